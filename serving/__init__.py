@@ -1,0 +1,1 @@
+"""Serving an exported model: the local server, its client, and the configuration of TensorFlow Serving."""

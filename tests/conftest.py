@@ -1,0 +1,22 @@
+"""What every test shares: a quiet TensorFlow on the CPU, and the same random numbers in each test."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+import random
+import sys
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _same_random_numbers():
+    """Seeds Python and NumPy, and Keras with TensorFlow where the test uses them (their import takes seconds)."""
+    random.seed(0)
+    np.random.seed(0)
+    if "keras" in sys.modules:
+        sys.modules["keras"].utils.set_random_seed(0)
