@@ -1,0 +1,89 @@
+"""All fields of an experiment and their defaults; every other config starts from `get_config` and changes some.
+
+Lengths are in tokens, times in steps unless the name says otherwise. A field that is not here does not exist: setting
+an unknown one raises, on the command line and in a file.
+"""
+
+import ml_collections
+
+MODEL_SIZES = ("tiny", "mini", "small", "base", "large")
+
+
+def get_config():
+    """The default experiment: the paper's recipe at size base, with dynamic convolutions."""
+    config = ml_collections.ConfigDict()
+    config.seed = 0
+    config.tokenizer = ""  # path of a SentencePiece model; "" takes the one of `init_from`
+    config.init_from = ""  # a preset directory to start from; "" starts from random weights
+
+    config.model = model = ml_collections.ConfigDict()
+    model.size = "base"  # a row of convnlp.models.SIZES; the fields below that are not None override it
+    model.num_layers = ml_collections.config_dict.placeholder(int)
+    model.num_decoder_layers = ml_collections.config_dict.placeholder(int)
+    model.num_heads = ml_collections.config_dict.placeholder(int)
+    model.hidden_dim = ml_collections.config_dict.placeholder(int)
+    model.intermediate_dim = ml_collections.config_dict.placeholder(int)
+    model.mixer = "dynamic_conv"  # one name, or names separated by commas, one per layer
+    model.encoder_mixer = ml_collections.config_dict.placeholder(str)
+    model.decoder_mixer = ml_collections.config_dict.placeholder(str)
+    model.kernel_size = (7,)  # one, or one per encoder layer
+    model.dilation_rate = (1,)
+    model.weight_softmax = True
+    model.mixer_options = ml_collections.ConfigDict()
+    model.residual_form = "pre"
+    model.dropout = 0.1
+    model.max_sequence_length = 512
+    model.cross_attention_init = "independent"
+
+    config.data = data = ml_collections.ConfigDict()
+    data.source = "tfds:c4/en"
+    data.data_dir = ""  # of TFDS; "" is TFDS's own default
+    data.split = "train"
+    data.validation_source = ""  # "" takes `source`
+    data.validation_split = "validation"
+    data.test_source = ""
+    data.test_split = "test"
+    data.input_length = 512
+    data.target_length = 128  # of text-to-text tasks; span corruption computes its own
+    data.shuffle_buffer = 8192
+
+    config.objective = objective = ml_collections.ConfigDict()
+    objective.names = ("span_corruption",)
+    objective.noise_density = 0.15
+    objective.mean_span_length = 3.0
+    objective.masked_lm_weight = 1.0
+
+    config.optimizer = optimizer = ml_collections.ConfigDict()
+    optimizer.name = "adafactor"  # or "adamw"
+    optimizer.schedule = "inverse_sqrt"  # or "constant", "warmup_flat_linear", "warmup_linear"
+    optimizer.learning_rate = 1.0  # factor of inverse_sqrt: 1 / sqrt(max(step, warmup_steps))
+    optimizer.warmup_steps = 10_000
+    optimizer.decay_steps = 0  # last steps of warmup_flat_linear, in which the rate falls to 0
+    optimizer.weight_decay = 0.0
+    optimizer.clip_norm = 0.0  # 0: none
+    optimizer.beta_2 = 0.98  # of AdamW
+
+    config.train = train = ml_collections.ConfigDict()
+    train.batch_size = 128  # over all replicas
+    train.num_steps = 2**19
+    train.steps_per_call = 100
+    train.eval_every = 10_000
+    train.eval_batches = 20
+    train.checkpoint_every = 5_000
+    train.keep_checkpoints = 3
+    train.dtype = "auto"  # mixed_bfloat16 where the machine computes in it, else float32
+    train.num_samples = 2  # predictions shown at each evaluation
+
+    config.task = task = ml_collections.ConfigDict()  # fine-tuning only
+    task.kind = "classification"  # or "text_to_text"
+    task.text_field = "text"
+    task.second_text_field = ""  # of a pair
+    task.label_field = "label"
+    task.label_names = ()  # of a source that has none of its own
+    task.input_field = "inputs"  # of text_to_text
+    task.target_field = "targets"
+    task.pack = False
+    task.num_epochs = 0.0  # > 0 sets num_steps from the size of the data
+    task.pooling = "mean_max"
+    task.head_dropout = 0.3
+    return config

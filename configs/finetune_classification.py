@@ -1,0 +1,34 @@
+"""Fine-tunes an encoder on labelled texts, or on pairs of texts.
+
+    python -m convnlp.finetune --config=configs/finetune_classification.py --workdir=DIR --config.init_from=PRESET
+        --config.data.source=jsonl:train.jsonl --config.data.test_source=jsonl:test.jsonl
+
+With `--config.init_from=` and `--config.tokenizer=spm.model` the same model is trained from random weights.
+"""
+
+from configs import common
+
+
+def get_config():
+    """The recipe for a few thousand to a few ten thousand examples."""
+    config = common.get_config()
+    config.model.size = "mini"
+    config.model.num_decoder_layers = 0
+    config.model.kernel_size = (3, 7, 15, 31)
+    config.model.dropout = 0.1
+
+    config.data.split = "train[5%:]"
+    config.data.validation_split = "train[:5%]"
+    config.data.input_length = 128
+
+    config.optimizer.name = "adamw"
+    config.optimizer.schedule = "warmup_linear"
+    config.optimizer.learning_rate = 5e-4
+    config.optimizer.warmup_steps = 0  # 0: a tenth of the steps
+    config.optimizer.weight_decay = 0.01
+    config.optimizer.clip_norm = 1.0
+
+    config.train.batch_size = 32
+    config.train.steps_per_call = 10
+    config.task.num_epochs = 5.0
+    return config

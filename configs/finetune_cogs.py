@@ -1,0 +1,37 @@
+"""Sequence-to-sequence on COGS (sentence -> logical form): text-to-text from random weights.
+
+    python -m convnlp.finetune --config=configs/finetune_cogs.py --workdir=DIR --config.tokenizer=spm.model
+        --config.data.source=jsonl:cogs.train.jsonl.gz --config.data.validation_source=jsonl:cogs.valid.jsonl.gz
+        --config.data.test_source=jsonl:cogs.test.jsonl.gz
+"""
+
+from configs import common
+
+
+def get_config():
+    """2 + 2 layers of width 256; docs/first_results.md has what it reaches."""
+    config = common.get_config()
+    config.model.size = "mini"
+    config.model.num_layers = 2
+    config.model.num_decoder_layers = 2
+    config.model.kernel_size = (7,)
+    config.model.dropout = 0.1
+
+    config.data.split = "train"
+    config.data.validation_split = "train"
+    config.data.test_split = "train"
+    config.data.input_length = 64
+    config.data.target_length = 192
+
+    config.optimizer.name = "adamw"
+    config.optimizer.schedule = "warmup_linear"
+    config.optimizer.learning_rate = 1e-3
+    config.optimizer.warmup_steps = 0
+    config.optimizer.clip_norm = 1.0
+
+    config.train.batch_size = 64
+    config.train.steps_per_call = 10
+    config.task.kind = "text_to_text"
+    config.task.num_epochs = 10.0
+    config.task.pack = False
+    return config

@@ -1,0 +1,40 @@
+"""A mini model on your own text, on a CPU: the run of docs/first_results.md.
+
+    python -m convnlp.pretrain --config=configs/pretrain_mini.py:dynamic_conv --workdir=DIR
+        --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
+
+Differs from the paper's recipe in what a small budget needs (docs/first_results.md): masked-LM on the encoder beside
+span corruption, two decoder layers, and cross-attention that starts at W_q = 0.25 W_k. The argument is the mixer.
+"""
+
+from configs import common
+
+
+def get_config(mixer="dynamic_conv"):
+    """Args: mixer: a name of `convnlp.layers.MIXERS`."""
+    config = common.get_config()
+    config.model.size = "mini"
+    config.model.mixer = mixer
+    config.model.num_decoder_layers = 2
+    config.model.kernel_size = (3, 7, 15, 31)
+    config.model.dropout = 0.0
+    config.model.cross_attention_init = "tied"
+
+    config.data.input_length = 128
+    config.data.validation_split = "train[:2%]"
+    config.data.split = "train[2%:]"
+    config.objective.names = ("span_corruption", "masked_lm")
+
+    config.optimizer.name = "adamw"
+    config.optimizer.schedule = "warmup_flat_linear"
+    config.optimizer.learning_rate = 1.5e-3
+    config.optimizer.warmup_steps = 200
+    config.optimizer.clip_norm = 1.0
+
+    config.train.batch_size = 64
+    config.train.num_steps = 6000
+    config.optimizer.decay_steps = 2000
+    config.train.steps_per_call = 20
+    config.train.eval_every = 500
+    config.train.checkpoint_every = 500
+    return config

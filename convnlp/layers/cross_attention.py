@@ -1,0 +1,115 @@
+"""Encoder-decoder attention."""
+
+import keras
+from keras import ops
+
+from convnlp.layers.dropout import Dropout
+from convnlp.layers.projection import projection
+
+CROSS_ATTENTION_INITS = ("independent", "tied")
+TIED_SCALE = 0.25
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class CrossAttention(keras.layers.Layer):
+    """Multi-head attention from the decoder's positions to the encoder's output.
+
+        Q = X W_q,  K = E W_k,  V = E W_v                   X [B,T,D], E [B,S,D]
+        Y = concat_h(softmax(Q_h K_h^T) V_h) W_o            no 1/sqrt(d_h): it is in the initial W_q
+
+    Source: Raffel et al., 2020 (T5), without a position bias.
+    Departs from it: `init="tied"` starts at W_q = 0.25 W_k. A decoder position then looks at the encoder positions
+    that hold like content from the first step on, so that the encoder gets a gradient before the decoder has
+    learned to do without it (docs/first_results.md).
+
+    Masking: encoder pads, and positions of another segment, get weight 0. Softmax in float32.
+    Cost: 2 D^2 (T + S) + 2 D T S multiply-adds. The keys and values are computed once for incremental decoding.
+
+    Args:
+        hidden_dim: int. D.
+        num_heads: int. H, a divisor of D.
+        dropout: float in [0, 1). Rate on the attention weights.
+        init: "independent" or "tied".
+        output_init_scale: float. Factor on the standard deviation of the initial W_o.
+
+    Raises:
+        ValueError: if D is no multiple of H, or on another `init`.
+    """
+
+    def __init__(self, hidden_dim, num_heads, dropout=0.0, init="independent", output_init_scale=1.0, **kwargs):
+        super().__init__(**kwargs)
+        if hidden_dim % num_heads:
+            raise ValueError(
+                f"`hidden_dim` must be a multiple of `num_heads`. Received: {hidden_dim=}, {num_heads=}"
+            )
+        if init not in CROSS_ATTENTION_INITS:
+            raise ValueError(f"`init` must be one of {CROSS_ATTENTION_INITS}. Received: {init!r}")
+        self.hidden_dim, self.num_heads = hidden_dim, num_heads
+        self.dropout_rate, self.init, self.output_init_scale = dropout, init, output_init_scale
+        dtype = {"dtype": self.dtype_policy}
+        self.query = projection(hidden_dim, (hidden_dim // num_heads) ** -0.5, name="query", **dtype)
+        self.key = projection(hidden_dim, name="key", **dtype)
+        self.value = projection(hidden_dim, name="value", **dtype)
+        self.output_projection = projection(hidden_dim, output_init_scale, name="output", **dtype)
+        self.dropout = Dropout(dropout, name="dropout", **dtype)
+        if init == "tied":  # a Keras initializer gives the same values at every call
+            start = self.key.kernel_initializer
+            self.query.kernel_initializer = lambda shape, dtype: TIED_SCALE * start(shape, dtype)
+
+    def build(self, input_shape):
+        for layer in (self.query, self.key, self.value, self.output_projection):
+            layer.build(input_shape)
+
+    def _split_heads(self, x):
+        shape = ops.shape(x)
+        return ops.reshape(x, (shape[0], shape[1], self.num_heads, self.hidden_dim // self.num_heads))  # [B,T,H,D/H]
+
+    def keys_and_values(self, encoder_output):
+        """[B,S,D] -> {"key": [B,S,H,D/H], "value": [B,S,H,D/H]}, the state that decoding needs."""
+        return {
+            "key": self._split_heads(self.key(encoder_output)),
+            "value": self._split_heads(self.value(encoder_output)),
+        }
+
+    def attend(self, x, memory, allowed=None, training=False):
+        """Attends with the keys and values given.
+
+        Args:
+            x: [B,T,D].
+            memory: what `keys_and_values` returned.
+            allowed: bool, broadcastable to [B,T,S]; False = weight 0. None: all allowed.
+
+        Returns:
+            [B,T,D].
+        """
+        query = self._split_heads(self.query(x))
+        scores = ops.cast(ops.einsum("bthd,bshd->bhts", query, memory["key"]), "float32")
+        if allowed is not None:
+            scores = ops.where(ops.expand_dims(allowed, 1), scores, -1e9)
+        weights = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
+        weights = self.dropout(weights, training=training)
+        y = ops.einsum("bhts,bshd->bthd", weights, memory["value"])
+        return self.output_projection(ops.reshape(y, ops.shape(x)))  # [B,T,D]
+
+    def call(self, x, encoder_output, allowed=None, training=False):
+        """Args: x [B,T,D], encoder_output [B,S,D], allowed as in `attend`. Returns: [B,T,D]."""
+        return self.attend(x, self.keys_and_values(encoder_output), allowed, training)
+
+    def cost(self, length, encoder_length):
+        """The contract's cost of one example of `length` decoder and `encoder_length` encoder tokens."""
+        dim = self.hidden_dim
+        return {
+            "parameters": 4 * dim**2,
+            "multiply_adds": 2 * dim**2 * (length + encoder_length) + 2 * dim * length * encoder_length,
+            "state_elements": 2 * dim * encoder_length,
+        }
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "hidden_dim": self.hidden_dim,
+            "num_heads": self.num_heads,
+            "dropout": self.dropout_rate,
+            "init": self.init,
+            "output_init_scale": self.output_init_scale,
+        }

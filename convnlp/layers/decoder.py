@@ -1,0 +1,159 @@
+"""The causal decoder with cross-attention, for whole sequences and step by step."""
+
+import keras
+from keras import ops
+
+from convnlp.layers.cross_attention import CrossAttention
+from convnlp.layers.encoder import EncoderLayer
+from convnlp.layers.residual import Residual
+from convnlp.layers.stack import Stack, add_costs, norm_cost
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class DecoderLayer(EncoderLayer):
+    """Causal token mixing, encoder-decoder attention, then feed-forward, each in a residual connection.
+
+    Source: Tay et al., 2021, section 3.2 and the release's layer list (convolution, attention, feed-forward).
+
+    Args:
+        mixer: dict, the arguments of `build_mixer` with `causal=True`.
+        num_heads: int. Heads of the cross-attention.
+        cross_attention_init: "independent" or "tied"; see `CrossAttention`.
+        intermediate_dim, residual_form, dropout, output_init_scale: as in `EncoderLayer`.
+    """
+
+    def __init__(
+        self,
+        mixer,
+        intermediate_dim,
+        num_heads,
+        cross_attention_init="independent",
+        residual_form="pre",
+        dropout=0.0,
+        output_init_scale=1.0,
+        **kwargs,
+    ):
+        super().__init__(mixer, intermediate_dim, residual_form, dropout, output_init_scale, **kwargs)
+        self.num_heads, self.cross_attention_init = num_heads, cross_attention_init
+        self.cross_attention = CrossAttention(
+            mixer["hidden_dim"],
+            num_heads,
+            dropout,
+            cross_attention_init,
+            output_init_scale,
+            dtype=self.dtype_policy,
+            name="cross_attention",
+        )
+        self.cross_residual = Residual(residual_form, dropout, dtype=self.dtype_policy, name="cross_residual")
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.cross_attention.build(input_shape)
+        self.cross_residual.build(input_shape)
+
+    def _attend_and_feed(self, x, memory, allowed, training):
+        y = self.cross_attention.attend(self.cross_residual.enter(x), memory, allowed, training)
+        return self.feed(self.cross_residual.leave(x, y, training), training)
+
+    def call(self, x, encoder_output, allowed=None, padding_mask=None, segment_ids=None, training=False):
+        """Args: x [B,T,D], encoder_output [B,S,D], allowed bool [B,1 or T,S], masks as `TokenMixer.call`.
+
+        Returns: [B,T,D].
+        """
+        y = self.mixing_residual.enter(x)
+        y = self.mixing(y, padding_mask=padding_mask, segment_ids=segment_ids, training=training)
+        x = self.mixing_residual.leave(x, y, training)
+        return self._attend_and_feed(x, self.cross_attention.keys_and_values(encoder_output), allowed, training)
+
+    def init_state(self, encoder_output, max_length):
+        """The flat state before the first token: the mixer's, and the encoder's keys and values."""
+        state = self.mixing.init_state(ops.shape(encoder_output)[0], max_length)
+        memory = self.cross_attention.keys_and_values(encoder_output)
+        return {**{f"mixing/{k}": v for k, v in state.items()}, **{f"cross/{k}": v for k, v in memory.items()}}
+
+    def step(self, x, state, index, allowed=None):
+        """The layer at the positions index, index + 1, ... of a chunk: x [B,C,D] -> ([B,C,D], state)."""
+        mixing_state, memory = _with_prefix(state, "mixing/"), _with_prefix(state, "cross/")
+        y, mixing_state = self.mixing.step(self.mixing_residual.enter(x), mixing_state, index)
+        x = self._attend_and_feed(self.mixing_residual.leave(x, y), memory, allowed, training=False)
+        return x, {**state, **{f"mixing/{k}": v for k, v in mixing_state.items()}}
+
+    def cost(self, length, encoder_length=0):
+        """The contract's cost of `length` decoder tokens over `encoder_length` encoder tokens."""
+        cross = self.cross_attention.cost(length, encoder_length)
+        return add_costs([super().cost(length), cross, norm_cost(self.mixer_config["hidden_dim"])])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "cross_attention_init": self.cross_attention_init,
+        }
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class Decoder(Stack):
+    """A stack of `DecoderLayer`s.
+
+    Args:
+        mixers: list of dicts, one causal `build_mixer` argument set per layer.
+        num_heads, cross_attention_init: as in `DecoderLayer`.
+        intermediate_dim, residual_form, dropout: as in `EncoderLayer`.
+    """
+
+    layer_class = DecoderLayer
+    sublayers_per_layer = 3
+
+    def __init__(
+        self,
+        mixers,
+        intermediate_dim,
+        num_heads,
+        cross_attention_init="independent",
+        residual_form="pre",
+        dropout=0.0,
+        **kwargs,
+    ):
+        arguments = {
+            "intermediate_dim": intermediate_dim,
+            "num_heads": num_heads,
+            "cross_attention_init": cross_attention_init,
+            "residual_form": residual_form,
+            "dropout": dropout,
+        }
+        super().__init__(mixers, arguments, **kwargs)
+
+    def call(self, x, encoder_output, allowed=None, padding_mask=None, segment_ids=None, training=False):
+        """Args: x [B,T,D], encoder_output [B,S,D], allowed bool [B,1 or T,S], masks as `TokenMixer.call`.
+
+        Returns: [B,T,D].
+        """
+        x = self.dropout(x, training=training)
+        for layer in self.layers:
+            x = layer(
+                x,
+                encoder_output,
+                allowed=allowed,
+                padding_mask=padding_mask,
+                segment_ids=segment_ids,
+                training=training,
+            )
+        return self.finish(x, training)
+
+    def init_state(self, encoder_output, max_length):
+        """The flat state of all layers: name -> tensor with the batch on axis 0."""
+        states = [layer.init_state(encoder_output, max_length) for layer in self.layers]
+        return {f"layer_{i}/{k}": v for i, state in enumerate(states) for k, v in state.items()}
+
+    def step(self, x, state, index, allowed=None):
+        """The stack at the positions of a chunk: x [B,C,D] -> ([B,C,D], state)."""
+        state = dict(state)
+        for i, layer in enumerate(self.layers):
+            prefix = f"layer_{i}/"
+            x, layer_state = layer.step(x, _with_prefix(state, prefix), index, allowed)
+            state.update({prefix + k: v for k, v in layer_state.items()})
+        return self.finish(x), state
+
+
+def _with_prefix(state, prefix):
+    return {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}

@@ -1,0 +1,88 @@
+"""Dropout whose masks are a pure function of a seed, so that a resumed run repeats them bit for bit."""
+
+import contextlib
+import threading
+
+import keras
+import tensorflow as tf
+
+_context = threading.local()
+
+
+@contextlib.contextmanager
+def dropout_seed(seed):
+    """Makes every `Dropout` inside draw its mask from `seed` and its place in the call order.
+
+    Keras' own generator keeps a variable that `tf.train.Checkpoint` does not save and that gives every replica of a
+    mirrored model the same mask. A training loop enters this context with a seed made of (run, step, replica)
+    instead: nothing is left to save, and replicas differ.
+
+    Args:
+        seed: int32 tensor [2].
+
+    Example:
+
+    ```python
+    import tensorflow as tf
+    from convnlp.layers import Dropout, dropout_seed
+    dropout, x = Dropout(0.5), tf.ones([2, 8])
+    with dropout_seed(tf.constant([7, 1])):
+        first = dropout(x, training=True)
+    with dropout_seed(tf.constant([7, 1])):
+        again = dropout(x, training=True)
+    assert bool(tf.reduce_all(first == again))
+    ```
+    """
+    outer = getattr(_context, "state", None)
+    _context.state = [seed, 0]
+    try:
+        yield
+    finally:
+        _context.state = outer
+
+
+def _next_seed():
+    """The seed of the next mask inside a `dropout_seed` context; None outside of one."""
+    state = getattr(_context, "state", None)
+    if state is None:
+        return None
+    seed, calls = state
+    state[1] = calls + 1
+    return tf.random.fold_in(seed, calls)
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class Dropout(keras.layers.Layer):
+    """Inverted dropout: y = x * m / (1 - rate) with m ~ Bernoulli(1 - rate), only when `training`.
+
+    Args:
+        rate: float in [0, 1). Share of the elements set to zero.
+
+    Raises:
+        ValueError: if `rate` is outside [0, 1).
+    """
+
+    def __init__(self, rate, **kwargs):
+        super().__init__(**kwargs)
+        if not 0.0 <= rate < 1.0:
+            raise ValueError(f"`rate` must be in [0, 1). Received: rate={rate}")
+        self.rate = rate
+        self._generator = keras.random.SeedGenerator() if rate > 0 else None
+        self.supports_masking = True
+        self.built = True
+
+    def call(self, x, training=False):
+        """Args: x: tensor of any shape. Returns: tensor of the same shape and dtype."""
+        if not training or self.rate == 0.0:
+            return x
+        seed = _next_seed()
+        if seed is None:
+            return keras.random.dropout(x, self.rate, seed=self._generator)
+        keep = tf.random.stateless_uniform(tf.shape(x), seed) >= self.rate
+        return tf.where(keep, x / (1.0 - self.rate), tf.zeros_like(x))
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "rate": self.rate}

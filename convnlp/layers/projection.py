@@ -1,0 +1,26 @@
+"""The bias-free linear map that every block is made of."""
+
+import keras
+
+
+def projection(units, scale=1.0, **kwargs):
+    """A bias-free dense layer whose output has `scale` times the standard deviation of its input at the start.
+
+    Bias-free because a bias moves the bfloat16 matrix product to a slower kernel on CPUs (and T5 has none), started
+    with variance scale^2 / fan_in so that the width of the layer does not change the scale of the signal.
+
+    Args:
+        units: int. Width of the output.
+        scale: float. Factor on the standard deviation of the initial kernel.
+        **kwargs: `name` and `dtype` of the layer.
+
+    Returns:
+        A `keras.layers.Dense`: [..., D] -> [..., units].
+    """
+    initializer = keras.initializers.VarianceScaling(scale**2, mode="fan_in", distribution="truncated_normal")
+    return keras.layers.Dense(units, use_bias=False, kernel_initializer=initializer, **kwargs)
+
+
+def layer_norm(**kwargs):
+    """Layer normalisation over the last axis, computed in float32 whatever the policy."""
+    return keras.layers.LayerNormalization(epsilon=1e-6, **kwargs)

@@ -1,0 +1,89 @@
+"""What the encoder and the decoder share: a stack of layers that differ in nothing but their mixer."""
+
+import keras
+
+from convnlp.layers.dropout import Dropout
+from convnlp.layers.glu_conv_block import GLUConvBlock
+from convnlp.layers.mixers import build_mixer
+from convnlp.layers.projection import layer_norm
+from convnlp.layers.residual import needs_final_norm
+
+
+def mixing_sublayer(mixer, output_init_scale, dtype):
+    """The token-mixing sublayer that a mixer's config describes: gated where the mixer asks for it.
+
+    Args:
+        mixer: dict, the arguments of `build_mixer`.
+        output_init_scale: float. Factor on the standard deviation of the initial output projection.
+        dtype: the dtype policy.
+    """
+    mixer = build_mixer(**mixer, output_init_scale=output_init_scale, dtype=dtype)
+    return GLUConvBlock(mixer, output_init_scale, dtype=dtype, name="mixing") if mixer.gated else mixer
+
+
+def add_costs(costs):
+    """The sum of cost dictionaries."""
+    total = {"parameters": 0, "multiply_adds": 0, "state_elements": 0}
+    for cost in costs:
+        total = {key: total[key] + cost[key] for key in total}
+    return total
+
+
+def norm_cost(hidden_dim):
+    """A layer norm's scale and offset; its work per token is not counted."""
+    return {"parameters": 2 * hidden_dim, "multiply_adds": 0, "state_elements": 0}
+
+
+class Stack(keras.layers.Layer):
+    """Dropout, the layers, and the final norm where the residual form needs one.
+
+    Args:
+        mixers: list of dicts, one `build_mixer` argument set per layer.
+        layer_arguments: dict, the other arguments of `layer_class`, the same for all layers; holds "residual_form"
+            and "dropout".
+    """
+
+    layer_class = None
+    sublayers_per_layer = None
+
+    def __init__(self, mixers, layer_arguments, **kwargs):
+        super().__init__(**kwargs)
+        self.mixers = [dict(mixer) for mixer in mixers]
+        self.layer_arguments = dict(layer_arguments)
+        dtype = self.dtype_policy
+        # The running sum of n unit-variance sublayers would have variance n: each starts at 1/sqrt(n).
+        scale = (self.sublayers_per_layer * max(len(mixers), 1)) ** -0.5
+        self.layers = [
+            self.layer_class(mixer, **layer_arguments, output_init_scale=scale, dtype=dtype, name=f"layer_{i}")
+            for i, mixer in enumerate(self.mixers)
+        ]
+        self.dropout = Dropout(layer_arguments["dropout"], dtype=dtype, name="dropout")
+        self.final_norm = None
+        if needs_final_norm(layer_arguments["residual_form"]):
+            self.final_norm = layer_norm(dtype=dtype, name="final_norm")
+
+    def build(self, input_shape):
+        for layer in self.layers:
+            layer.build(input_shape)
+        if self.final_norm is not None:
+            self.final_norm.build(input_shape)
+
+    def finish(self, x, training=False):
+        """The norm and dropout behind the last layer: [B,T,D] -> [B,T,D]."""
+        x = x if self.final_norm is None else self.final_norm(x)
+        return self.dropout(x, training=training)
+
+    def cost(self, *lengths):
+        """The contract's cost of one example, summed over the layers; arguments as in their `cost`."""
+        costs = [layer.cost(*lengths) for layer in self.layers]
+        if self.final_norm is not None and self.mixers:
+            costs.append(norm_cost(self.mixers[0]["hidden_dim"]))
+        return add_costs(costs)
+
+    def receptive_field(self, length):
+        """The number of positions that one output position can see, in a text of `length` tokens."""
+        reach = 1 + sum(layer.receptive_field(length) - 1 for layer in self.layers)
+        return min(reach, length)
+
+    def get_config(self):
+        return {**super().get_config(), "mixers": self.mixers, **self.layer_arguments}

@@ -1,0 +1,313 @@
+"""The one skeleton: an encoder-decoder whose token mixer is the only thing that changes."""
+
+import keras
+import keras_nlp
+from keras import ops
+
+from convnlp.layers import Decoder, Encoder
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class Seq2SeqBackbone(keras_nlp.models.Backbone):
+    """Encoder and causal decoder with cross-attention and one tied embedding, around any token mixer.
+
+    Source: Tay et al., 2021, section 3, https://arxiv.org/abs/2105.03322; sizes and skeleton of T5 (Raffel et al.,
+    2020). No position table: convolutions know the order of their taps, attention has a relative position bias.
+    Departs from the release: LayerNorm instead of RMSNorm; the embedding starts with standard deviation D^-1/2 and
+    its output is multiplied by D^1/2, so that input and tied logits both start at unit scale.
+
+    Called on a dict it is a functional Keras model; `encode`, `decode`, `logits`, `init_decoder_state` and
+    `decode_step` are the same computation in parts, with segment ids for packed rows.
+
+    Args:
+        vocabulary_size: int. Rows of the embedding, sentinels included.
+        num_layers: int. Encoder layers.
+        num_heads: int. Heads of attention and cross-attention, and kernels of a shared convolution.
+        hidden_dim: int. D.
+        intermediate_dim: int. Inner width of the feed-forward sublayers.
+        num_decoder_layers: int. Default `num_layers`; 0 builds an encoder alone.
+        mixer: str, or a list with a name per layer. See `convnlp.layers.MIXERS`.
+        encoder_mixer, decoder_mixer: as `mixer`, for one side.
+        kernel_size: int, or a list with one per encoder layer; the decoder takes the first `num_decoder_layers`.
+        dilation_rate: as `kernel_size`.
+        weight_softmax: bool. Normalise the taps of shared convolutions.
+        mixer_options: dict. Further arguments of the mixer's class; they also override those above for the mixer
+            alone, as in `{"num_heads": 2}` for the paper's two depth filters.
+        residual_form: "pre" (default), "post" or "sublayer_output"; see `convnlp.layers.Residual`.
+        dropout: float in [0, 1).
+        max_sequence_length: int. For mixers whose parameters depend on the length.
+        cross_attention_init: "independent" or "tied"; see `convnlp.layers.CrossAttention`.
+        dtype: dtype policy.
+
+    Raises:
+        ValueError: on an unknown mixer, a list of the wrong length, or a use that the mixer does not support.
+
+    Example:
+
+    ```python
+    import numpy as np
+    from convnlp.models import SIZES, Seq2SeqBackbone
+    backbone = Seq2SeqBackbone(vocabulary_size=50, **SIZES["tiny"], mixer="lightweight_conv", kernel_size=[3, 7])
+    ids = np.array([[5, 6, 7, 1, 0]])
+    assert backbone.encode(ids, padding_mask=ids != 0).shape == (1, 5, 128)
+    ```
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        num_decoder_layers=None,
+        mixer="dynamic_conv",
+        encoder_mixer=None,
+        decoder_mixer=None,
+        kernel_size=7,
+        dilation_rate=1,
+        weight_softmax=True,
+        mixer_options=None,
+        residual_form="pre",
+        dropout=0.1,
+        max_sequence_length=512,
+        cross_attention_init="independent",
+        dtype=None,
+        **kwargs,
+    ):
+        if num_decoder_layers is None:
+            num_decoder_layers = num_layers
+        config = {
+            "vocabulary_size": vocabulary_size,
+            "num_layers": num_layers,
+            "num_heads": num_heads,
+            "hidden_dim": hidden_dim,
+            "intermediate_dim": intermediate_dim,
+            "num_decoder_layers": num_decoder_layers,
+            "mixer": mixer,
+            "encoder_mixer": encoder_mixer,
+            "decoder_mixer": decoder_mixer,
+            "kernel_size": kernel_size,
+            "dilation_rate": dilation_rate,
+            "weight_softmax": weight_softmax,
+            "mixer_options": mixer_options,
+            "residual_form": residual_form,
+            "dropout": dropout,
+            "max_sequence_length": max_sequence_length,
+            "cross_attention_init": cross_attention_init,
+        }
+        _check(config)
+
+        # === Layers ===
+        embedding = keras_nlp.layers.ReversibleEmbedding(
+            vocabulary_size,
+            hidden_dim,
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=hidden_dim**-0.5),
+            dtype=dtype,
+            name="token_embedding",
+        )
+        encoder = Encoder(
+            _mixers(config, "encoder"), intermediate_dim, residual_form, dropout, dtype=dtype, name="encoder"
+        )
+        decoder = None
+        if num_decoder_layers:
+            decoder = Decoder(
+                _mixers(config, "decoder"),
+                intermediate_dim,
+                num_heads,
+                cross_attention_init,
+                residual_form,
+                dropout,
+                dtype=dtype,
+                name="decoder",
+            )
+        for stack in filter(None, (encoder, decoder)):
+            stack.build((None, None, hidden_dim))
+
+        # === Functional model ===
+        inputs = {
+            "encoder_token_ids": keras.Input((None,), dtype="int32", name="encoder_token_ids"),
+            "encoder_padding_mask": keras.Input((None,), dtype="int32", name="encoder_padding_mask"),
+        }
+        encoder_mask = inputs["encoder_padding_mask"]
+        scale = hidden_dim**0.5
+        x = embedding(inputs["encoder_token_ids"]) * scale
+        outputs = {"encoder_sequence_output": encoder(x, padding_mask=ops.cast(encoder_mask, "bool"))}
+        if decoder is not None:
+            inputs["decoder_token_ids"] = keras.Input((None,), dtype="int32", name="decoder_token_ids")
+            inputs["decoder_padding_mask"] = keras.Input((None,), dtype="int32", name="decoder_padding_mask")
+            outputs["decoder_sequence_output"] = decoder(
+                embedding(inputs["decoder_token_ids"]) * scale,
+                outputs["encoder_sequence_output"],
+                allowed=ops.cast(ops.expand_dims(encoder_mask, 1), "bool"),
+                padding_mask=ops.cast(inputs["decoder_padding_mask"], "bool"),
+            )
+        super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
+
+        # === Config ===
+        self.token_embedding, self.encoder, self.decoder = embedding, encoder, decoder
+        for name, value in config.items():
+            setattr(self, name, value)
+        self._config_names = tuple(config)
+
+    def embed(self, token_ids):
+        """Token ids [B,T] -> their vectors [B,T,D] at unit scale."""
+        return self.token_embedding(token_ids) * self.hidden_dim**0.5
+
+    def encode(self, token_ids, padding_mask=None, segment_ids=None, training=False):
+        """The encoder on token ids.
+
+        Args:
+            token_ids: int32 [B,S].
+            padding_mask: bool [B,S], True = token. None: all are.
+            segment_ids: int32 [B,S], 0 = pad, for packed rows.
+            training: bool. Dropout.
+
+        Returns:
+            [B,S,D].
+        """
+        return self.encoder(
+            self.embed(token_ids), padding_mask=_as_bool(padding_mask), segment_ids=segment_ids, training=training
+        )
+
+    def decode(
+        self,
+        token_ids,
+        encoder_output,
+        encoder_padding_mask=None,
+        padding_mask=None,
+        segment_ids=None,
+        encoder_segment_ids=None,
+        training=False,
+    ):
+        """The decoder on whole sequences.
+
+        Args:
+            token_ids: int32 [B,T], the targets shifted right by one, start token first.
+            encoder_output: [B,S,D].
+            encoder_padding_mask, padding_mask: bool [B,S] and [B,T], True = token.
+            segment_ids, encoder_segment_ids: int32 [B,T] and [B,S], for packed rows; both or none.
+            training: bool. Dropout.
+
+        Returns:
+            [B,T,D].
+        """
+        self._require_decoder("decode")
+        allowed = None
+        if encoder_padding_mask is not None:
+            allowed = ops.expand_dims(_as_bool(encoder_padding_mask), 1)  # [B,1,S]
+        if segment_ids is not None:
+            same = ops.equal(ops.expand_dims(segment_ids, 2), ops.expand_dims(encoder_segment_ids, 1))  # [B,T,S]
+            allowed = same if allowed is None else ops.logical_and(allowed, same)
+        return self.decoder(
+            self.embed(token_ids),
+            encoder_output,
+            allowed=allowed,
+            padding_mask=_as_bool(padding_mask),
+            segment_ids=segment_ids,
+            training=training,
+        )
+
+    def logits(self, hidden):
+        """[B,T,D] -> float32 [B,T,V], with the tied embedding."""
+        return ops.cast(self.token_embedding(hidden, reverse=True), "float32")
+
+    def init_decoder_state(self, encoder_output, encoder_padding_mask, max_length):
+        """The decoder's state before the first token: a flat dict, name -> tensor with the batch on axis 0.
+
+        Args:
+            encoder_output: [B,S,D].
+            encoder_padding_mask: bool [B,S].
+            max_length: int. Upper bound of the positions to come.
+        """
+        self._require_decoder("init_decoder_state")
+        state = self.decoder.init_state(encoder_output, max_length)
+        return {**state, "encoder_padding_mask": _as_bool(encoder_padding_mask)}
+
+    def decode_step(self, token_ids, state, index):
+        """The decoder at the positions index, index + 1, ...: int32 [B,C], state -> ([B,C,D], state)."""
+        mask = state["encoder_padding_mask"]
+        layer_state = {name: value for name, value in state.items() if name != "encoder_padding_mask"}
+        hidden, layer_state = self.decoder.step(
+            self.embed(token_ids), layer_state, index, allowed=ops.expand_dims(mask, 1)
+        )
+        return hidden, {**layer_state, "encoder_padding_mask": mask}
+
+    def encoder_only(self):
+        """A new backbone without the decoder, with a copy of the embedding and the encoder's weights."""
+        config = {**self.get_config(), "num_decoder_layers": 0, "decoder_mixer": None}
+        config.pop("name")
+        backbone = type(self).from_config(config)
+        backbone.token_embedding.set_weights(self.token_embedding.get_weights())
+        backbone.encoder.set_weights(self.encoder.get_weights())
+        return backbone
+
+    def cost(self, encoder_length, decoder_length=0):
+        """Cost of one example, by the formulae of the layers.
+
+        Args:
+            encoder_length: int. Encoder tokens.
+            decoder_length: int. Decoder tokens.
+
+        Returns:
+            dict with "parameters" (all), "multiply_adds" (of the lengths given; norms, gates and softmax not counted,
+            logits counted), "state_elements" (what decoding keeps), "receptive_field" (of one encoder output).
+        """
+        table = self.vocabulary_size * self.hidden_dim
+        encoder = self.encoder.cost(encoder_length)
+        cost = {**encoder, "parameters": encoder["parameters"] + table, "state_elements": 0}
+        if self.decoder is not None:
+            decoder = self.decoder.cost(decoder_length, encoder_length)
+            cost["parameters"] += decoder["parameters"]
+            cost["multiply_adds"] += decoder["multiply_adds"] + table * decoder_length
+            cost["state_elements"] = decoder["state_elements"]
+        return {**cost, "receptive_field": self.encoder.receptive_field(encoder_length)}
+
+    def _require_decoder(self, method):
+        if self.decoder is None:
+            raise ValueError(f"`{method}` needs a decoder: build the backbone with `num_decoder_layers` >= 1, not 0.")
+
+    def get_config(self):
+        return {**super().get_config(), **{name: getattr(self, name) for name in self._config_names}}
+
+
+def _check(config):
+    for name in ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim"):
+        if not isinstance(config[name], int) or config[name] < 1:
+            raise ValueError(f"`{name}` must be a whole number >= 1. Received: {config[name]!r}")
+    if config["num_decoder_layers"] < 0:
+        raise ValueError(f"`num_decoder_layers` must be >= 0. Received: {config['num_decoder_layers']}")
+
+
+def _mixers(config, side):
+    """One dict of `build_mixer` arguments per layer of the encoder or the decoder."""
+    is_decoder = side == "decoder"
+    num_layers = config["num_decoder_layers"] if is_decoder else config["num_layers"]
+    names = config[f"{side}_mixer"] or config["mixer"]
+    shared = {
+        "hidden_dim": config["hidden_dim"],
+        "num_heads": config["num_heads"],
+        "weight_softmax": config["weight_softmax"],
+        "max_sequence_length": config["max_sequence_length"],
+        "dropout": config["dropout"],
+        "causal": is_decoder,
+    }
+    columns = {
+        "name": _per_layer(names, f"{side}_mixer" if config[f"{side}_mixer"] else "mixer", num_layers, is_decoder),
+        "kernel_size": _per_layer(config["kernel_size"], "kernel_size", num_layers, is_decoder),
+        "dilation_rate": _per_layer(config["dilation_rate"], "dilation_rate", num_layers, is_decoder),
+    }
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [{**shared, **row, **(config["mixer_options"] or {})} for row in rows]
+
+
+def _per_layer(value, name, num_layers, may_be_longer):
+    if not isinstance(value, (list, tuple)):
+        return [value] * num_layers
+    if len(value) < num_layers or (len(value) > num_layers and not may_be_longer):
+        raise ValueError(f"`{name}` must have one entry per layer, that is {num_layers}. Received: {list(value)}")
+    return list(value[:num_layers])
+
+
+def _as_bool(mask):
+    return None if mask is None else ops.cast(mask, "bool")
