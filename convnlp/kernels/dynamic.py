@@ -1,0 +1,93 @@
+"""Convolution over time whose taps differ at every position."""
+
+import tensorflow as tf
+
+from convnlp.kernels.gram import diagonals, fold_time, to_blocks, unfold_time
+from convnlp.kernels.implementations import current_implementation
+from convnlp.kernels.shifts import dynamic_conv_valid, left_taps, length, merge_heads, pad_for_taps, split_heads
+
+
+def dynamic_conv(x, taps, dilation_rate=1, causal=False):
+    """Weighs each position's neighbours by its own taps: y[i, c] = sum_j taps[i, c // (D/H), j] x[i + r (j - p), c].
+
+    p = K - 1 if causal, else (K - 1) // 2; positions outside the sequence count as zero.
+
+    The fast form is one compiled loop over all taps where plain TensorFlow would run K passes over memory (graph
+    mode) or keep K shifted copies for the gradient. The gradient by x is another such loop, which gathers from each
+    neighbour what it took. The gradient by the taps is a blocked Gram matrix (gram.py).
+
+    Args:
+        x: tensor [B,T,D], float.
+        taps: tensor [B,T,H,K] of the same type; H divides D.
+        dilation_rate: int, >= 1. The distance r of neighbouring taps. Defaults to 1.
+        causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
+
+    Returns:
+        Tensor [B,T,D] of x's type.
+
+    Example:
+
+    >>> x = tf.constant([[[1.0], [2.0], [3.0]]])
+    >>> taps = tf.constant([[[[0.0, 1.0]], [[1.0, 0.0]], [[1.0, 1.0]]]])
+    >>> dynamic_conv(x, taps, causal=True)[0, :, 0].numpy().tolist()
+    [1.0, 1.0, 5.0]
+    """
+    x, taps = tf.convert_to_tensor(x), tf.convert_to_tensor(taps)
+    left = left_taps(taps.shape[-1], causal)
+    if current_implementation() == "fast":
+        return _fast(x, taps, left, dilation_rate)
+    return _forward(x, taps, left, dilation_rate)
+
+
+def _forward(x, taps, left, dilation_rate):
+    return dynamic_conv_valid(pad_for_taps(x, taps.shape[-1], left, dilation_rate), taps, dilation_rate)
+
+
+def _input_gradient(dy, taps, left, dilation_rate):
+    """dx[s] = sum_j taps[s - r (j - left), j] dy[s - r (j - left)]: each product, shifted back."""
+    num_heads, kernel_size = taps.shape[2:]
+    right, time = kernel_size - 1 - left, length(dy)
+    taps = pad_for_taps(tf.cast(taps, tf.float32), kernel_size, right, dilation_rate)  # [B,T+(K-1)*r,H,K]
+    window = pad_for_taps(split_heads(tf.cast(dy, tf.float32), num_heads), kernel_size, right, dilation_rate)
+    parts = []
+    for j in range(kernel_size):
+        start = (kernel_size - 1 - j) * dilation_rate
+        parts.append(taps[:, start : start + time, :, j, tf.newaxis] * window[:, start : start + time])
+    return tf.cast(merge_heads(tf.add_n(parts)), dy.dtype)
+
+
+_compiled_forward = tf.function(_forward, jit_compile=True, reduce_retracing=True)
+_compiled_input_gradient = tf.function(_input_gradient, jit_compile=True, reduce_retracing=True)
+
+
+def _fast(x, taps, left, dilation_rate):
+    @tf.custom_gradient
+    def conv(x, taps):
+        def grad(dy):
+            return (
+                tf.ensure_shape(_compiled_input_gradient(dy, taps, left, dilation_rate), x.shape),
+                _taps_gradient(dy, x, taps, left, dilation_rate),
+            )
+
+        return tf.ensure_shape(_compiled_forward(x, taps, left, dilation_rate), x.shape), grad
+
+    return conv(x, taps)
+
+
+def _taps_gradient(dy, x, taps, left, dilation_rate):
+    num_heads, kernel_size = taps.shape[2:]
+    time = length(dy)
+    dy, x = fold_time(dy, dilation_rate), fold_time(x, dilation_rate)  # [B*r,T/r,D]
+    batch, folded = length(dy, 0), length(dy)
+    dy, x = to_blocks(dy, x, kernel_size, left, block=max(16, kernel_size))
+    gram = tf.matmul(_by_head(dy, num_heads), _by_head(x, num_heads), transpose_b=True)  # [B,N,H,block,block+K-1]
+    dtaps = tf.transpose(diagonals(gram, kernel_size), [0, 1, 3, 2, 4])  # [B,N,block,H,K]
+    dtaps = tf.reshape(dtaps, [batch, -1, num_heads, kernel_size])[:, :folded]  # [B*r,T/r,H,K]
+    return unfold_time(dtaps, dilation_rate, time)
+
+
+def _by_head(blocks, num_heads):
+    """[B,N,U,D] -> [B,N,H,U,D/H]."""
+    batch, num_blocks, rows, dim = (length(blocks, axis) for axis in range(4))
+    blocks = tf.reshape(blocks, [batch, num_blocks, rows, num_heads, dim // num_heads])  # [B,N,U,H,D/H]
+    return tf.transpose(blocks, [0, 1, 3, 2, 4])

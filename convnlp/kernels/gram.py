@@ -1,0 +1,56 @@
+"""Blocked Gram matrices: the gradient of taps as matrix multiplications.
+
+The gradient of tap j is the correlation of the output gradient dy with the input x at one offset. Time is cut into
+blocks of T positions; a block of dy needs T + K - 1 positions of x (its own and a halo), and the products of all
+pairs, `G[u, v] = sum dy[u] * x[v]`, are one matrix multiplication. Tap j's gradients are the diagonal
+`G[u, u + j]`. Most of G is thrown away, yet a matrix multiplication is so much faster than anything else on a CPU
+that this wins by an order of magnitude over the framework's filter gradient.
+"""
+
+import tensorflow as tf
+
+from convnlp.kernels.shifts import length, pad_time
+
+
+def to_blocks(dy, x, kernel_size, left, block):
+    """dy, x [B,T,D] -> dy in blocks [B,N,block,D] and x in blocks with their halo [B,N,block+K-1,D]."""
+    time = length(dy)
+    num_blocks = -(-time // block)
+    rest = num_blocks * block - time
+    dy = tf.reshape(pad_time(dy, 0, rest), [length(dy, 0), num_blocks, block, dy.shape[-1]])  # [B,N,block,D]
+    x = pad_time(x, left, kernel_size - 1 - left + rest)
+    starts = tf.range(num_blocks)[:, tf.newaxis] * block  # [N,1]
+    positions = starts + tf.range(block + kernel_size - 1)  # [N,block+K-1]
+    return dy, tf.gather(x, positions, axis=1)  # [B,N,block+K-1,D]
+
+
+def diagonals(gram, kernel_size):
+    """[...,T,T+K-1] -> [...,T,K]: entry [u, j] is gram[u, u + j].
+
+    The skew trick: row u of the flattened matrix, read with rows one entry longer, starts u entries later.
+    """
+    rows, columns = gram.shape[-2], gram.shape[-1]
+    lead = tf.shape(gram)[:-2]
+    flat = tf.reshape(gram, tf.concat([lead, [rows * columns]], 0))  # [...,T*(T+K-1)]
+    flat = tf.pad(flat, [[0, 0]] * (gram.shape.rank - 2) + [[0, rows]])
+    return tf.reshape(flat, tf.concat([lead, [rows, columns + 1]], 0))[..., :kernel_size]  # [...,T,K]
+
+
+def fold_time(x, dilation_rate):
+    """[B,T,D] -> [B*r,T/r,D], padded with zeros: what taps r apart see is contiguous there."""
+    if dilation_rate == 1:
+        return x
+    x = pad_time(x, 0, -length(x) % dilation_rate)
+    shape = [length(x, 0), length(x) // dilation_rate, dilation_rate, x.shape[-1]]
+    x = tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])  # [B,r,T/r,D]
+    return tf.reshape(x, [shape[0] * dilation_rate, shape[1], shape[3]])  # [B*r,T/r,D]
+
+
+def unfold_time(x, dilation_rate, time):
+    """[B*r,T/r,...] -> [B,T,...]: undoes `fold_time` on a sequence of `time` positions."""
+    if dilation_rate == 1:
+        return x
+    tail = x.shape[2:]
+    shape = [length(x, 0) // dilation_rate, dilation_rate, length(x), *tail]
+    x = tf.transpose(tf.reshape(x, shape), [0, 2, 1, *range(3, 3 + len(tail))])  # [B,T/r,r,...]
+    return tf.reshape(x, [shape[0], shape[1] * shape[2], *tail])[:, :time]  # [B,T,...]

@@ -1,0 +1,48 @@
+"""Which form of a kernel is traced: one setting for all kernels."""
+
+import contextlib
+
+import tensorflow as tf
+
+IMPLEMENTATIONS = ("auto", "fast", "plain", "inference")
+
+# A plain global, not a thread-local: MirroredStrategy traces each replica in a thread of its own.
+_selected = "auto"
+
+
+@contextlib.contextmanager
+def implementation(name):
+    """Traces every kernel called inside in the form `name`.
+
+    The choice is read when a function is traced, and it is one setting for the whole process.
+
+    Args:
+        name: str. `"fast"`: the training forms for CPUs, with gradients of their own. `"plain"`: sums of shifted
+            copies, differentiated by TensorFlow, friendly to XLA and TPUs. `"inference"`: what exported graphs hold:
+            built-in TFLite ops only, no custom gradient, no compiled island. `"auto"`: `"plain"` under a
+            TPUStrategy, `"fast"` elsewhere.
+
+    Raises:
+        ValueError: if there is no such implementation.
+
+    Example:
+
+    >>> with implementation("plain"):
+    ...     current_implementation()
+    'plain'
+    """
+    global _selected
+    if name not in IMPLEMENTATIONS:
+        raise ValueError(f"`name` must be one of {', '.join(IMPLEMENTATIONS)}. Received: {name!r}")
+    previous, _selected = _selected, name
+    try:
+        yield
+    finally:
+        _selected = previous
+
+
+def current_implementation():
+    """The form that a kernel called now would be traced in: `"fast"`, `"plain"` or `"inference"`."""
+    if _selected != "auto":
+        return _selected
+    return "plain" if isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy) else "fast"

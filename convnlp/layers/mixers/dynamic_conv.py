@@ -1,0 +1,80 @@
+"""Dynamic convolution: every position makes its own filters."""
+
+import keras
+import tensorflow as tf
+
+from convnlp.layers.conv_mixer import ConvMixer
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class DynamicConv(ConvMixer):
+    """Lightweight convolution with filters computed from the position they are applied at.
+
+        w[i] = softmax_j(x[i] W)                             W: [D,H*K], w[i]: [H,K]
+        y[i, c] = sum_j w[i, h(c), j] x[i + r (j - p), c]    h(c) = c // (D / H)
+
+    p = (K - 1) // 2, or K - 1 if causal: an even kernel reaches one position further right than left.
+
+    Source: Wu et al., 2019, "Pay Less Attention with Lightweight and Dynamic Convolutions", section 4,
+    https://arxiv.org/abs/1901.10430; Tay et al., 2021, section 3.1, https://arxiv.org/abs/2105.03322.
+    Departs from it: filters belong to contiguous blocks of channels; a dilation rate r is possible. As in the
+    authors' code, x is the input of the convolution, which in its block is the gate's output.
+
+    Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
+    Cost: D H K parameters, T K D (1 + H) multiply-adds, a state of (K - 1) r D elements.
+
+    Args:
+        hidden_dim: int. Width D.
+        num_heads: int. Number H of filters at a position; divides D.
+        kernel_size: int. Number K of taps, >= 1, odd or even. Defaults to `7`.
+        dilation_rate: int. Distance r of neighbouring taps, >= 1. Defaults to `1`.
+        weight_softmax: bool. Whether filters are normalised. Defaults to `True`.
+        kernel_dropout: float in [0, 1). Share of the taps dropped in training. Defaults to `0.0`.
+        causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Call returns a tensor [B,T,D]; see `TokenMixer.call`.
+
+    Raises:
+        ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`.
+
+    Example:
+
+    >>> mixer = DynamicConv(hidden_dim=8, num_heads=2, kernel_size=3, causal=True)
+    >>> mixer(tf.ones([2, 5, 8])).shape
+    TensorShape([2, 5, 8])
+    >>> y, state = mixer.step(tf.ones([2, 1, 8]), mixer.init_state(batch_size=2, max_length=5), 0)
+    >>> {name: value.shape for name, value in state.items()}
+    {'inputs': TensorShape([2, 2, 8])}
+    """
+
+    def __init__(
+        self,
+        hidden_dim,
+        num_heads,
+        kernel_size=7,
+        dilation_rate=1,
+        weight_softmax=True,
+        kernel_dropout=0.0,
+        causal=False,
+        **kwargs,
+    ):
+        super().__init__(
+            hidden_dim, num_heads, kernel_size, dilation_rate, weight_softmax, kernel_dropout, causal, **kwargs
+        )
+        self.generator = keras.layers.Dense(
+            num_heads * kernel_size, use_bias=False, dtype=self.dtype_policy, name="generator"
+        )
+
+    def build(self, input_shape):
+        self.generator.build(input_shape)
+
+    def taps(self, x, training=False):
+        shape = tf.shape(x)
+        logits = tf.reshape(self.generator(x), [shape[0], shape[1], self.num_heads, self.kernel_size])  # [B,T,H,K]
+        return self.normalize(logits, training)
+
+    def cost(self, length):
+        cost = super().cost(length)
+        generator = self.hidden_dim * self.num_heads * self.kernel_size
+        return {**cost, "parameters": generator, "multiply_adds": cost["multiply_adds"] + length * generator}

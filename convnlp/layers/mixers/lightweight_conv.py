@@ -1,0 +1,62 @@
+"""Lightweight convolution: a few softmax-normalised filters, shared by blocks of channels."""
+
+import keras
+
+from convnlp.layers.conv_mixer import StaticConvMixer
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class LightweightConv(StaticConvMixer):
+    """Depthwise convolution with H normalised filters.
+
+        w = softmax_j(W)                                     W: [H,K]
+        y[i, c] = sum_j w[h(c), j] x[i + r (j - p), c]       h(c) = c // (D / H)
+
+    p = (K - 1) // 2, or K - 1 if causal: an even kernel reaches one position further right than left.
+
+    Source: Wu et al., 2019, "Pay Less Attention with Lightweight and Dynamic Convolutions", section 3,
+    https://arxiv.org/abs/1901.10430; Tay et al., 2021, section 3.1, https://arxiv.org/abs/2105.03322.
+    Departs from it: filters belong to contiguous blocks of channels (the release of Tay et al. ends up with a filter
+    per channel whatever its setting); a dilation rate r is possible.
+
+    Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
+    Cost: H K parameters, T K D multiply-adds, a state of (K - 1) r D elements.
+
+    Args:
+        hidden_dim: int. Width D.
+        num_heads: int. Number H of filters; divides D.
+        kernel_size: int. Number K of taps, >= 1, odd or even. Defaults to `7`.
+        dilation_rate: int. Distance r of neighbouring taps, >= 1. Defaults to `1`.
+        weight_softmax: bool. Whether filters are normalised. Defaults to `True`.
+        kernel_dropout: float in [0, 1). Share of the taps dropped in training. Defaults to `0.0`.
+        causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Call returns a tensor [B,T,D]; see `TokenMixer.call`.
+
+    Raises:
+        ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`.
+
+    Example:
+
+    >>> mixer = LightweightConv(hidden_dim=8, num_heads=2, kernel_size=3)
+    >>> mixer(tf.ones([2, 5, 8])).shape
+    TensorShape([2, 5, 8])
+    >>> mixer.cost(5)
+    {'parameters': 6, 'multiply_adds': 120, 'state_elements': 16}
+    """
+
+    def __init__(
+        self,
+        hidden_dim,
+        num_heads,
+        kernel_size=7,
+        dilation_rate=1,
+        weight_softmax=True,
+        kernel_dropout=0.0,
+        causal=False,
+        **kwargs,
+    ):
+        super().__init__(
+            hidden_dim, num_heads, kernel_size, dilation_rate, weight_softmax, kernel_dropout, causal, **kwargs
+        )

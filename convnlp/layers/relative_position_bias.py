@@ -1,0 +1,90 @@
+"""T5's relative position bias: attention learns how much each distance matters."""
+
+import math
+
+import keras
+import tensorflow as tf
+
+
+def relative_position_bucket(offset, bidirectional, num_buckets=32, max_distance=128):
+    """The bucket of a distance: exact while small, then logarithmic up to `max_distance`, the last one beyond.
+
+    Args:
+        offset: int32 tensor, position of the key minus that of the query.
+        bidirectional: bool. Whether half of the buckets are for keys to the right; else keys to the right share
+            bucket 0 with the query itself (a causal mask hides them).
+        num_buckets: int. Defaults to `32`.
+        max_distance: int. Defaults to `128`.
+
+    Returns:
+        int32 tensor of offset's shape, in [0, num_buckets).
+
+    Example:
+
+    >>> relative_position_bucket(tf.constant([-200, -9, -1, 0, 1, 9, 200]), bidirectional=True).numpy().tolist()
+    [15, 8, 1, 0, 17, 24, 31]
+    """
+    if bidirectional:
+        num_buckets //= 2
+        side = tf.where(offset > 0, num_buckets, 0)
+        distance = tf.abs(offset)
+    else:
+        side = 0
+        distance = tf.maximum(-offset, 0)
+    exact = num_buckets // 2
+    # log(0) never reaches the result: small distances take the other branch.
+    ratio = tf.math.log(tf.cast(tf.maximum(distance, 1), tf.float32) / exact) / math.log(max_distance / exact)
+    coarse = tf.minimum(exact + tf.cast(ratio * (num_buckets - exact), tf.int32), num_buckets - 1)
+    return side + tf.where(distance < exact, distance, coarse)
+
+
+class RelativePositionBias(keras.layers.Layer):
+    """A learned number per head and bucket of distances, to be added to attention logits.
+
+    Source: Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
+    section 2.1, https://arxiv.org/abs/1910.10683.
+    Departs from it: every layer has a table of its own where T5 shares one in a stack.
+
+    Args:
+        num_heads: int.
+        bidirectional: bool. False where keys never lie to the right of the query.
+        num_buckets: int. Defaults to `32`.
+        max_distance: int. Distances from here on share the last bucket. Defaults to `128`.
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Example:
+
+    >>> bias = RelativePositionBias(num_heads=2, bidirectional=True)
+    >>> bias(tf.range(3), tf.range(5)).shape
+    TensorShape([2, 3, 5])
+    """
+
+    def __init__(self, num_heads, bidirectional, num_buckets=32, max_distance=128, **kwargs):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.bidirectional = bidirectional
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+
+    def build(self, *_):
+        self.table = self.add_weight(
+            name="table",
+            shape=(self.num_heads, self.num_buckets),
+            initializer=keras.initializers.RandomNormal(stddev=0.02),
+            autocast=False,  # Attention logits are float32.
+        )
+
+    def call(self, query_positions, key_positions):
+        """int32 [Q] and [K] -> float32 [H,Q,K]."""
+        offset = key_positions - query_positions[:, tf.newaxis]  # [Q,K]
+        buckets = relative_position_bucket(offset, self.bidirectional, self.num_buckets, self.max_distance)
+        return tf.gather(self.table, buckets, axis=1)  # [H,Q,K]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "bidirectional": self.bidirectional,
+            "num_buckets": self.num_buckets,
+            "max_distance": self.max_distance,
+        }

@@ -1,0 +1,160 @@
+"""The contract that every architecture in this library keeps."""
+
+import keras
+import tensorflow as tf
+
+
+class TokenMixer(keras.layers.Layer):
+    """The one part of a layer in which positions see each other: [B,T,D] -> [B,T,D].
+
+    A subclass states its facts, and implements `mix` and, where it supports steps, `empty_state` and `advance`; the
+    checks of its facts live here. `call` is the whole contract for training; `init_state` and `step` compute the
+    same outputs chunk by chunk for incremental decoding.
+
+    Facts (class attributes):
+        supports_causal: bool. `causal=True` is possible.
+        supports_step: bool. A causal mixer has `init_state` and `step`.
+        supports_packing: bool. `segment_ids` are possible: several texts in one row do not see each other.
+        needs_max_length: bool. It has weights per position, hence an argument `max_sequence_length`.
+        pad_length_invariant: bool. The outputs at tokens do not depend on how many pads follow them.
+        gated: bool. It has no projections of its own: a block puts it between a gate and an output projection.
+
+    Args:
+        hidden_dim: int. Width D of inputs and outputs.
+        causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Raises:
+        ValueError: for a use that breaks a fact, when the mixer or the model around it is built.
+    """
+
+    supports_causal = True
+    supports_step = True
+    supports_packing = True
+    needs_max_length = False
+    pad_length_invariant = True
+    gated = True
+
+    def __init__(self, hidden_dim, causal=False, **kwargs):
+        super().__init__(**kwargs)
+        require_count("hidden_dim", hidden_dim)
+        self.hidden_dim = hidden_dim
+        self.causal = causal
+        if causal and not self.supports_causal:
+            raise ValueError(f"`causal` must be False: {type(self).__name__} mixes all positions. Received: causal=True")
+
+    def call(self, x, padding_mask=None, segment_ids=None, training=False):
+        """Mixes the positions of each row.
+
+        Args:
+            x: float tensor [B,T,D].
+            padding_mask: bool tensor [B,T], True = token. Defaults to no pads.
+            segment_ids: int32 tensor [B,T], 0 = pad: only positions of equal ids see each other. Defaults to one
+                segment a row.
+            training: bool. Whether dropout is active.
+
+        Returns:
+            Tensor [B,T,D] of x's type. Its values at pads mean nothing.
+
+        Raises:
+            ValueError: if `segment_ids` are given and the mixer does not support packing.
+        """
+        if segment_ids is not None:
+            if not self.supports_packing:
+                raise ValueError(
+                    f"`segment_ids` must be None: {type(self).__name__} cannot keep packed texts apart. "
+                    f"Received: segment_ids={segment_ids}"
+                )
+            segment_ids = tf.cast(segment_ids, tf.int32)
+            tokens = segment_ids > 0
+            padding_mask = tokens if padding_mask is None else tokens & tf.cast(padding_mask, tf.bool)
+        elif padding_mask is not None:
+            padding_mask = tf.cast(padding_mask, tf.bool)
+        return self.mix(x, padding_mask, segment_ids, training)
+
+    def init_state(self, batch_size, max_length):
+        """The state before the first step.
+
+        Args:
+            batch_size: int or scalar tensor B.
+            max_length: int. The most positions that will be stepped through.
+
+        Returns:
+            Flat dict of fixed-shape tensors with the batch on axis 0, so that beams can be gathered.
+
+        Raises:
+            ValueError: if the mixer is not causal or does not support steps.
+        """
+        if not self.supports_step:
+            raise ValueError(
+                f"`mixer` must have supports_step = True for incremental decoding. Received: {type(self).__name__}"
+            )
+        if not self.causal:
+            raise ValueError("`causal` must be True for incremental decoding. Received: causal=False")
+        if not self.built:
+            self.build((None, None, self.hidden_dim))
+        return self.empty_state(batch_size, max_length)
+
+    def step(self, x_chunk, state, index):
+        """The outputs of `call` for the next C positions.
+
+        Args:
+            x_chunk: float tensor [B,C,D], C >= 1; the same input `call` would get at positions index .. index + C - 1.
+            state: dict, from `init_state` or the step before.
+            index: int or int32 scalar tensor. Position of the chunk's first element.
+
+        Returns:
+            Tensor [B,C,D], and the state after the chunk.
+        """
+        return self.advance(tf.cast(x_chunk, self.compute_dtype), state, index)
+
+    def mix(self, x, padding_mask, segment_ids, training):
+        """`call` behind its checks: `padding_mask` is bool or None, and covers the pads of `segment_ids`."""
+        raise NotImplementedError
+
+    def empty_state(self, batch_size, max_length):
+        """`init_state` behind its checks."""
+        raise NotImplementedError
+
+    def advance(self, x_chunk, state, index):
+        """`step` on a chunk in the compute type."""
+        raise NotImplementedError
+
+    def receptive_field(self, length):
+        """The most neighbouring positions, itself included, that one output of a row of `length` can depend on."""
+        raise NotImplementedError
+
+    def cost(self, length):
+        """What one example of `length` positions costs.
+
+        Returns:
+            Dict of ints: "parameters", "multiply_adds" of one call, "state_elements" of one row while decoding up
+            to `length` (0 without steps).
+        """
+        raise NotImplementedError
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "hidden_dim": self.hidden_dim, "causal": self.causal}
+
+
+def require_count(name, value, minimum=1):
+    """Raises ValueError unless the argument `name` is an int of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise ValueError(f"`{name}` must be an int >= {minimum}. Received: {name}={value!r}")
+
+
+def require_heads(hidden_dim, num_heads):
+    """Raises ValueError unless `num_heads` divides `hidden_dim`."""
+    require_count("num_heads", num_heads)
+    if hidden_dim % num_heads:
+        raise ValueError(
+            f"`num_heads` must divide hidden_dim. Received: num_heads={num_heads}, hidden_dim={hidden_dim}"
+        )
+
+
+def zero_pads(x, padding_mask):
+    """x [B,T,D] with zeros where `padding_mask` [B,T] is False; x itself without a mask."""
+    return x if padding_mask is None else x * tf.cast(padding_mask, x.dtype)[:, :, tf.newaxis]
