@@ -1,5 +1,7 @@
 """Convolution over time whose taps differ at every position."""
 
+import functools
+
 import tensorflow as tf
 
 from convnlp.kernels.gram import diagonals, fold_time, to_blocks, unfold_time
@@ -56,20 +58,28 @@ def _input_gradient(dy, taps, left, dilation_rate):
     return tf.cast(merge_heads(tf.add_n(parts)), dy.dtype)
 
 
-_compiled_forward = tf.function(_forward, jit_compile=True, reduce_retracing=True)
-_compiled_input_gradient = tf.function(_input_gradient, jit_compile=True, reduce_retracing=True)
+@functools.cache
+def _compiled(function, dtype, hidden_dim, num_heads, kernel_size, left, dilation_rate):
+    """`function` as one XLA loop; traced once for all lengths, compiled for each."""
+    signature = [
+        tf.TensorSpec([None, None, hidden_dim], dtype),
+        tf.TensorSpec([None, None, num_heads, kernel_size], dtype),
+    ]
+    return tf.function(
+        lambda x, taps: function(x, taps, left, dilation_rate), signature, autograph=False, jit_compile=True
+    )
 
 
 def _fast(x, taps, left, dilation_rate):
+    settings = (x.dtype, x.shape[-1], *taps.shape[2:], left, dilation_rate)
+
     @tf.custom_gradient
     def conv(x, taps):
         def grad(dy):
-            return (
-                tf.ensure_shape(_compiled_input_gradient(dy, taps, left, dilation_rate), x.shape),
-                _taps_gradient(dy, x, taps, left, dilation_rate),
-            )
+            dx = _compiled(_input_gradient, *settings)(dy, taps)
+            return tf.ensure_shape(dx, x.shape), _taps_gradient(dy, x, taps, left, dilation_rate)
 
-        return tf.ensure_shape(_compiled_forward(x, taps, left, dilation_rate), x.shape), grad
+        return tf.ensure_shape(_compiled(_forward, *settings)(x, taps), x.shape), grad
 
     return conv(x, taps)
 
