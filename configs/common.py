@@ -28,7 +28,7 @@ def get_config():
     model.decoder_mixer = ml_collections.config_dict.placeholder(str)
     model.kernel_size = (7,)  # one, or one per encoder layer
     model.dilation_rate = (1,)
-    model.weight_softmax = True
+    model.weight_softmax = ml_collections.config_dict.placeholder(bool)  # None: as is usual for the mixer
     model.mixer_options = ml_collections.ConfigDict()
     model.residual_form = "pre"
     model.dropout = 0.1
