@@ -5,6 +5,7 @@ import keras_nlp
 from keras import ops
 
 from convnlp.layers import Decoder, Encoder
+from convnlp.models.token_embedding import TokenEmbedding
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -30,7 +31,8 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         encoder_mixer, decoder_mixer: as `mixer`, for one side.
         kernel_size: int, or a list with one per encoder layer; the decoder takes the first `num_decoder_layers`.
         dilation_rate: as `kernel_size`.
-        weight_softmax: bool. Normalise the taps of shared convolutions.
+        weight_softmax: bool. Whether taps are normalised. Default None: as is usual for the mixer (no for
+            dilated_conv, yes for the others).
         mixer_options: dict. Further arguments of the mixer's class; they also override those above for the mixer
             alone, as in `{"num_heads": 2}` for the paper's two depth filters.
         residual_form: "pre" (default), "post" or "sublayer_output"; see `convnlp.layers.Residual`.
@@ -66,7 +68,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         decoder_mixer=None,
         kernel_size=7,
         dilation_rate=1,
-        weight_softmax=True,
+        weight_softmax=None,
         mixer_options=None,
         residual_form="pre",
         dropout=0.1,
@@ -99,13 +101,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         _check(config)
 
         # === Layers ===
-        embedding = keras_nlp.layers.ReversibleEmbedding(
-            vocabulary_size,
-            hidden_dim,
-            embeddings_initializer=keras.initializers.RandomNormal(stddev=hidden_dim**-0.5),
-            dtype=dtype,
-            name="token_embedding",
-        )
+        embedding = TokenEmbedding(vocabulary_size, hidden_dim, dtype=dtype, name="token_embedding")
         encoder = Encoder(
             _mixers(config, "encoder"), intermediate_dim, residual_form, dropout, dtype=dtype, name="encoder"
         )
@@ -130,14 +126,13 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             "encoder_padding_mask": keras.Input((None,), dtype="int32", name="encoder_padding_mask"),
         }
         encoder_mask = inputs["encoder_padding_mask"]
-        scale = hidden_dim**0.5
-        x = embedding(inputs["encoder_token_ids"]) * scale
+        x = embedding(inputs["encoder_token_ids"])
         outputs = {"encoder_sequence_output": encoder(x, padding_mask=ops.cast(encoder_mask, "bool"))}
         if decoder is not None:
             inputs["decoder_token_ids"] = keras.Input((None,), dtype="int32", name="decoder_token_ids")
             inputs["decoder_padding_mask"] = keras.Input((None,), dtype="int32", name="decoder_padding_mask")
             outputs["decoder_sequence_output"] = decoder(
-                embedding(inputs["decoder_token_ids"]) * scale,
+                embedding(inputs["decoder_token_ids"]),
                 outputs["encoder_sequence_output"],
                 allowed=ops.cast(ops.expand_dims(encoder_mask, 1), "bool"),
                 padding_mask=ops.cast(inputs["decoder_padding_mask"], "bool"),
@@ -149,10 +144,6 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         for name, value in config.items():
             setattr(self, name, value)
         self._config_names = tuple(config)
-
-    def embed(self, token_ids):
-        """Token ids [B,T] -> their vectors [B,T,D] at unit scale."""
-        return self.token_embedding(token_ids) * self.hidden_dim**0.5
 
     def encode(self, token_ids, padding_mask=None, segment_ids=None, training=False):
         """The encoder on token ids.
@@ -167,7 +158,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             [B,S,D].
         """
         return self.encoder(
-            self.embed(token_ids), padding_mask=_as_bool(padding_mask), segment_ids=segment_ids, training=training
+            self.token_embedding(token_ids), padding_mask=_as_bool(padding_mask), segment_ids=segment_ids, training=training
         )
 
     def decode(
@@ -200,7 +191,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             same = ops.equal(ops.expand_dims(segment_ids, 2), ops.expand_dims(encoder_segment_ids, 1))  # [B,T,S]
             allowed = same if allowed is None else ops.logical_and(allowed, same)
         return self.decoder(
-            self.embed(token_ids),
+            self.token_embedding(token_ids),
             encoder_output,
             allowed=allowed,
             padding_mask=_as_bool(padding_mask),
@@ -210,7 +201,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
 
     def logits(self, hidden):
         """[B,T,D] -> float32 [B,T,V], with the tied embedding."""
-        return ops.cast(self.token_embedding(hidden, reverse=True), "float32")
+        return self.token_embedding(hidden, reverse=True)
 
     def init_decoder_state(self, encoder_output, encoder_padding_mask, max_length):
         """The decoder's state before the first token: a flat dict, name -> tensor with the batch on axis 0.
@@ -229,7 +220,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         mask = state["encoder_padding_mask"]
         layer_state = {name: value for name, value in state.items() if name != "encoder_padding_mask"}
         hidden, layer_state = self.decoder.step(
-            self.embed(token_ids), layer_state, index, allowed=ops.expand_dims(mask, 1)
+            self.token_embedding(token_ids), layer_state, index, allowed=ops.expand_dims(mask, 1)
         )
         return hidden, {**layer_state, "encoder_padding_mask": mask}
 
