@@ -1,0 +1,270 @@
+"""The training loop: one for every strategy."""
+
+import contextlib
+import math
+import signal
+import threading
+import time
+
+import tensorflow as tf
+
+from convnlp.training import checkpoints as checkpoints_lib
+from convnlp.training import metrics as metrics_lib
+from convnlp.training import optimizers
+from convnlp.training import strategy as strategy_lib
+
+
+class NonFiniteLossError(ArithmeticError):
+    """The loss became NaN or infinite."""
+
+
+class StoppedError(Exception):
+    """A signal asked the run to stop; its checkpoint is written."""
+
+    def __init__(self, signum, step):
+        name = signal.Signals(signum).name
+        super().__init__(f"stopped by {name} at step {step}, checkpoint saved; the same command continues the run")
+        self.exit_code = 128 + signum  # what a shell reports of a process that the signal has ended
+
+
+def train(
+    *,
+    workdir,
+    strategy,
+    model,
+    optimizer,
+    loss_fn,
+    dataset,
+    num_steps,
+    seed=0,
+    clip_norm=0.0,
+    steps_per_call=10,
+    checkpoint_every=1000,
+    keep=3,
+    evaluate=None,
+    eval_every=1000,
+    best=("valid/loss", "min"),
+    samples=None,
+):
+    """Trains `model` to `num_steps`, from the newest checkpoint in `workdir` if there is one.
+
+    The same arguments give the same weights, optimizer slots and metrics.jsonl, bit for bit, however often the
+    process was killed in between, provided that TensorFlow's operations are deterministic
+    (`tf.config.experimental.enable_op_determinism`) and that `loss_fn` draws all its randomness from its seed.
+
+    Args:
+        workdir: directory for checkpoints, metrics and TensorBoard, shared by all workers.
+        strategy: `tf.distribute.Strategy` in whose scope model and optimizer were made.
+        model: has `variables` and `trainable_variables`.
+        optimizer: Keras optimizer. Its slots are created here.
+        loss_fn: function of (batch, seed) with seed an int32 tensor [2], unique to (run, step, replica). Returns a
+            dict of float32 scalars: `loss_sum`, to be differentiated, `weight`, and any further metric as
+            name -> (sum, weight). The gradient is that of the sum of loss_sum over the sum of weight, both over all
+            replicas.
+        dataset: infinite `tf.data.Dataset` of dicts [B, ...] of static shapes, B this worker's part of the batch.
+        num_steps, steps_per_call, checkpoint_every, eval_every: int. All multiples of steps_per_call, the number of
+            steps that run without coming back to Python.
+        seed: int.
+        clip_norm: float. Largest global norm of the gradient; 0 does not clip.
+        keep: int. Number of checkpoints kept beside the best one.
+        evaluate: function without arguments that returns a dict name -> float; every worker calls it.
+        best: (name, "min" or "max"). Which of these values decides on the best step.
+        samples: function without arguments that returns a string to print after each evaluation.
+
+    Returns:
+        dict of `step`, `tokens` (read by the model in training), `seconds` and `cpu_seconds` (of all processes that
+        took part in succession), `best_step`, `best_value` (None without `evaluate`). The model is left with the
+        weights of the best step.
+
+    Raises:
+        ValueError: for step counts that are no multiples of `steps_per_call`, or data that end.
+        NonFiniteLossError: names the step; nothing is saved after it.
+        StoppedError: after SIGTERM or SIGINT, when the checkpoint is written.
+        CheckpointError: if a checkpoint cannot be written or none can be read.
+    """
+    for name, value in dict(num_steps=num_steps, checkpoint_every=checkpoint_every, eval_every=eval_every).items():
+        if value <= 0 or value % steps_per_call:
+            raise ValueError(
+                f"`{name}` must be a positive multiple of steps_per_call. "
+                f"Received: {name}={value}, steps_per_call={steps_per_call}"
+            )
+
+    # Where the run stands.
+    with strategy.scope():
+        optimizers.build_slots(optimizer, model.trainable_variables)
+    batches = iter(dataset.batch(steps_per_call, drop_remainder=True))
+    checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, batches, strategy, keep)
+    step, facts = checkpoints.restore()
+    facts = facts or dict(tokens=0, seconds=0.0, cpu_seconds=0.0, metrics_bytes=0, best_step=None, best_value=None)
+    steps = training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed)
+    is_chief = strategy_lib.workers(strategy)[0] == 0
+    log = metrics_lib.Metrics(workdir, num_steps, step, facts["metrics_bytes"], silent=not is_chief)
+    if step:
+        log.say(f"Resuming at step {step}")
+    seconds, cpu_seconds = time.monotonic() - facts["seconds"], time.process_time() - facts["cpu_seconds"]
+
+    with _signals() as received, contextlib.closing(log):
+        while step < num_steps:
+            # Some steps.
+            try:
+                batch = next(batches)
+            except StopIteration:
+                raise ValueError(f"`dataset` ended before step {num_steps}. Received: no batch at step {step}") from None
+            rows = steps(strategy_lib.split(strategy, batch), step)
+            for offset, row in enumerate(rows):
+                if not math.isfinite(row["loss"][0]):
+                    raise NonFiniteLossError(f"the loss is not finite at step {step + offset + 1}")
+            step += steps_per_call
+            tokens = int(sum(row.pop("tokens")[0] for row in rows))
+            facts["tokens"] += tokens
+            values = {**_means(rows), "learning_rate": float(optimizer.learning_rate), "tokens": facts["tokens"]}
+            log.write(step, values, tokens)
+
+            # Evaluation.
+            improved = False
+            if evaluate and (step % eval_every == 0 or step == num_steps):
+                values = evaluate()
+                log.write(step, values)
+                improved = _is_better(values[best[0]], facts["best_value"], best[1])
+                if improved:
+                    facts.update(best_step=step, best_value=values[best[0]])
+                if samples and is_chief:
+                    log.say(samples())
+
+            # Checkpoint.
+            stop = strategy_lib.any_worker(strategy, bool(received))
+            if stop or improved or step % checkpoint_every == 0 or step == num_steps:
+                facts.update(
+                    seconds=time.monotonic() - seconds,
+                    cpu_seconds=time.process_time() - cpu_seconds,
+                    metrics_bytes=log.position,
+                )
+                checkpoints.save(step, facts)
+            if stop and step < num_steps:
+                raise StoppedError(received[0] if received else signal.SIGTERM, step)
+            log.restart_clock()
+
+    if facts["best_step"] not in (None, step):
+        checkpoints.restore_variables(facts["best_step"])
+    facts.pop("metrics_bytes")
+    return {"step": step, **facts}
+
+
+def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed):
+    """Returns a function (super-batch [N, B, ...] per replica, steps done) -> for each of N steps a dict of metrics.
+
+    Each metric is (sum, weight) over all replicas. The N steps run in one call of one graph.
+    """
+    names = []
+
+    def replica_step(batches, index, first_step):
+        replica = tf.distribute.get_replica_context()
+        batch = tf.nest.map_structure(lambda x: x[index], batches)
+        step_seed = tf.stack([tf.cast(seed, tf.int32), first_step + index])
+        step_seed = tf.random.fold_in(step_seed, tf.cast(replica.replica_id_in_sync_group, tf.int32))
+        with tf.GradientTape() as tape:
+            outputs = loss_fn(batch, step_seed)
+            sums = _global_sums({**outputs, "tokens": (_num_tokens(batch), 1.0)})
+            loss = tf.math.divide_no_nan(outputs["loss_sum"], sums["loss"][1])
+        gradients = tape.gradient(loss, model.trainable_variables)
+        # An objective need not reach every variable: masked language modelling leaves the decoder alone.
+        pairs = [(tf.convert_to_tensor(g), v) for g, v in zip(gradients, model.trainable_variables) if g is not None]
+        gradients, variables = zip(*pairs)
+        if clip_norm:
+            gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
+            gradients, norm = tf.clip_by_global_norm(gradients, clip_norm)
+            # Keras sums over the replicas, now equal ones, once more.
+            gradients = [g / strategy.num_replicas_in_sync for g in gradients]
+            sums["gradient_norm"] = (norm, tf.constant(1.0))
+        optimizer.apply(gradients, variables)
+        names[:] = sums  # of the trace: the same for every step
+        return tf.stack([tf.stack(pair) for pair in sums.values()])  # [M,2]
+
+    @tf.function
+    def call(batches, first_step, num_steps):
+        rows = tf.TensorArray(tf.float32, size=num_steps, element_shape=[None, 2])
+        for index in tf.range(num_steps):
+            sums = strategy.run(replica_step, args=(batches, index, first_step))
+            rows = rows.write(index, strategy.experimental_local_results(sums)[0])
+        return rows.stack()  # [N,M,2]
+
+    def steps(batches, first_step):
+        first = strategy.experimental_local_results(batches)[0]
+        num_steps = len(tf.nest.flatten(first)[0])
+        rows = call(batches, tf.constant(first_step), tf.constant(num_steps))
+        return [dict(zip(names, row)) for row in rows.numpy().tolist()]
+
+    return steps
+
+
+def evaluation(strategy, loss_fn):
+    """Returns a function of a finite dataset of batches [B, ...] -> dict of metric name -> mean.
+
+    `loss_fn` is as in `train`, without a seed. Every worker must give the same number of batches.
+    """
+    names = []
+
+    def replica_step(batches):
+        sums = _global_sums(loss_fn(tf.nest.map_structure(lambda x: x[0], batches)))
+        names[:] = sums
+        return tf.stack([tf.stack(pair) for pair in sums.values()])  # [M,2]
+
+    @tf.function
+    def call(batches):
+        return strategy.experimental_local_results(strategy.run(replica_step, args=(batches,)))[0]
+
+    def evaluate(dataset):
+        rows = [call(strategy_lib.split(strategy, batch)).numpy().tolist() for batch in dataset.batch(1)]
+        if not rows:
+            raise ValueError("`dataset` of an evaluation must hold at least one batch. Received: none")
+        return _means([dict(zip(names, row)) for row in rows])
+
+    return evaluate
+
+
+def _global_sums(outputs):
+    """Metrics (sum, weight) of a replica -> those of all replicas, as constants to the gradient."""
+    outputs = dict(outputs)
+    sums = {"loss": (outputs.pop("loss_sum"), outputs.pop("weight")), **outputs}
+    table = tf.stack([tf.stack([tf.cast(x, tf.float32) for x in pair]) for pair in sums.values()])  # [M,2]
+    table = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.stop_gradient(table))
+    return {name: (table[i, 0], table[i, 1]) for i, name in enumerate(sums)}
+
+
+def _num_tokens(batch):
+    """Tokens that the model reads: every `*token_ids` but the targets, without the pads of its `*padding_mask`."""
+    total = tf.constant(0.0)
+    for name, ids in batch.items():
+        if name.endswith("token_ids") and not name.startswith("target"):
+            mask = batch.get(name.removesuffix("token_ids") + "padding_mask", tf.ones_like(ids))
+            total += tf.reduce_sum(tf.cast(mask, tf.float32))
+    return total
+
+
+def _means(rows):
+    """Metrics (sum, weight) of several steps -> their means."""
+    totals = {name: [sum(column) for column in zip(*(row[name] for row in rows))] for name in rows[0]}
+    return {name: value / weight if weight else 0.0 for name, (value, weight) in totals.items()}
+
+
+def _is_better(value, best, direction):
+    return best is None or (value < best if direction == "min" else value > best)
+
+
+@contextlib.contextmanager
+def _signals():
+    """Collects SIGTERM and SIGINT instead of dying of them; a second one ends the process as usual."""
+    received, previous = [], {}
+
+    def receive(signum, frame):
+        received.append(signum)
+        for each, handler in previous.items():
+            signal.signal(each, handler)
+
+    if threading.current_thread() is threading.main_thread():  # Python lets no other thread set handlers
+        previous.update({each: signal.signal(each, receive) for each in (signal.SIGTERM, signal.SIGINT)})
+    try:
+        yield received
+    finally:
+        for each, handler in previous.items():
+            signal.signal(each, handler)

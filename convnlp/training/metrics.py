@@ -1,0 +1,88 @@
+"""What a run says: a progress bar, metrics.jsonl, times.jsonl and TensorBoard.
+
+metrics.jsonl depends on the config alone: an interrupted and resumed run writes the same bytes as one left alone.
+Whatever depends on the clock (seconds, tokens per second) goes into times.jsonl.
+"""
+
+import json
+import os
+import pathlib
+import sys
+import time
+
+import tensorflow as tf
+import tqdm
+
+SHOWN = ("loss", "accuracy", "encoder_use")  # in the bar; everything is in the files
+
+class Metrics:
+    """Writes metrics of one worker; all but the first worker stay silent.
+
+    Args:
+        workdir: directory.
+        num_steps: int. Length of the run, for the bar and the time left.
+        step: int. Where the run starts or resumes.
+        position: int or None. Size of metrics.jsonl at that step; what a killed run wrote after it is cut off.
+        silent: bool. Writes and shows nothing. Defaults to False.
+    """
+
+    def __init__(self, workdir, num_steps, step=0, position=0, silent=False):
+        self._silent = silent
+        self.position = position
+        if silent:
+            return
+        workdir = pathlib.Path(workdir)
+        self._path = workdir / "metrics.jsonl"
+        self._path.touch()
+        os.truncate(self._path, position)
+        self._file = open(self._path, "a", encoding="utf-8")
+        self._times = open(workdir / "times.jsonl", "a", encoding="utf-8")
+        self._summaries = tf.summary.create_file_writer(str(workdir / "tensorboard"))
+        self._bar = tqdm.tqdm(
+            total=num_steps, initial=step, unit="step", dynamic_ncols=True, mininterval=0 if sys.stderr.isatty() else 30
+        )
+        self._shown = {}
+        self._clock = time.monotonic()
+
+    def write(self, step, values, tokens=0):
+        """Records values of one step.
+
+        Args:
+            step: int.
+            values: dict name -> float, in the order in which they are to stand.
+            tokens: int. Tokens trained on since the last call, for the rate; 0 if nothing was trained on.
+        """
+        if self._silent:
+            return
+        self._file.write(json.dumps({"step": step, **values}) + "\n")
+        self._file.flush()
+        self.position = self._file.tell()
+        with self._summaries.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        self._shown.update({k: f"{v:.4g}" for k, v in values.items() if k.rsplit("/")[-1] in SHOWN})
+        if tokens:
+            now = time.monotonic()
+            rate = tokens / (now - self._clock)
+            self._times.write(json.dumps({"step": step, "unix_seconds": time.time(), "tokens_per_second": rate}) + "\n")
+            self._times.flush()
+            self._shown["tok/s"] = f"{rate:,.0f}"
+            self._clock = now
+        self._bar.set_postfix(self._shown, refresh=False)
+        self._bar.update(step - self._bar.n)
+
+    def restart_clock(self):
+        """Leaves the time since the last `write` (evaluation, checkpoint) out of the next rate."""
+        self._clock = time.monotonic()
+
+    def say(self, text):
+        """Prints without tearing the bar."""
+        if not self._silent:
+            self._bar.write(text, file=sys.stderr)
+
+    def close(self):
+        if not self._silent:
+            self._bar.close()
+            self._summaries.close()
+            self._file.close()
+            self._times.close()

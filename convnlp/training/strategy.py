@@ -1,0 +1,95 @@
+"""Where the replicas of a model run: one device, the devices of one machine, several processes, a TPU.
+
+Run so far: `one_device`, `mirrored` on logical CPU devices and `multi_worker` with two processes, all on CPU.
+Written by TensorFlow's documentation and never run: `tpu`, and every strategy on a GPU.
+"""
+
+import json
+import os
+
+import tensorflow as tf
+
+STRATEGIES = ("one_device", "mirrored", "multi_worker", "tpu")
+
+
+def build(name, tpu="", num_virtual_devices=0):
+    """Builds a strategy. Must be called before TensorFlow has run its first operation.
+
+    Args:
+        name: one of `STRATEGIES`. `mirrored` takes all GPUs of the machine, or its logical CPU devices;
+            `multi_worker` reads the environment variable TF_CONFIG, one process per worker.
+        tpu: string. Name or address of the TPU for `tpu`; "" or "local" is the one of this TPU VM.
+        num_virtual_devices: int. Splits the CPU into that many logical devices, for `mirrored` without a GPU.
+
+    Returns:
+        A `tf.distribute.Strategy`.
+
+    Raises:
+        ValueError: for an unknown name, a flag that the strategy cannot use, or a missing TF_CONFIG.
+    """
+    if name not in STRATEGIES:
+        raise ValueError(f"`strategy` must be one of {', '.join(STRATEGIES)}. Received: strategy={name!r}")
+    if tpu and name != "tpu":
+        raise ValueError(f"`tpu` needs strategy='tpu'. Received: tpu={tpu!r}, strategy={name!r}")
+    if num_virtual_devices and name != "mirrored":
+        raise ValueError(
+            f"`num_virtual_devices` needs strategy='mirrored'. Received: {num_virtual_devices}, strategy={name!r}"
+        )
+    if name == "one_device":
+        return tf.distribute.OneDeviceStrategy("/gpu:0" if tf.config.list_physical_devices("GPU") else "/cpu:0")
+    if name == "mirrored":
+        return _mirrored(num_virtual_devices)
+    if name == "multi_worker":
+        if "worker" not in json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {}):
+            raise ValueError(
+                'strategy=\'multi_worker\' needs TF_CONFIG, for example {"cluster": {"worker": ["host0:2222", '
+                f'"host1:2222"]}}, "task": {{"type": "worker", "index": 0}}}}. '
+                f"Received: TF_CONFIG={os.environ.get('TF_CONFIG')!r}"
+            )
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "local")
+    tf.config.experimental_connect_to_cluster(resolver)
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def _mirrored(num_virtual_devices):
+    if num_virtual_devices:
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        devices = [tf.config.LogicalDeviceConfiguration() for _ in range(num_virtual_devices)]
+        tf.config.set_logical_device_configuration(cpu, devices)
+    kind = "GPU" if tf.config.list_physical_devices("GPU") and not num_virtual_devices else "CPU"
+    return tf.distribute.MirroredStrategy([device.name for device in tf.config.list_logical_devices(kind)])
+
+
+def workers(strategy):
+    """Returns (index of this process, number of processes) that share the training. A TPU is driven by one process."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return 0, 1
+    resolver = strategy.cluster_resolver
+    tasks = [
+        (kind, index)
+        for kind, addresses in sorted(resolver.cluster_spec().as_dict().items())
+        if kind in ("chief", "worker")
+        for index in range(len(addresses))
+    ]
+    return tasks.index((resolver.task_type, resolver.task_id)), len(tasks)
+
+
+def any_worker(strategy, flag):
+    """Whether `flag` is true in any process. All processes must call it: it is also the barrier between them."""
+    if workers(strategy)[1] == 1:
+        return flag
+    flags = strategy.experimental_distribute_values_from_function(lambda context: tf.constant(float(flag)))
+    return float(strategy.reduce("SUM", flags, axis=None)) > 0
+
+
+def split(strategy, batch):
+    """Cuts this process's super-batch [N, B, ...] into one [N, B / replicas, ...] for each of its replicas."""
+    num_replicas = strategy.num_replicas_in_sync // workers(strategy)[1]
+
+    def part(context):
+        index = context.replica_id_in_sync_group % num_replicas
+        return tf.nest.map_structure(lambda x: tf.split(x, num_replicas, axis=1)[index], batch)
+
+    return strategy.experimental_distribute_values_from_function(part)
