@@ -1,0 +1,19 @@
+from convnlp.models import model_card
+from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+from convnlp.models.seq2seq_lm import Seq2SeqLM
+from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
+from convnlp.models.sizes import SIZES
+from convnlp.models.text_classifier import TextClassifier
+from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
+from convnlp.models.tokenizer import Tokenizer
+
+__all__ = [
+    "SIZES",
+    "Seq2SeqBackbone",
+    "Seq2SeqLM",
+    "Seq2SeqLMPreprocessor",
+    "TextClassifier",
+    "TextClassifierPreprocessor",
+    "Tokenizer",
+    "model_card",
+]

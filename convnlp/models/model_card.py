@@ -1,0 +1,137 @@
+"""The README.md of a preset: what the model is, what it was trained on, how well it does and what it costs."""
+
+import json
+import os
+
+_FACTS = {
+    "title": "the heading; the directory's name without it",
+    "language": "ISO 639-1 code",
+    "trained_on": "str or list of str: source strings, with their splits",
+    "initialised_from": "the preset that training started from",
+    "objective": "what was minimised",
+    "steps": "int: optimiser steps",
+    "examples": "int: sequences seen",
+    "tokens": "int: tokens seen",
+    "seconds": "float: wall time of the training",
+    "hardware": "what it ran on",
+    "scores": "dict: name -> number, as in {'sst2 test accuracy': 0.84}",
+    "encoder_use": "float: nats per target token that the right encoder output is worth",
+    "cost": "dict of Seq2SeqBackbone.cost",
+    "encoder_length": "int: the encoder tokens that `cost` is for",
+    "decoder_length": "int: the decoder tokens that `cost` is for",
+    "command": "str: the command line that made it",
+}
+_TAGS = {"TextClassifier": "text-classification", "Seq2SeqLM": "text2text-generation"}
+_EXAMPLES = {
+    "TextClassifier": 'classifier = keras_nlp.models.TextClassifier.from_preset("{0}")\nclassifier.predict(["a text"])',
+    "Seq2SeqLM": 'lm = keras_nlp.models.Seq2SeqLM.from_preset("{0}")\nlm.generate("a text")',
+    "Seq2SeqBackbone": 'backbone = keras_nlp.models.Backbone.from_preset("{0}")',
+}
+
+
+def write(preset_dir, facts):
+    """Writes README.md into a preset. What is not given is left out.
+
+    Args:
+        preset_dir: str. A directory written by `save_to_preset`; architecture and parameters are read from it.
+        facts: dict. Any of: title, language, trained_on, initialised_from, objective, steps, examples, tokens,
+            seconds, hardware, scores, encoder_use, cost, encoder_length, decoder_length, command.
+
+    Returns:
+        str, the path of the card.
+
+    Raises:
+        ValueError: on an unknown fact.
+    """
+    unknown = sorted(set(facts) - set(_FACTS))
+    if unknown:
+        raise ValueError(f"`facts` may hold {', '.join(_FACTS)}. Received also: {', '.join(unknown)}")
+    config = _read(preset_dir, "config.json")
+    task_file = os.path.join(preset_dir, "task.json")
+    task = _read(preset_dir, "task.json") if os.path.exists(task_file) else config
+    sections = [
+        _front_matter(config, task, facts),
+        f"# {facts.get('title') or os.path.basename(os.path.abspath(preset_dir))}\n",
+        _description(config["config"], task, _read(preset_dir, "metadata.json")["parameter_count"]),
+        _section("Training", _training(facts)),
+        _section("Scores", [f"{name}: {_number(value)}" for name, value in facts.get("scores", {}).items()]),
+        _section("Cost", _cost(facts)),
+        _section("Command", code=facts.get("command"), language="sh"),
+        _section("Use", code=_usage(task["class_name"], preset_dir), language="python"),
+    ]
+    path = os.path.join(preset_dir, "README.md")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(filter(None, sections)))
+    return path
+
+
+def _read(preset_dir, name):
+    with open(os.path.join(preset_dir, name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _front_matter(config, task, facts):
+    lines = ["library_name: keras-hub", "tags: [convnlp]"]
+    if "language" in facts:
+        lines.append(f"language: {facts['language']}")
+    if task["class_name"] in _TAGS:
+        lines.append(f"pipeline_tag: {_TAGS[task['class_name']]}")
+    return "\n".join(["---", *lines, "---", ""])
+
+
+def _description(config, task, parameters):
+    """One paragraph from the saved configuration."""
+    encoder = config["encoder_mixer"] or config["mixer"]
+    text = f"A `{task['class_name']}` of convnlp: {config['num_layers']} encoder layers ({_names(encoder)})"
+    if config["num_decoder_layers"]:
+        decoder = config["decoder_mixer"] or config["mixer"]
+        text += f" and {config['num_decoder_layers']} decoder layers ({_names(decoder)})"
+    text += (
+        f", width {config['hidden_dim']}, {config['num_heads']} heads, kernel size {_names(config['kernel_size'])}, "
+        f"{config['vocabulary_size']:,} token ids; {parameters:,} parameters in the backbone."
+    )
+    labels = task["config"].get("labels")
+    return text + (f"\n\nClasses: {', '.join(labels)}.\n" if labels else "\n")
+
+
+def _names(value):
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _training(facts):
+    named = {
+        "trained_on": "Trained on",
+        "initialised_from": "Started from",
+        "objective": "Objective",
+        "steps": "Steps",
+        "examples": "Sequences seen",
+        "tokens": "Tokens seen",
+        "seconds": "Wall time in seconds",
+        "hardware": "Hardware",
+        "encoder_use": "Encoder use (nats per target token that another example's encoder output loses)",
+    }
+    return [f"{label}: {_number(facts[name])}" for name, label in named.items() if name in facts]
+
+
+def _cost(facts):
+    rows = [f"{name.replace('_', ' ')}: {_number(value)}" for name, value in facts.get("cost", {}).items()]
+    lengths = [f"{facts[f'{side}_length']} {side} tokens" for side in ("encoder", "decoder") if f"{side}_length" in facts]
+    return [*rows, *([f"these figures are for {' and '.join(lengths)}"] if rows and lengths else [])]
+
+
+def _usage(class_name, preset_dir):
+    example = _EXAMPLES.get(class_name)
+    return example and "import convnlp\nimport keras_nlp\n\n" + example.format(os.path.basename(os.path.abspath(preset_dir)))
+
+
+def _section(title, rows=(), code=None, language=""):
+    body = "".join(f"- {row}\n" for row in rows) + (f"```{language}\n{code}\n```\n" if code else "")
+    return body and f"## {title}\n\n{body}"
+
+
+def _number(value):
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return _names(value)

@@ -1,0 +1,229 @@
+"""A text-to-text model: generation through keras_nlp's samplers, one decoding step at a time."""
+
+import keras
+import keras_nlp
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from convnlp.models import presets
+from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
+
+_IMPOSSIBLE = -1e9  # a logit whose probability is 0 in float32
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
+    """p(y_t | y_<t, x) = softmax(E h_t): the backbone's decoder output times the tied embedding.
+
+    `generate` runs any sampler of keras_nlp (greedy unless compiled with another) on the decoder's `decode_step`,
+    whose flat dict of fixed shapes is the cache that beam search gathers. Departs from keras_nlp's loop in what
+    happens beside sampled tokens: prompted tokens and the pads after a row's end have probability one, so that a
+    beam's score is that of its own text; with keras_nlp's bare loop a finished beam goes on collecting the
+    log-probabilities of what follows its end.
+
+    Args:
+        backbone: a `Seq2SeqBackbone` with a decoder.
+        preprocessor: a `Seq2SeqLMPreprocessor`, or None to feed token ids.
+        compile: bool. Default False: an optimiser belongs to the user, or inside a strategy's scope.
+        **kwargs: of `keras.Model`.
+
+    Raises:
+        ValueError: if `backbone` has no decoder.
+
+    Example:
+
+    ```python
+    import io, sentencepiece
+    from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
+    proto = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the cat sat", "the dog ran"]), model_writer=proto, vocab_size=20,
+        pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2)
+    tokenizer = Tokenizer(proto.getvalue())
+    backbone = Seq2SeqBackbone(
+        tokenizer.vocabulary_size(), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, kernel_size=3)
+    lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 8, 8))
+    assert isinstance(lm.generate("the cat"), str)
+    lm.compile(sampler="beam")
+    assert len(lm.generate(["the cat", "a dog"], max_length=6)) == 2
+    ```
+    """
+
+    backbone_cls = Seq2SeqBackbone
+    preprocessor_cls = Seq2SeqLMPreprocessor
+
+    def __init__(self, backbone, preprocessor=None, compile=False, **kwargs):
+        if not backbone.num_decoder_layers:
+            raise ValueError("`backbone` must have a decoder. Received: one with num_decoder_layers=0")
+
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+
+        # === Functional model ===
+        inputs = backbone.input
+        super().__init__(
+            inputs=inputs,
+            outputs=backbone.logits(backbone(inputs)["decoder_sequence_output"]),
+            compile=compile,
+            **kwargs,
+        )
+
+        # === Generation ===
+        self.supports_jit = False  # XLA's depthwise convolution on CPU is slower than no XLA
+        if not compile:
+            self.sampler = keras_nlp.samplers.GreedySampler()
+            self.generate_function = None
+
+    def generate_step(self, inputs, stop_token_ids=None):
+        """Generates for one batch; `generate` compiles this.
+
+        Args:
+            inputs: as `Seq2SeqLMPreprocessor.generate_preprocess` gives them; T is the length of the output.
+            stop_token_ids: list of int. A row ends with the first of them. None: at T.
+
+        Returns:
+            {"decoder_token_ids" int32 [B,T], "decoder_padding_mask" bool [B,T]}, start and end token included.
+        """
+        prompt_mask = ops.cast(inputs["decoder_padding_mask"], "bool")
+        prompt_ids = ops.cast(inputs["decoder_token_ids"], "int32")
+        state = self._encode(
+            inputs["encoder_token_ids"], inputs["encoder_padding_mask"], max_length=ops.shape(prompt_ids)[1]
+        )
+        state["prompt_mask"] = prompt_mask
+        state["finished"] = ops.zeros_like(prompt_mask[:, 0])
+
+        def next_logits(token_ids, state, index):
+            last = token_ids[:, index - 1]
+            prompt_mask, finished = state.pop("prompt_mask"), state.pop("finished")
+            logits, hidden, state = self._step(last, state, index - 1)
+            if stop_token_ids is not None:
+                sampled = ops.logical_not(prompt_mask[:, index - 1])
+                finished = ops.logical_or(finished, ops.logical_and(sampled, _is_any(last, stop_token_ids)))
+            prompted = prompt_mask[:, index]
+            certain = ops.where(prompted, token_ids[:, index], 0)  # [B], the prompt's token, or a pad after the end
+            logits = ops.where(
+                ops.expand_dims(ops.logical_or(prompted, finished), 1),
+                (1.0 - ops.one_hot(certain, ops.shape(logits)[-1])) * _IMPOSSIBLE,
+                logits,
+            )
+            return logits, hidden, {**state, "prompt_mask": prompt_mask, "finished": finished}
+
+        token_ids = self.sampler(
+            next=lambda token_ids, state, index: next_logits(token_ids, dict(state), index),
+            prompt=prompt_ids,
+            cache=state,
+            index=1,  # position 0 holds the start token
+            mask=prompt_mask,
+            stop_token_ids=stop_token_ids,
+            model=self,
+        )
+        if stop_token_ids is None:
+            return {"decoder_token_ids": token_ids, "decoder_padding_mask": ops.ones_like(prompt_mask)}
+        ends = ops.logical_and(_is_any(token_ids, stop_token_ids), ops.logical_not(prompt_mask))
+        ends = ops.cast(ends, "int32")
+        before = ops.cumsum(ends, axis=1) - ends  # [B,T], ends in front of a position
+        return {"decoder_token_ids": token_ids, "decoder_padding_mask": ops.equal(before, 0)}
+
+    def make_generate_function(self):
+        """`generate_step` as a graph; never compiled by XLA, for the reason of `supports_jit`."""
+        if self.generate_function is None:
+            self.generate_function = self.generate_step if self.run_eagerly else tf.function(self.generate_step)
+        return self.generate_function
+
+    def generate_ids(self, encoder_token_ids, encoder_padding_mask, max_length, end_token_id=1):
+        """Greedy decoding as one graph of core ops and fixed shapes, for exported models.
+
+        Args:
+            encoder_token_ids: int32 [B,S].
+            encoder_padding_mask: bool [B,S], True = token.
+            max_length: int. N, an upper bound of the output, end token included.
+            end_token_id: int. The loop stops when every row has it.
+
+        Returns:
+            int32 [B,N]: the output without a start token, up to and with its end token, then pads (0).
+        """
+        state = self._encode(encoder_token_ids, encoder_padding_mask, max_length)
+        ids = tf.zeros_like(encoder_token_ids[:, :1])  # [B,1]
+        last = ids[:, 0]
+        positions = tf.expand_dims(tf.range(max_length), 0)
+
+        def unfinished(index, ids, last, finished, state):
+            return tf.logical_and(index < max_length, tf.logical_not(tf.reduce_all(finished)))
+
+        def step(index, ids, last, finished, state):
+            logits, _, state = self._step(last, state, index)
+            last = tf.where(finished, 0, tf.argmax(logits, axis=-1, output_type=tf.int32))
+            ids = tf.where(positions == index, tf.expand_dims(last, 1), ids)  # [B,N]
+            return index + 1, ids, last, tf.logical_or(finished, last == end_token_id), state
+
+        start = (0, tf.tile(ids, [1, max_length]), last, tf.zeros_like(last, tf.bool), state)
+        return tf.while_loop(unfinished, step, start)[1]
+
+    def rank_labels(self, texts, label_names, batch_size=32):
+        """log p(label | text) of every label string, its end token included: T5's rank classification.
+
+        Args:
+            texts: list of N str.
+            label_names: list of C str.
+            batch_size: int. Texts per step; each is decoded C times.
+
+        Returns:
+            float32 NumPy array [N,C].
+        """
+        tokenizer = self.preprocessor.tokenizer
+        longest = max(len(row) for row in tokenizer.tokenize(list(label_names)))
+        label = self.preprocessor(
+            {"encoder_text": list(label_names), "decoder_text": list(label_names)}, sequence_length=longest + 1
+        )
+        score = tf.function(self._label_scores)
+        scores = []
+        for start in range(0, len(texts), batch_size):
+            chunk = list(texts[start : start + batch_size])
+            x = self.preprocessor.generate_preprocess(chunk + [""] * (batch_size - len(chunk)))
+            scores.append(score(x["encoder_token_ids"], x["encoder_padding_mask"], *label).numpy()[: len(chunk)])
+        return np.concatenate(scores)
+
+    def _label_scores(self, encoder_token_ids, encoder_padding_mask, label_inputs, label_ids, label_weight):
+        batch, count = tf.shape(encoder_token_ids)[0], label_ids.shape[0]
+        encoder_output = self.backbone.encode(encoder_token_ids, padding_mask=encoder_padding_mask)
+
+        def per_text(labels):  # [C,T] -> [B*C,T]
+            return tf.tile(labels, [batch, 1])
+
+        hidden = self.backbone.decode(
+            per_text(label_inputs["decoder_token_ids"]),
+            tf.repeat(encoder_output, count, axis=0),  # [B*C,S,D]
+            encoder_padding_mask=tf.repeat(encoder_padding_mask, count, axis=0),
+            padding_mask=per_text(label_inputs["decoder_padding_mask"]),
+        )
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(per_text(label_ids), self.backbone.logits(hidden))
+        return -tf.reshape(tf.reduce_sum(loss * per_text(label_weight), axis=1), [batch, count])  # [B,C]
+
+    def _encode(self, token_ids, padding_mask, max_length):
+        """The decoder's state for a batch of sources."""
+        padding_mask = ops.cast(padding_mask, "bool")
+        encoder_output = self.backbone.encode(token_ids, padding_mask=padding_mask)
+        return self.backbone.init_decoder_state(encoder_output, padding_mask, max_length)
+
+    def _step(self, last, state, index):
+        """Token ids [B] at position `index` -> logits [B,V] of the next one, hidden [B,D], state."""
+        hidden, state = self.backbone.decode_step(ops.expand_dims(last, 1), state, index)
+        return self.backbone.logits(hidden)[:, 0], hidden[:, 0], state
+
+    @classmethod
+    def from_preset(cls, preset, load_weights=True, **kwargs):
+        """As in keras_nlp.
+
+        Raises:
+            ValueError: naming the directory, the file and what was expected there.
+        """
+        with presets.explained(preset, cls, kwargs):
+            return super().from_preset(preset, load_weights=load_weights, **kwargs)
+
+
+def _is_any(token_ids, wanted):
+    """Where int32 `token_ids` of any shape is one of the ints `wanted`."""
+    return ops.any(ops.stack([ops.equal(token_ids, token) for token in wanted]), axis=0)

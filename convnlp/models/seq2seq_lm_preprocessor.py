@@ -1,0 +1,122 @@
+"""Source and target texts to what an encoder-decoder reads, and token ids back to text."""
+
+import keras
+import keras_nlp
+import tensorflow as tf
+
+from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+from convnlp.models.token_rows import batched, check_length, token_rows
+from convnlp.models.tokenizer import Tokenizer
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class Seq2SeqLMPreprocessor(keras_nlp.models.Seq2SeqLMPreprocessor):
+    """{"encoder_text", "decoder_text"} to (x, y, sample_weight) of the fixed lengths S and T.
+
+    x holds "encoder_token_ids" [B,S] (`tokens </s>`), "decoder_token_ids" [B,T] (start token, then the target shifted
+    right by one) and their masks; y [B,T] is the target, `tokens </s>`, and sample_weight its mask. The start token
+    has the id of pad, so every mask comes from lengths and none from id != pad.
+
+    Args:
+        tokenizer: a `convnlp.models.Tokenizer`.
+        encoder_sequence_length: int >= 2. S. Default 512.
+        decoder_sequence_length: int >= 2. T. Default 128.
+        **kwargs: of `keras_nlp.models.Preprocessor`.
+
+    Example: see `Seq2SeqLM`.
+    """
+
+    backbone_cls = Seq2SeqBackbone
+    tokenizer_cls = Tokenizer
+
+    def __init__(self, tokenizer, encoder_sequence_length=512, decoder_sequence_length=128, **kwargs):
+        super().__init__(
+            tokenizer,
+            encoder_sequence_length=check_length("encoder_sequence_length", encoder_sequence_length, 2),
+            decoder_sequence_length=check_length("decoder_sequence_length", decoder_sequence_length, 2),
+            **kwargs,
+        )
+
+    def build(self, input_shape):
+        self.built = True  # the base class would build packers that treat the pad id as special
+
+    def call(
+        self,
+        x,
+        y=None,
+        sample_weight=None,
+        *,
+        encoder_sequence_length=None,
+        decoder_sequence_length=None,
+        sequence_length=None,
+    ):
+        """As in keras_nlp: `y` and `sample_weight` are made here, `sequence_length` is the decoder's."""
+        if not isinstance(x, dict) or {"encoder_text", "decoder_text"} - set(x):
+            raise ValueError(f'`x` must be a dict with "encoder_text" and "decoder_text". Received: {x!r}')
+        source, source_mask, single = self._rows(
+            x["encoder_text"], encoder_sequence_length or self.encoder_sequence_length
+        )
+        target, target_mask, _ = self._rows(
+            x["decoder_text"], decoder_sequence_length or sequence_length or self.decoder_sequence_length
+        )
+        rows = {
+            "encoder_token_ids": source,
+            "encoder_padding_mask": source_mask,
+            "decoder_token_ids": self._shift_right(target),
+            "decoder_padding_mask": target_mask,
+        }
+        rows, target, weight = _unbatched((rows, target, tf.cast(target_mask, tf.float32)), single)
+        return keras.utils.pack_x_y_sample_weight(rows, target, weight)
+
+    def generate_preprocess(
+        self, x, *, encoder_sequence_length=None, decoder_sequence_length=None, sequence_length=None
+    ):
+        """Inputs of `Seq2SeqLM.generate`.
+
+        Args:
+            x: str, list of str or string tensor [B]; or a dict with "encoder_text" and "decoder_text", the text that
+                the output begins with.
+            encoder_sequence_length: int. S, default that of the preprocessor.
+            decoder_sequence_length: int. T, start and end token included; default that of the preprocessor.
+            sequence_length: int. Another name for `decoder_sequence_length`.
+
+        Returns:
+            dict of "encoder_token_ids" [B,S], "decoder_token_ids" [B,T] (start token, prompt, pads) and their masks.
+        """
+        source, prompt = (x["encoder_text"], x["decoder_text"]) if isinstance(x, dict) else (x, None)
+        ids, mask, single = self._rows(source, encoder_sequence_length or self.encoder_sequence_length)
+        prompt = tf.fill(tf.shape(ids)[:1], "") if prompt is None else prompt
+        start, start_mask, _ = self._rows(
+            prompt, decoder_sequence_length or sequence_length or self.decoder_sequence_length
+        )
+        start = tf.where(start == self.tokenizer.end_token_id, self.tokenizer.pad_token_id, start)
+        rows = {
+            "encoder_token_ids": ids,
+            "encoder_padding_mask": mask,
+            "decoder_token_ids": self._shift_right(start),  # the prompt's end token stood where its mask ends now
+            "decoder_padding_mask": start_mask,
+        }
+        return _unbatched(rows, single)
+
+    def generate_postprocess(self, x):
+        """Text of the outputs of `Seq2SeqLM.generate_step`: a list of str (in a graph: a string tensor)."""
+        pad = self.tokenizer.pad_token_id
+        return self.tokenizer.detokenize(tf.where(x["decoder_padding_mask"], x["decoder_token_ids"], pad))
+
+    def _rows(self, text, length):
+        text, single = batched(text)
+        return *token_rows([self.tokenizer.ragged(text)], length, self.tokenizer.end_token_id), single
+
+    def _shift_right(self, token_ids):
+        return tf.pad(token_ids[:, :-1], [[0, 0], [1, 0]], constant_values=self.tokenizer.start_token_id)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "encoder_sequence_length": self.encoder_sequence_length,
+            "decoder_sequence_length": self.decoder_sequence_length,
+        }
+
+
+def _unbatched(rows, single):
+    return tf.nest.map_structure(lambda value: tf.squeeze(value, 0), rows) if single else rows

@@ -1,0 +1,146 @@
+"""A text classifier: the encoder, masked pooling, one dense layer."""
+
+import keras
+import keras_nlp
+from keras import ops
+
+from convnlp.layers import Dropout
+from convnlp.models import presets
+from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
+
+_POOLING = ("mean", "max", "mean_max")
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class TextClassifier(keras_nlp.models.TextClassifier):
+    """logits = W dropout([mean_t h_t ; max_t h_t]) + b over the tokens t of the row; h is the encoder's output.
+
+    Pads take no part in either pooling. The head computes in float32 whatever the backbone does. For a pair of
+    texts the rows hold both; a purely convolutional encoder then relates them only within its receptive field (see
+    `Seq2SeqBackbone.cost`).
+
+    Args:
+        backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by a copy of its encoder, `encoder_only()`.
+        num_classes: int >= 2. C.
+        preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
+        pooling: "mean", "max" or "mean_max" (default).
+        dropout: float in [0, 1). Of the pooled vector. Default 0.3.
+        labels: list of C str, saved with the model; None when the classes have no names.
+        compile: bool. Default False: an optimiser belongs to the user, or inside a strategy's scope.
+        **kwargs: of `keras.Model`.
+
+    Raises:
+        ValueError: on an argument out of its range.
+
+    Example:
+
+    ```python
+    import io, sentencepiece
+    from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
+    proto = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the cat sat", "the dog ran"]), model_writer=proto, vocab_size=20,
+        pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2)
+    tokenizer = Tokenizer(proto.getvalue())
+    backbone = Seq2SeqBackbone(
+        tokenizer.vocabulary_size(), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, kernel_size=3)
+    classifier = TextClassifier(
+        backbone, num_classes=2, preprocessor=TextClassifierPreprocessor(tokenizer, sequence_length=8))
+    assert classifier.predict(["the cat", "a dog"], verbose=0).shape == (2, 2)
+    classifier.compile(optimizer="adam")
+    classifier.fit(["the cat", "the dog"], [0, 1], verbose=0)
+    ```
+    """
+
+    backbone_cls = Seq2SeqBackbone
+    preprocessor_cls = TextClassifierPreprocessor
+
+    def __init__(
+        self,
+        backbone,
+        num_classes,
+        preprocessor=None,
+        pooling="mean_max",
+        dropout=0.3,
+        labels=None,
+        compile=False,
+        **kwargs,
+    ):
+        if not isinstance(num_classes, int) or num_classes < 2:
+            raise ValueError(f"`num_classes` must be a whole number >= 2. Received: {num_classes!r}")
+        if pooling not in _POOLING:
+            raise ValueError(f"`pooling` must be one of {', '.join(_POOLING)}. Received: {pooling!r}")
+        if labels is not None and len(labels) != num_classes:
+            raise ValueError(f"`labels` must name num_classes={num_classes} classes. Received: {len(labels)} names")
+
+        # === Layers ===
+        self.backbone = backbone.encoder_only() if backbone.num_decoder_layers else backbone
+        self.preprocessor = preprocessor
+        self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
+        self.head = keras.layers.Dense(num_classes, dtype="float32", name="head")
+
+        # === Functional model ===
+        inputs = {
+            "token_ids": keras.Input((None,), dtype="int32", name="token_ids"),
+            "padding_mask": keras.Input((None,), dtype="bool", name="padding_mask"),
+        }
+        mean, maximum = _pool(self._encode(inputs), inputs["padding_mask"])
+        pooled = {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[pooling]
+        super().__init__(
+            inputs=inputs, outputs=self.head(self.head_dropout(pooled)), compile=compile, **kwargs
+        )
+
+        # === Config ===
+        self.num_classes = num_classes
+        self.pooling = pooling
+        self.dropout = dropout
+        self.labels = None if labels is None else list(labels)
+        self.supports_jit = False  # XLA's depthwise convolution on CPU is slower than no XLA
+
+    def _encode(self, inputs):
+        return self.backbone(
+            {"encoder_token_ids": inputs["token_ids"], "encoder_padding_mask": inputs["padding_mask"]}
+        )["encoder_sequence_output"]
+
+    def embed(self, inputs):
+        """A vector per text: the mean of the encoder's output over its tokens.
+
+        Args:
+            inputs: {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}, as the preprocessor makes them.
+
+        Returns:
+            float32 [B,D].
+        """
+        return _pool(self._encode(inputs), inputs["padding_mask"])[0]
+
+    @classmethod
+    def from_preset(cls, preset, load_weights=True, **kwargs):
+        """As in keras_nlp; `num_classes` puts a new head on any preset, a pre-trained language model for one.
+
+        Raises:
+            ValueError: naming the directory, the file and what was expected there.
+        """
+        if "num_classes" in kwargs:
+            kwargs.setdefault("labels", None)  # names of other classes, if any were saved
+        with presets.explained(preset, cls, kwargs):
+            return super().from_preset(preset, load_weights=load_weights, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "pooling": self.pooling,
+            "dropout": self.dropout,
+            "labels": self.labels,
+        }
+
+
+def _pool(x, mask):
+    """x [B,T,D], mask [B,T] -> float32 mean and maximum over the tokens, [B,D] each; zeros for a row of pads."""
+    x = ops.cast(x, "float32")
+    mask = ops.cast(ops.expand_dims(mask, -1), "float32")  # [B,T,1]
+    count = ops.sum(mask, axis=1)  # [B,1]
+    mean = ops.sum(x * mask, axis=1) / ops.maximum(count, 1.0)
+    maximum = ops.max(x * mask - (1.0 - mask) * 1e9, axis=1)
+    return mean, maximum * ops.minimum(count, 1.0)

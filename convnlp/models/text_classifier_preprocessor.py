@@ -1,0 +1,53 @@
+"""Text, or a pair of texts, to the rows that a classifier reads."""
+
+import keras
+import keras_nlp
+import tensorflow as tf
+
+from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+from convnlp.models.token_rows import batched, check_length, token_rows
+from convnlp.models.tokenizer import Tokenizer
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class TextClassifierPreprocessor(keras_nlp.models.TextClassifierPreprocessor):
+    """Strings to {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}.
+
+    One text gives `tokens </s>`, a pair `first </s> second </s>`; too long rows are cut (see `token_rows`). It is
+    all graph code: the same in eager calls, `tf.data`, SavedModel and TFLite. Departs from keras_nlp's class: no
+    start token and no segment ids, and the mask comes from lengths, not from id != pad.
+
+    Args:
+        tokenizer: a `convnlp.models.Tokenizer`.
+        sequence_length: int >= 3. L. Default 128.
+        **kwargs: of `keras_nlp.models.Preprocessor`.
+
+    Call arguments:
+        x: str, list of str or string tensor [B]; a tuple of two of them for pairs.
+        y, sample_weight: handed on as they are.
+
+    Example: see `TextClassifier`.
+    """
+
+    backbone_cls = Seq2SeqBackbone
+    tokenizer_cls = Tokenizer
+
+    def __init__(self, tokenizer, sequence_length=128, **kwargs):
+        kwargs.pop("truncate", None)  # the only way is longest first; the base class writes it into its config
+        super().__init__(tokenizer, sequence_length=check_length("sequence_length", sequence_length, 3), **kwargs)
+
+    def build(self, input_shape):
+        self.built = True  # the base class would build a packer around BERT's special tokens
+
+    def call(self, x, y=None, sample_weight=None):
+        texts = x if isinstance(x, tuple) else (x,)
+        if len(texts) > 2:
+            raise ValueError(f"`x` must be one text or a tuple of two. Received: a tuple of {len(texts)}")
+        texts, singles = zip(*map(batched, texts), strict=True)
+        token_ids, padding_mask = token_rows(
+            [self.tokenizer.ragged(text) for text in texts], self.sequence_length, self.tokenizer.end_token_id
+        )
+        x = {"token_ids": token_ids, "padding_mask": padding_mask}
+        if singles[0]:
+            x = {name: tf.squeeze(value, 0) for name, value in x.items()}
+        return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)

@@ -1,0 +1,157 @@
+"""SentencePiece tokenizer: one op for training, serving and TFLite, and ids that no text can produce."""
+
+import keras
+import keras_nlp
+import sentencepiece
+import tensorflow as tf
+
+from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+
+_SPACE = "\u2581"  # what SentencePiece writes for a space
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class Tokenizer(keras_nlp.tokenizers.SentencePieceTokenizer):
+    """A SentencePiece unigram model with T5's layout: pad 0, eos 1, unk 2, the pieces, then the sentinels.
+
+    Sentinel k has the id `vocabulary_size() - 1 - k`: the first is the last row of the embedding. Pad and eos are
+    control pieces and the sentinels are no pieces at all, so the text "</s>" or "<extra_id_0>" is split into ordinary
+    pieces: ids with a meaning for the model come from our code only.
+
+    Source: Kudo and Richardson, 2018, https://arxiv.org/abs/1808.06226; layout of Raffel et al., 2020. Departs from
+    keras_nlp's class: eager calls, tf.data, SavedModel and TFLite all run the FastSentencepiece op of tensorflow_text
+    (which splits ties as the newest SentencePiece does, and has a TFLite kernel), and decoding is made of core
+    TensorFlow ops. That op cannot do byte fallback, so a model trained with it is refused.
+
+    Args:
+        proto: bytes of a SentencePiece model; None while a preset is being restored. See `from_file`.
+        num_sentinels: int. Reserved ids above the model's pieces. Default 100.
+        **kwargs: of `keras_nlp.tokenizers.SentencePieceTokenizer`.
+
+    Raises:
+        ValueError: if `proto` is not a SentencePiece model, has byte fallback or another layout.
+
+    Example:
+
+    ```python
+    import io, sentencepiece
+    from convnlp.models import Tokenizer
+    proto = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the cat sat", "the dog ran"]), model_writer=proto, vocab_size=20,
+        pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2)
+    tokenizer = Tokenizer(proto.getvalue(), num_sentinels=2)
+    assert tokenizer.vocabulary_size() == 22 and tokenizer.sentinel_token_ids == [21, 20]
+    ids = tokenizer.ragged(["the cat"])
+    assert tokenizer.detokenize(ids) == ["the cat"]
+    ```
+    """
+
+    backbone_cls = Seq2SeqBackbone
+    pad_token_id = 0
+    start_token_id = 0  # the decoder starts from the pad id, as in T5
+    end_token_id = 1
+    unk_token_id = 2
+
+    def __init__(self, proto=None, num_sentinels=100, **kwargs):
+        self.num_sentinels = num_sentinels
+        super().__init__(proto=proto, _allow_python_workflow=False, **kwargs)
+
+    @classmethod
+    def from_file(cls, path, num_sentinels=100):
+        """The tokenizer of a SentencePiece model file.
+
+        Args:
+            path: str. The `.model` file.
+            num_sentinels: int. Reserved ids above the model's pieces.
+        """
+        with tf.io.gfile.GFile(path, "rb") as file:
+            proto = file.read()
+        try:
+            return cls(proto, num_sentinels)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    @property
+    def sentinel_token_ids(self):
+        """The ids of the sentinels 0, 1, ...: descending from the end of the vocabulary."""
+        size = self.vocabulary_size()
+        return list(range(size - 1, size - 1 - self.num_sentinels, -1))
+
+    def set_proto(self, proto):
+        if isinstance(proto, str):  # the path that `load_assets` passes
+            with tf.io.gfile.GFile(proto, "rb") as file:
+                proto = file.read()
+        if proto is not None:
+            surfaces = _surfaces(proto)
+        super().set_proto(proto)
+        if proto is None:
+            return
+        sentinels = [f"<extra_id_{k}>" for k in reversed(range(self.num_sentinels))]
+        self._vocabulary += sentinels
+        self._token_to_id_map.update({token: len(surfaces) + i for i, token in enumerate(sentinels)})
+        self._vocabulary_size += self.num_sentinels
+        self._surfaces = surfaces + [_SPACE + token for token in sentinels]
+
+    def _set_proto_tf(self, proto):
+        import tensorflow_text  # here, since the rest of the package works without it
+
+        with tf.init_scope():  # the model is a constant of the op: it must not belong to a graph being traced
+            self._sentence_piece = tensorflow_text.FastSentencepieceTokenizer(
+                proto, add_bos=self.add_bos, add_eos=self.add_eos
+            )
+
+    def ragged(self, text):
+        """Token ids without any special token, as a ragged tensor in eager and graph mode alike.
+
+        Args:
+            text: str, list of str, or string tensor [B].
+
+        Returns:
+            int32 RaggedTensor [B,None]; int32 tensor [T] for a single string.
+        """
+        self._check_vocabulary()
+        self._maybe_initialized_tf()
+        return self._sentence_piece.tokenize(tf.convert_to_tensor(text, tf.string))
+
+    def detokenize(self, inputs):
+        """Text of token ids: pad and eos vanish, sentinel k is written as "<extra_id_k>".
+
+        Args:
+            inputs: int ids [B,T], ragged or dense, or [T].
+
+        Returns:
+            A str, or a list of B of them; a string tensor when traced in a graph.
+
+        Raises:
+            tf.errors.InvalidArgumentError: on an id outside of the vocabulary.
+        """
+        self._check_vocabulary()
+        ids = inputs if isinstance(inputs, (tf.Tensor, tf.RaggedTensor)) else tf.ragged.constant(inputs, tf.int32)
+        surfaces = tf.gather(tf.constant(self._surfaces), ids)
+        text = tf.strings.reduce_join(surfaces, axis=-1)
+        text = tf.strings.regex_replace(tf.strings.regex_replace(text, f"^{_SPACE}", ""), _SPACE, " ")
+        if not tf.executing_eagerly():
+            return text
+        text = text.numpy()
+        return text.decode() if isinstance(text, bytes) else [row.decode() for row in text]
+
+    def get_config(self):
+        return {**super().get_config(), "num_sentinels": self.num_sentinels}
+
+
+def _surfaces(proto):
+    """What each piece of a checked model adds to the decoded text."""
+    try:
+        model = sentencepiece.SentencePieceProcessor(model_proto=proto)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"`proto` is not a SentencePiece model ({type(proto).__name__} of {len(proto)})") from error
+    size = model.vocab_size()
+    layout = [model.pad_id(), model.eos_id(), model.unk_id()]
+    if layout != [Tokenizer.pad_token_id, Tokenizer.end_token_id, Tokenizer.unk_token_id]:
+        raise ValueError(f"`proto` must have pad, eos and unk at the ids 0, 1 and 2. Received: {layout} of {size} pieces")
+    if any(model.is_byte(i) for i in range(size)):
+        raise ValueError("`proto` was trained with byte_fallback, which the FastSentencepiece op does not support")
+    surfaces = ["" if model.is_control(i) else model.id_to_piece(i) for i in range(size)]
+    surfaces[model.unk_id()] = model.decode([model.unk_id()])
+    return surfaces

@@ -1,0 +1,95 @@
+"""What `evaluate` and `finetune` measure: classification and text-to-text scores of a whole split."""
+
+import unicodedata
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+def classification_scores(classifier, batches):
+    """Scores of a classifier on a finite data set.
+
+    Args:
+        classifier: called on {"token_ids", "padding_mask"}, gives logits [B,C].
+        batches: iterable of dicts with these keys and "label" int [B], "weight" float [B] (0 for filling rows).
+
+    Returns:
+        dict of floats: "accuracy", "f1_macro", with two classes "f1" (of class 1), "loss" in nats, "num_examples".
+    """
+    predict = tf.function(
+        lambda inputs: classifier(inputs, training=False), reduce_retracing=True
+    )  # graph mode: the kernels are slow in eager
+    logits, labels = [], []
+    for batch in batches:
+        inputs = {name: batch[name] for name in ("token_ids", "padding_mask")}
+        real = np.asarray(batch["weight"]) > 0
+        logits.append(predict(inputs).numpy()[real])
+        labels.append(np.asarray(batch["label"])[real])
+    return _scores_of_logits(np.concatenate(logits), np.concatenate(labels))
+
+
+def _scores_of_logits(logits, labels):
+    num_classes = logits.shape[-1]
+    f1 = keras.metrics.F1Score(average=None)
+    f1.update_state(keras.ops.one_hot(labels, num_classes), logits)
+    f1 = f1.result().numpy()
+    loss = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    return {
+        "accuracy": float(np.mean(logits.argmax(-1) == labels)),
+        **({"f1": float(f1[1])} if num_classes == 2 else {}),
+        "f1_macro": float(f1.mean()),
+        "loss": float(np.mean(loss)),
+        "num_examples": float(len(labels)),
+    }
+
+
+def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
+    """Scores of a text-to-text model by real greedy decoding, and by ranking label strings.
+
+    Args:
+        lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
+        inputs: list of str.
+        targets: list of str, what the model should write.
+        label_names: list of str. When given, "ranked_accuracy" is the share of examples whose target has the
+            highest log-probability of them all.
+        batch_size: int.
+
+    Returns:
+        dict of floats: "exact_match" (equal after Unicode and white space normalisation), "num_examples" and, with
+        `label_names`, "ranked_accuracy".
+    """
+    predictions = greedy_predictions(lm, inputs, batch_size)
+    hits = [normalized(a) == normalized(b) for a, b in zip(predictions, targets, strict=True)]
+    scores = {"exact_match": float(np.mean(hits)), "num_examples": float(len(targets))}
+    if label_names is not None:
+        ranked = lm.rank_labels(inputs, label_names, batch_size=batch_size).argmax(-1)
+        scores["ranked_accuracy"] = float(np.mean([label_names[i] == t for i, t in zip(ranked, targets, strict=True)]))
+    return scores
+
+
+def greedy_predictions(lm, inputs, batch_size=32):
+    """Greedy outputs of a text-to-text model, whatever sampler it is compiled with.
+
+    Args:
+        lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
+        inputs: list of str.
+        batch_size: int. The last batch is filled up, so that one graph serves all.
+
+    Returns:
+        list of str.
+    """
+    max_length = lm.preprocessor.decoder_sequence_length
+    generate = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, max_length))
+    texts = []
+    for start in range(0, len(inputs), batch_size):
+        chunk = list(inputs[start : start + batch_size])
+        x = lm.preprocessor.generate_preprocess(chunk + [""] * (batch_size - len(chunk)))
+        ids = generate(x["encoder_token_ids"], x["encoder_padding_mask"])
+        texts += lm.preprocessor.tokenizer.detokenize(ids)[: len(chunk)]
+    return texts
+
+
+def normalized(text):
+    """The form in which two texts are compared: NFKC (what SentencePiece does to its input), single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", text).split())
