@@ -1,0 +1,274 @@
+"""JSON values to tensors and back, by the rules and in the words of TF Serving's REST interface."""
+
+import base64
+import binascii
+
+import numpy as np
+import tensorflow as tf
+
+from serving.errors import ServingError, invalid_argument
+from serving.json_reader import Object
+from serving.json_writer import bracket, decimal, float32_decimal, quote, write
+
+# NumPy's own limit; TF Serving's is 254.
+_MAX_RANK = 64
+_TYPE_NAMES = {bytes: "String", Object: "Object", list: "Array", int: "Number", float: "Number", type(None): "Null"}
+_READABLE = {
+    tf.float32, tf.float64, tf.int8, tf.int16, tf.int32, tf.int64,
+    tf.uint8, tf.uint32, tf.uint64, tf.bool, tf.string,
+}  # fmt: skip
+_WRITABLE = _READABLE | {tf.float16}
+
+
+def tensors_from_instances(instances, inputs):
+    """Row format: one element an example, each a value or an object with a value for every input.
+
+    Args:
+        instances: list. The value of "instances"; not empty.
+        inputs: dict of str to TensorInfo. The inputs of the signature.
+
+    Returns:
+        dict of str to array, batch on axis 0.
+
+    Raises:
+        ServingError: naming the element and the input that do not fit.
+    """
+    if len(inputs) > 1 and not isinstance(instances[0], Object):
+        raise invalid_argument(
+            "instances is a plain list, but expecting list of objects as multiple input tensors required as per"
+            " tensorinfo_map"
+        )
+    names = sorted(inputs)
+    rows_are_objects = _is_row_object(instances[0])
+    shapes, values = {}, {name: [] for name in names}
+    for index, row in enumerate(instances):
+        if _is_row_object(row) != rows_are_objects:
+            expected, got = ("object", "list") if rows_are_objects else ("value/list", "object")
+            raise invalid_argument(f"Expecting {expected} but got {got} at item {index} of input list")
+        pairs = _first_of_each(row) if rows_are_objects else {names[0]: row}
+        for name, value in pairs.items():
+            try:
+                _add_row(name, value, inputs, shapes, values)
+            except ServingError as error:
+                key = f" key: {name}" if rows_are_objects else ""
+                where = f"element: {index}{key} of 'instances' list"
+                raise invalid_argument(f"Failed to process {where}. Error: {error}") from error
+        if pairs.keys() != inputs.keys():
+            raise invalid_argument(
+                f"Failed to process element: {index} of 'instances' list. JSON object: {_shown(row)} keys must be"
+                f" equal to: {','.join(names)}"
+            )
+    return {name: _array(values[name], (len(instances), *shapes[name]), inputs[name]) for name in names}
+
+
+def tensors_from_inputs(value, inputs):
+    """Column format: the whole tensor of the only input, or an object with the tensor of every input.
+
+    Args:
+        value: The value of "inputs".
+        inputs: dict of str to TensorInfo. The inputs of the signature.
+
+    Returns:
+        dict of str to array.
+
+    Raises:
+        ServingError: if an input is missing or its value does not fit.
+    """
+    if not _is_row_object(value):
+        if len(inputs) > 1:
+            raise invalid_argument(
+                "inputs is a plain value/list, but expecting an object as multiple input tensors required as per"
+                " tensorinfo_map"
+            )
+        columns = {next(iter(inputs)): value}
+    else:
+        columns = _first_of_each(value)
+    arrays = {}
+    for name in sorted(inputs):
+        if name not in columns:
+            raise invalid_argument(f"Missing named input: {name} in 'inputs' object.")
+        shape, flat = _dense(columns[name], inputs[name])
+        arrays[name] = _array(flat, shape, inputs[name])
+    return arrays
+
+
+def predictions_json(outputs):
+    """Row format of the answer: one element an example; objects where there are several outputs.
+
+    Args:
+        outputs: dict of str to array.
+
+    Returns:
+        str. The document {"predictions": [...]}.
+
+    Raises:
+        ServingError: if the outputs do not all have the same batch axis.
+    """
+    batch_size = None
+    for name, array in outputs.items():
+        if array.ndim == 0:
+            raise invalid_argument(f"Tensor name: {name} has no shape information ")
+        if batch_size not in (None, len(array)):
+            raise invalid_argument(
+                f"Tensor name: {name} has inconsistent batch size: {len(array)} expecting: {batch_size}"
+            )
+        batch_size = len(array)
+    columns = {name: _json_values(name, array) for name, array in outputs.items()}
+    if len(columns) > 1:
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    else:
+        (rows,) = columns.values()
+    items = [write(row, level=2, single_line_arrays=True) for row in rows]
+    return bracket([f'"predictions": {rows_json(items, rows_are_objects=len(columns) > 1)}'], "{}", 0, False)
+
+
+def rows_json(items, rows_are_objects=False):
+    """Writes the array of an answer's rows: objects begin on lines of their own, values follow on one line."""
+    if rows_are_objects or not items:
+        return bracket(items, "[]", 1, False)
+    return "[" + ", ".join(items) + "\n    ]"
+
+
+def outputs_json(outputs):
+    """Column format of the answer: the whole tensor, or an object with the tensor of each output.
+
+    Args:
+        outputs: dict of str to array.
+
+    Returns:
+        str. The document {"outputs": ...}.
+    """
+    columns = {name: _json_values(name, array) for name, array in outputs.items()}
+    return write({"outputs": columns if len(columns) > 1 else next(iter(columns.values()))})
+
+
+def _is_row_object(value):
+    """An object, but not {"b64": "..."}, which is a string."""
+    return isinstance(value, Object) and not _is_base64(value)
+
+
+def _is_base64(value):
+    return isinstance(value, Object) and len(value) == 1 and value[0][0] == b"b64" and isinstance(value[0][1], bytes)
+
+
+def _first_of_each(pairs):
+    """The object as a dict. A repeated key keeps its first value; a name ends at a NUL character, as in C."""
+    columns = {}
+    for key, value in pairs:
+        columns.setdefault(key.split(b"\0")[0].decode("utf-8", "surrogateescape"), value)
+    return columns
+
+
+def _add_row(name, value, inputs, shapes, values):
+    """Appends one example's value of one input; all examples must have the same shape."""
+    if name not in inputs:
+        raise invalid_argument(f"JSON object: does not have named input: {name}")
+    shape, flat = _dense(value, inputs[name])
+    expected = shapes.setdefault(name, shape)
+    if np.prod(expected, dtype=int) != len(flat):
+        raise invalid_argument(f"Expecting tensor size: {np.prod(expected, dtype=int)} but got: {len(flat)}")
+    if shape != expected:
+        listed = [str(list(dims)).replace(" ", "") for dims in (expected, shape)]
+        raise invalid_argument(f"Expecting shape {listed[0]} but got: {listed[1]}")
+    values[name].extend(flat)
+
+
+def _dense(value, info):
+    """Returns shape and flat values of a value; the shape is that of its first elements, all others must agree."""
+    shape, first = [], value
+    while isinstance(first, list) and not isinstance(first, Object):
+        shape.append(len(first))
+        if not first:
+            break
+        first = first[0]
+    if len(shape) > _MAX_RANK:
+        raise invalid_argument(f"tensor parsing error: more than {_MAX_RANK} dimensions")
+    flat = []
+    _fill(value, 0, shape, tf.as_dtype(info.dtype), flat)
+    return tuple(shape), flat
+
+
+def _fill(value, level, shape, dtype, flat):
+    if not isinstance(value, list) or isinstance(value, Object):
+        if level != len(shape):
+            raise invalid_argument(
+                f"JSON Value: {_shown(value)} found at incorrect level: {level + 1} in the JSON DOM. Expected at"
+                f" level: {len(shape)}"
+            )
+        flat.append(_element(value, dtype))
+        return
+    if level >= len(shape):
+        raise invalid_argument(f"Encountered list at unexpected level: {level} expected < {len(shape)}")
+    if len(value) != shape[level]:
+        raise invalid_argument(
+            f"Encountered list at unexpected size: {len(value)} at level: {level} expected size: {shape[level]}"
+        )
+    for item in value:
+        _fill(item, level + 1, shape, dtype, flat)
+
+
+def _element(value, dtype):
+    """Returns the value if the type can hold it. TF Serving wraps some integers that do not fit; here none pass."""
+    if dtype not in _READABLE:
+        message = f"Conversion of JSON Value: {_shown(value)} to type: {_dtype_name(dtype)}"
+        raise ServingError("UNIMPLEMENTED", message)
+    if dtype == tf.string and _is_base64(value):
+        return _base64_decoded(value[0][1])
+    kind = type(value)
+    if dtype == tf.string:
+        fits = kind is bytes
+    elif dtype == tf.bool:
+        fits = kind is bool
+    elif dtype.is_integer:
+        fits = kind is int and dtype.min <= value <= dtype.max
+    else:
+        fits = kind in (int, float)
+    if not fits:
+        name = str(value) if kind is bool else _TYPE_NAMES[kind]
+        raise invalid_argument(
+            f"JSON Value: {_shown(value)} Type: {name} is not of expected type: {_dtype_name(dtype)}"
+        )
+    return value
+
+
+def _base64_decoded(text):
+    """Decodes standard base64, with or without its padding."""
+    try:
+        return base64.b64decode(text.rstrip(b"=") + b"=" * (-len(text.rstrip(b"=")) % 4), validate=True)
+    except binascii.Error as error:
+        raise invalid_argument("Unable to base64 decode") from error
+
+
+def _array(flat, shape, info):
+    dtype = tf.as_dtype(info.dtype)
+    with np.errstate(over="ignore"):  # a float beyond float32 is infinite, as in TF Serving
+        return np.array(flat, dtype=object if dtype == tf.string else dtype.as_numpy_dtype).reshape(shape)
+
+
+def _json_values(name, array):
+    """Returns the tensor as nested lists of JSON text."""
+    dtype = tf.as_dtype(tf.string if array.dtype == object else array.dtype)
+    if dtype not in _WRITABLE:
+        raise invalid_argument(f"Failed to write JSON value for tensor type: {_dtype_name(dtype)}")
+    if dtype == tf.string:
+        to_json = _base64_object if name.endswith("_bytes") else quote
+    elif dtype.is_floating:
+        to_json = decimal if dtype == tf.float64 else float32_decimal
+    else:
+        to_json = write
+    texts = np.empty(array.size, object)
+    texts[:] = [to_json(value) for value in array.reshape(-1).tolist()]
+    return texts.reshape(array.shape).tolist()
+
+
+def _base64_object(value):
+    return {b"b64": base64.b64encode(value)}
+
+
+def _dtype_name(dtype):
+    """The names of TensorFlow's C++ side."""
+    return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)
+
+
+def _shown(value):
+    return write(value, single_line_arrays=True)
