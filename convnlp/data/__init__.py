@@ -1,0 +1,2 @@
+from convnlp.data.errors import SourceError, source_error_message
+from convnlp.data.schema import Label

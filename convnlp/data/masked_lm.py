@@ -1,0 +1,58 @@
+"""Masked language modelling, the pre-training objective of BERT, for whole batches inside the graph."""
+
+import tensorflow as tf
+
+NOISE_DENSITY = 0.15
+KEPT, REPLACED = 0.1, 0.1  # of the predicted tokens; the others are masked
+FIRST_TEXT_TOKEN_ID = 3  # after pad, end and unknown
+
+
+def num_predictions(length, noise_density=NOISE_DENSITY):
+    """Number of tokens to predict in each sequence of `length` tokens, at least 1."""
+    if not 0 < noise_density < 1:
+        raise ValueError(f"noise_density must be between 0 and 1; received {noise_density}")
+    return max(round(length * noise_density), 1)
+
+
+def mask(tokens, seed, mask_token_id, num_text_tokens, *, noise_density=NOISE_DENSITY, end_token_id=1):
+    """Hides random tokens of each row: 80 % become the mask, 10 % another token, 10 % stay.
+
+    Reference: Devlin et al., 2019, "BERT", section 3.1, https://arxiv.org/abs/1810.04805. Departs from it: each
+    row has exactly `num_predictions` positions, chosen without replacement, ends of documents last of all.
+
+    Args:
+        tokens: int tensor [B, S], S known.
+        seed: int tensor [2]; the same seed and tokens give the same positions.
+        mask_token_id: int.
+        num_text_tokens: int, random tokens are below it.
+        noise_density: float in (0, 1). Defaults to 0.15.
+        end_token_id: int. Defaults to 1.
+
+    Returns:
+        (masked, positions, targets) of the type of `tokens`: the rows [B, S], the places in them to predict
+        [B, M], ascending, and the tokens that were there [B, M].
+
+    Raises:
+        ValueError: if `noise_density` is out of range.
+
+    Example:
+    >>> masked, positions, targets = mask(tf.range(10, 24)[tf.newaxis], (0, 1), 99, num_text_tokens=90)
+    >>> print(masked.numpy(), positions.numpy(), targets.numpy())
+    """
+    batch_size, length = tf.shape(tokens)[0], tokens.shape[1]
+    count = num_predictions(length, noise_density)
+    choice_seed, fate_seed, token_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 3))
+    rank = tf.random.stateless_uniform([batch_size, length], choice_seed)
+    rank = tf.where(tokens == end_token_id, rank - 1.0, rank)
+    positions = tf.sort(tf.math.top_k(rank, count).indices, axis=1)  # [B,M]
+    targets = tf.gather(tokens, positions, axis=1, batch_dims=1)  # [B,M]
+
+    fate = tf.random.stateless_uniform([batch_size, count], fate_seed)
+    random_tokens = tf.random.stateless_uniform(
+        [batch_size, count], token_seed, FIRST_TEXT_TOKEN_ID, num_text_tokens, tokens.dtype
+    )
+    hidden = tf.where(fate < REPLACED, random_tokens, tf.cast(mask_token_id, tokens.dtype))
+    hidden = tf.where(fate >= 1.0 - KEPT, targets, hidden)
+    rows = tf.broadcast_to(tf.range(batch_size)[:, tf.newaxis], [batch_size, count])
+    masked = tf.tensor_scatter_nd_update(tokens, tf.stack([rows, positions], axis=2), hidden)
+    return masked, tf.cast(positions, tokens.dtype), targets

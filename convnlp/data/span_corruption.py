@@ -1,0 +1,157 @@
+"""Span corruption, the pre-training objective of T5, for whole batches inside the graph."""
+
+import tensorflow as tf
+
+NOISE_DENSITY = 0.15
+MEAN_SPAN_LENGTH = 3.0
+END_TOKEN_ID = 1
+
+
+def counts(raw_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPAN_LENGTH):
+    """Number of noise tokens and of noise spans in a sequence of `raw_length` tokens, both at least 1.
+
+    Args:
+        raw_length: int >= 2.
+        noise_density: float in (0, 1), the share of tokens that are removed. Defaults to 0.15.
+        mean_span_length: float, tokens a span, on average. Defaults to 3.
+
+    Returns:
+        (num_noise_tokens, num_spans).
+
+    Raises:
+        ValueError: if a setting is out of range, or leaves no token for each span or between two spans.
+
+    Example:
+    >>> counts(568)
+    (85, 28)
+    """
+    if raw_length < 2:
+        raise ValueError(f"raw_length must be at least 2; received {raw_length}")
+    if not 0 < noise_density < 1:
+        raise ValueError(f"noise_density must be between 0 and 1; received {noise_density}")
+    if not mean_span_length > 0:
+        raise ValueError(f"mean_span_length must be positive; received {mean_span_length}")
+    num_noise = min(max(round(raw_length * noise_density), 1), raw_length - 1)
+    num_spans = max(round(num_noise / mean_span_length), 1)
+    if num_spans > min(num_noise, raw_length - num_noise):
+        raise ValueError(
+            "every span needs a noise token and a token before it: "
+            f"noise_density={noise_density} and mean_span_length={mean_span_length} give {num_spans} spans, {num_noise} "
+            f"noise tokens and {raw_length - num_noise} others of {raw_length}"
+        )
+    return num_noise, num_spans
+
+
+def lengths(input_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPAN_LENGTH):
+    """Length of the raw text and of the target that belong to an input of exactly `input_length` tokens.
+
+    Args:
+        input_length: int >= 3, with one sentinel a span and the end token.
+        noise_density: float in (0, 1). Defaults to 0.15.
+        mean_span_length: float. Defaults to 3.
+
+    Returns:
+        (raw_length, target_length), the largest for which the input fits.
+
+    Raises:
+        ValueError: as `counts`.
+
+    Example:
+    >>> [lengths(length) for length in (128, 256, 512, 1024)]
+    [(141, 29), (284, 58), (568, 114), (1137, 229)]
+    """
+    if input_length < 3:
+        raise ValueError(f"input_length must be at least 3; received {input_length}")
+
+    def corrupted(raw_length):
+        num_noise, num_spans = counts(raw_length, noise_density, mean_span_length)
+        return raw_length - num_noise + num_spans + 1, num_noise + num_spans + 1
+
+    raw_length = 2
+    while corrupted(raw_length + 1)[0] <= input_length:
+        raw_length += 1
+    return raw_length, corrupted(raw_length)[1]
+
+
+def corrupt(
+    tokens,
+    seed,
+    sentinel_token_ids,
+    *,
+    noise_density=NOISE_DENSITY,
+    mean_span_length=MEAN_SPAN_LENGTH,
+    end_token_id=END_TOKEN_ID,
+):
+    """Replaces random spans of each row by sentinels and makes the row of what was removed.
+
+    The noise tokens are cut at random into non-empty spans, the other tokens into as many non-empty parts, every
+    cut as likely as any other; parts and spans alternate, beginning with a part. With sentinels s0, s1, ...:
+
+        raw      a b c d e f g h
+        noise        ^ ^       ^
+        input    a b s0 e f g s1 end
+        target   s0 c d s1 h end
+
+    Reference: Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+    Transformer", section 3.1.4 and its published `random_spans_noise_mask`, https://arxiv.org/abs/1910.10683.
+    Departs from it: settings with more spans than tokens or sentinels are refused; a noise density of exactly one
+    half gets no shorter target.
+
+    Args:
+        tokens: int tensor [B, L], L known.
+        seed: int tensor [2]; the same seed and tokens give the same spans.
+        sentinel_token_ids: sequence of int, in the order of use.
+        noise_density: float in (0, 1). Defaults to 0.15.
+        mean_span_length: float. Defaults to 3.
+        end_token_id: int. Defaults to 1.
+
+    Returns:
+        (inputs, targets), of the type of `tokens`, [B, L - n + m + 1] and [B, n + m + 1] for n noise tokens in m
+        spans; for an L of `lengths(S)` that is [B, S] and its target length.
+
+    Raises:
+        ValueError: as `counts`, or where there are more spans than sentinels.
+
+    Example:
+    >>> inputs, targets = corrupt(tf.range(10, 30)[tf.newaxis], (0, 1), sentinel_token_ids=(99, 98))
+    >>> print(inputs.numpy(), targets.numpy())
+    """
+    batch_size, length = tf.shape(tokens)[0], tokens.shape[1]
+    num_noise, num_spans = counts(length, noise_density, mean_span_length)
+    if num_spans > len(sentinel_token_ids):
+        raise ValueError(
+            f"{num_spans} spans in {length} tokens need as many sentinels; there are {len(sentinel_token_ids)}"
+        )
+    seeds = tf.random.experimental.stateless_split(seed, 2)
+    parts = tf.stack(
+        [
+            _random_parts(batch_size, length - num_noise, num_spans, seeds[0]),
+            _random_parts(batch_size, num_noise, num_spans, seeds[1]),
+        ],
+        axis=2,
+    )  # [B,m,2]: tokens before each span, tokens in it
+    ends = tf.cumsum(tf.reshape(parts, [batch_size, 2 * num_spans]), axis=1)  # [B,2m]
+    positions = tf.broadcast_to(tf.range(length), [batch_size, length])
+    part = tf.searchsorted(ends, positions, side="right")  # [B,L], even outside the spans, odd in them
+    is_first = tf.concat([tf.ones([batch_size, 1], tf.bool), part[:, 1:] != part[:, :-1]], axis=1)
+    is_noise = part % 2 == 1
+    sentinels = tf.gather(tf.cast(sentinel_token_ids, tokens.dtype), part // 2)
+    end = tf.fill([batch_size, 1], tf.cast(end_token_id, tokens.dtype))
+
+    def replace(removed, count):
+        """The row with a sentinel for each run of `removed`; every row keeps `count` tokens."""
+        replaced = tf.where(removed, sentinels, tokens)
+        kept = tf.boolean_mask(replaced, ~removed | is_first)
+        return tf.concat([tf.reshape(kept, [batch_size, count]), end], axis=1)  # [B,count+1]
+
+    inputs = replace(is_noise, length - num_noise + num_spans)
+    targets = replace(~is_noise, num_noise + num_spans)
+    return inputs, targets
+
+
+def _random_parts(batch_size, total, num_parts, seed):
+    """Sizes [B, num_parts] of a random division of `total` into non-empty parts, all divisions equally likely."""
+    order = tf.argsort(tf.random.stateless_uniform([batch_size, total - 1], seed), axis=1)
+    cuts = tf.sort(order[:, : num_parts - 1], axis=1) + 1  # distinct, from 1 to total - 1
+    ends = tf.pad(cuts, [[0, 0], [0, 1]], constant_values=total)
+    return ends - tf.pad(cuts, [[0, 0], [1, 0]])

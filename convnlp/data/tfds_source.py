@@ -1,0 +1,72 @@
+"""Prepared TFDS data sets as a source; nothing is ever downloaded."""
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from convnlp.data.errors import SourceError
+
+BLOCK_EXAMPLES = 64
+FILES_AT_A_TIME = 16
+
+
+def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
+    """The examples of a prepared data set in blocks; see `sources.read_blocks`."""
+    builder = _builder(name, data_dir)
+    features = builder.info.features
+    for field in schema.texts + ((schema.label.field,) if schema.label else ()):
+        if field not in features:
+            raise SourceError(f"tfds:{name} has no field {field!r} (there are: {', '.join(features)})")
+    for field in schema.texts:
+        if features[field].dtype not in (str, np.object_, tf.string):
+            raise SourceError(f"tfds:{name}: {field} must be a text; it is {features[field]}")
+    try:
+        shard = tfds.even_splits(split, num_shards, drop_remainder=False)[shard_index]
+        dataset = builder.as_dataset(
+            split=shard,
+            shuffle_files=seed is not None,
+            read_config=tfds.ReadConfig(shuffle_seed=seed, interleave_cycle_length=FILES_AT_A_TIME),
+        )
+    except (ValueError, AssertionError) as error:
+        names = ", ".join(builder.info.splits)
+        raise SourceError(f"tfds:{name}: cannot read split {split!r} (there are: {names}): {error}") from error
+
+    def classes(values):
+        try:
+            return np.array([schema.label.class_of(value.item()) for value in values], "int64")
+        except ValueError as error:
+            raise SourceError(f"tfds:{name}, split {split}: {error}") from error
+
+    def block(examples):
+        columns = {field: examples[field] for field in schema.texts}
+        if schema.label:
+            labels = tf.numpy_function(classes, [examples[schema.label.field]], tf.int64)
+            columns["label"] = tf.ensure_shape(labels, [None])
+        return columns
+
+    options = tf.data.Options()
+    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    options.deterministic = True
+    return dataset.batch(BLOCK_EXAMPLES).map(block).with_options(options)
+
+
+def label_names(name, field, data_dir):
+    """Names of the classes of a ClassLabel feature."""
+    feature = _builder(name, data_dir).info.features.get(field)
+    if not isinstance(feature, tfds.features.ClassLabel):
+        raise SourceError(f"tfds:{name}: {field} has no class names; it is {feature}")
+    return tuple(feature.names)
+
+
+def _builder(name, data_dir):
+    try:
+        builder = tfds.builder(name, data_dir=data_dir)
+    except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
+        raise SourceError(f"tfds:{name} is not a data set that TFDS knows: {str(error).splitlines()[0]}") from error
+    if not builder.is_prepared():
+        raise SourceError(
+            f"tfds:{name} is not prepared in {builder.data_path}; get it with "
+            f"`python -m tensorflow_datasets.scripts.cli.main build {name} --data_dir=DIR` where there is a network, "
+            "or write one from other data with `python -m convnlp.prepare_tfds`"
+        )
+    return builder
