@@ -1,4 +1,4 @@
-"""The errors of the server: one exception that carries a canonical status code, and what HTTP makes of each code."""
+"""The errors of the server: an exception with a canonical status code, and what HTTP makes of each code."""
 
 HTTP_STATUS = {
     "CANCELLED": 499,

@@ -1,8 +1,9 @@
 """Reads the JSON dialect of TF Serving's REST interface.
 
-It is JSON as RapidJSON reads it there: NaN, Infinity and Inf are numbers, what follows the document is ignored, a
-repeated key keeps its first value, and bytes that are no UTF-8 pass through. Strings are therefore `bytes` here. The
-reader keeps its own stack, so that a body of a million brackets is refused by its user, not by the interpreter.
+It is JSON as RapidJSON reads it there: NaN, Infinity and Inf are numbers, what follows the document is
+ignored, a repeated key keeps its first value, and bytes that are no UTF-8 pass through. Strings are therefore
+`bytes` here. The reader keeps its own stack, so that a body of a million brackets is refused by its user, not
+by the interpreter.
 """
 
 import json
@@ -16,8 +17,18 @@ _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]*)?")
 _FLAT_NUMBERS = re.compile(rb"\[[-0-9., \t\n\r]+\]")
 _PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
 _WORDS = re.compile(rb"true|false|null|NaN|-?Inf(?:inity)?")
-_WORD_VALUES = {b"true": True, b"false": False, b"null": None, b"NaN": math.nan, b"-": -math.inf, b"I": math.inf}
-_ESCAPES = {b'"': b'"', b"\\": b"\\", b"/": b"/", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+_WORD_VALUES = {b"true": True, b"false": False, b"null": None, b"NaN": math.nan}
+_INFINITIES = {b"I": math.inf, b"-": -math.inf}
+_ESCAPES = {
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b'"': b'"',
+    b"\\": b"\\",
+    b"/": b"/",
+}
 _HEX = re.compile(rb"[0-9a-fA-F]{4}")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -92,13 +103,13 @@ def _begin(body, at):
         return value, inside, True
     if word := _WORDS.match(body, at):
         text = word.group()
-        value = _WORD_VALUES[text] if text in _WORD_VALUES else _WORD_VALUES[text[:1]]
+        value = _WORD_VALUES[text] if text in _WORD_VALUES else _INFINITIES[text[:1]]
         return value, word.end(), False
     return *_number(body, at), False
 
 
 def _flat_numbers(body, at):
-    """Reads a list that holds nothing but plain numbers by the json module, many times faster, or returns None."""
+    """Reads a list of nothing but plain numbers by the json module, many times faster, or returns None."""
     if match := _FLAT_NUMBERS.match(body, at):
         try:
             return json.loads(match.group(), parse_int=_integer), match.end()

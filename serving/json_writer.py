@@ -1,6 +1,7 @@
 """Writes JSON as TF Serving's REST interface does: its numbers, its NaN and Infinity, its indentation.
 
-A value is a dict or `Object`, a list, bytes (a string), int, float, bool, None, or str: JSON text already written.
+A value is a dict or `Object`, a list, bytes (a string), int, float, bool, None, or str: JSON text already
+written.
 """
 
 import re
@@ -12,7 +13,15 @@ from serving.json_reader import Object
 # Deeper levels of a value are shown as "..." in error messages; no tensor has as many.
 _MAX_DEPTH = 100
 _SPECIAL = re.compile(rb'["\\\x00-\x1f]')
-_SHORT = {b'"': b'\\"', b"\\": b"\\\\", b"\b": b"\\b", b"\f": b"\\f", b"\n": b"\\n", b"\r": b"\\r", b"\t": b"\\t"}
+_SHORT = {
+    b'"': b'\\"',
+    b"\\": b"\\\\",
+    b"\b": b"\\b",
+    b"\f": b"\\f",
+    b"\n": b"\\n",
+    b"\r": b"\\r",
+    b"\t": b"\\t",
+}
 
 
 def write(value, level=0, single_line_arrays=False):

@@ -1,4 +1,4 @@
-"""Which versions of which models are served: version policies, labels, and the watch over their directories."""
+"""Which versions of which models are served: policies, labels, and the watch over the directories."""
 
 import logging
 import os
@@ -47,7 +47,7 @@ class ModelConfig:
 
 @dataclass
 class VersionState:
-    """The state of a version, in the names of TF Serving's status, and the model itself while it is loaded."""
+    """The state of a version, in TF Serving's words, and the model itself while it is loaded."""
 
     state: str
     error_code: str = "OK"
@@ -59,8 +59,8 @@ class VersionState:
 class ModelManager:
     """Loads, finds and unloads versions of models.
 
-    A new version is loaded before the old one is dropped, requests under way keep the version they began with, and a
-    model whose directory has been emptied keeps its last version.
+    A new version is loaded before the old one is dropped, requests under way keep the version they began
+    with, and a model whose directory has been emptied keeps its last version.
 
     Args:
         configs: list of `ModelConfig`.
@@ -83,21 +83,28 @@ class ModelManager:
             allow_labels_for_unavailable: bool. Whether a label may name a version that is not loaded.
 
         Raises:
-            ValueError: naming the model that has no version, the version that does not load, or the bad label.
+            ValueError: naming the model that has no version, the version that does not load, or the bad
+                label.
         """
         for name, config in self._configs.items():
             self._update(config)
             for version, state in self._states[name].items():
                 if state.servable is None:
                     raise ValueError(
-                        f"model {name} version {version} at {config.base_path} does not load: {state.error_message}"
+                        f"model {name}: {config.base_path}/{version} does not load: {state.error_message}"
                     )
             if not self._states[name]:
-                wanted = f"versions {list(config.versions)}" if config.versions else "version directory (1, 2, ...)"
+                wanted = (
+                    f"versions {list(config.versions)}"
+                    if config.versions
+                    else "version directory (1, 2, ...)"
+                )
                 raise ValueError(f"model {name}: there is no {wanted} in {config.base_path}")
             for label, version in config.labels.items():
                 if version not in self._states[name] and not allow_labels_for_unavailable:
-                    raise ValueError(f"model {name}: label {label} names version {version}, which is not loaded")
+                    raise ValueError(
+                        f"model {name}: label {label} names version {version}, which is not loaded"
+                    )
 
     def watch(self, interval_seconds):
         """Looks for new and removed versions at intervals, in a thread of its own, until `stop`."""
@@ -156,7 +163,11 @@ class ModelManager:
 
     def available(self):
         """Returns (name, version) of everything that is loaded."""
-        states = ((name, version, state) for name, versions in self._states.items() for version, state in versions.items())
+        states = (
+            (name, version, state)
+            for name, versions in self._states.items()
+            for version, state in versions.items()
+        )
         return [(name, version) for name, version, state in states if state.servable]
 
     def _watch(self, interval_seconds):
@@ -179,7 +190,7 @@ class ModelManager:
                     self._set(config.name, version, VersionState("END"))
 
     def _set(self, name, version, state):
-        """Replaces the states of a model by a changed copy, so that readers in other threads never see it change."""
+        """Replaces a model's states by a changed copy, so that other threads never see one change."""
         self._states[name] = {**self._states[name], version: state}
 
     def _loaded(self, config, version):

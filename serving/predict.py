@@ -11,8 +11,8 @@ def predict(body, find_servable, timeout_ms=0):
 
     Args:
         body: bytes. {"instances": [...]} or {"inputs": ...}, and "signature_name" if not the default one.
-        find_servable: Callable without arguments that returns the `Servable` asked for. It is called once the body
-            has been read, since a body that cannot be read is the error to report first.
+        find_servable: Callable without arguments that returns the `Servable` asked for. It is called once the
+            body has been read, since a body that cannot be read is the error to report first.
         timeout_ms: int. How long the model may take; 0 for as long as it likes.
 
     Returns:

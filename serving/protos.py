@@ -16,8 +16,8 @@ def _messages(file_name, messages):
 
     Args:
         file_name: str. The name of the proto file.
-        messages: dict of message name to {field name: (number, type)}; a type is a key of `_TYPES` or a full message
-            name, with "repeated " before it where it is.
+        messages: dict of message name to {field name: (number, type)}; a type is a key of `_TYPES` or a full
+            message name, with "repeated " before it where it is.
 
     Returns:
         dict of message name to class.

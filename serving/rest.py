@@ -149,7 +149,7 @@ def metadata_json(servable):
 
 
 def _path(scope):
-    """The request's path as it was sent: not decoded, with its query, without the host of an absolute address."""
+    """The path as it was sent: not decoded, with its query, without the host of an absolute address."""
     path = scope["raw_path"].decode("ascii")
     path += "?" + scope["query_string"].decode("latin-1") if scope["query_string"] else ""
     return re.sub(r"^https?://[^/]*", "", path, flags=re.I)

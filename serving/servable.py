@@ -12,8 +12,8 @@ from serving.errors import ServingError, invalid_argument
 class _Loader(loader_impl.SavedModelLoader):
     """Loads a SavedModel without the shapes of its inputs.
 
-    TF Serving leaves it to the model's own ops whether a shape fits, while `Session.run` compares with the shape of
-    the placeholder first. The signatures keep their shapes; only the placeholders lose them.
+    TF Serving leaves it to the model's own ops whether a shape fits, while `Session.run` compares with the
+    shape of the placeholder first. The signatures keep their shapes; only the placeholders lose them.
     """
 
     def get_meta_graph_def_from_tags(self, tags):
@@ -31,8 +31,9 @@ class _Loader(loader_impl.SavedModelLoader):
 class Servable:
     """A loaded version of a model.
 
-    It runs in a Session, not by `tf.saved_model.load`, for the sake of the same answers: a model that a Session cannot
-    run (see the export's notes on Keras variables) must fail here too, before it fails in production.
+    It runs in a Session, not by `tf.saved_model.load`, for the sake of the same answers: a model that a
+    Session cannot run (see the export's notes on Keras variables) must fail here too, before it fails in
+    production.
 
     Args:
         name: str. The model's name.
@@ -95,5 +96,5 @@ class Servable:
 
 
 def _array(value):
-    """A scalar string comes from the Session as bytes, of which NumPy would make an array without their final NULs."""
+    """A scalar string comes as bytes, of which NumPy would make an array without their final NULs."""
     return np.asarray(value, object if isinstance(value, bytes) else None)

@@ -2,9 +2,10 @@ r"""The local server: SavedModels over REST, by the flags and the interface of t
 
     python -m serving.server --rest_api_port=8501 --model_name=classifier --model_base_path=DIR
 
-serves the newest version in DIR (DIR/1, DIR/2, ...) and takes over newer ones as they appear. It imports nothing of
-convnlp: it serves any SavedModel. It listens on this machine only, unless --host says otherwise. docs/serving.md names
-the few differences from TF Serving, which is what to deploy.
+serves the newest version in DIR (DIR/1, DIR/2, ...) and takes over newer ones as they appear. It imports
+nothing of
+convnlp: it serves any SavedModel. It listens on this machine only, unless --host says otherwise.
+docs/serving.md names the few differences from TF Serving, which is what to deploy.
 """
 
 import logging
@@ -23,19 +24,24 @@ from serving.config import read_model_configs
 from serving.models import ModelConfig, ModelManager
 from serving.rest import RestApp
 
-_REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface.", lower_bound=0, upper_bound=65535)
-_HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on. (Not a flag of tensorflow_model_server.)")
+_REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface.", 0, 65535)
+_HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; no flag of tensorflow_model_server.")
 _MODEL_NAME = flags.DEFINE_string("model_name", "default", "Name of the model, without --model_config_file.")
 _MODEL_BASE_PATH = flags.DEFINE_string("model_base_path", None, "Directory of the model's versions.")
 _MODEL_CONFIG_FILE = flags.DEFINE_string(
-    "model_config_file", None, "ModelServerConfig in text format, for several models; instead of --model_base_path."
+    "model_config_file", None, "ModelServerConfig in text format; instead of --model_base_path."
 )
 _TIMEOUT = flags.DEFINE_integer(
-    "rest_api_timeout_in_ms", 30_000, "How long a model may take over a request.", lower_bound=1
+    "rest_api_timeout_in_ms", 30_000, "How long a model may take over a request.", 1
 )
-_CORS = flags.DEFINE_boolean("rest_api_enable_cors_support", False, "Let pages of other origins read the answers.")
+_CORS = flags.DEFINE_boolean(
+    "rest_api_enable_cors_support", False, "Let pages of other origins read answers."
+)
 _POLL = flags.DEFINE_integer(
-    "file_system_poll_wait_seconds", 1, "Seconds between two looks for new versions; 0 looks once.", lower_bound=0
+    "file_system_poll_wait_seconds",
+    1,
+    "Seconds between two looks for new versions; 0 looks once.",
+    lower_bound=0,
 )
 _ANY_LABELS = flags.DEFINE_boolean(
     "allow_version_labels_for_unavailable_models", False, "Let labels name versions that are not loaded."
@@ -58,7 +64,13 @@ def main(argv):
         manager.watch(_POLL.value)
     rest = RestApp(manager, _TIMEOUT.value, _CORS.value)
     config = uvicorn.Config(
-        rest, http="h11", ws="none", lifespan="off", log_level="warning", access_log=False, server_header=False
+        rest,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
     )
     # uvicorn finishes the requests under way, then raises the signal again: by then it has done its work.
     signal.signal(signal.SIGTERM, lambda *_: None)
@@ -88,7 +100,8 @@ def _listener(host, port):
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise ValueError(f"cannot listen on {host} port {port} (--rest_api_port): {error.strerror}") from error
+        reason = error.strerror.lower()
+        raise ValueError(f"cannot listen on {host} port {port} (--rest_api_port): {reason}") from error
     return listener
 
 

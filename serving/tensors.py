@@ -12,11 +12,11 @@ from serving.json_writer import bracket, decimal, float32_decimal, quote, write
 
 # NumPy's own limit; TF Serving's is 254.
 _MAX_RANK = 64
-_TYPE_NAMES = {bytes: "String", Object: "Object", list: "Array", int: "Number", float: "Number", type(None): "Null"}
-_READABLE = {
-    tf.float32, tf.float64, tf.int8, tf.int16, tf.int32, tf.int64,
-    tf.uint8, tf.uint32, tf.uint64, tf.bool, tf.string,
-}  # fmt: skip
+_TYPE_NAMES = {bytes: "String", Object: "Object", int: "Number", float: "Number", type(None): "Null"}
+_READABLE = {tf.as_dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)} - {
+    tf.uint16
+}
+_READABLE |= {tf.float32, tf.float64, tf.bool, tf.string}
 _WRITABLE = _READABLE | {tf.float16}
 
 
@@ -35,8 +35,8 @@ def tensors_from_instances(instances, inputs):
     """
     if len(inputs) > 1 and not isinstance(instances[0], Object):
         raise invalid_argument(
-            "instances is a plain list, but expecting list of objects as multiple input tensors required as per"
-            " tensorinfo_map"
+            "instances is a plain list, but expecting list of objects as multiple input tensors required"
+            " as per tensorinfo_map"
         )
     names = sorted(inputs)
     rows_are_objects = _is_row_object(instances[0])
@@ -55,8 +55,8 @@ def tensors_from_instances(instances, inputs):
                 raise invalid_argument(f"Failed to process {where}. Error: {error}") from error
         if pairs.keys() != inputs.keys():
             raise invalid_argument(
-                f"Failed to process element: {index} of 'instances' list. JSON object: {_shown(row)} keys must be"
-                f" equal to: {','.join(names)}"
+                f"Failed to process element: {index} of 'instances' list. JSON object: {_shown(row)} keys"
+                f" must be equal to: {','.join(names)}"
             )
     return {name: _array(values[name], (len(instances), *shapes[name]), inputs[name]) for name in names}
 
@@ -77,8 +77,8 @@ def tensors_from_inputs(value, inputs):
     if not _is_row_object(value):
         if len(inputs) > 1:
             raise invalid_argument(
-                "inputs is a plain value/list, but expecting an object as multiple input tensors required as per"
-                " tensorinfo_map"
+                "inputs is a plain value/list, but expecting an object as multiple input tensors required"
+                " as per tensorinfo_map"
             )
         columns = {next(iter(inputs)): value}
     else:
@@ -123,7 +123,7 @@ def predictions_json(outputs):
 
 
 def rows_json(items, rows_are_objects=False):
-    """Writes the array of an answer's rows: objects begin on lines of their own, values follow on one line."""
+    """Writes the array of an answer's rows: objects on lines of their own, values all on one."""
     if rows_are_objects or not items:
         return bracket(items, "[]", 1, False)
     return "[" + ", ".join(items) + "\n    ]"
@@ -148,7 +148,10 @@ def _is_row_object(value):
 
 
 def _is_base64(value):
-    return isinstance(value, Object) and len(value) == 1 and value[0][0] == b"b64" and isinstance(value[0][1], bytes)
+    if not isinstance(value, Object) or len(value) != 1:
+        return False
+    ((key, text),) = value
+    return key == b"b64" and isinstance(text, bytes)
 
 
 def _first_of_each(pairs):
@@ -174,7 +177,7 @@ def _add_row(name, value, inputs, shapes, values):
 
 
 def _dense(value, info):
-    """Returns shape and flat values of a value; the shape is that of its first elements, all others must agree."""
+    """Returns shape and flat values; the shape is that of the first elements, all others must agree."""
     shape, first = [], value
     while isinstance(first, list) and not isinstance(first, Object):
         shape.append(len(first))
@@ -192,8 +195,8 @@ def _fill(value, level, shape, dtype, flat):
     if not isinstance(value, list) or isinstance(value, Object):
         if level != len(shape):
             raise invalid_argument(
-                f"JSON Value: {_shown(value)} found at incorrect level: {level + 1} in the JSON DOM. Expected at"
-                f" level: {len(shape)}"
+                f"JSON Value: {_shown(value)} found at incorrect level: {level + 1} in the JSON DOM."
+                f" Expected at level: {len(shape)}"
             )
         flat.append(_element(value, dtype))
         return
@@ -201,14 +204,15 @@ def _fill(value, level, shape, dtype, flat):
         raise invalid_argument(f"Encountered list at unexpected level: {level} expected < {len(shape)}")
     if len(value) != shape[level]:
         raise invalid_argument(
-            f"Encountered list at unexpected size: {len(value)} at level: {level} expected size: {shape[level]}"
+            f"Encountered list at unexpected size: {len(value)} at level: {level}"
+            f" expected size: {shape[level]}"
         )
     for item in value:
         _fill(item, level + 1, shape, dtype, flat)
 
 
 def _element(value, dtype):
-    """Returns the value if the type can hold it. TF Serving wraps some integers that do not fit; here none pass."""
+    """Returns the value if the type can hold it, also where TF Serving would wrap a small integer."""
     if dtype not in _READABLE:
         message = f"Conversion of JSON Value: {_shown(value)} to type: {_dtype_name(dtype)}"
         raise ServingError("UNIMPLEMENTED", message)

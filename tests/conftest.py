@@ -15,7 +15,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _same_random_numbers():
-    """Seeds Python and NumPy, and Keras with TensorFlow where the test uses them: importing them takes seconds."""
+    """Seeds Python and NumPy, and Keras and TensorFlow where the test uses them."""
     random.seed(0)
     np.random.seed(0)
     if "keras" in sys.modules:
