@@ -1,0 +1,115 @@
+r"""Trains a SentencePiece tokenizer from any source.
+
+    python -m convnlp.train_tokenizer --source=pydocs --vocabulary_size=8000 --output=tokenizer/spm.model
+
+The model has T5's layout: pad 0, end 1, unknown 2, no beginning of sentence. `--vocabulary_size` counts the whole
+table with the 100 sentinels, which are not in the model but above its pieces: 8000 makes a model of 7900.
+"""
+
+import io
+import os
+
+import sentencepiece
+from absl import flags
+
+from convnlp.data import sources
+from convnlp.data.errors import SourceError
+from convnlp.programs import run
+
+NUM_SENTINELS = 100
+MAX_LINE_BYTES = 8192  # longer lines are cut, the trainer would leave them out
+NUM_THREADS = 2  # a part of the result: sums are rounded by thread
+
+_SOURCE = flags.DEFINE_string("source", None, "Text to learn from: tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.", required=True)
+_OUTPUT = flags.DEFINE_string("output", None, "File to write, such as DIR/spm.model.", required=True)
+_VOCABULARY_SIZE = flags.DEFINE_integer("vocabulary_size", 32000, "Pieces and the 100 sentinels together.")
+_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
+_FIELD = flags.DEFINE_string("field", "text", "Field that holds the text.")
+_DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
+_NUM_DOCUMENTS = flags.DEFINE_integer("num_documents", 1_000_000, "Documents to read at most.")
+_SAMPLE_BYTES = flags.DEFINE_integer("sample_bytes", 20_000_000, "Bytes of text to read at most.")
+
+
+def train(lines, vocabulary_size):
+    """Trains a unigram model; the same lines give the same bytes.
+
+    Reference: Kudo, 2018, "Subword Regularization", section 3.2, https://arxiv.org/abs/1804.10959. There is no byte
+    fallback: the tokenizer of the training graph, the server and the edge device does not know it.
+
+    Args:
+        lines: iterable of strings or UTF-8 bytes.
+        vocabulary_size: int, the number of pieces and 100 sentinels.
+
+    Returns:
+        bytes, the model.
+
+    Raises:
+        ValueError: if `vocabulary_size` leaves no piece, or there is too little text for it.
+    """
+    num_pieces = vocabulary_size - NUM_SENTINELS
+    if num_pieces < 4:
+        raise ValueError(f"vocabulary_size must leave pieces beside {NUM_SENTINELS} sentinels; received {vocabulary_size}")
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=num_pieces,
+            byte_fallback=False,
+            pad_id=0,
+            eos_id=1,
+            unk_id=2,
+            bos_id=-1,
+            max_sentence_length=MAX_LINE_BYTES,
+            num_threads=NUM_THREADS,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise ValueError(
+            f"too little text for vocabulary_size={vocabulary_size} ({num_pieces} pieces): "
+            f"{' '.join(str(error).split())}"
+        ) from error
+    return model.getvalue()
+
+
+def sample(source, split="train", field="text", *, num_documents, num_bytes, data_dir=None):
+    """Yields the lines of the first documents of a source; files of different sizes have their share in it."""
+    for block in sources.read_blocks(source, split, (field,), data_dir=data_dir).as_numpy_iterator():
+        for text in block[field]:
+            if num_documents <= 0 or num_bytes <= 0:
+                return
+            num_documents -= 1
+            num_bytes -= len(text)
+            for line in text.decode("utf-8").splitlines():
+                yield from _cut(line)
+
+
+def _cut(line):
+    """Pieces of a line of at most `MAX_LINE_BYTES`, whatever its characters."""
+    size = MAX_LINE_BYTES // 4
+    return (line[start : start + size] for start in range(0, len(line), size))
+
+
+def main(_):
+    """Reads the sample, trains, and puts the file in place when it is complete."""
+    lines = sample(
+        _SOURCE.value,
+        _SPLIT.value,
+        _FIELD.value,
+        num_documents=_NUM_DOCUMENTS.value,
+        num_bytes=_SAMPLE_BYTES.value,
+        data_dir=_DATA_DIR.value,
+    )
+    model = train(lines, _VOCABULARY_SIZE.value)
+    os.makedirs(os.path.dirname(_OUTPUT.value) or ".", exist_ok=True)
+    temporary = f"{_OUTPUT.value}.{os.getpid()}.tmp"
+    with open(temporary, "wb") as file:
+        file.write(model)
+    os.replace(temporary, _OUTPUT.value)
+    pieces = _VOCABULARY_SIZE.value - NUM_SENTINELS
+    print(f"{_OUTPUT.value}: {pieces} pieces, {_VOCABULARY_SIZE.value} tokens with {NUM_SENTINELS} sentinels")
+
+
+if __name__ == "__main__":
+    run(main)
