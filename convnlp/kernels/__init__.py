@@ -6,7 +6,7 @@ Nothing else in convnlp knows how they are computed. All forms of a kernel give 
 from convnlp.kernels.depthwise import depthwise_conv
 from convnlp.kernels.dynamic import dynamic_conv
 from convnlp.kernels.implementations import current_implementation, implementation
-from convnlp.kernels.shifts import depthwise_conv_valid, dynamic_conv_valid, left_taps
+from convnlp.kernels.shifts import depthwise_conv_valid, dynamic_conv_valid
 
 __all__ = [
     "current_implementation",
@@ -15,5 +15,4 @@ __all__ = [
     "dynamic_conv",
     "dynamic_conv_valid",
     "implementation",
-    "left_taps",
 ]

@@ -4,29 +4,42 @@ import tensorflow as tf
 
 from convnlp.kernels.gram import diagonals, fold_time, to_blocks
 from convnlp.kernels.implementations import current_implementation
-from convnlp.kernels.shifts import depthwise_conv_valid, left_taps, length, pad_for_taps, pad_time, taps_by_channel
+from convnlp.kernels.shifts import (
+    depthwise_conv_valid,
+    left_taps,
+    length,
+    pad_for_taps,
+    pad_time,
+    same_segment,
+    taps_by_channel,
+)
 
-def depthwise_conv(x, taps, dilation_rate=1, causal=False):
-    """Convolves each channel with its head's taps: y[i, c] = sum_j taps[c // (D/H), j] x[i + r (j - p), c].
+
+def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None):
+    """Convolves each channel with the taps of its head.
+
+        y[i, c] = sum_j taps[c // (D/H), j] x[i + r (j - p), c]
 
     p = K - 1 if causal, else (K - 1) // 2; positions outside the sequence count as zero.
 
-    The fast form runs TensorFlow's depthwise op with time on the width axis. Its gradient by x is the same op with
-    reversed taps and mirrored padding; its gradient by the taps is a blocked Gram matrix (gram.py), since the
-    framework's filter gradient is up to a hundred times slower at K = 31. It must not be compiled by XLA on a CPU,
-    where the depthwise op is as slow: use the plain form there.
+    The fast form runs TensorFlow's depthwise op with time on the width axis. Its gradient by x is the same op
+    with reversed taps and mirrored padding; its gradient by the taps is a blocked Gram matrix (gram.py),
+    since the framework's filter gradient is up to a hundred times slower at K = 31. It must not be compiled
+    by XLA on a CPU, where the depthwise op is as slow: use the plain form there. Segments are moved apart by
+    the reach of the taps, so that one convolution serves them all.
 
     Args:
         x: tensor [B,T,D], float.
         taps: tensor [H,K] of the same type; H divides D.
         dilation_rate: int, >= 1. The distance r of neighbouring taps. Defaults to 1.
         causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
+        segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of others count as
+            zero. Defaults to one segment.
 
     Returns:
         Tensor [B,T,D] of x's type.
 
     Example:
-
     >>> x = tf.constant([[[1.0], [2.0], [3.0]]])
     >>> depthwise_conv(x, tf.constant([[10.0, 1.0]]), causal=True)[0, :, 0].numpy().tolist()
     [1.0, 12.0, 23.0]
@@ -34,11 +47,41 @@ def depthwise_conv(x, taps, dilation_rate=1, causal=False):
     x, taps = tf.convert_to_tensor(x), tf.convert_to_tensor(taps)
     left = left_taps(taps.shape[1], causal)
     form = current_implementation()
-    if form == "fast":
-        return _fast(x, taps, left, dilation_rate)
-    if form == "inference":
-        return _op(x, taps, left, dilation_rate)
-    return depthwise_conv_valid(pad_for_taps(x, taps.shape[1], left, dilation_rate), taps, dilation_rate)
+    if form == "plain":
+        return _plain(x, taps, left, dilation_rate, segment_ids)
+    conv = _fast if form == "fast" else _op
+    if segment_ids is None:
+        return conv(x, taps, left, dilation_rate)
+    gap = max(left, taps.shape[1] - 1 - left) * dilation_rate
+    places, spread_length = _spread(segment_ids, gap)
+    batch, time, dim = (length(x, axis) for axis in range(3))
+    spread = tf.scatter_nd(places, tf.reshape(x, [-1, dim]), [batch * spread_length, dim])  # [B*S,D]
+    y = conv(tf.reshape(spread, [batch, spread_length, dim]), taps, left, dilation_rate)  # [B,S,D]
+    y = tf.gather_nd(tf.reshape(y, [-1, dim]), places)  # [B*T,D]
+    return tf.reshape(y, [batch, time, dim])
+
+
+def _spread(segment_ids, gap):
+    """Moves the segments of a row apart, so that one convolution serves them all.
+
+    Returns:
+        int32 tensor [B*T,1], where each position goes in the flattened rows, and their new length S.
+    """
+    batch, time = length(segment_ids, 0), length(segment_ids)
+    starts = tf.cast(segment_ids[:, 1:] != segment_ids[:, :-1], tf.int32)
+    rank = tf.cumsum(tf.pad(starts, [[0, 0], [1, 0]]), axis=1)  # [B,T]
+    spread_length = time + gap * tf.reduce_max(rank)
+    places = tf.range(time) + gap * rank + spread_length * tf.range(batch)[:, tf.newaxis]  # [B,T]
+    return tf.reshape(places, [-1, 1]), spread_length
+
+
+def _plain(x, taps, left, dilation_rate, segment_ids=None):
+    kernel_size = taps.shape[1]
+    kept = None
+    if segment_ids is not None:
+        kept = same_segment(segment_ids, kernel_size, left, dilation_rate)  # [B,T,K]
+    window = pad_for_taps(x, kernel_size, left, dilation_rate)
+    return depthwise_conv_valid(window, taps, dilation_rate, kept)
 
 
 def _op(x, taps, left, dilation_rate):
@@ -82,7 +125,8 @@ def _taps_gradient(dy, x, taps, left, dilation_rate):
     block = max(16, kernel_size)
     dy, x = to_blocks(dy, x, kernel_size, left, block)  # [B,N,block,D], [B,N,block+K-1,D]
     gram = tf.matmul(_rows(dy, num_heads), _rows(x, num_heads), transpose_b=True)  # [H,block,block+K-1]
-    return tf.cast(tf.reduce_sum(diagonals(tf.cast(gram, tf.float32), kernel_size), axis=1), taps.dtype)  # [H,K]
+    dtaps = tf.reduce_sum(diagonals(tf.cast(gram, tf.float32), kernel_size), axis=1)  # [H,K]
+    return tf.cast(dtaps, taps.dtype)
 
 
 def _rows(blocks, num_heads):

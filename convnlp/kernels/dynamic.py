@@ -6,29 +6,41 @@ import tensorflow as tf
 
 from convnlp.kernels.gram import diagonals, fold_time, to_blocks, unfold_time
 from convnlp.kernels.implementations import current_implementation
-from convnlp.kernels.shifts import dynamic_conv_valid, left_taps, length, merge_heads, pad_for_taps, split_heads
+from convnlp.kernels.shifts import (
+    dynamic_conv_valid,
+    left_taps,
+    length,
+    merge_heads,
+    pad_for_taps,
+    same_segment,
+    shifted,
+    split_heads,
+)
 
 
-def dynamic_conv(x, taps, dilation_rate=1, causal=False):
-    """Weighs each position's neighbours by its own taps: y[i, c] = sum_j taps[i, c // (D/H), j] x[i + r (j - p), c].
+def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None):
+    """Weighs each position's neighbours by its own taps.
+
+        y[i, c] = sum_j taps[i, c // (D/H), j] x[i + r (j - p), c]
 
     p = K - 1 if causal, else (K - 1) // 2; positions outside the sequence count as zero.
 
-    The fast form is one compiled loop over all taps where plain TensorFlow would run K passes over memory (graph
-    mode) or keep K shifted copies for the gradient. The gradient by x is another such loop, which gathers from each
-    neighbour what it took. The gradient by the taps is a blocked Gram matrix (gram.py).
+    The fast form is one compiled loop over all taps where plain TensorFlow would run K passes over memory
+    (graph mode) or keep K shifted copies for the gradient. The gradient by x is another such loop, which
+    gathers from each neighbour what it took. The gradient by the taps is a blocked Gram matrix (gram.py).
 
     Args:
         x: tensor [B,T,D], float.
         taps: tensor [B,T,H,K] of the same type; H divides D.
         dilation_rate: int, >= 1. The distance r of neighbouring taps. Defaults to 1.
         causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
+        segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of others count as
+            zero. Defaults to one segment.
 
     Returns:
         Tensor [B,T,D] of x's type.
 
     Example:
-
     >>> x = tf.constant([[[1.0], [2.0], [3.0]]])
     >>> taps = tf.constant([[[[0.0, 1.0]], [[1.0, 0.0]], [[1.0, 1.0]]]])
     >>> dynamic_conv(x, taps, causal=True)[0, :, 0].numpy().tolist()
@@ -36,6 +48,9 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False):
     """
     x, taps = tf.convert_to_tensor(x), tf.convert_to_tensor(taps)
     left = left_taps(taps.shape[-1], causal)
+    if segment_ids is not None:
+        kept = same_segment(segment_ids, taps.shape[-1], left, dilation_rate)  # [B,T,K]
+        taps *= tf.cast(kept, taps.dtype)[:, :, tf.newaxis]  # [B,T,H,K]
     if current_implementation() == "fast":
         return _fast(x, taps, left, dilation_rate)
     return _forward(x, taps, left, dilation_rate)
@@ -48,14 +63,15 @@ def _forward(x, taps, left, dilation_rate):
 def _input_gradient(dy, taps, left, dilation_rate):
     """dx[s] = sum_j taps[s - r (j - left), j] dy[s - r (j - left)]: each product, shifted back."""
     num_heads, kernel_size = taps.shape[2:]
-    right, time = kernel_size - 1 - left, length(dy)
-    taps = pad_for_taps(tf.cast(taps, tf.float32), kernel_size, right, dilation_rate)  # [B,T+(K-1)*r,H,K]
-    window = pad_for_taps(split_heads(tf.cast(dy, tf.float32), num_heads), kernel_size, right, dilation_rate)
-    parts = []
-    for j in range(kernel_size):
-        start = (kernel_size - 1 - j) * dilation_rate
-        parts.append(taps[:, start : start + time, :, j, tf.newaxis] * window[:, start : start + time])
-    return tf.cast(merge_heads(tf.add_n(parts)), dy.dtype)
+    right = kernel_size - 1 - left
+    heads = split_heads(tf.cast(dy, tf.float32), num_heads)  # [B,T,H,D/H]
+    heads, taps = (
+        shifted(pad_for_taps(value, kernel_size, right, dilation_rate), kernel_size, dilation_rate)
+        for value in (heads, tf.cast(taps, tf.float32))
+    )
+    # The output that tap j wrote for the input at s is K - 1 - j windows to the right.
+    terms = [taps[-1 - j][..., j, tf.newaxis] * heads[-1 - j] for j in range(kernel_size)]  # [B,T,H,D/H]
+    return tf.cast(merge_heads(tf.add_n(terms)), dy.dtype)
 
 
 @functools.cache
@@ -90,7 +106,8 @@ def _taps_gradient(dy, x, taps, left, dilation_rate):
     dy, x = fold_time(dy, dilation_rate), fold_time(x, dilation_rate)  # [B*r,T/r,D]
     batch, folded = length(dy, 0), length(dy)
     dy, x = to_blocks(dy, x, kernel_size, left, block=max(16, kernel_size))
-    gram = tf.matmul(_by_head(dy, num_heads), _by_head(x, num_heads), transpose_b=True)  # [B,N,H,block,block+K-1]
+    dy, x = _by_head(dy, num_heads), _by_head(x, num_heads)  # [B,N,H,block,D/H], [B,N,H,block+K-1,D/H]
+    gram = tf.matmul(dy, x, transpose_b=True)  # [B,N,H,block,block+K-1]
     dtaps = tf.transpose(diagonals(gram, kernel_size), [0, 1, 3, 2, 4])  # [B,N,block,H,K]
     dtaps = tf.reshape(dtaps, [batch, -1, num_heads, kernel_size])[:, :folded]  # [B*r,T/r,H,K]
     return unfold_time(dtaps, dilation_rate, time)

@@ -1,10 +1,10 @@
 """Blocked Gram matrices: the gradient of taps as matrix multiplications.
 
-The gradient of tap j is the correlation of the output gradient dy with the input x at one offset. Time is cut into
-blocks of T positions; a block of dy needs T + K - 1 positions of x (its own and a halo), and the products of all
-pairs, `G[u, v] = sum dy[u] * x[v]`, are one matrix multiplication. Tap j's gradients are the diagonal
-`G[u, u + j]`. Most of G is thrown away, yet a matrix multiplication is so much faster than anything else on a CPU
-that this wins by an order of magnitude over the framework's filter gradient.
+The gradient of tap j is the correlation of the output gradient dy with the input x at one offset. Time is cut
+into blocks of T positions; a block of dy needs T + K - 1 positions of x (its own and a halo), and the
+products of all pairs, `G[u, v] = sum dy[u] * x[v]`, are one matrix multiplication. Tap j's gradients are the
+diagonal `G[u, u + j]`. Most of G is thrown away, yet a matrix multiplication is so much faster than anything
+else on a CPU that this wins by an order of magnitude over the framework's filter gradient.
 """
 
 import tensorflow as tf

@@ -17,16 +17,15 @@ def implementation(name):
     The choice is read when a function is traced, and it is one setting for the whole process.
 
     Args:
-        name: str. `"fast"`: the training forms for CPUs, with gradients of their own. `"plain"`: sums of shifted
-            copies, differentiated by TensorFlow, friendly to XLA and TPUs. `"inference"`: what exported graphs hold:
-            built-in TFLite ops only, no custom gradient, no compiled island. `"auto"`: `"plain"` under a
-            TPUStrategy, `"fast"` elsewhere.
+        name: str. `"fast"`: the training forms for CPUs, with gradients of their own. `"plain"`: sums of
+            shifted copies, differentiated by TensorFlow, friendly to XLA and TPUs. `"inference"`: what
+            exported graphs hold: built-in TFLite ops only, no custom gradient, no compiled island. `"auto"`:
+            `"plain"` under a TPUStrategy, `"fast"` elsewhere.
 
     Raises:
         ValueError: if there is no such implementation.
 
     Example:
-
     >>> with implementation("plain"):
     ...     current_implementation()
     'plain'

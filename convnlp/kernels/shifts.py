@@ -1,6 +1,6 @@
 """Alignment of taps and positions, and the plain forms: sums of shifted copies.
 
-Every kernel computes `y[i] = sum_j taps[j] * x[i + dilation_rate * (j - left)]` with zeros outside the sequence.
+Every kernel computes `y[i] = sum_j taps[j] * x[i + r * (j - left)]`, with zeros outside the sequence.
 """
 
 import tensorflow as tf
@@ -41,29 +41,59 @@ def merge_heads(x):
     return tf.reshape(x, [length(x, 0), length(x), x.shape[2] * x.shape[3]])  # [B,T,D]
 
 
-def depthwise_conv_valid(window, taps, dilation_rate=1):
-    """[B,(K-1)*r+C,D] and taps [H,K] -> [B,C,D]: the convolution without padding, summed in float32."""
-    kernel_size = taps.shape[1]
+def same_segment(segment_ids, kernel_size, left, dilation_rate):
+    """Segment ids [B,T] -> bool [B,T,K]: whether tap j at position t meets a position of t's segment."""
+    padded = pad_for_taps(segment_ids, kernel_size, left, dilation_rate)
+    met = tf.stack(shifted(padded, kernel_size, dilation_rate), axis=-1)  # [B,T,K]
+    return met == segment_ids[:, :, tf.newaxis]
+
+
+def shifted(window, kernel_size, dilation_rate):
+    """[B,(K-1)*r+C,...] -> what each of the K taps meets: a list of [B,C,...]."""
     chunk = length(window) - (kernel_size - 1) * dilation_rate
+    return [window[:, j * dilation_rate : j * dilation_rate + chunk] for j in range(kernel_size)]
+
+
+def depthwise_conv_valid(window, taps, dilation_rate=1, kept=None):
+    """The convolution without padding, summed in float32.
+
+    Args:
+        window: tensor [B,(K-1)*r+C,D].
+        taps: tensor [H,K].
+        dilation_rate: int. Defaults to `1`.
+        kept: bool tensor [B,C,K], which taps count at which position. Defaults to all.
+
+    Returns:
+        Tensor [B,C,D] of window's type.
+    """
+    kernel_size = taps.shape[1]
     taps = tf.cast(taps_by_channel(taps, window.shape[-1]), tf.float32)  # [K,D]
-    y = tf.add_n(
-        [
-            taps[j] * tf.cast(window[:, j * dilation_rate : j * dilation_rate + chunk], tf.float32)  # [B,C,D]
-            for j in range(kernel_size)
-        ]
-    )
-    return tf.cast(y, window.dtype)
+    terms = [
+        taps[j] * tf.cast(met, tf.float32)  # [B,C,D]
+        for j, met in enumerate(shifted(window, kernel_size, dilation_rate))
+    ]
+    if kept is not None:
+        kept = tf.cast(kept, tf.float32)
+        terms = [term * kept[:, :, j, tf.newaxis] for j, term in enumerate(terms)]
+    return tf.cast(tf.add_n(terms), window.dtype)
 
 
 def dynamic_conv_valid(window, taps, dilation_rate=1):
-    """[B,(K-1)*r+C,D] and taps [B,C,H,K] -> [B,C,D]: each position has its own taps; summed in float32."""
-    chunk = length(taps)
-    taps32 = tf.cast(taps, tf.float32)
-    window32 = split_heads(tf.cast(window, tf.float32), taps.shape[2])  # [B,(K-1)*r+C,H,D/H]
-    y = tf.add_n(
-        [
-            taps32[..., j, tf.newaxis] * window32[:, j * dilation_rate : j * dilation_rate + chunk]  # [B,C,H,D/H]
-            for j in range(taps.shape[-1])
-        ]
-    )
-    return tf.cast(merge_heads(y), window.dtype)
+    """The convolution without padding whose taps differ at every position, summed in float32.
+
+    Args:
+        window: tensor [B,(K-1)*r+C,D].
+        taps: tensor [B,C,H,K].
+        dilation_rate: int. Defaults to `1`.
+
+    Returns:
+        Tensor [B,C,D] of window's type.
+    """
+    num_heads, kernel_size = taps.shape[2:]
+    taps = tf.cast(taps, tf.float32)
+    heads = split_heads(tf.cast(window, tf.float32), num_heads)  # [B,(K-1)*r+C,H,D/H]
+    terms = [
+        taps[..., j, tf.newaxis] * met  # [B,C,H,D/H]
+        for j, met in enumerate(shifted(heads, kernel_size, dilation_rate))
+    ]
+    return tf.cast(merge_heads(tf.add_n(terms)), window.dtype)

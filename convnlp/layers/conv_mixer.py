@@ -12,8 +12,8 @@ class ConvMixer(TokenMixer):
     """A depthwise convolution over time: y[i, c] = sum_j taps[h(c), j] x[i + r (j - p), c].
 
     p = K - 1 if causal, else (K - 1) // 2; h(c) = c // (D / H). Inputs outside the row, at pads and in other
-    segments count as zero; the taps that would meet them are not renormalised. A subclass says where the taps come
-    from.
+    segments count as zero; the taps that would meet them are not renormalised. A subclass says where the taps
+    come from.
 
     Args:
         hidden_dim: int. Width D.
@@ -27,7 +27,15 @@ class ConvMixer(TokenMixer):
     """
 
     def __init__(
-        self, hidden_dim, num_heads, kernel_size, dilation_rate, weight_softmax, kernel_dropout, causal, **kwargs
+        self,
+        hidden_dim,
+        num_heads,
+        kernel_size,
+        dilation_rate,
+        weight_softmax,
+        kernel_dropout,
+        causal,
+        **kwargs,
     ):
         super().__init__(hidden_dim, causal, **kwargs)
         require_heads(hidden_dim, num_heads)
@@ -48,12 +56,8 @@ class ConvMixer(TokenMixer):
 
     def mix(self, x, padding_mask, segment_ids, training):
         taps = self.taps(x, training)
-        x = zero_pads(x, padding_mask)
-        if segment_ids is not None:
-            same = same_segment(segment_ids, self.kernel_size, self.dilation_rate, self.causal)  # [B,T,K]
-            taps = taps * tf.cast(same, taps.dtype)[:, :, tf.newaxis]  # [B,T,H,K]
         conv = kernels.depthwise_conv if taps.shape.rank == 2 else kernels.dynamic_conv
-        return conv(x, taps, self.dilation_rate, self.causal)
+        return conv(zero_pads(x, padding_mask), taps, self.dilation_rate, self.causal, segment_ids)
 
     def taps(self, x, training=False):
         """The taps [H,K], or [B,T,H,K] where each position of x [B,T,D] has its own."""
@@ -107,13 +111,3 @@ class StaticConvMixer(ConvMixer):
 
     def taps(self, x, training=False):
         return self.normalize(self.kernel, training)
-
-
-def same_segment(segment_ids, kernel_size, dilation_rate, causal):
-    """Segment ids [B,T] -> bool [B,T,K]: whether tap j at position t meets t's own segment."""
-    left = kernels.left_taps(kernel_size, causal)
-    right = kernel_size - 1 - left
-    padded = tf.pad(segment_ids, [[0, 0], [left * dilation_rate, right * dilation_rate]])
-    time = tf.shape(segment_ids)[1]
-    met = [padded[:, j * dilation_rate : j * dilation_rate + time] for j in range(kernel_size)]
-    return tf.stack(met, axis=-1) == segment_ids[:, :, tf.newaxis]

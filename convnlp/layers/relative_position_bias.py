@@ -7,12 +7,12 @@ import tensorflow as tf
 
 
 def relative_position_bucket(offset, bidirectional, num_buckets=32, max_distance=128):
-    """The bucket of a distance: exact while small, then logarithmic up to `max_distance`, the last one beyond.
+    """The bucket of a distance: exact while small, then logarithmic, the last one from `max_distance` on.
 
     Args:
         offset: int32 tensor, position of the key minus that of the query.
-        bidirectional: bool. Whether half of the buckets are for keys to the right; else keys to the right share
-            bucket 0 with the query itself (a causal mask hides them).
+        bidirectional: bool. Whether half of the buckets are for keys to the right; else keys to the right
+            share bucket 0 with the query itself (a causal mask hides them).
         num_buckets: int. Defaults to `32`.
         max_distance: int. Defaults to `128`.
 
@@ -20,9 +20,8 @@ def relative_position_bucket(offset, bidirectional, num_buckets=32, max_distance
         int32 tensor of offset's shape, in [0, num_buckets).
 
     Example:
-
-    >>> relative_position_bucket(tf.constant([-200, -9, -1, 0, 1, 9, 200]), bidirectional=True).numpy().tolist()
-    [15, 8, 1, 0, 17, 24, 31]
+    >>> relative_position_bucket(tf.constant([-200, -9, -1, 0, 1, 9, 200]),
+    bidirectional=True).numpy().tolist() [15, 8, 1, 0, 17, 24, 31]
     """
     if bidirectional:
         num_buckets //= 2
@@ -41,8 +40,8 @@ def relative_position_bucket(offset, bidirectional, num_buckets=32, max_distance
 class RelativePositionBias(keras.layers.Layer):
     """A learned number per head and bucket of distances, to be added to attention logits.
 
-    Source: Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
-    section 2.1, https://arxiv.org/abs/1910.10683.
+    Source: Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+    Transformer", section 2.1, https://arxiv.org/abs/1910.10683.
     Departs from it: every layer has a table of its own where T5 shares one in a stack.
 
     Args:
@@ -53,7 +52,6 @@ class RelativePositionBias(keras.layers.Layer):
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Example:
-
     >>> bias = RelativePositionBias(num_heads=2, bidirectional=True)
     >>> bias(tf.range(3), tf.range(5)).shape
     TensorShape([2, 3, 5])

@@ -7,9 +7,9 @@ import tensorflow as tf
 class TokenMixer(keras.layers.Layer):
     """The one part of a layer in which positions see each other: [B,T,D] -> [B,T,D].
 
-    A subclass states its facts, and implements `mix` and, where it supports steps, `empty_state` and `advance`; the
-    checks of its facts live here. `call` is the whole contract for training; `init_state` and `step` compute the
-    same outputs chunk by chunk for incremental decoding.
+    A subclass states its facts, and implements `mix` and, where it supports steps, `empty_state` and
+    `advance`; the checks of its facts live here. `call` is the whole contract for training; `init_state` and
+    `step` compute the same outputs chunk by chunk for incremental decoding.
 
     Facts (class attributes):
         supports_causal: bool. `causal=True` is possible.
@@ -17,7 +17,8 @@ class TokenMixer(keras.layers.Layer):
         supports_packing: bool. `segment_ids` are possible: several texts in one row do not see each other.
         needs_max_length: bool. It has weights per position, hence an argument `max_sequence_length`.
         pad_length_invariant: bool. The outputs at tokens do not depend on how many pads follow them.
-        gated: bool. It has no projections of its own: a block puts it between a gate and an output projection.
+        gated: bool. It has no projections of its own: a block puts it between a gate and an output
+            projection.
 
     Args:
         hidden_dim: int. Width D of inputs and outputs.
@@ -41,7 +42,9 @@ class TokenMixer(keras.layers.Layer):
         self.hidden_dim = hidden_dim
         self.causal = causal
         if causal and not self.supports_causal:
-            raise ValueError(f"`causal` must be False: {type(self).__name__} mixes all positions. Received: causal=True")
+            raise ValueError(
+                f"`causal` must be False: {type(self).__name__} mixes all positions. Received: causal=True"
+            )
 
     def call(self, x, padding_mask=None, segment_ids=None, training=False):
         """Mixes the positions of each row.
@@ -49,8 +52,8 @@ class TokenMixer(keras.layers.Layer):
         Args:
             x: float tensor [B,T,D].
             padding_mask: bool tensor [B,T], True = token. Defaults to no pads.
-            segment_ids: int32 tensor [B,T], 0 = pad: only positions of equal ids see each other. Defaults to one
-                segment a row.
+            segment_ids: int32 tensor [B,T], 0 = pad: only positions of equal ids see each other. Defaults to
+                one segment a row.
             training: bool. Whether dropout is active.
 
         Returns:
@@ -87,7 +90,8 @@ class TokenMixer(keras.layers.Layer):
         """
         if not self.supports_step:
             raise ValueError(
-                f"`mixer` must have supports_step = True for incremental decoding. Received: {type(self).__name__}"
+                "`mixer` must have supports_step = True for incremental decoding. "
+                f"Received: {type(self).__name__}"
             )
         if not self.causal:
             raise ValueError("`causal` must be True for incremental decoding. Received: causal=False")
@@ -99,7 +103,8 @@ class TokenMixer(keras.layers.Layer):
         """The outputs of `call` for the next C positions.
 
         Args:
-            x_chunk: float tensor [B,C,D], C >= 1; the same input `call` would get at positions index .. index + C - 1.
+            x_chunk: float tensor [B,C,D], C >= 1; the same input `call` would get at positions index .. index
+                + C - 1.
             state: dict, from `init_state` or the step before.
             index: int or int32 scalar tensor. Position of the chunk's first element.
 
@@ -121,15 +126,15 @@ class TokenMixer(keras.layers.Layer):
         raise NotImplementedError
 
     def receptive_field(self, length):
-        """The most neighbouring positions, itself included, that one output of a row of `length` can depend on."""
+        """The most neighbouring positions that one output of a row of `length` can depend on."""
         raise NotImplementedError
 
     def cost(self, length):
         """What one example of `length` positions costs.
 
         Returns:
-            Dict of ints: "parameters", "multiply_adds" of one call, "state_elements" of one row while decoding up
-            to `length` (0 without steps).
+            Dict of ints: "parameters", "multiply_adds" of one call, "state_elements" of one row while
+            decoding up to `length` (0 without steps).
         """
         raise NotImplementedError
 
@@ -156,5 +161,5 @@ def require_heads(hidden_dim, num_heads):
 
 
 def zero_pads(x, padding_mask):
-    """x [B,T,D] with zeros where `padding_mask` [B,T] is False; x itself without a mask."""
+    """X [B,T,D] with zeros where `padding_mask` [B,T] is False; x itself without a mask."""
     return x if padding_mask is None else x * tf.cast(padding_mask, x.dtype)[:, :, tf.newaxis]

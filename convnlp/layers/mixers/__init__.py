@@ -33,9 +33,9 @@ def build_mixer(name, **config):
 
     Args:
         name: str, a key of `MIXERS`.
-        **config: the arguments that all mixers share, of which the mixer takes those its constructor names and
-            leaves its own default where the value is None; arguments of its own, which its constructor must name;
-            and `dtype`.
+        **config: the arguments that all mixers share, of which the mixer takes those its constructor names
+            and leaves its own default where the value is None; arguments of its own, which its constructor
+            must name; and `dtype`.
 
     Returns:
         A `TokenMixer`.
@@ -44,8 +44,7 @@ def build_mixer(name, **config):
         ValueError: if the name or an argument is unknown.
 
     Example:
-
-    >>> build_mixer("dilated_conv", hidden_dim=8, num_heads=2, kernel_size=5, dropout=0.1).cost(4)["parameters"]
+    >>> build_mixer("dilated_conv", hidden_dim=8, num_heads=2, kernel_size=5).cost(4)["parameters"]
     40
     """
     if name not in MIXERS:
@@ -60,6 +59,6 @@ def build_mixer(name, **config):
     taken = {
         key: value
         for key, value in config.items()
-        if key == "dtype" or key in accepted and not (value is None and key in SHARED_ARGUMENTS)
+        if key == "dtype" or (key in accepted and not (value is None and key in SHARED_ARGUMENTS))
     }
     return MIXERS[name](**taken, name=name)

@@ -11,11 +11,11 @@ class DilatedConv(StaticConvMixer):
 
         y[i, c] = sum_j W[c, j] x[i + r (j - p), c]          W: [D,K]
 
-    p = (K - 1) // 2, or K - 1 if causal: an even kernel reaches r positions further right than left. A stack of
-    layers sees 1 + sum (K_l - 1) r_l positions.
+    p = (K - 1) // 2, or K - 1 if causal: an even kernel reaches r positions further right than left. A stack
+    of layers sees 1 + sum (K_l - 1) r_l positions.
 
-    Source: Tay et al., 2021, "Are Pre-trained Convolutions Better than Pre-trained Transformers?", section 3.1,
-    https://arxiv.org/abs/2105.03322.
+    Source: Tay et al., 2021, "Are Pre-trained Convolutions Better than Pre-trained Transformers?", section
+    3.1, https://arxiv.org/abs/2105.03322.
     Departs from it: the paper names filter sizes and no dilation rates, so both are arguments of every layer.
 
     Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
@@ -36,7 +36,6 @@ class DilatedConv(StaticConvMixer):
         ValueError: if a size is not a positive int.
 
     Example:
-
     >>> mixer = DilatedConv(hidden_dim=8, kernel_size=4, dilation_rate=5)
     >>> mixer(tf.ones([2, 20, 8])).shape
     TensorShape([2, 20, 8])
@@ -55,7 +54,14 @@ class DilatedConv(StaticConvMixer):
         **kwargs,
     ):
         super().__init__(
-            hidden_dim, hidden_dim, kernel_size, dilation_rate, weight_softmax, kernel_dropout, causal, **kwargs
+            hidden_dim,
+            hidden_dim,
+            kernel_size,
+            dilation_rate,
+            weight_softmax,
+            kernel_dropout,
+            causal,
+            **kwargs,
         )
 
     def get_config(self):

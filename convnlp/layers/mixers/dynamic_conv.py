@@ -39,7 +39,6 @@ class DynamicConv(ConvMixer):
         ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`.
 
     Example:
-
     >>> mixer = DynamicConv(hidden_dim=8, num_heads=2, kernel_size=3, causal=True)
     >>> mixer(tf.ones([2, 5, 8])).shape
     TensorShape([2, 5, 8])
@@ -60,7 +59,14 @@ class DynamicConv(ConvMixer):
         **kwargs,
     ):
         super().__init__(
-            hidden_dim, num_heads, kernel_size, dilation_rate, weight_softmax, kernel_dropout, causal, **kwargs
+            hidden_dim,
+            num_heads,
+            kernel_size,
+            dilation_rate,
+            weight_softmax,
+            kernel_dropout,
+            causal,
+            **kwargs,
         )
         self.generator = keras.layers.Dense(
             num_heads * kernel_size, use_bias=False, dtype=self.dtype_policy, name="generator"
@@ -71,7 +77,9 @@ class DynamicConv(ConvMixer):
 
     def taps(self, x, training=False):
         shape = tf.shape(x)
-        logits = tf.reshape(self.generator(x), [shape[0], shape[1], self.num_heads, self.kernel_size])  # [B,T,H,K]
+        logits = tf.reshape(
+            self.generator(x), [shape[0], shape[1], self.num_heads, self.kernel_size]
+        )  # [B,T,H,K]
         return self.normalize(logits, training)
 
     def cost(self, length):

@@ -16,8 +16,8 @@ class LightweightConv(StaticConvMixer):
 
     Source: Wu et al., 2019, "Pay Less Attention with Lightweight and Dynamic Convolutions", section 3,
     https://arxiv.org/abs/1901.10430; Tay et al., 2021, section 3.1, https://arxiv.org/abs/2105.03322.
-    Departs from it: filters belong to contiguous blocks of channels (the release of Tay et al. ends up with a filter
-    per channel whatever its setting); a dilation rate r is possible.
+    Departs from it: filters belong to contiguous blocks of channels (the release of Tay et al. ends up with a
+    filter per channel whatever its setting); a dilation rate r is possible.
 
     Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
     Cost: H K parameters, T K D multiply-adds, a state of (K - 1) r D elements.
@@ -38,7 +38,6 @@ class LightweightConv(StaticConvMixer):
         ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`.
 
     Example:
-
     >>> mixer = LightweightConv(hidden_dim=8, num_heads=2, kernel_size=3)
     >>> mixer(tf.ones([2, 5, 8])).shape
     TensorShape([2, 5, 8])
@@ -58,5 +57,12 @@ class LightweightConv(StaticConvMixer):
         **kwargs,
     ):
         super().__init__(
-            hidden_dim, num_heads, kernel_size, dilation_rate, weight_softmax, kernel_dropout, causal, **kwargs
+            hidden_dim,
+            num_heads,
+            kernel_size,
+            dilation_rate,
+            weight_softmax,
+            kernel_dropout,
+            causal,
+            **kwargs,
         )

@@ -8,7 +8,9 @@ from convnlp.layers.projection import projection
 from convnlp.layers.relative_position_bias import RelativePositionBias
 from convnlp.layers.token_mixer import TokenMixer, require_heads
 
-HIDDEN = -1e9  # Added to the logits of keys that must not be seen; finite, so that a row of pads stays free of NaN.
+HIDDEN = (
+    -1e9
+)  # Added to the logits of keys that must not be seen; finite, so that a row of pads stays free of NaN.
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -20,8 +22,8 @@ class SelfAttention(TokenMixer):
 
     The usual 1 / sqrt(D / H) is part of the first W_Q instead of the equation.
 
-    Source: Vaswani et al., 2017, equation 1, https://arxiv.org/abs/1706.03762; Raffel et al., 2020, section 2.1,
-    https://arxiv.org/abs/1910.10683.
+    Source: Vaswani et al., 2017, equation 1, https://arxiv.org/abs/1706.03762; Raffel et al., 2020, section
+    2.1, https://arxiv.org/abs/1910.10683.
     Departs from it: every layer has a bias table of its own where T5 shares one in a stack.
 
     Masking: pads are hidden as keys. Causality: yes. Packing: keys of other texts are hidden.
@@ -41,7 +43,6 @@ class SelfAttention(TokenMixer):
         ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`.
 
     Example:
-
     >>> mixer = SelfAttention(hidden_dim=8, num_heads=2, causal=True)
     >>> mixer(tf.ones([2, 5, 8])).shape
     TensorShape([2, 5, 8])
@@ -73,7 +74,9 @@ class SelfAttention(TokenMixer):
 
     def _heads(self, x):
         shape = tf.shape(x)
-        return tf.reshape(x, [shape[0], shape[1], self.num_heads, self.hidden_dim // self.num_heads])  # [B,T,H,D/H]
+        return tf.reshape(
+            x, [shape[0], shape[1], self.num_heads, self.hidden_dim // self.num_heads]
+        )  # [B,T,H,D/H]
 
     def _attend(self, queries, keys, values, bias, training=False):
         """Queries [B,Q,H,D/H], keys and values [B,K,H,D/H], bias float32 [B or 1,H or 1,Q,K] -> [B,Q,D]."""
