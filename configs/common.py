@@ -72,6 +72,7 @@ def get_config():
     train.checkpoint_every = 5_000
     train.keep_checkpoints = 3
     train.dtype = "auto"  # mixed_bfloat16 where the machine computes in it, else float32
+    train.deterministic = True  # only operations whose results do not depend on the order of threads
     train.num_samples = 2  # predictions shown at each evaluation
 
     config.task = task = ml_collections.ConfigDict()  # fine-tuning only

@@ -24,12 +24,13 @@ class CheckpointError(OSError):
     """A checkpoint could not be written, or none of those there can be read."""
 
 
-def check_config(workdir, config):
+def check_config(workdir, config, write=True):
     """Writes `config` to WORKDIR/config.json, or compares it with the one that is there.
 
     Args:
         workdir: directory, created if missing.
         config: nested dict of JSON values.
+        write: bool. False only compares, for all workers but the first. Defaults to True.
 
     Raises:
         ValueError: if the directory holds a run of another config; names each field that differs.
@@ -39,7 +40,8 @@ def check_config(workdir, config):
     path = workdir / "config.json"
     config = json.loads(json.dumps(config))
     if not path.exists():
-        write_json(path, config)
+        if write:
+            write_json(path, config)
         return
     before, now = _flatten(json.loads(path.read_text())), _flatten(config)
     changed = [

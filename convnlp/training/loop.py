@@ -117,8 +117,7 @@ def train(
             step += steps_per_call
             tokens = int(sum(row.pop("tokens")[0] for row in rows))
             facts["tokens"] += tokens
-            values = {**_means(rows), "learning_rate": float(optimizer.learning_rate), "tokens": facts["tokens"]}
-            log.write(step, values, tokens)
+            log.write(step, {**_means(rows), "tokens": facts["tokens"]}, tokens)
 
             # Evaluation.
             improved = False
@@ -176,6 +175,7 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed):
             # Keras sums over the replicas, now equal ones, once more.
             gradients = [g / strategy.num_replicas_in_sync for g in gradients]
             sums["gradient_norm"] = (norm, tf.constant(1.0))
+        sums["learning_rate"] = (tf.cast(optimizer.learning_rate, tf.float32), tf.constant(1.0))
         optimizer.apply(gradients, variables)
         names[:] = sums  # of the trace: the same for every step
         return tf.stack([tf.stack(pair) for pair in sums.values()])  # [M,2]

@@ -1,0 +1,177 @@
+"""From a config to the parts of a training run: what pretrain and finetune share."""
+
+import difflib
+import os
+import pathlib
+import platform
+import re
+import shlex
+import shutil
+import sys
+
+import keras
+import tensorflow as tf
+from absl import flags
+
+from configs import common
+from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card
+from convnlp.training import checkpoints
+from convnlp.training import strategy as strategy_lib
+
+_STRATEGY = flags.DEFINE_enum("strategy", "one_device", strategy_lib.STRATEGIES, "Where the replicas run.")
+_TPU = flags.DEFINE_string("tpu", "", "Name or address of the TPU; empty: the one of this TPU VM.")
+_NUM_VIRTUAL_DEVICES = flags.DEFINE_integer(
+    "num_virtual_devices", 0, "Splits the CPU into so many devices, for --strategy=mirrored without a GPU."
+)
+_WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run; the same command continues it.", required=True)
+
+
+def start(config):
+    """Begins a run: strategy, determinism, seeds; refuses an unknown field and a directory of another run.
+
+    Args:
+        config: `ml_collections.ConfigDict` as `configs.common` defines it.
+
+    Returns:
+        (strategy, workdir).
+
+    Raises:
+        ValueError: for a field that does not exist or is missing, a strategy that cannot be had, or a directory that
+            holds the run of another config.
+    """
+    check_fields(config.to_dict(), common.get_config().to_dict())
+    strategy = strategy_lib.build(_STRATEGY.value, _TPU.value, _NUM_VIRTUAL_DEVICES.value)
+    worker, num_workers = strategy_lib.workers(strategy)
+    part = {"name": _STRATEGY.value, "num_workers": num_workers, "num_replicas": strategy.num_replicas_in_sync}
+    for name, count in (("num_workers", num_workers), ("num_replicas", strategy.num_replicas_in_sync)):
+        if config.train.batch_size % count:
+            raise ValueError(
+                f"`train.batch_size` must be a multiple of {name}. "
+                f"Received: train.batch_size={config.train.batch_size}, {name}={count}"
+            )
+    checkpoints.check_config(_WORKDIR.value, {**config.to_dict(), "strategy": part}, write=worker == 0)
+    if config.train.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    keras.utils.set_random_seed(config.seed)
+    return strategy, _WORKDIR.value
+
+
+def check_fields(config, default, prefix=""):
+    """Raises ValueError if the nested dict `config` has not exactly the fields of `default`.
+
+    A config file can set any field of a `ConfigDict`, a misspelt one too, and only the command line is checked.
+    """
+    for name in sorted({*config, *default}):
+        if name not in default:
+            near = difflib.get_close_matches(name, default, n=1)
+            hint = f"; did you mean {prefix}{near[0]}?" if near else ""
+            raise ValueError(f"unknown config field {prefix}{name}{hint}")
+        if name not in config:
+            raise ValueError(f"config field {prefix}{name} is missing; start from configs.common.get_config()")
+        if isinstance(default[name], dict) and prefix + name != "model.mixer_options":
+            check_fields(config[name], default[name], f"{prefix}{name}.")
+
+
+def dtype_policy(config, strategy):
+    """The Keras dtype policy of `train.dtype`; "auto" is mixed_bfloat16 where the hardware multiplies bfloat16."""
+    if config.train.dtype not in ("auto", "float32", "mixed_bfloat16"):
+        raise ValueError(
+            f"`train.dtype` must be auto, float32 or mixed_bfloat16. Received: train.dtype={config.train.dtype!r}"
+        )
+    if config.train.dtype != "auto":
+        return config.train.dtype
+    return "mixed_bfloat16" if _has_bfloat16(strategy) else "float32"
+
+
+def _has_bfloat16(strategy):
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return True
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        capability = tf.config.experimental.get_device_details(gpus[0]).get("compute_capability", (0, 0))
+        return capability >= (8, 0)
+    cpu = pathlib.Path("/proc/cpuinfo")
+    return cpu.exists() and not {"amx_bf16", "avx512_bf16"}.isdisjoint(cpu.read_text().split())
+
+
+def tokenizer(config):
+    """The tokenizer of `config.tokenizer`, or of the preset `config.init_from`."""
+    if config.tokenizer:
+        return Tokenizer.from_file(config.tokenizer)
+    if config.init_from:
+        return Tokenizer.from_preset(config.init_from)
+    raise ValueError("`tokenizer` must be the path of a SentencePiece model when `init_from` is empty. Received: ''")
+
+
+def backbone(config, vocabulary_size, dtype):
+    """The backbone of `config.init_from` with the config's dropout, or one of random weights. To be called in scope."""
+    if config.init_from:
+        return Seq2SeqBackbone.from_preset(config.init_from, dropout=config.model.dropout, dtype=dtype)
+    model = config.model.to_dict()
+    size = model.pop("size")
+    if size not in SIZES:
+        raise ValueError(f"`model.size` must be one of {', '.join(SIZES)}. Received: model.size={size!r}")
+    arguments = {**SIZES[size], **{name: value for name, value in model.items() if value is not None}}
+    for name in ("mixer", "encoder_mixer", "decoder_mixer"):
+        if arguments.get(name):
+            arguments[name] = _one_or_list(arguments[name].split(","))
+    for name in ("kernel_size", "dilation_rate"):
+        arguments[name] = _one_or_list(arguments[name])
+    return Seq2SeqBackbone(vocabulary_size, **arguments, dtype=dtype)
+
+
+def _one_or_list(values):
+    return values[0] if len(values) == 1 else list(values)
+
+
+def loop_arguments(config):
+    """The arguments of `convnlp.training.loop.train` that stand in the config."""
+    return {
+        "seed": config.seed,
+        "clip_norm": config.optimizer.clip_norm,
+        "num_steps": config.train.num_steps,
+        "steps_per_call": config.train.steps_per_call,
+        "eval_every": config.train.eval_every,
+        "checkpoint_every": config.train.checkpoint_every,
+        "keep": config.train.keep_checkpoints,
+    }
+
+
+def card(config, facts, backbone, target_length):
+    """The facts of a model card that a config and the result of the training loop give."""
+    return {
+        "trained_on": f"{config.data.source} {config.data.split}",
+        **({"initialised_from": config.init_from} if config.init_from else {}),
+        "steps": facts["best_step"],
+        "examples": facts["best_step"] * config.train.batch_size,
+        "tokens": facts["tokens"] * facts["best_step"] // facts["step"],
+        "seconds": facts["seconds"],
+        "hardware": _hardware(),
+        "cost": backbone.cost(config.data.input_length, target_length),
+        "encoder_length": config.data.input_length,
+        "decoder_length": target_length,
+        "command": shlex.join(["python", "-m", sys.modules["__main__"].__spec__.name, *sys.argv[1:]]),
+    }
+
+
+def save_preset(task, workdir, card):
+    """Saves WORKDIR/preset with its model card, under another name first: it is there whole or not at all."""
+    directory = pathlib.Path(workdir) / "preset"
+    partial = directory.parent / ".partial" / directory.name
+    shutil.rmtree(partial.parent, ignore_errors=True)
+    try:
+        task.save_to_preset(str(partial))
+        model_card.write(str(partial), card)
+        shutil.rmtree(directory, ignore_errors=True)
+        partial.rename(directory)
+    finally:
+        shutil.rmtree(partial.parent, ignore_errors=True)
+
+
+def _hardware():
+    devices = tf.config.list_physical_devices("TPU") or tf.config.list_physical_devices("GPU")
+    if devices:
+        return f"{len(devices)} x {devices[0].device_type}"
+    cpu = pathlib.Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*: (.*)", cpu.read_text()) if cpu.exists() else []
+    return f"{os.cpu_count()} x {names[0] if names else platform.processor()}"

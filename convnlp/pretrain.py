@@ -1,0 +1,122 @@
+"""Pre-trains an encoder-decoder on raw text.
+
+    python -m convnlp.pretrain --config=configs/pretrain_c4.py:dynamic_conv,base --workdir=DIR --strategy=mirrored
+
+Writes config.json, checkpoints/, metrics.jsonl (the same bytes for the same config), times.jsonl, tensorboard/ and at
+the end preset/, a `Seq2SeqLM` with the weights of the best validation loss. Killed at any moment, the same command
+continues it as if nothing had happened; SIGTERM saves first. The directory is shared by the workers of multi_worker.
+"""
+
+import tensorflow as tf
+from absl import flags
+from ml_collections import config_flags
+
+from convnlp import experiment, objectives, programs
+from convnlp.data import pretraining
+from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
+from convnlp.training import loop, optimizers
+from convnlp.training import strategy as strategy_lib
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "The experiment, a file of configs/.", lock_config=True)
+flags.mark_flag_as_required("config")
+
+
+def main(argv):
+    """Config -> strategy -> tokenizer -> data -> model -> optimizer -> training -> preset and model card."""
+    del argv
+    config = _CONFIG.value
+    strategy, workdir = experiment.start(config)
+    worker, num_workers = strategy_lib.workers(strategy)
+    tokenizer = experiment.tokenizer(config)
+
+    # Data. Every worker trains on its own shard and evaluates on all of the held-out batches.
+    common = {
+        "input_length": config.data.input_length,
+        "batch_size": config.train.batch_size // num_workers,
+        "seed": config.seed,
+        "objectives": config.objective.names,
+        "noise_density": config.objective.noise_density,
+        "mean_span_length": config.objective.mean_span_length,
+        "data_dir": config.data.data_dir or None,
+    }
+    dataset = pretraining.batches(
+        config.data.source,
+        tokenizer,
+        split=config.data.split,
+        shuffle_buffer=config.data.shuffle_buffer,
+        num_shards=num_workers,
+        shard_index=worker,
+        **common,
+    )
+    held_out_source = config.data.validation_source or config.data.source
+    held_out = pretraining.batches(
+        held_out_source, tokenizer, split=config.data.validation_split, shuffle_buffer=0, num_epochs=1, **common
+    )
+    held_out = held_out.take(config.train.eval_batches).cache()
+
+    # Model and optimizer.
+    with strategy.scope():
+        backbone = experiment.backbone(
+            config, tokenizer.vocabulary_size(), experiment.dtype_policy(config, strategy)
+        )
+        optimizer = optimizers.build(config.optimizer, config.train.num_steps)
+    loss_fn = objectives.pretraining_loss(backbone, config.objective.names, config.objective.masked_lm_weight)
+    evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
+
+    # Training.
+    facts = loop.train(
+        workdir=workdir,
+        strategy=strategy,
+        model=backbone,
+        optimizer=optimizer,
+        loss_fn=loss_fn,
+        dataset=dataset,
+        evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(held_out).items()},
+        samples=_samples(backbone, tokenizer, held_out, config.train.num_samples, strategy),
+        **experiment.loop_arguments(config),
+    )
+
+    # Preset and model card.
+    if worker == 0:
+        target_length = config.data.target_length
+        if "span_corruption" in config.objective.names:
+            target_length = dataset.element_spec["target_token_ids"].shape[1]
+        held_out_scores = evaluation(held_out)
+        card = experiment.card(config, facts, backbone, target_length)
+        card["objective"] = " + ".join(config.objective.names)
+        card["scores"] = {f"held-out {name}": value for name, value in held_out_scores.items()}
+        experiment.save_preset(_task(backbone, tokenizer, config.data.input_length, target_length), workdir, card)
+
+
+def _task(backbone, tokenizer, input_length, target_length):
+    """What is saved: a language model, or the encoder and its tokenizer where there is no decoder."""
+    preprocessor = Seq2SeqLMPreprocessor(tokenizer, input_length, target_length)
+    return Seq2SeqLM(backbone, preprocessor) if backbone.num_decoder_layers else backbone
+
+
+def _samples(backbone, tokenizer, held_out, count, strategy):
+    """A function that decodes the first `count` held-out inputs greedily and returns them as text; None for none.
+
+    Not on a TPU, which runs nothing outside of `strategy.run`.
+    """
+    spec = held_out.element_spec
+    if not count or "target_token_ids" not in spec or isinstance(strategy, tf.distribute.TPUStrategy):
+        return None
+    lm = Seq2SeqLM(backbone)
+    target_length = spec["target_token_ids"].shape[1]
+    generate = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, target_length))
+
+    def samples():
+        batch = next(iter(held_out))
+        inputs, mask, targets = (
+            batch[name][:count] for name in ("encoder_token_ids", "encoder_padding_mask", "target_token_ids")
+        )
+        texts = [tokenizer.detokenize(ids) for ids in (inputs, targets, generate(inputs, mask))]
+        rows = [f"  input: {x}\n  target: {y}\n  prediction: {z}" for x, y, z in zip(*texts, strict=True)]
+        return "\n".join(rows)
+
+    return samples
+
+
+if __name__ == "__main__":
+    programs.run(main)
