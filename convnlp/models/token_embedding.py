@@ -7,10 +7,11 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
-    """x = sqrt(D) E[id] and logits = h E^T, both at unit scale at the start.
+    """x = sqrt(D) E[id] and logits = D^-1/2 h E^T.
 
-    E [V,D] starts with standard deviation D^-1/2: the rows are then of unit length, so that the logits of a normed
-    state have unit variance (a first loss of about ln V), and the factor sqrt(D) gives the input unit variance.
+    E [V,D] starts with standard deviation D^-1/2, and the factor sqrt(D) gives the input unit variance. The factor
+    D^-1/2 on the states is T5's. Without it the logits leak: at the start a state is mostly the embedding of its own
+    input token, whose logit would then be sqrt(D), and the first loss about that instead of ln V.
 
     Args:
         vocabulary_size: int. V.
@@ -24,8 +25,10 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
 
     def call(self, inputs, reverse=False):
         """Token ids [B,T] -> [B,T,D]; if `reverse`, states [B,T,D] -> float32 logits [B,T,V]."""
-        outputs = super().call(inputs, reverse=reverse)
-        return ops.cast(outputs, "float32") if reverse else outputs * self.output_dim**0.5
+        scale = self.output_dim**0.5
+        if reverse:
+            return ops.cast(super().call(inputs / scale, reverse=True), "float32")
+        return super().call(inputs) * scale
 
     def get_config(self):
         base = keras.layers.Layer.get_config(self)
