@@ -1,0 +1,58 @@
+"""Runs `python -m serving.server` for a test, as a user would."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from serving.client import Client, RequestError
+from tests.serving.small_models import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+# Loading TensorFlow takes about five seconds; a busy machine may take many times as long.
+_START_SECONDS = 180
+
+
+def start(*flags):
+    """Starts the server in the background and returns the process; its output is text on pipes."""
+    command = [sys.executable, "-m", "serving.server", *flags]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@contextlib.contextmanager
+def running(log, model, *flags):
+    """Runs the server until the block ends, and yields the client of it once `model` is served.
+
+    Args:
+        log: path of the file for what it writes.
+        model: str. The name of a model that it serves.
+        *flags: str. Its flags, without the port.
+
+    Yields:
+        A `Client` with the attribute `port`.
+    """
+    port = free_port()
+    with open(log, "w") as file:
+        command = [sys.executable, "-m", "serving.server", f"--rest_api_port={port}", *flags]
+        environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"}
+        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file, env=environment)
+        try:
+            client = Client(f"http://127.0.0.1:{port}")
+            client.port, client.process = port, process
+            _wait_until_served(client, model, process, log)
+            yield client
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _wait_until_served(client, model, process, log):
+    deadline = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(RequestError):
+            client.status(model)
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"the server does not serve {model}: {Path(log).read_text()[-2000:]}")

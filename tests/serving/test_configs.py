@@ -1,0 +1,79 @@
+"""The committed configuration of TF Serving, read by its own messages, and how the server reads it."""
+
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+from tensorflow_serving.config import model_server_config_pb2
+
+from serving.config import read_model_configs
+from serving.models import ModelConfig
+from serving.protos import BatchingParameters, MonitoringConfig
+
+FOLDER = Path(__file__).resolve().parents[2] / "serving"
+
+
+def parse(name, message):
+    return text_format.Parse((FOLDER / name).read_text(), message())
+
+
+def test_models_config():
+    config = parse("models.config", model_server_config_pb2.ModelServerConfig)
+    names = [model.name for model in config.model_config_list.config]
+    assert names == ["classifier", "language_model"]
+    assert read_model_configs(str(FOLDER / "models.config")) == [
+        ModelConfig("classifier", "/models/classifier", num_latest=2),
+        ModelConfig("language_model", "/models/language_model"),
+    ]
+
+
+def test_batching_config():
+    config = parse("batching.config", BatchingParameters)
+    assert config.max_batch_size.value == max(config.allowed_batch_sizes) == 64
+    assert sorted(config.allowed_batch_sizes) == list(config.allowed_batch_sizes)
+    assert config.batch_timeout_micros.value > 0
+
+
+def test_monitoring_config():
+    config = parse("monitoring.config", MonitoringConfig)
+    assert config.prometheus_config.enable
+    assert config.prometheus_config.path == "/monitoring/prometheus/metrics"
+
+
+@pytest.mark.parametrize("message", [BatchingParameters, MonitoringConfig])
+def test_the_messages_know_their_fields_only(message):
+    with pytest.raises(text_format.ParseError, match="no field named"):
+        text_format.Parse("unheard_of: 1", message())
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ('name: "m" base_path: "m" model_platform: "tensorflow"', "base_path must be absolute, got 'm'"),
+        ('name: "m" base_path: "/m" model_platform: "jax"', "model_platform must be 'tensorflow', got 'jax'"),
+        ('base_path: "/m" model_platform: "tensorflow"', "every config must have a name"),
+        ('nam: "m"', 'no field named "nam"'),
+    ],
+)
+def test_a_wrong_models_config_is_named(tmp_path, config, message):
+    path = tmp_path / "models.config"
+    path.write_text(f"model_config_list {{ config {{ {config} }} }}")
+    with pytest.raises(ValueError) as error:
+        read_model_configs(str(path))
+    assert str(path) in str(error.value)
+    assert message in str(error.value)
+
+
+def test_version_policies_and_labels(tmp_path):
+    path = tmp_path / "models.config"
+    head = 'base_path: "/m" model_platform: "tensorflow"'
+    path.write_text(
+        "model_config_list {"
+        f' config {{ name: "a" {head} model_version_policy {{ all {{}} }} }}'
+        f' config {{ name: "b" {head} model_version_policy {{ specific {{ versions: 4 versions: 7 }} }}'
+        ' version_labels { key: "stable" value: 4 } } }'
+    )
+    assert read_model_configs(str(path)) == [
+        ModelConfig("a", "/m", num_latest=None),
+        ModelConfig("b", "/m", versions=(4, 7), labels={"stable": 4}),
+    ]
