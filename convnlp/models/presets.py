@@ -7,7 +7,8 @@ import os
 import h5py
 import keras
 
-_CONFIG, _TASK, _TOKENIZER = "config.json", "task.json", "tokenizer.json"
+_CONFIG, _TASK = "config.json", "task.json"
+_TOKENIZER, _PREPROCESSOR = "tokenizer.json", "preprocessor.json"
 _WEIGHTS, _TASK_WEIGHTS = "model.weights.h5", "task.weights.h5"
 _VOCABULARY = "assets/tokenizer/vocabulary.spm"
 
@@ -49,12 +50,16 @@ def _check(preset, cls, kwargs):
             f"preset {preset}: {_CONFIG} describes a {saved_backbone.__name__}; {cls.__name__} needs a "
             f"{expected.__name__}"
         )
-    if not os.path.exists(os.path.join(preset, "model.weights.json")):  # the index of weights in several files
+    if not os.path.exists(
+        os.path.join(preset, "model.weights.json")
+    ):  # the index of weights in several files
         _check_weights(preset, _WEIGHTS)
     if not is_task:
         return
     if "preprocessor" not in kwargs:
         _saved_class(preset, _TOKENIZER)
+        if os.path.exists(os.path.join(preset, _PREPROCESSOR)):
+            _saved_class(preset, _PREPROCESSOR)
         _require(preset, _VOCABULARY, "the SentencePiece model")
     _check_task(preset, cls, kwargs)
 
@@ -94,16 +99,22 @@ def _read_json(preset, name):
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except ValueError as error:  # not JSON, or not UTF-8
-        raise ValueError(f"preset {preset}: {name} is damaged, expected a complete JSON file ({error})") from error
+        raise ValueError(
+            f"preset {preset}: {name} is damaged, expected a complete JSON file ({error})"
+        ) from error
 
 
 def _check_weights(preset, name):
     path = _require(preset, name, "the weights")
     try:
         with h5py.File(path, "r") as file:
-            file.visititems(lambda _, item: item[...] if isinstance(item, h5py.Dataset) and item.size < 64 else None)
+            file.visititems(
+                lambda _, item: item[...] if isinstance(item, h5py.Dataset) and item.size < 64 else None
+            )
     except (OSError, RuntimeError, KeyError) as error:
-        raise ValueError(f"preset {preset}: {name} is damaged, expected a complete HDF5 file ({error})") from error
+        raise ValueError(
+            f"preset {preset}: {name} is damaged, expected a complete HDF5 file ({error})"
+        ) from error
 
 
 def _require(preset, name, what):

@@ -5,6 +5,7 @@ import keras_nlp
 from keras import ops
 
 from convnlp.layers import Decoder, Encoder
+from convnlp.models import presets
 from convnlp.models.token_embedding import TokenEmbedding
 
 
@@ -223,6 +224,16 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             self.token_embedding(token_ids), layer_state, index, allowed=ops.expand_dims(mask, 1)
         )
         return hidden, {**layer_state, "encoder_padding_mask": mask}
+
+    @classmethod
+    def from_preset(cls, preset, load_weights=True, **kwargs):
+        """As in keras_nlp.
+
+        Raises:
+            ValueError: naming the directory, the file and what was expected there.
+        """
+        with presets.explained(preset, cls, kwargs):
+            return super().from_preset(preset, load_weights=load_weights, **kwargs)
 
     def encoder_only(self):
         """A new backbone without the decoder, with a copy of the embedding and the encoder's weights."""
