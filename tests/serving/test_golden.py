@@ -27,6 +27,8 @@ DIFFERENCES = {
     "echo_uint8_[-1]": "as above",
     "dup_key_shift2": "a key given twice shifts all later rows there; here the first value counts",
     "head_status": "a HEAD request is answered with a body there, which HTTP forbids",
+    "deep_nesting": "more dimensions than NumPy has, 64: refused in other words",
+    "deep_nesting_num": "as above",
     "no_host": "HTTP/1.1 demands a Host header; it is refused here",
 }
 METHODS_TO_COME = ("classify", "regress")
@@ -110,7 +112,7 @@ def test_answers_are_those_of_the_real_server(clients):
         status, body = ask(clients[row["server"]].port, row["request"])
         if not agrees(row["response"], status, body):
             differ.add(row["name"])
-    assert differ == DIFFERENCES.keys()
+    assert differ == set(DIFFERENCES)
 
 
 def test_numbers_are_printed_alike(clients):
