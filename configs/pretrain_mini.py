@@ -31,8 +31,8 @@ def get_config(mixer="dynamic_conv"):
     config.optimizer.warmup_steps = 200
     config.optimizer.clip_norm = 1.0
 
-    config.train.batch_size = 64
-    config.train.num_steps = 6000
+    config.train.batch_size = 32
+    config.train.num_steps = 5000
     config.optimizer.decay_steps = 2000
     config.train.steps_per_call = 20
     config.train.eval_every = 500

@@ -83,5 +83,4 @@ class GLUConvBlock(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        config["mixer"] = keras.saving.deserialize_keras_object(config["mixer"])
-        return cls(**config)
+        return cls(**{**config, "mixer": keras.saving.deserialize_keras_object(config["mixer"])})

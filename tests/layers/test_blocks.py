@@ -1,0 +1,160 @@
+"""The skeleton around the mixers, against NumPy written from the equations."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.layers import (
+    CrossAttention,
+    Decoder,
+    Dropout,
+    Encoder,
+    FeedForward,
+    GLUConvBlock,
+    LightweightConv,
+    Residual,
+    dropout_seed,
+)
+from convnlp.layers.residual import RESIDUAL_FORMS
+
+D, F, H = 8, 12, 2
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layer_norm(x):
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
+
+
+def test_glu_conv_block_is_its_equation():
+    mixer = LightweightConv(hidden_dim=D, num_heads=H, kernel_size=3)
+    block, x = GLUConvBlock(mixer), random(2, 5, D)
+    y = block(x)
+    w = block.gate.kernel.numpy()
+    gated = x @ w[:, :D] / (1 + np.exp(-x @ w[:, D:]))
+    expected = mixer(gated).numpy() @ block.output_projection.kernel.numpy()
+    np.testing.assert_allclose(y, expected, atol=1e-5)
+
+
+def test_feed_forward_is_its_equation():
+    layer, x = FeedForward(F), random(2, 5, D)
+    y = layer(x)
+    expected = np.maximum(x @ layer.inner.kernel.numpy(), 0) @ layer.outer.kernel.numpy()
+    np.testing.assert_allclose(y, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("init", ["independent", "tied"])
+def test_cross_attention_is_its_equation_and_hides_what_is_not_allowed(init):
+    layer, x, encoded = CrossAttention(D, H, init=init), random(2, 3, D), random(2, 4, D, seed=1)
+    allowed = np.array([[True, True, False, True], [True, False, False, False]])[:, None, :]
+    y = layer(x, encoded, allowed=allowed)
+    wq, wk, wv, wo = (
+        p.kernel.numpy() for p in (layer.query, layer.key, layer.value, layer.output_projection)
+    )
+    expected = np.zeros_like(x)
+    for b in range(2):
+        for h in range(H):
+            part = slice(h * D // H, (h + 1) * D // H)
+            scores = (x[b] @ wq[:, part]) @ (encoded[b] @ wk[:, part]).T
+            weights = softmax(np.where(allowed[b], scores, -np.inf))
+            expected[b, :, part] = weights @ (encoded[b] @ wv[:, part])
+    np.testing.assert_allclose(y, expected @ wo, atol=1e-5)
+
+
+def test_tied_cross_attention_starts_at_a_quarter_of_the_keys():
+    layer = CrossAttention(D, H, init="tied")
+    layer.build((None, None, D))
+    np.testing.assert_array_equal(layer.query.kernel, 0.25 * layer.key.kernel)
+    independent = CrossAttention(D, H)
+    independent.build((None, None, D))
+    assert abs(np.corrcoef(np.ravel(independent.query.kernel), np.ravel(independent.key.kernel))[0, 1]) < 0.9
+
+
+@pytest.mark.parametrize("form", RESIDUAL_FORMS)
+def test_residual_forms(form):
+    residual, x, y = Residual(form), random(2, 3, D), random(2, 3, D, seed=1)
+    residual.build(x.shape)
+    entered, left = residual.enter(x), residual.leave(x, y)
+    expected = {
+        "pre": (layer_norm(x), x + y),
+        "post": (x, layer_norm(x + y)),
+        "sublayer_output": (x, x + layer_norm(y)),
+    }[form]
+    np.testing.assert_allclose(entered, expected[0], atol=1e-5)
+    np.testing.assert_allclose(left, expected[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("form", RESIDUAL_FORMS)
+def test_every_form_ends_in_a_norm(form):
+    mixers = [{"name": "lightweight_conv", "hidden_dim": D, "num_heads": H, "kernel_size": 3}] * 2
+    y = Encoder(mixers, F, residual_form=form)(10.0 * random(2, 5, D)).numpy()
+    np.testing.assert_allclose(y.mean(-1), 0, atol=1e-5)
+    np.testing.assert_allclose(y.std(-1), 1, atol=1e-3)  # the norm's epsilon
+
+
+def test_unknown_residual_form_is_named():
+    with pytest.raises(ValueError, match="residual_form.*'sandwich'"):
+        Residual("sandwich")
+
+
+def test_packed_decoder_rows_see_their_own_segment_of_the_encoder_only():
+    mixers = [{"name": "dynamic_conv", "hidden_dim": D, "num_heads": H, "kernel_size": 3, "causal": True}]
+    decoder, x, encoded = Decoder(mixers, F, num_heads=H), random(1, 5, D), random(1, 4, D, seed=1)
+    segments, encoder_segments = np.array([[1, 1, 2, 2, 2]]), np.array([[1, 1, 1, 2]])
+    same = segments[:, :, None] == encoder_segments[:, None, :]
+    packed = decoder(x, encoded, allowed=same, segment_ids=segments).numpy()
+    first = decoder(x[:, :2], encoded[:, :3]).numpy()
+    second = decoder(x[:, 2:], encoded[:, 3:]).numpy()
+    np.testing.assert_allclose(packed, np.concatenate([first, second], 1), atol=1e-5)
+
+
+def test_layers_round_trip_through_their_config():
+    mixers = [{"name": "dynamic_conv", "hidden_dim": D, "num_heads": H, "kernel_size": 3, "causal": True}]
+    block = GLUConvBlock(LightweightConv(hidden_dim=D, num_heads=H, kernel_size=3))
+    for layer in (
+        block,
+        FeedForward(F),
+        CrossAttention(D, H),
+        Encoder(mixers, F),
+        Decoder(mixers, F, num_heads=H),
+    ):
+        config = keras.saving.serialize_keras_object(layer)
+        again = keras.saving.deserialize_keras_object(config)
+        assert type(again) is type(layer) and keras.saving.serialize_keras_object(again) == config
+
+
+class TestDropout:
+    x = np.ones([64, 64], "float32")
+
+    def masks(self, seed, count=2):
+        dropout = Dropout(0.25)
+        with dropout_seed(tf.constant(seed)):
+            return [dropout(self.x, training=True).numpy() for _ in range(count)]
+
+    def test_same_seed_same_masks_and_calls_differ(self):
+        first, again, other = self.masks([1, 2]), self.masks([1, 2]), self.masks([1, 3])
+        np.testing.assert_array_equal(first, again)
+        assert (first[0] != first[1]).any() and (first[0] != other[0]).any()
+
+    def test_keeps_the_mean_and_drops_the_rate(self):
+        y = self.masks([5, 5])[0]
+        assert abs((y == 0).mean() - 0.25) < 4 * (0.25 * 0.75 / y.size) ** 0.5  # 4 standard deviations
+        np.testing.assert_allclose(y[y != 0], 1 / 0.75, rtol=1e-6)
+
+    def test_is_the_identity_without_training(self):
+        np.testing.assert_array_equal(Dropout(0.5)(self.x), self.x)
+
+    def test_works_in_fit_without_a_seed(self):
+        assert (Dropout(0.5)(self.x, training=True).numpy() == 0).any()
+
+    def test_rate_out_of_range(self):
+        with pytest.raises(ValueError, match="rate=1.0"):
+            Dropout(1.0)

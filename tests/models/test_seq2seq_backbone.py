@@ -1,0 +1,151 @@
+"""The whole skeleton: parts against the functional model, steps, packing, cost, errors."""
+
+import keras_nlp
+import numpy as np
+import pytest
+
+from convnlp.layers import MIXERS
+from convnlp.models import SIZES, Seq2SeqBackbone
+
+SMALL = {"vocabulary_size": 50, "num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
+IDS = np.random.default_rng(0).integers(3, 50, [2, 6])
+MASK = np.array([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]], bool)
+DECODER_IDS = np.random.default_rng(1).integers(3, 50, [2, 5])
+causal_mixers = pytest.mark.parametrize("mixer", [name for name, cls in MIXERS.items() if cls.supports_causal])
+
+
+@causal_mixers
+def test_the_parts_are_the_functional_model(mixer):
+    backbone = Seq2SeqBackbone(**SMALL, mixer=mixer)
+    outputs = backbone(
+        {
+            "encoder_token_ids": IDS,
+            "encoder_padding_mask": MASK,
+            "decoder_token_ids": DECODER_IDS,
+            "decoder_padding_mask": np.ones_like(DECODER_IDS),
+        }
+    )
+    encoded = backbone.encode(IDS, MASK)
+    decoded = backbone.decode(DECODER_IDS, encoded, MASK)
+    np.testing.assert_array_equal(outputs["encoder_sequence_output"], encoded)
+    np.testing.assert_allclose(outputs["decoder_sequence_output"], decoded, atol=1e-6)
+    assert backbone.logits(decoded).shape == (2, 5, 50)
+
+
+@causal_mixers
+@pytest.mark.parametrize("chunk", [1, 2, 5])
+def test_steps_equal_the_whole(mixer, chunk):
+    backbone = Seq2SeqBackbone(**SMALL, mixer=mixer, kernel_size=[3, 4])
+    encoded = backbone.encode(IDS, MASK)
+    whole = backbone.decode(DECODER_IDS, encoded, MASK)
+    state, parts = backbone.init_decoder_state(encoded, MASK, max_length=5), []
+    for start in range(0, 5, chunk):
+        part, state = backbone.decode_step(DECODER_IDS[:, start : start + chunk], state, start)
+        parts.append(part)
+    assert all(value.shape[0] == 2 for value in state.values())
+    np.testing.assert_allclose(np.concatenate(parts, 1), whole, atol=2e-6)  # sums in another order
+
+
+def test_encoder_pads_reach_nothing():
+    backbone = Seq2SeqBackbone(**SMALL)
+    encoded = backbone.encode(IDS[1:, :4])
+    garbage = backbone.encode(IDS[1:], MASK[1:])
+    np.testing.assert_allclose(garbage[:, :4], encoded, atol=1e-6)
+    np.testing.assert_allclose(
+        backbone.decode(DECODER_IDS[1:], garbage, MASK[1:]), backbone.decode(DECODER_IDS[1:], encoded), atol=1e-6
+    )
+
+
+def test_packed_rows_equal_separate_ones():
+    backbone = Seq2SeqBackbone(**SMALL)
+    segments, decoder_segments = np.array([[1, 1, 1, 1, 2, 2]]), np.array([[1, 1, 1, 2, 2]])
+    encoded = backbone.encode(IDS[:1], segment_ids=segments)
+    packed = backbone.decode(
+        DECODER_IDS[:1], encoded, segment_ids=decoder_segments, encoder_segment_ids=segments
+    ).numpy()
+    for encoder_part, part in ((slice(0, 4), slice(0, 3)), (slice(4, 6), slice(3, 5))):
+        alone = backbone.decode(DECODER_IDS[:1, part], backbone.encode(IDS[:1, encoder_part]))
+        np.testing.assert_allclose(packed[:, part], alone, atol=2e-6)
+
+
+def test_encoder_only_keeps_the_encoder():
+    backbone = Seq2SeqBackbone(**SMALL)
+    encoder = backbone.encoder_only()
+    np.testing.assert_array_equal(encoder.encode(IDS, MASK), backbone.encode(IDS, MASK))
+    assert encoder.count_params() < backbone.count_params()
+    with pytest.raises(ValueError, match="num_decoder_layers"):
+        encoder.decode(DECODER_IDS, encoder.encode(IDS))
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_cost_counts_the_parameters(mixer):
+    decoder = {} if MIXERS[mixer].supports_causal else {"num_decoder_layers": 0}
+    backbone = Seq2SeqBackbone(**SMALL, mixer=mixer, **decoder)
+    assert backbone.cost(6, 5)["parameters"] == backbone.count_params()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mixer", "parameters"), [("lightweight_conv", 208_796_640), ("dynamic_conv", 210_342_912), ("self_attention", 222_959_616)]
+)
+def test_base_models_have_the_parameters_of_the_formulae(mixer, parameters):
+    backbone = Seq2SeqBackbone(vocabulary_size=32128, **SIZES["base"], mixer=mixer)
+    assert backbone.count_params() == backbone.cost(512, 114)["parameters"] == parameters
+
+
+def test_a_mixer_per_layer_and_a_side():
+    backbone = Seq2SeqBackbone(**SMALL, encoder_mixer=["lightweight_conv", "self_attention"], decoder_mixer="dilated_conv")
+    names = [layer.mixing.name for layer in backbone.encoder.layers]
+    assert names == ["mixing", "self_attention"]
+    again = Seq2SeqBackbone.from_config(backbone.get_config())
+    assert again.get_config() == backbone.get_config() and again.count_params() == backbone.count_params()
+
+
+def test_receptive_field_adds_up_over_the_layers():
+    backbone = Seq2SeqBackbone(**SMALL, mixer="dilated_conv", kernel_size=[3, 5], dilation_rate=[1, 4])
+    assert backbone.cost(100)["receptive_field"] == 1 + 2 + 16
+    assert backbone.cost(10)["receptive_field"] == 10
+
+
+def test_first_loss_is_that_of_a_guess():
+    backbone = Seq2SeqBackbone(**{**SMALL, "vocabulary_size": 1000, "hidden_dim": 64})
+    ids = np.random.default_rng(0).integers(3, 1000, [4, 32])
+    logits = backbone.logits(backbone.decode(ids, backbone.encode(ids))).numpy()
+    log_probability = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    assert abs(-log_probability.mean() - np.log(1000)) < 0.5  # leaking tied logits give about 8 more
+
+
+def test_mixed_bfloat16_stays_near_float32():
+    weights = Seq2SeqBackbone(**SMALL)
+    half = Seq2SeqBackbone(**SMALL, dtype="mixed_bfloat16")
+    half.set_weights(weights.get_weights())
+    assert half.encode(IDS).dtype == "bfloat16" and half.logits(half.encode(IDS)).dtype == "float32"
+    # 8 bits of mantissa, a rounding a sublayer: a few times 2^-8 on outputs of unit scale
+    np.testing.assert_allclose(np.array(half.encode(IDS), "float32"), weights.encode(IDS), atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"hidden_dim": 0}, "hidden_dim.*Received: 0"),
+        ({"mixer": "attention"}, "mixer.*'attention'"),
+        ({"kernel_size": [3]}, "kernel_size.*2.*\\[3\\]"),
+        ({"mixer_options": {"window": 4}}, "window"),
+        ({"residual_form": "none"}, "residual_form.*'none'"),
+        ({"cross_attention_init": "zero"}, "init.*'zero'"),
+        ({"num_heads": 3}, "num_heads=3"),
+        ({"num_decoder_layers": -1}, "num_decoder_layers.*-1"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Seq2SeqBackbone(**{**SMALL, **arguments})
+
+
+def test_preset_round_trip_is_bit_equal(tmp_path):
+    backbone = Seq2SeqBackbone(**SMALL)
+    backbone.save_to_preset(str(tmp_path))
+    again = keras_nlp.models.Backbone.from_preset(str(tmp_path))
+    assert type(again) is Seq2SeqBackbone
+    np.testing.assert_array_equal(again.encode(IDS, MASK), backbone.encode(IDS, MASK))
+    assert Seq2SeqBackbone.from_preset(str(tmp_path), dropout=0.3).dropout == 0.3
