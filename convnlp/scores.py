@@ -12,36 +12,20 @@ def classification_scores(classifier, batches):
 
     Args:
         classifier: called on {"token_ids", "padding_mask"}, gives logits [B,C].
-        batches: iterable of dicts with these keys and "label" int [B], "weight" float [B] (0 for filling rows).
+        batches: iterable of dicts with these keys and "label" int [B], "weight" float [B] (0: a filling row).
 
     Returns:
-        dict of floats: "accuracy", "f1_macro", with two classes "f1" (of class 1), "loss" in nats, "num_examples".
+        dict of floats: "accuracy", with two classes "f1" (of class 1), "f1_macro", "loss" (nats),
+        "num_examples".
     """
-    predict = tf.function(
-        lambda inputs: classifier(inputs, training=False), reduce_retracing=True
-    )  # graph mode: the kernels are slow in eager
+    predict = tf.function(lambda inputs: classifier(inputs, training=False), reduce_retracing=True)
     logits, labels = [], []
     for batch in batches:
+        is_real = np.asarray(batch["weight"]) > 0
         inputs = {name: batch[name] for name in ("token_ids", "padding_mask")}
-        real = np.asarray(batch["weight"]) > 0
-        logits.append(predict(inputs).numpy()[real])
-        labels.append(np.asarray(batch["label"])[real])
+        logits.append(predict(inputs).numpy()[is_real])
+        labels.append(np.asarray(batch["label"])[is_real])
     return _scores_of_logits(np.concatenate(logits), np.concatenate(labels))
-
-
-def _scores_of_logits(logits, labels):
-    num_classes = logits.shape[-1]
-    f1 = keras.metrics.F1Score(average=None)
-    f1.update_state(keras.ops.one_hot(labels, num_classes), logits)
-    f1 = f1.result().numpy()
-    loss = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-    return {
-        "accuracy": float(np.mean(logits.argmax(-1) == labels)),
-        **({"f1": float(f1[1])} if num_classes == 2 else {}),
-        "f1_macro": float(f1.mean()),
-        "loss": float(np.mean(loss)),
-        "num_examples": float(len(labels)),
-    }
 
 
 def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
@@ -51,21 +35,22 @@ def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
         lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
         inputs: list of str.
         targets: list of str, what the model should write.
-        label_names: list of str. When given, "ranked_accuracy" is the share of examples whose target has the
-            highest log-probability of them all.
+        label_names: list of str, which holds every target. When given, "ranked_accuracy", "ranked_f1" (two
+            names) and "ranked_f1_macro" take as answer the name of highest log-probability.
         batch_size: int.
 
     Returns:
-        dict of floats: "exact_match" (equal after Unicode and white space normalisation), "num_examples" and, with
-        `label_names`, "ranked_accuracy".
+        dict of floats: "exact_match" (see `normalized`), "num_examples" and those of `label_names`.
     """
     predictions = greedy_predictions(lm, inputs, batch_size)
     hits = [normalized(a) == normalized(b) for a, b in zip(predictions, targets, strict=True)]
-    scores = {"exact_match": float(np.mean(hits)), "num_examples": float(len(targets))}
-    if label_names is not None:
-        ranked = lm.rank_labels(inputs, label_names, batch_size=batch_size).argmax(-1)
-        scores["ranked_accuracy"] = float(np.mean([label_names[i] == t for i, t in zip(ranked, targets, strict=True)]))
-    return scores
+    scores = {"exact_match": float(np.mean(hits)), "num_examples": float(len(hits))}
+    if label_names is None:
+        return scores
+    labels = np.array([list(label_names).index(target) for target in targets])
+    ranked = _scores_of_logits(lm.rank_labels(inputs, label_names, batch_size=batch_size), labels)
+    wanted = ("accuracy", "f1", "f1_macro")
+    return {**scores, **{f"ranked_{name}": ranked[name] for name in wanted if name in ranked}}
 
 
 def greedy_predictions(lm, inputs, batch_size=32):
@@ -91,5 +76,21 @@ def greedy_predictions(lm, inputs, batch_size=32):
 
 
 def normalized(text):
-    """The form in which two texts are compared: NFKC (what SentencePiece does to its input), single spaces."""
+    """The form in which texts are compared: NFKC, as SentencePiece normalises its input, and single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+def _scores_of_logits(logits, labels):
+    """Logits [N,C], integer labels [N] -> the dict of `classification_scores`."""
+    num_classes = logits.shape[-1]
+    f1 = keras.metrics.F1Score(average=None)
+    f1.update_state(keras.ops.one_hot(labels, num_classes), logits)
+    f1 = f1.result().numpy()  # [C]
+    loss = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    return {
+        "accuracy": float(np.mean(logits.argmax(-1) == labels)),
+        **({"f1": float(f1[1])} if num_classes == 2 else {}),
+        "f1_macro": float(f1.mean()),
+        "loss": float(np.mean(loss)),
+        "num_examples": float(len(labels)),
+    }

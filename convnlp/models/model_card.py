@@ -1,4 +1,4 @@
-"""The README.md of a preset: what the model is, what it was trained on, how well it does and what it costs."""
+"""The README.md of a preset: what the model is, what it was trained on, how well it does, what it costs."""
 
 import json
 import os
@@ -23,9 +23,11 @@ _FACTS = {
 }
 _TAGS = {"TextClassifier": "text-classification", "Seq2SeqLM": "text2text-generation"}
 _EXAMPLES = {
-    "TextClassifier": 'classifier = keras_nlp.models.TextClassifier.from_preset("{0}")\nclassifier.predict(["a text"])',
-    "Seq2SeqLM": 'lm = keras_nlp.models.Seq2SeqLM.from_preset("{0}")\nlm.generate("a text")',
-    "Seq2SeqBackbone": 'backbone = keras_nlp.models.Backbone.from_preset("{0}")',
+    "TextClassifier": """classifier = keras_nlp.models.TextClassifier.from_preset("{0}")
+classifier.predict(["a text"])""",
+    "Seq2SeqLM": """lm = keras_nlp.models.Seq2SeqLM.from_preset("{0}")
+lm.generate("a text")""",
+    "Seq2SeqBackbone": """backbone = keras_nlp.models.Backbone.from_preset("{0}")""",
 }
 
 
@@ -33,9 +35,9 @@ def write(preset_dir, facts):
     """Writes README.md into a preset. What is not given is left out.
 
     Args:
-        preset_dir: str. A directory written by `save_to_preset`; architecture and parameters are read from it.
-        facts: dict. Any of: title, language, trained_on, initialised_from, objective, steps, examples, tokens,
-            seconds, hardware, scores, encoder_use, cost, encoder_length, decoder_length, command.
+        preset_dir: str. A directory written by `save_to_preset`; architecture and size are read from it.
+        facts: dict. Any of: title, language, trained_on, initialised_from, objective, steps, examples,
+            tokens, seconds, hardware, scores, encoder_use, cost, encoder_length, decoder_length, command.
 
     Returns:
         str, the path of the card.
@@ -87,8 +89,9 @@ def _description(config, task, parameters):
         decoder = config["decoder_mixer"] or config["mixer"]
         text += f" and {config['num_decoder_layers']} decoder layers ({_names(decoder)})"
     text += (
-        f", width {config['hidden_dim']}, {config['num_heads']} heads, kernel size {_names(config['kernel_size'])}, "
-        f"{config['vocabulary_size']:,} token ids; {parameters:,} parameters in the backbone."
+        f", width {config['hidden_dim']}, {config['num_heads']} heads, "
+        f"kernel size {_names(config['kernel_size'])}, {config['vocabulary_size']:,} token ids; "
+        f"{parameters:,} parameters in the backbone."
     )
     labels = task["config"].get("labels")
     return text + (f"\n\nClasses: {', '.join(labels)}.\n" if labels else "\n")
@@ -115,13 +118,18 @@ def _training(facts):
 
 def _cost(facts):
     rows = [f"{name.replace('_', ' ')}: {_number(value)}" for name, value in facts.get("cost", {}).items()]
-    lengths = [f"{facts[f'{side}_length']} {side} tokens" for side in ("encoder", "decoder") if f"{side}_length" in facts]
+    lengths = [
+        f"{facts[f'{side}_length']} {side} tokens"
+        for side in ("encoder", "decoder")
+        if f"{side}_length" in facts
+    ]
     return [*rows, *([f"these figures are for {' and '.join(lengths)}"] if rows and lengths else [])]
 
 
 def _usage(class_name, preset_dir):
+    name = os.path.basename(os.path.abspath(preset_dir))
     example = _EXAMPLES.get(class_name)
-    return example and "import convnlp\nimport keras_nlp\n\n" + example.format(os.path.basename(os.path.abspath(preset_dir)))
+    return example and "import convnlp\nimport keras_nlp\n\n" + example.format(name)
 
 
 def _section(title, rows=(), code=None, language=""):

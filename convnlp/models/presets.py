@@ -9,16 +9,16 @@ import keras
 
 _CONFIG, _TASK = "config.json", "task.json"
 _TOKENIZER, _PREPROCESSOR = "tokenizer.json", "preprocessor.json"
-_WEIGHTS, _TASK_WEIGHTS = "model.weights.h5", "task.weights.h5"
+_WEIGHTS, _WEIGHTS_INDEX, _TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.weights.h5"
 _VOCABULARY = "assets/tokenizer/vocabulary.spm"
 
 
 @contextlib.contextmanager
 def explained(preset, cls, kwargs):
-    """Around a `from_preset`: looks the directory over first, and names it in whatever goes wrong after that.
+    """Around a `from_preset`: looks the directory over first, and names it in whatever goes wrong later.
 
-    keras_nlp would load a classifier whose head is missing with a random one, and reports a truncated file by what
-    the reader of its format says. Handles of remote presets ("hf://...") are left to keras_nlp.
+    keras_nlp would load a classifier whose head is missing with a random one, and reports a truncated file
+    by what the reader of its format says. Handles of remote presets ("hf://...") are left to keras_nlp.
 
     Args:
         preset: str. A directory written by `save_to_preset`.
@@ -39,9 +39,23 @@ def explained(preset, cls, kwargs):
         raise ValueError(f"preset {preset}: cannot be loaded as {cls.__name__}: {reason}") from error
 
 
-def _check(preset, cls, kwargs):
+def load_task(preset):
+    """The `TextClassifier` or `Seq2SeqLM` that a preset directory holds, whichever it is.
+
+    Raises:
+        ValueError: as `explained`, and if it holds neither.
+    """
+    _check_directory(preset)
+    return _saved_class(preset, _TASK).from_preset(preset)
+
+
+def _check_directory(preset):
     if not os.path.isdir(preset):
         raise ValueError(f"preset {preset}: no such directory. Expected one written by `save_to_preset`")
+
+
+def _check(preset, cls, kwargs):
+    _check_directory(preset)
     is_task = issubclass(cls, keras.Model) and hasattr(cls, "preprocessor_cls")
     saved_backbone = _saved_class(preset, _CONFIG)
     expected = cls.backbone_cls if is_task else cls
@@ -50,9 +64,7 @@ def _check(preset, cls, kwargs):
             f"preset {preset}: {_CONFIG} describes a {saved_backbone.__name__}; {cls.__name__} needs a "
             f"{expected.__name__}"
         )
-    if not os.path.exists(
-        os.path.join(preset, "model.weights.json")
-    ):  # the index of weights in several files
+    if not os.path.exists(os.path.join(preset, _WEIGHTS_INDEX)):  # of weights in several files
         _check_weights(preset, _WEIGHTS)
     if not is_task:
         return

@@ -17,10 +17,10 @@ _IMPOSSIBLE = -1e9  # a logit whose probability is 0 in float32
 class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
     """p(y_t | y_<t, x) = softmax(E h_t): the backbone's decoder output times the tied embedding.
 
-    `generate` runs any sampler of keras_nlp (greedy unless compiled with another) on the decoder's `decode_step`,
-    whose flat dict of fixed shapes is the cache that beam search gathers. Departs from keras_nlp's loop in what
-    happens beside sampled tokens: prompted tokens and the pads after a row's end have probability one, so that a
-    beam's score is that of its own text; with keras_nlp's bare loop a finished beam goes on collecting the
+    `generate` runs any sampler of keras_nlp (greedy unless compiled with another) on the decoder's
+    `decode_step`, whose flat dict of fixed shapes is the cache that beam search gathers. Departs from keras_nlp's
+    loop beside the sampled tokens: prompted tokens and the pads after a row's end have probability one, so that
+    a beam's score is that of its own text; in keras_nlp's bare loop a finished beam goes on collecting the
     log-probabilities of what follows its end.
 
     Args:
@@ -33,7 +33,6 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         ValueError: if `backbone` has no decoder.
 
     Example:
-
     ```python
     import io, sentencepiece
     from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
@@ -43,7 +42,7 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2)
     tokenizer = Tokenizer(proto.getvalue())
     backbone = Seq2SeqBackbone(
-        tokenizer.vocabulary_size(), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, kernel_size=3)
+        tokenizer.vocabulary_size(), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
     lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 8, 8))
     assert isinstance(lm.generate("the cat"), str)
     lm.compile(sampler="beam")
@@ -81,7 +80,7 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         """Generates for one batch; `generate` compiles this.
 
         Args:
-            inputs: as `Seq2SeqLMPreprocessor.generate_preprocess` gives them; T is the length of the output.
+            inputs: as `Seq2SeqLMPreprocessor.generate_preprocess` gives them; T is the output's length.
             stop_token_ids: list of int. A row ends with the first of them. None: at T.
 
         Returns:
@@ -103,7 +102,9 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
                 sampled = ops.logical_not(prompt_mask[:, index - 1])
                 finished = ops.logical_or(finished, ops.logical_and(sampled, _is_any(last, stop_token_ids)))
             prompted = prompt_mask[:, index]
-            certain = ops.where(prompted, token_ids[:, index], 0)  # [B], the prompt's token, or a pad after the end
+            certain = ops.where(
+                prompted, token_ids[:, index], 0
+            )  # [B], the prompt's token, or a pad after the end
             logits = ops.where(
                 ops.expand_dims(ops.logical_or(prompted, finished), 1),
                 (1.0 - ops.one_hot(certain, ops.shape(logits)[-1])) * _IMPOSSIBLE,
@@ -130,7 +131,9 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
     def make_generate_function(self):
         """`generate_step` as a graph; never compiled by XLA, for the reason of `supports_jit`."""
         if self.generate_function is None:
-            self.generate_function = self.generate_step if self.run_eagerly else tf.function(self.generate_step)
+            self.generate_function = (
+                self.generate_step if self.run_eagerly else tf.function(self.generate_step)
+            )
         return self.generate_function
 
     def generate_ids(self, encoder_token_ids, encoder_padding_mask, max_length, end_token_id=1):
@@ -163,7 +166,7 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         return tf.while_loop(unfinished, step, start)[1]
 
     def rank_labels(self, texts, label_names, batch_size=32):
-        """log p(label | text) of every label string, its end token included: T5's rank classification.
+        """The log p(label | text) of every label string, its end token included: T5's rank classification.
 
         Args:
             texts: list of N str.
@@ -176,14 +179,17 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         tokenizer = self.preprocessor.tokenizer
         longest = max(len(row) for row in tokenizer.tokenize(list(label_names)))
         label = self.preprocessor(
-            {"encoder_text": list(label_names), "decoder_text": list(label_names)}, sequence_length=longest + 1
+            {"encoder_text": list(label_names), "decoder_text": list(label_names)},
+            sequence_length=longest + 1,
         )
         score = tf.function(self._label_scores)
         scores = []
         for start in range(0, len(texts), batch_size):
             chunk = list(texts[start : start + batch_size])
             x = self.preprocessor.generate_preprocess(chunk + [""] * (batch_size - len(chunk)))
-            scores.append(score(x["encoder_token_ids"], x["encoder_padding_mask"], *label).numpy()[: len(chunk)])
+            scores.append(
+                score(x["encoder_token_ids"], x["encoder_padding_mask"], *label).numpy()[: len(chunk)]
+            )
         return np.concatenate(scores)
 
     def _label_scores(self, encoder_token_ids, encoder_padding_mask, label_inputs, label_ids, label_weight):
@@ -199,7 +205,9 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
             encoder_padding_mask=tf.repeat(encoder_padding_mask, count, axis=0),
             padding_mask=per_text(label_inputs["decoder_padding_mask"]),
         )
-        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(per_text(label_ids), self.backbone.logits(hidden))
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            per_text(label_ids), self.backbone.logits(hidden)
+        )
         return -tf.reshape(tf.reduce_sum(loss * per_text(label_weight), axis=1), [batch, count])  # [B,C]
 
     def _encode(self, token_ids, padding_mask, max_length):

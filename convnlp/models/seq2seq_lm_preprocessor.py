@@ -13,9 +13,9 @@ from convnlp.models.tokenizer import Tokenizer
 class Seq2SeqLMPreprocessor(keras_nlp.models.Seq2SeqLMPreprocessor):
     """{"encoder_text", "decoder_text"} to (x, y, sample_weight) of the fixed lengths S and T.
 
-    x holds "encoder_token_ids" [B,S] (`tokens </s>`), "decoder_token_ids" [B,T] (start token, then the target shifted
-    right by one) and their masks; y [B,T] is the target, `tokens </s>`, and sample_weight its mask. The start token
-    has the id of pad, so every mask comes from lengths and none from id != pad.
+    x holds "encoder_token_ids" [B,S] (`tokens </s>`), "decoder_token_ids" [B,T] (start token, then the target
+    shifted right by one) and their masks; y [B,T] is the target, `tokens </s>`, and sample_weight its mask. The
+    start token has the id of pad, so every mask comes from lengths and none from id != pad.
 
     Args:
         tokenizer: a `convnlp.models.Tokenizer`.
@@ -74,14 +74,15 @@ class Seq2SeqLMPreprocessor(keras_nlp.models.Seq2SeqLMPreprocessor):
         """Inputs of `Seq2SeqLM.generate`.
 
         Args:
-            x: str, list of str or string tensor [B]; or a dict with "encoder_text" and "decoder_text", the text that
-                the output begins with.
+            x: str, list of str or string tensor [B]; or a dict with "encoder_text" and "decoder_text", the
+                text that the output begins with.
             encoder_sequence_length: int. S, default that of the preprocessor.
-            decoder_sequence_length: int. T, start and end token included; default that of the preprocessor.
+            decoder_sequence_length: int. T, with start and end token; default that of the preprocessor.
             sequence_length: int. Another name for `decoder_sequence_length`.
 
         Returns:
-            dict of "encoder_token_ids" [B,S], "decoder_token_ids" [B,T] (start token, prompt, pads) and their masks.
+            dict of "encoder_token_ids" [B,S], "decoder_token_ids" [B,T] (start token, prompt, pads) and
+            their masks.
         """
         source, prompt = (x["encoder_text"], x["decoder_text"]) if isinstance(x, dict) else (x, None)
         ids, mask, single = self._rows(source, encoder_sequence_length or self.encoder_sequence_length)
@@ -93,7 +94,9 @@ class Seq2SeqLMPreprocessor(keras_nlp.models.Seq2SeqLMPreprocessor):
         rows = {
             "encoder_token_ids": ids,
             "encoder_padding_mask": mask,
-            "decoder_token_ids": self._shift_right(start),  # the prompt's end token stood where its mask ends now
+            "decoder_token_ids": self._shift_right(
+                start
+            ),  # the prompt's end token stood where its mask ends now
             "decoder_padding_mask": start_mask,
         }
         return _unbatched(rows, single)

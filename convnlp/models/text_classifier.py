@@ -14,14 +14,14 @@ _POOLING = ("mean", "max", "mean_max")
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class TextClassifier(keras_nlp.models.TextClassifier):
-    """logits = W dropout([mean_t h_t ; max_t h_t]) + b over the tokens t of the row; h is the encoder's output.
+    """A head on the encoder: logits = W dropout([mean_t h_t ; max_t h_t]) + b over the tokens t of the row.
 
-    Pads take no part in either pooling. The head computes in float32 whatever the backbone does. For a pair of
-    texts the rows hold both; a purely convolutional encoder then relates them only within its receptive field (see
-    `Seq2SeqBackbone.cost`).
+    h is the encoder's output; pads take no part in either pooling. The head computes in float32 whatever the
+    backbone does. A pair of texts stands in one row; a purely convolutional encoder relates the two only within
+    its receptive field (see `Seq2SeqBackbone.cost`).
 
     Args:
-        backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by a copy of its encoder, `encoder_only()`.
+        backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
         num_classes: int >= 2. C.
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
         pooling: "mean", "max" or "mean_max" (default).
@@ -34,7 +34,6 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         ValueError: on an argument out of its range.
 
     Example:
-
     ```python
     import io, sentencepiece
     from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
@@ -44,7 +43,7 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2)
     tokenizer = Tokenizer(proto.getvalue())
     backbone = Seq2SeqBackbone(
-        tokenizer.vocabulary_size(), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, kernel_size=3)
+        tokenizer.vocabulary_size(), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
     classifier = TextClassifier(
         backbone, num_classes=2, preprocessor=TextClassifierPreprocessor(tokenizer, sequence_length=8))
     assert classifier.predict(["the cat", "a dog"], verbose=0).shape == (2, 2)
@@ -72,7 +71,9 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         if pooling not in _POOLING:
             raise ValueError(f"`pooling` must be one of {', '.join(_POOLING)}. Received: {pooling!r}")
         if labels is not None and len(labels) != num_classes:
-            raise ValueError(f"`labels` must name num_classes={num_classes} classes. Received: {len(labels)} names")
+            raise ValueError(
+                f"`labels` must name num_classes={num_classes} classes. Received: {len(labels)} names"
+            )
 
         # === Layers ===
         self.backbone = backbone.encoder_only() if backbone.num_decoder_layers else backbone
@@ -86,7 +87,9 @@ class TextClassifier(keras_nlp.models.TextClassifier):
             "padding_mask": keras.Input((None,), dtype="bool", name="padding_mask"),
         }
         mean, maximum = _pool(self._encode(inputs), inputs["padding_mask"])
-        pooled = {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[pooling]
+        pooled = {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[
+            pooling
+        ]
         super().__init__(
             inputs=inputs, outputs=self.head(self.head_dropout(pooled)), compile=compile, **kwargs
         )
@@ -137,7 +140,7 @@ class TextClassifier(keras_nlp.models.TextClassifier):
 
 
 def _pool(x, mask):
-    """x [B,T,D], mask [B,T] -> float32 mean and maximum over the tokens, [B,D] each; zeros for a row of pads."""
+    """Mean and maximum over the tokens: x [B,T,D], mask [B,T] -> float32 [B,D] each; 0 for rows of pads."""
     x = ops.cast(x, "float32")
     mask = ops.cast(ops.expand_dims(mask, -1), "float32")  # [B,T,1]
     count = ops.sum(mask, axis=1)  # [B,1]

@@ -13,9 +13,9 @@ from convnlp.models.tokenizer import Tokenizer
 class TextClassifierPreprocessor(keras_nlp.models.TextClassifierPreprocessor):
     """Strings to {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}.
 
-    One text gives `tokens </s>`, a pair `first </s> second </s>`; too long rows are cut (see `token_rows`). It is
-    all graph code: the same in eager calls, `tf.data`, SavedModel and TFLite. Departs from keras_nlp's class: no
-    start token and no segment ids, and the mask comes from lengths, not from id != pad.
+    One text gives `tokens </s>`, a pair `first </s> second </s>`; too long rows are cut (see `token_rows`). It
+    is all graph code: the same in eager calls, `tf.data`, SavedModel and TFLite. Departs from keras_nlp's
+    class: no start token and no segment ids, and the mask comes from lengths, not from id != pad.
 
     Args:
         tokenizer: a `convnlp.models.Tokenizer`.
@@ -23,7 +23,8 @@ class TextClassifierPreprocessor(keras_nlp.models.TextClassifierPreprocessor):
         **kwargs: of `keras_nlp.models.Preprocessor`.
 
     Call arguments:
-        x: str, list of str or string tensor [B]; a tuple of two of them for pairs.
+        x: str, list of str or string tensor [B]; a tuple of two of them for pairs, passed by name: as
+            everywhere in keras_nlp, a lone positional tuple is taken for (x, y).
         y, sample_weight: handed on as they are.
 
     Example: see `TextClassifier`.
@@ -33,8 +34,12 @@ class TextClassifierPreprocessor(keras_nlp.models.TextClassifierPreprocessor):
     tokenizer_cls = Tokenizer
 
     def __init__(self, tokenizer, sequence_length=128, **kwargs):
-        kwargs.pop("truncate", None)  # the only way is longest first; the base class writes it into its config
-        super().__init__(tokenizer, sequence_length=check_length("sequence_length", sequence_length, 3), **kwargs)
+        kwargs.pop(
+            "truncate", None
+        )  # the only way is longest first; the base class writes it into its config
+        super().__init__(
+            tokenizer, sequence_length=check_length("sequence_length", sequence_length, 3), **kwargs
+        )
 
     def build(self, input_shape):
         self.built = True  # the base class would build a packer around BERT's special tokens

@@ -6,8 +6,8 @@ import tensorflow as tf
 def token_rows(segments, sequence_length, end_token_id):
     """Rows of one or two segments, each closed by the end token, then pads (id 0).
 
-    A single segment loses its tail when it is too long. Of two, the longer one is cut until both fit ("longest
-    first"), so that a short question survives a long passage.
+    A single segment loses its tail when it is too long. Of two, the longer one is cut until both fit
+    ("longest first"), so that a short question survives a long passage.
 
     Args:
         segments: one or two int32 RaggedTensors [B,None], without special tokens.

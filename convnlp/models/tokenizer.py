@@ -14,14 +14,14 @@ _SPACE = "\u2581"  # what SentencePiece writes for a space
 class Tokenizer(keras_nlp.tokenizers.SentencePieceTokenizer):
     """A SentencePiece unigram model with T5's layout: pad 0, eos 1, unk 2, the pieces, then the sentinels.
 
-    Sentinel k has the id `vocabulary_size() - 1 - k`: the first is the last row of the embedding. Pad and eos are
-    control pieces and the sentinels are no pieces at all, so the text "</s>" or "<extra_id_0>" is split into ordinary
-    pieces: ids with a meaning for the model come from our code only.
+    Sentinel k has the id `vocabulary_size() - 1 - k`: the first is the last row of the embedding. Pad and eos
+    are control pieces and the sentinels are no pieces at all, so the text "</s>" or "<extra_id_0>" is split into
+    ordinary pieces: ids with a meaning for the model come from our code only.
 
-    Source: Kudo and Richardson, 2018, https://arxiv.org/abs/1808.06226; layout of Raffel et al., 2020. Departs from
-    keras_nlp's class: eager calls, tf.data, SavedModel and TFLite all run the FastSentencepiece op of tensorflow_text
-    (which splits ties as the newest SentencePiece does, and has a TFLite kernel), and decoding is made of core
-    TensorFlow ops. That op cannot do byte fallback, so a model trained with it is refused.
+    Source: Kudo and Richardson, 2018, https://arxiv.org/abs/1808.06226; layout of Raffel et al., 2020. Departs
+    from keras_nlp's class: eager calls, tf.data, SavedModel and TFLite all run the FastSentencepiece op of
+    tensorflow_text (which splits ties as the newest SentencePiece does, and has a TFLite kernel), and decoding is
+    made of core TensorFlow ops. That op cannot do byte fallback: a model trained with it is refused.
 
     Args:
         proto: bytes of a SentencePiece model; None while a preset is being restored. See `from_file`.
@@ -32,7 +32,6 @@ class Tokenizer(keras_nlp.tokenizers.SentencePieceTokenizer):
         ValueError: if `proto` is not a SentencePiece model, has byte fallback or another layout.
 
     Example:
-
     ```python
     import io, sentencepiece
     from convnlp.models import Tokenizer
@@ -127,7 +126,11 @@ class Tokenizer(keras_nlp.tokenizers.SentencePieceTokenizer):
             tf.errors.InvalidArgumentError: on an id outside of the vocabulary.
         """
         self._check_vocabulary()
-        ids = inputs if isinstance(inputs, (tf.Tensor, tf.RaggedTensor)) else tf.ragged.constant(inputs, tf.int32)
+        ids = (
+            inputs
+            if isinstance(inputs, (tf.Tensor, tf.RaggedTensor))
+            else tf.ragged.constant(inputs, tf.int32)
+        )
         surfaces = tf.gather(tf.constant(self._surfaces), ids)
         text = tf.strings.reduce_join(surfaces, axis=-1)
         text = tf.strings.regex_replace(tf.strings.regex_replace(text, f"^{_SPACE}", ""), _SPACE, " ")
@@ -145,13 +148,19 @@ def _surfaces(proto):
     try:
         model = sentencepiece.SentencePieceProcessor(model_proto=proto)
     except (RuntimeError, TypeError) as error:
-        raise ValueError(f"`proto` is not a SentencePiece model ({type(proto).__name__} of {len(proto)})") from error
+        raise ValueError(
+            f"`proto` is not a SentencePiece model ({type(proto).__name__} of {len(proto)})"
+        ) from error
     size = model.vocab_size()
     layout = [model.pad_id(), model.eos_id(), model.unk_id()]
     if layout != [Tokenizer.pad_token_id, Tokenizer.end_token_id, Tokenizer.unk_token_id]:
-        raise ValueError(f"`proto` must have pad, eos and unk at the ids 0, 1 and 2. Received: {layout} of {size} pieces")
+        raise ValueError(
+            f"`proto` must have pad, eos and unk at the ids 0, 1 and 2. Received: {layout} of {size} pieces"
+        )
     if any(model.is_byte(i) for i in range(size)):
-        raise ValueError("`proto` was trained with byte_fallback, which the FastSentencepiece op does not support")
+        raise ValueError(
+            "`proto` was trained with byte_fallback, which the FastSentencepiece op does not support"
+        )
     surfaces = ["" if model.is_control(i) else model.id_to_piece(i) for i in range(size)]
     surfaces[model.unk_id()] = model.decode([model.unk_id()])
     return surfaces

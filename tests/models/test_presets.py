@@ -1,0 +1,200 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import keras_nlp
+import numpy as np
+import pytest
+
+import convnlp
+from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, TextClassifier, TextClassifierPreprocessor, Tokenizer
+
+TEXTS = ["the river follows", "a </s> <extra_id_0> 😀", ""]
+
+
+@pytest.fixture(scope="module")
+def saved(classifier, lm, backbone, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("presets")
+    for name, model in {"classifier": classifier, "lm": lm, "backbone": backbone}.items():
+        model.save_to_preset(str(folder / name))
+    return folder
+
+
+@pytest.fixture
+def preset(saved, tmp_path):
+    """A copy to damage."""
+    return lambda name: str(shutil.copytree(saved / name, tmp_path / name))
+
+
+def run(code, *arguments):
+    """Runs `code` in a fresh process; its working directory is the repository's."""
+    root = os.path.dirname(os.path.dirname(convnlp.__file__))
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+LOAD = """
+import sys, keras_nlp, numpy as np
+import convnlp
+folder, texts = sys.argv[1], eval(sys.argv[2])
+classifier = keras_nlp.models.TextClassifier.from_preset(folder + "/classifier")
+lm = keras_nlp.models.Seq2SeqLM.from_preset(folder + "/lm")
+backbone = keras_nlp.models.Backbone.from_preset(folder + "/backbone")
+assert type(classifier) is convnlp.models.TextClassifier, type(classifier)
+assert type(lm) is convnlp.models.Seq2SeqLM, type(lm)
+assert type(backbone) is convnlp.models.Seq2SeqBackbone, type(backbone)
+assert classifier.labels == ["bad", "good"] and not classifier.compiled
+rows = lm.preprocessor({"encoder_text": texts, "decoder_text": texts})[0]
+np.savez(folder + "/outputs.npz",
+    scores=classifier(classifier.preprocessor(texts)), predicted=classifier.predict(texts, verbose=0),
+    text=lm.generate(texts), logits=lm(rows), encoded=backbone(rows)["encoder_sequence_output"])
+"""
+
+
+@pytest.mark.multiprocess
+def test_a_fresh_process_gives_our_classes_and_the_same_bits(saved, classifier, lm, backbone):
+    run(LOAD, saved, TEXTS)
+    outputs = np.load(saved / "outputs.npz")
+    rows = lm.preprocessor({"encoder_text": TEXTS, "decoder_text": TEXTS})[0]
+    np.testing.assert_array_equal(outputs["scores"], classifier(classifier.preprocessor(TEXTS)))
+    np.testing.assert_array_equal(outputs["predicted"], classifier.predict(TEXTS, verbose=0))
+    np.testing.assert_array_equal(outputs["logits"], lm(rows))
+    np.testing.assert_array_equal(outputs["encoded"], backbone(rows)["encoder_sequence_output"])
+    assert outputs["text"].tolist() == lm.generate(TEXTS)
+
+
+@pytest.mark.multiprocess
+def test_import_is_light_and_needs_no_tensorflow_text():
+    """Without tensorflow_text the models work on token ids; text asks for it by name."""
+    out = run("""
+import sys
+sys.modules["tensorflow_text"] = None
+import numpy as np, tensorflow, keras_nlp
+before = set(sys.modules)
+import convnlp
+added = {name.split(".")[0] for name in set(sys.modules) - before}
+assert added <= {"convnlp", "sentencepiece"} | set(sys.stdlib_module_names), added
+backbone = convnlp.models.Seq2SeqBackbone(50, 1, 2, 8, 16, kernel_size=3)
+ids = np.array([[5, 1]])
+print(convnlp.models.TextClassifier(backbone, 2)({"token_ids": ids, "padding_mask": ids > 0}).shape)
+from tests import corpus
+try:
+    convnlp.models.Tokenizer(corpus.tiny_proto()).ragged("a")
+except ImportError as error:
+    print(error)
+""")
+    assert "(1, 2)" in out
+    assert "tensorflow_text" in out
+
+
+def test_a_language_model_becomes_a_classifier(saved, lm):
+    classifier = TextClassifier.from_preset(str(saved / "lm"), num_classes=3)
+    assert classifier.num_classes == 3
+    assert classifier.predict(["the river"], verbose=0).shape == (1, 3)
+    rows = lm.preprocessor.generate_preprocess(["the river"])
+    ids, mask = rows["encoder_token_ids"], rows["encoder_padding_mask"]
+    np.testing.assert_array_equal(
+        classifier.backbone.encode(ids, padding_mask=mask), lm.backbone.encode(ids, padding_mask=mask)
+    )
+
+
+def test_a_classifier_gets_another_head(saved):
+    classifier = TextClassifier.from_preset(str(saved / "classifier"), num_classes=5)
+    assert (classifier.num_classes, classifier.labels) == (5, None)
+
+
+def test_tokenizer_and_preprocessor_are_found_by_keras_nlp(saved):
+    tokenizer = keras_nlp.models.Tokenizer.from_preset(str(saved / "lm"))
+    assert type(tokenizer) is Tokenizer
+    preprocessor = keras_nlp.models.TextClassifierPreprocessor.from_preset(str(saved / "classifier"))
+    assert type(preprocessor) is TextClassifierPreprocessor
+    assert preprocessor.sequence_length == 16
+    assert preprocessor(TEXTS)["token_ids"].shape == (3, 16)
+
+
+def truncate(path):
+    with open(path, "r+b") as file:
+        file.truncate(os.path.getsize(path) // 2)
+
+
+def rename_class(path):
+    with open(path, encoding="utf-8") as file:
+        config = json.load(file)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({**config, "registered_name": "other>Thing"}, file)
+
+
+def widen(path):
+    with open(path, encoding="utf-8") as file:
+        config = json.load(file)
+    config["config"]["backbone" if path.endswith("task.json") else "hidden_dim"] = 32
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(config, file)
+
+
+FILES = {
+    "config.json": "a JSON file",
+    "task.json": "expected a TextClassifier",
+    "tokenizer.json": "a JSON file",
+    "assets/tokenizer/vocabulary.spm": "the SentencePiece model",
+    "model.weights.h5": "the weights",
+    "task.weights.h5": "the weights",
+}
+DAMAGES = [
+    *[(os.remove, name, expected) for name, expected in FILES.items()],
+    *[(truncate, name, name) for name in FILES if name.endswith((".json", ".h5"))],
+    (truncate, "preprocessor.json", "preprocessor.json"),
+    (truncate, "assets/tokenizer/vocabulary.spm", "not a SentencePiece model"),
+    *[
+        (rename_class, name, "unknown class 'other>Thing'")
+        for name in ("config.json", "task.json", "tokenizer.json")
+    ],
+]
+
+
+@pytest.mark.parametrize(("damage", "name", "expected"), DAMAGES)
+def test_a_damaged_preset_is_one_clear_error(preset, damage, name, expected):
+    folder = preset("classifier")
+    damage(os.path.join(folder, name))
+    with pytest.raises(ValueError) as error:
+        TextClassifier.from_preset(folder)
+    message = str(error.value)
+    assert message.startswith(f"preset {folder}: ")
+    assert expected in message
+    assert "\n" not in message
+
+
+def test_weights_of_another_shape_name_the_preset(preset):
+    folder = preset("backbone")
+    widen(os.path.join(folder, "config.json"))
+    with pytest.raises(ValueError, match=f"preset {folder}: cannot be loaded as Seq2SeqBackbone: "):
+        Seq2SeqBackbone.from_preset(folder)
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "message"),
+    [
+        (TextClassifier, "lm", "holds a Seq2SeqLM; expected a TextClassifier. Pass num_classes=N"),
+        (TextClassifier, "backbone", "tokenizer.json is missing"),
+        (Seq2SeqLM, "classifier", "holds a TextClassifier; expected a Seq2SeqLM"),
+        (TextClassifier, "nowhere", "no such directory"),
+        (Seq2SeqBackbone, "nowhere", "no such directory"),
+    ],
+)
+def test_a_preset_of_another_class(saved, cls, name, message):
+    with pytest.raises(ValueError) as error:
+        cls.from_preset(str(saved / name))
+    assert f"preset {saved / name}: " in str(error.value)
+    assert message in str(error.value)
+
+
+def test_a_foreign_backbone_is_named(preset):
+    folder = preset("backbone")
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+        json.dump({"registered_name": "keras_hub>BertBackbone", "config": {}}, file)
+    with pytest.raises(ValueError, match="describes a BertBackbone; Seq2SeqBackbone needs a Seq2SeqBackbone"):
+        Seq2SeqBackbone.from_preset(folder)

@@ -1,0 +1,204 @@
+import keras
+import keras_nlp
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor
+
+EOS = 1
+SOURCES = ["the river", "", "the old river", "a"]
+
+
+@pytest.fixture(scope="module", params=["dynamic_conv", "self_attention"])
+def sharp_lm(request, tokenizer):
+    """A model with far apart logits, so that its greedy outputs end at different lengths and differ."""
+    keras.utils.set_random_seed(0)
+    backbone = Seq2SeqBackbone(
+        tokenizer.vocabulary_size(), 1, 2, 16, 32, kernel_size=3, mixer=request.param, dropout=0.0
+    )
+    for (
+        weight
+    ) in backbone.decoder.trainable_variables:  # random signs of the norms: or each token repeats itself
+        noise = keras.random.normal(weight.shape)
+        weight.assign(noise if weight.name == "gamma" else weight + 0.3 * noise)
+    return Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 8))
+
+
+def log_probabilities(lm, inputs, token_ids):
+    """[B,T,V], by one pass of the full decoder."""
+    backbone = lm.backbone
+    encoder_output = backbone.encode(inputs["encoder_token_ids"], padding_mask=inputs["encoder_padding_mask"])
+    hidden = backbone.decode(token_ids, encoder_output, encoder_padding_mask=inputs["encoder_padding_mask"])
+    return tf.nn.log_softmax(backbone.logits(hidden)).numpy()
+
+
+def greedy_by_full_decoding(lm, inputs, stop=EOS):
+    """Argmax, running the whole decoder anew for each token; what follows an end is 0."""
+    token_ids = inputs["decoder_token_ids"].numpy().copy()
+    prompted = inputs["decoder_padding_mask"].numpy()
+    ended = np.zeros(len(token_ids), bool)
+    for t in range(1, token_ids.shape[1]):
+        best = log_probabilities(lm, inputs, tf.constant(token_ids))[:, t - 1].argmax(-1)
+        token_ids[:, t] = np.where(prompted[:, t], token_ids[:, t], np.where(ended, 0, best))
+        ended |= ~prompted[:, t] & (token_ids[:, t] == stop)
+    return token_ids
+
+
+def score(lm, inputs, outputs):
+    """Summed log-probability of each row's own text, its end included."""
+    token_ids, mask = np.asarray(outputs["decoder_token_ids"]), np.asarray(outputs["decoder_padding_mask"])
+    logp = log_probabilities(lm, inputs, tf.constant(token_ids))
+    picked = np.take_along_axis(logp[:, :-1], token_ids[:, 1:, None], axis=-1)[..., 0]
+    return (picked * mask[:, 1:]).sum(-1)
+
+
+def run(lm, inputs, sampler, stop=(EOS,)):
+    lm.sampler, lm.generate_function = keras_nlp.samplers.get(sampler), None
+    outputs = lm.make_generate_function()(inputs, stop_token_ids=stop and list(stop))
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+def test_greedy_equals_full_decoding_at_each_step(sharp_lm):
+    inputs = sharp_lm.preprocessor.generate_preprocess(SOURCES)
+    outputs = run(sharp_lm, inputs, "greedy")
+    expected = greedy_by_full_decoding(sharp_lm, inputs)
+    np.testing.assert_array_equal(outputs["decoder_token_ids"], expected)
+    assert len({tuple(row) for row in expected}) > 1  # the source matters
+
+
+def test_rows_end_at_their_own_end_token(sharp_lm):
+    """Any id may stop; take one that greedy writes in the middle of some rows."""
+    inputs = sharp_lm.preprocessor.generate_preprocess(SOURCES)
+    free = run(sharp_lm, inputs, "greedy", stop=None)
+    assert free["decoder_padding_mask"].all()
+    stop = int(free["decoder_token_ids"][0, 3])
+    outputs = run(sharp_lm, inputs, "greedy", stop=(stop,))
+    np.testing.assert_array_equal(
+        outputs["decoder_token_ids"], greedy_by_full_decoding(sharp_lm, inputs, stop)
+    )
+    for ids, mask in zip(outputs["decoder_token_ids"], outputs["decoder_padding_mask"], strict=True):
+        ends = np.flatnonzero(ids[1:] == stop) + 1
+        assert mask.sum() == (ends[0] + 1 if len(ends) else len(ids))
+    assert outputs["decoder_padding_mask"][0].sum() <= 4
+
+
+def test_a_row_alone_equals_the_row_in_a_batch(sharp_lm):
+    together = run(sharp_lm, sharp_lm.preprocessor.generate_preprocess(SOURCES), "greedy")
+    for i, source in enumerate(SOURCES):
+        short = sharp_lm.preprocessor.generate_preprocess([source], encoder_sequence_length=20)
+        alone = run(sharp_lm, short, "greedy")
+        np.testing.assert_array_equal(alone["decoder_token_ids"][0], together["decoder_token_ids"][i])
+
+
+def test_prompts_of_several_lengths_are_kept(sharp_lm):
+    texts = {"encoder_text": ["the river", "a", "b"], "decoder_text": ["", "old", "the old river"]}
+    inputs = sharp_lm.preprocessor.generate_preprocess(texts)
+    assert len(set(inputs["decoder_padding_mask"].numpy().sum(-1))) == 3
+    expected = greedy_by_full_decoding(sharp_lm, inputs)
+    for sampler in ("greedy", keras_nlp.samplers.BeamSampler(num_beams=1)):
+        np.testing.assert_array_equal(run(sharp_lm, inputs, sampler)["decoder_token_ids"], expected)
+    beam = run(sharp_lm, inputs, keras_nlp.samplers.BeamSampler(num_beams=3))
+    kept = inputs["decoder_padding_mask"].numpy()
+    np.testing.assert_array_equal(beam["decoder_token_ids"][kept], inputs["decoder_token_ids"].numpy()[kept])
+
+
+def test_one_beam_is_greedy_and_more_are_never_worse(sharp_lm):
+    inputs = sharp_lm.preprocessor.generate_preprocess(SOURCES)
+    greedy = run(sharp_lm, inputs, "greedy")
+    one = run(sharp_lm, inputs, keras_nlp.samplers.BeamSampler(num_beams=1))
+    np.testing.assert_array_equal(one["decoder_token_ids"], greedy["decoder_token_ids"])
+    # Beam search may drop the greedy path on the way; with as many beams as tokens it finds better ones here.
+    beams = run(sharp_lm, inputs, keras_nlp.samplers.BeamSampler(num_beams=16))
+    assert (score(sharp_lm, inputs, beams) >= score(sharp_lm, inputs, greedy) - 1e-4).all()  # float32 sums
+
+
+def test_the_score_of_a_beam_is_that_of_its_text(sharp_lm):
+    """Also of beams that end early: nothing that follows their end may count."""
+    inputs = sharp_lm.preprocessor.generate_preprocess(SOURCES)
+    stop = int(run(sharp_lm, inputs, "greedy", stop=None)["decoder_token_ids"][0, 2])
+    sampler = keras_nlp.samplers.BeamSampler(num_beams=4)
+    scores = []
+    original_loop = sampler.run_loop
+
+    def run_loop(*args, **kwargs):
+        scores.append(original_loop(*args, **kwargs))
+        return scores[-1]
+
+    sampler.run_loop = run_loop
+    sharp_lm.sampler = sampler
+    outputs = sharp_lm.generate_step(inputs, [stop])
+    reported = tf.reduce_max(tf.reshape(scores[0][-1], [len(SOURCES), 4]), axis=1)
+    # float32 sums: log(softmax) in steps, log_softmax in one pass
+    np.testing.assert_allclose(score(sharp_lm, inputs, outputs), reported, rtol=1e-4, atol=1e-4)
+
+
+def test_generate_ids_is_greedy_without_the_start_token(sharp_lm):
+    inputs = sharp_lm.preprocessor.generate_preprocess(SOURCES)
+    greedy = run(sharp_lm, inputs, "greedy")["decoder_token_ids"]
+    graph = tf.function(lambda ids, mask: sharp_lm.generate_ids(ids, mask, max_length=7))
+    ids = graph(inputs["encoder_token_ids"], inputs["encoder_padding_mask"])
+    assert ids.shape == (4, 7)
+    np.testing.assert_array_equal(ids, greedy[:, 1:])
+    stop = int(greedy[0, 3])
+    stopped = sharp_lm.generate_ids(
+        inputs["encoder_token_ids"], inputs["encoder_padding_mask"], 7, end_token_id=stop
+    )
+    np.testing.assert_array_equal(stopped, greedy_by_full_decoding(sharp_lm, inputs, stop)[:, 1:])
+
+
+def test_generate_ids_serves_any_batch_from_one_graph(lm):
+    spec = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None], tf.bool)]
+    graph = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, max_length=4), input_signature=spec)
+    for batch, length in ((1, 12), (3, 9)):
+        rows = lm.preprocessor.generate_preprocess(["the river"] * batch, encoder_sequence_length=length)
+        assert graph(rows["encoder_token_ids"], rows["encoder_padding_mask"]).shape == (batch, 4)
+    assert graph.experimental_get_tracing_count() == 1
+
+
+def test_generate_takes_and_gives_text(lm):
+    one = lm.generate("the river", max_length=6)
+    assert isinstance(one, str)
+    assert lm.generate(["the river", "a"], max_length=6)[0] == one
+    dataset = tf.data.Dataset.from_tensor_slices(["the river", "a"]).batch(1)
+    dataset = dataset.map(lambda text: lm.preprocessor.generate_preprocess(text, sequence_length=6))
+    ids = [lm.generate_step(batch, [EOS])["decoder_token_ids"] for batch in dataset]
+    assert len(ids) == 2
+    assert lm.preprocessor.tokenizer.detokenize(ids[0])[0] == one
+
+
+def test_top_k_samples_differ_by_seed_only(lm):
+    def sample(seed):
+        sampler = keras_nlp.samplers.TopKSampler(k=50, seed=seed, temperature=5.0)
+        return run(lm, lm.preprocessor.generate_preprocess(SOURCES), sampler)["decoder_token_ids"].tolist()
+
+    assert sample(1) == sample(1)
+    assert sample(1) != sample(2)
+
+
+def test_fit_learns_a_copy(tokenizer):
+    texts = ["river", "garden", "letter", "music"]
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 32, 64, kernel_size=3, dropout=0.0)
+    lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 8, 8))
+    lm.compile(optimizer=keras.optimizers.Adam(1e-2), sampler="greedy")
+    data = {"encoder_text": texts, "decoder_text": texts}
+    lm.fit(data, epochs=60, batch_size=4, verbose=0)
+    assert lm.generate(texts) == texts
+    assert (lm.rank_labels(texts, texts).argmax(-1) == range(4)).all()
+
+
+def test_rank_labels_are_log_probabilities_of_whole_labels(lm):
+    labels = ["river", "the old garden", ""]
+    scores = lm.rank_labels(SOURCES, labels, batch_size=3)  # 4 texts: the second batch is filled up
+    assert scores.shape == (4, 3)
+    for j, label in enumerate(labels):
+        x, y, weight = lm.preprocessor({"encoder_text": SOURCES, "decoder_text": [label] * 4})
+        logp = log_probabilities(lm, x, x["decoder_token_ids"])
+        logp = np.take_along_axis(logp, y.numpy()[..., None], -1)[..., 0]
+        # float32 sums over rows of another length
+        np.testing.assert_allclose(scores[:, j], (logp * weight.numpy()).sum(-1), rtol=1e-4, atol=1e-4)
+
+
+def test_an_encoder_alone_is_refused(backbone):
+    with pytest.raises(ValueError, match="must have a decoder"):
+        Seq2SeqLM(backbone.encoder_only())

@@ -1,0 +1,109 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor
+from tests import corpus
+
+
+def rows(classifier, texts):
+    return classifier.preprocessor(texts)
+
+
+def test_logits_are_dense_of_the_pooled_tokens(classifier):
+    texts = ["the river", "the old teacher follows"]
+    inputs = rows(classifier, texts)
+    hidden = classifier.backbone.encode(inputs["token_ids"], padding_mask=inputs["padding_mask"]).numpy()
+    kernel, bias = classifier.head.get_weights()
+    for i, mask in enumerate(inputs["padding_mask"].numpy()):
+        valid = hidden[i][mask]
+        expected = np.concatenate([valid.mean(0), valid.max(0)]) @ kernel + bias
+        # float32 sums in another order
+        np.testing.assert_allclose(classifier(inputs)[i], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(classifier.embed(inputs)[i], valid.mean(0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("pooling", "width"), [("mean", 16), ("max", 16), ("mean_max", 32)])
+def test_padding_does_not_change_the_answer(backbone, tokenizer, pooling, width):
+    short, long = (TextClassifierPreprocessor(tokenizer, length) for length in (16, 40))
+    classifier = TextClassifier(backbone, 3, pooling=pooling)
+    assert classifier.head.kernel.shape == (width, 3)
+    texts = ["the river", "a", ""]
+    # float32 sums over another number of zeros
+    np.testing.assert_allclose(classifier(short(texts)), classifier(long(texts)), rtol=1e-4, atol=1e-5)
+
+
+def test_a_row_of_pads_gives_finite_logits(classifier):
+    inputs = {"token_ids": tf.zeros([1, 4], tf.int32), "padding_mask": tf.zeros([1, 4], tf.bool)}
+    np.testing.assert_array_equal(classifier(inputs), [classifier.head.bias.numpy()])
+    np.testing.assert_array_equal(classifier.embed(inputs), np.zeros([1, 16]))
+
+
+def test_fit_on_strings_learns(backbone, tokenizer):
+    classifier = TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 16))
+    data = corpus.reviews(64)
+    texts, labels = [row["text"] for row in data], [row["label"] for row in data]
+    classifier.compile(optimizer=keras.optimizers.Adam(1e-2))
+    history = classifier.fit(np.array(texts), np.array(labels), epochs=15, batch_size=32, verbose=0).history
+    assert history["loss"][-1] < 0.5 * history["loss"][0]
+    predicted = classifier.predict(texts, verbose=0).argmax(-1)
+    assert np.mean(predicted == labels) > 0.9
+    assert not classifier.jit_compile
+
+
+def test_predict_on_strings_pairs_and_datasets(classifier):
+    texts = ["the river", "the teacher"]
+    expected = classifier(rows(classifier, texts)).numpy()
+    # predict runs the same graph as a compiled function: float32 rounding only
+    np.testing.assert_allclose(classifier.predict(texts, verbose=0), expected, rtol=1e-5, atol=1e-6)
+    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(2)
+    np.testing.assert_allclose(classifier.predict(dataset, verbose=0), expected, rtol=1e-5, atol=1e-6)
+    pairs = classifier.predict((texts, texts[::-1]), verbose=0)
+    assert pairs.shape == (2, 2)
+    assert not np.allclose(pairs, expected)
+
+
+def test_it_is_not_compiled_until_asked(classifier, backbone):
+    assert not classifier.compiled
+    with pytest.raises(ValueError, match="compile"):
+        classifier.fit(["a"], [0])
+    assert TextClassifier(backbone, 2, compile=True).compiled
+
+
+def test_a_decoder_is_left_behind(backbone, classifier):
+    assert backbone.num_decoder_layers == 2
+    assert classifier.backbone.num_decoder_layers == 0
+    ids = np.array([[5, 6, 7, 1]])
+    np.testing.assert_array_equal(classifier.backbone.encode(ids), backbone.encode(ids))
+
+
+def test_an_encoder_is_taken_as_it_is(backbone):
+    encoder = backbone.encoder_only()
+    assert TextClassifier(encoder, 2).backbone is encoder
+
+
+def test_bfloat16_gives_float32_logits(tokenizer):
+    backbone = Seq2SeqBackbone(
+        tokenizer.vocabulary_size(), 1, 2, 16, 32, kernel_size=3, dtype="mixed_bfloat16"
+    )
+    classifier = TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 8))
+    assert classifier(rows(classifier, ["the river"])).dtype == tf.float32
+    assert classifier.head.compute_dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_classes": 1}, "`num_classes` must be a whole number >= 2. Received: 1"),
+        (
+            {"num_classes": 2, "pooling": "first"},
+            "`pooling` must be one of mean, max, mean_max. Received: 'first'",
+        ),
+        ({"num_classes": 2, "labels": ["a"]}, "num_classes=2 classes. Received: 1 names"),
+        ({"num_classes": 2, "dropout": 1.0}, r"`rate` must be in \[0, 1\). Received: rate=1.0"),
+    ],
+)
+def test_arguments_out_of_range(backbone, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TextClassifier(backbone, **arguments)
