@@ -1,0 +1,150 @@
+"""Who may import whom: the house rules of the design, read off the import statements."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TOP_LEVEL = ("benchmarks", "configs", "convnlp", "export", "serving", "tests")
+
+# Per part: the parts of ours that it may import besides itself, and the packages of others; None is any.
+RULES = {
+    "convnlp.kernels": ((), ("tensorflow",)),
+    "convnlp.layers": (("convnlp.kernels",), ("keras", "tensorflow")),
+    "convnlp.models": (
+        ("convnlp.layers",),
+        ("h5py", "keras", "keras_nlp", "numpy", "sentencepiece", "tensorflow", "tensorflow_text"),
+    ),
+    "convnlp.data": ((), ("absl", "numpy", "tensorflow", "tensorflow_datasets", "tensorflow_text")),
+    "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
+    "convnlp": (("configs", "convnlp"), None),
+    "configs": ((), ("ml_collections",)),
+    "export": (
+        ("convnlp.models", "convnlp.kernels", "convnlp.programs"),
+        ("absl", "ai_edge_litert", "numpy", "tensorflow", "tensorflow_serving", "tensorflow_text"),
+    ),
+    "serving.client": ((), ()),
+    "serving": (
+        (),
+        (
+            "absl",
+            "google",
+            "numpy",
+            "starlette",
+            "tensorflow",
+            "tensorflow_serving",
+            "tensorflow_text",
+            "uvicorn",
+        ),
+    ),
+    "benchmarks": (("configs", "convnlp", "export", "serving"), None),
+    "tests": (TOP_LEVEL, None),
+}
+# The mixers whose definition contains another one.
+MIXERS_OF_MIXERS = {
+    ("muse", "dynamic_conv"),
+    ("muse", "self_attention"),
+    ("spatial_gating", "self_attention"),
+}
+
+
+def modules():
+    """All our Python files, as (module name, path)."""
+    for top in TOP_LEVEL:
+        for path in sorted((ROOT / top).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def imports(module, path):
+    """Yields the full names that a file imports, at any level of its code."""
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = base + (node.module or "").split(".") if node.module else base
+            # `from convnlp import kernels` names a module, `from convnlp.layers import MIXERS` not.
+            yield from (".".join([*base, alias.name]) for alias in node.names)
+
+
+def within(name, prefixes):
+    """The longest of the dotted prefixes that `name` begins with, or None."""
+    found = [prefix for prefix in prefixes if name == prefix or name.startswith(f"{prefix}.")]
+    return max(found, key=len, default=None)
+
+
+def violations(module, names):
+    """The imports of a module that its rule does not allow."""
+    part = within(module, RULES)
+    ours, others = RULES[part]
+    for name in names:
+        top = name.split(".")[0]
+        if top in TOP_LEVEL:
+            allowed = within(name, RULES) == part or within(name, ours)
+            forbidden = top in ("tests", "benchmarks") and part not in ("tests", top)
+            if forbidden or not allowed:
+                yield name
+        elif others is not None and top not in others and top not in sys.stdlib_module_names:
+            yield name
+
+
+def test_every_module_keeps_its_rule():
+    found = {module: sorted(violations(module, imports(module, path))) for module, path in modules()}
+    assert len(found) > 50
+    assert {module: names for module, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("convnlp.kernels.depthwise", "keras"),
+        ("convnlp.layers.feed_forward", "convnlp.models"),
+        ("convnlp.data.sources", "convnlp.layers.Dropout"),
+        ("convnlp.training.loop", "convnlp.models"),
+        ("configs.common", "convnlp"),
+        ("export.saved_model", "convnlp.training"),
+        ("serving.client", "tensorflow"),
+        ("serving.rest", "convnlp.models"),
+        ("convnlp.pretrain", "benchmarks.baselines"),
+        ("export.tflite", "tests.corpus"),
+    ],
+)
+def test_the_rules_forbid(module, name):
+    assert list(violations(module, [name])) == [name]
+
+
+def test_a_mixer_imports_another_only_where_its_definition_contains_it():
+    prefix = "convnlp.layers.mixers."
+    mixers = {module.removeprefix(prefix): path for module, path in modules() if module.startswith(prefix)}
+    assert len(mixers) >= 4
+    for mixer, path in mixers.items():
+        for name in imports(prefix + mixer, path):
+            other = name.removeprefix(prefix).split(".")[0]
+            if name.startswith(prefix) and other in mixers and other != mixer:
+                assert (mixer, other) in MIXERS_OF_MIXERS
+
+
+@pytest.mark.multiprocess
+def test_convnlp_can_be_imported_without_tensorflow_text():
+    code = "import sys; sys.modules['tensorflow_text'] = None; import convnlp; print(*convnlp.layers.MIXERS)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "dynamic_conv" in done.stdout
+
+
+def test_no_committed_file_names_a_directory_of_a_machine():
+    machine_path = re.compile(r"(^|[^\w./-])/(work|farm|root|home|Users)/")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
+    found = []
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        if path.is_file() and b"\0" not in (content := path.read_bytes()):
+            lines = content.decode("utf-8", "replace").splitlines()
+            found += [f"{name}:{number}" for number, line in enumerate(lines, 1) if machine_path.search(line)]
+    assert found == []
