@@ -2,8 +2,9 @@ r"""Trains a SentencePiece tokenizer from any source.
 
     python -m convnlp.train_tokenizer --source=pydocs --vocabulary_size=8000 --output=tokenizer/spm.model
 
-The model has T5's layout: pad 0, end 1, unknown 2, no beginning of sentence. `--vocabulary_size` counts the whole
-table with the 100 sentinels, which are not in the model but above its pieces: 8000 makes a model of 7900.
+The model has T5's layout: pad 0, end 1, unknown 2, no beginning of sentence. `--vocabulary_size` counts the
+whole table with the 100 sentinels, which are not in the model but above its pieces: 8000 makes a model of
+7900.
 """
 
 import io
@@ -13,14 +14,15 @@ import sentencepiece
 from absl import flags
 
 from convnlp.data import sources
-from convnlp.data.errors import SourceError
 from convnlp.programs import run
 
 NUM_SENTINELS = 100
 MAX_LINE_BYTES = 8192  # longer lines are cut, the trainer would leave them out
 NUM_THREADS = 2  # a part of the result: sums are rounded by thread
 
-_SOURCE = flags.DEFINE_string("source", None, "Text to learn from: tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.", required=True)
+_SOURCE = flags.DEFINE_string(
+    "source", None, "Text to learn from: tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.", required=True
+)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write, such as DIR/spm.model.", required=True)
 _VOCABULARY_SIZE = flags.DEFINE_integer("vocabulary_size", 32000, "Pieces and the 100 sentinels together.")
 _SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
@@ -33,7 +35,8 @@ _SAMPLE_BYTES = flags.DEFINE_integer("sample_bytes", 20_000_000, "Bytes of text 
 def train(lines, vocabulary_size):
     """Trains a unigram model; the same lines give the same bytes.
 
-    Reference: Kudo, 2018, "Subword Regularization", section 3.2, https://arxiv.org/abs/1804.10959. There is no byte
+    Reference: Kudo, 2018, "Subword Regularization", section 3.2, https://arxiv.org/abs/1804.10959. There is
+    no byte
     fallback: the tokenizer of the training graph, the server and the edge device does not know it.
 
     Args:
@@ -48,7 +51,9 @@ def train(lines, vocabulary_size):
     """
     num_pieces = vocabulary_size - NUM_SENTINELS
     if num_pieces < 4:
-        raise ValueError(f"vocabulary_size must leave pieces beside {NUM_SENTINELS} sentinels; received {vocabulary_size}")
+        raise ValueError(
+            f"vocabulary_size must leave pieces beside {NUM_SENTINELS} sentinels; received {vocabulary_size}"
+        )
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -74,7 +79,7 @@ def train(lines, vocabulary_size):
 
 
 def sample(source, split="train", field="text", *, num_documents, num_bytes, data_dir=None):
-    """Yields the lines of the first documents of a source; files of different sizes have their share in it."""
+    """Yields the lines of the first documents of a source; every file has its share in it."""
     for block in sources.read_blocks(source, split, (field,), data_dir=data_dir).as_numpy_iterator():
         for text in block[field]:
             if num_documents <= 0 or num_bytes <= 0:

@@ -1,2 +1,3 @@
-from convnlp.data.errors import SourceError, source_error_message
-from convnlp.data.schema import Label
+from convnlp.data.errors import SourceError as SourceError
+from convnlp.data.errors import source_error_message as source_error_message
+from convnlp.data.schema import Label as Label

@@ -4,7 +4,7 @@ import re
 
 
 class SourceError(ValueError):
-    """A data source cannot be used as asked: one line that names the source, file and line where there is one."""
+    """A data source cannot be used as asked: one line with source, file and line where there is one."""
 
 
 def source_error_message(error):

@@ -17,7 +17,9 @@ import tensorflow as tf
 from convnlp.data import schema as schemas
 from convnlp.data.errors import SourceError
 
-BLOCK_BYTES = 1 << 17  # about 30,000 tokens: small beside a shuffle buffer, large beside the cost of a Python call
+BLOCK_BYTES = (
+    1 << 17
+)  # about 30,000 tokens: small beside a shuffle buffer, large beside the cost of a Python call
 DOCUMENT_BYTES = 1 << 20  # where text without blank lines is cut, at the next end of a line
 OPEN_FILES = 64  # files read side by side; more are read in groups
 IDLE_STREAMS = 4  # positions kept for iterators that may still come back
@@ -36,31 +38,27 @@ class Record(typing.NamedTuple):
 
 
 class _File:
-    """Iterates over the records of one file and knows how far it is."""
+    """Iterates over the records of one file and knows which part of the stored bytes it has read."""
 
     def __init__(self, path, records):
-        self.path = path
-        self._size = tf.io.gfile.stat(path).length
-        self._raw = tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb")
-        self._records = records(path, self._lines())
+        self.progress = 0.0
+        self._path, self._records = path, records
+
+    def __iter__(self):
+        return self._records(self._path, self._lines())
 
     def _lines(self):
         number = 0
-        with self._raw:
-            lines = gzip.GzipFile(fileobj=self._raw) if self.path.endswith(".gz") else self._raw
-            try:
+        try:
+            size = tf.io.gfile.stat(self._path).length
+            open_file = tf.io.gfile.GFile if "://" in self._path else open  # which is ten times as fast
+            with open_file(self._path, "rb") as file:
+                lines = gzip.GzipFile(fileobj=file) if self._path.endswith(".gz") else file
                 for number, line in enumerate(lines, 1):
                     yield number, line
-            except (OSError, EOFError, zlib.error, tf.errors.OpError) as error:
-                raise SourceError(f"{self.path}, line {number + 1}: cannot be read: {error}") from error
-
-    def __iter__(self):
-        return self._records
-
-    @property
-    def progress(self):
-        """The part that has been read, 0 to 1, of the file as it is stored."""
-        return 1.0 if self._raw.closed else self._raw.tell() / self._size
+                    self.progress = file.tell() / size
+        except (OSError, EOFError, zlib.error, tf.errors.OpError) as error:
+            raise SourceError(f"{self._path}, line {number + 1}: cannot be read: {error}") from error
 
 
 def json_records(path, lines):
@@ -195,7 +193,10 @@ class Stream:
         def read(number):
             columns = list(zip(*self.block(int(number)), strict=True)) or [()] * len(types)
             # NumPy's own string type would cut trailing zero bytes, so texts travel as objects.
-            return [np.array(column, "int64" if type == tf.int64 else object) for column, type in zip(columns, types)]
+            return [
+                np.array(column, "int64" if type == tf.int64 else object)
+                for column, type in zip(columns, types, strict=True)
+            ]
 
         def block(number):
             values = tf.numpy_function(read, [number], types)

@@ -17,8 +17,9 @@ def num_predictions(length, noise_density=NOISE_DENSITY):
 def mask(tokens, seed, mask_token_id, num_text_tokens, *, noise_density=NOISE_DENSITY, end_token_id=1):
     """Hides random tokens of each row: 80 % become the mask, 10 % another token, 10 % stay.
 
-    Reference: Devlin et al., 2019, "BERT", section 3.1, https://arxiv.org/abs/1810.04805. Departs from it: each
-    row has exactly `num_predictions` positions, chosen without replacement, ends of documents last of all.
+    Reference: Devlin et al., 2019, "BERT", section 3.1, https://arxiv.org/abs/1810.04805. Departs from it:
+    each row has exactly `num_predictions` positions, chosen without replacement, ends of documents last of
+    all.
 
     Args:
         tokens: int tensor [B, S], S known.

@@ -36,7 +36,8 @@ def batches(
 
     Args:
         source: string, see `sources`.
-        tokenizer: has `tokenize`, `vocabulary_size()`, `sentinel_token_ids`, `start_token_id`, `end_token_id`.
+        tokenizer: has `tokenize`, `vocabulary_size()`, `sentinel_token_ids`, `start_token_id`,
+            `end_token_id`.
         input_length: int, S.
         batch_size: int, B, of this worker.
         seed: int.
@@ -45,8 +46,8 @@ def batches(
         mean_span_length: float. Defaults to 3.
         split: string. Defaults to "train".
         field: string, the text's field. Defaults to "text".
-        shuffle_buffer: int, rows in the buffer, 0 or 1 for no shuffling. It is part of a checkpoint, with 2 or 4
-            bytes a token. Defaults to 16384.
+        shuffle_buffer: int, rows in the buffer, 0 or 1 for no shuffling. It is part of a checkpoint, with 2
+            or 4 bytes a token. Defaults to 16384.
         num_epochs: int, or None to repeat for ever. Default None.
         num_shards: int, number of workers. Default 1.
         shard_index: int, this worker. Default 0.
@@ -57,8 +58,8 @@ def batches(
         A tf.data.Dataset of dicts with static shapes, int32 but for the bool masks. T is the target length of
         `span_corruption.lengths`, M of `masked_lm.num_predictions`.
 
-        - span corruption: `encoder_token_ids`, `encoder_padding_mask` [B,S], `decoder_token_ids` (the targets one
-          place later, after the start token), `target_token_ids`, `decoder_padding_mask` [B,T];
+        - span corruption: `encoder_token_ids`, `encoder_padding_mask` [B,S], `decoder_token_ids` (the targets
+          one place later, after the start token), `target_token_ids`, `decoder_padding_mask` [B,T];
         - masked LM: `masked_token_ids` [B,S], `masked_positions`, `masked_targets` [B,M].
 
     Raises:
@@ -97,7 +98,9 @@ def batches(
 
     dataset = numbered.map(corrupt, num_parallel_calls, deterministic=True).prefetch(tf.data.AUTOTUNE)
     if num_epochs is not None and next(iter(dataset), None) is None:
-        raise SourceError(f"{source}, split {split}: not enough text for {batch_size} rows of {raw_length} tokens")
+        raise SourceError(
+            f"{source}, split {split}: not enough text for {batch_size} rows of {raw_length} tokens"
+        )
     return dataset
 
 

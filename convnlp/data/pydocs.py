@@ -1,8 +1,9 @@
 """Documentation of the installed Python as a corpus: what is there on any machine without a network.
 
-Docstrings of the standard library (package "python") and of every installed package are found by parsing their
-source; nothing is imported. They are cleaned of indentation, kept once each, put into an order that depends on
-their text alone (so that equal slices of two selections hold much the same documents), and written to a cache file.
+Docstrings of the standard library (package "python") and of every installed package are found by parsing
+their source; nothing is imported. They are cleaned of indentation, kept once each, put into an order that
+depends on their text alone (so that equal slices of two selections hold much the same documents), and written
+to a cache file.
 """
 
 import ast
@@ -25,7 +26,16 @@ from convnlp.data.errors import SourceError
 MIN_CHARACTERS = 120
 MAX_SOURCE_BYTES = 1 << 20  # larger files are generated tables
 MAX_EXAMPLES_PER_LABEL = 2000
-SKIPPED_FOLDERS = ("site-packages", "test", "tests", "testing", "__pycache__", "_vendor", "idlelib", "lib2to3")
+SKIPPED_FOLDERS = (
+    "site-packages",
+    "test",
+    "tests",
+    "testing",
+    "__pycache__",
+    "_vendor",
+    "idlelib",
+    "lib2to3",
+)
 _FORMAT = 2  # counts changes of this module that change its files
 
 
@@ -114,7 +124,9 @@ def _largest(documents, count):
 
 def _fingerprint(roots):
     packages = sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions())
-    facts = json.dumps([_FORMAT, MIN_CHARACTERS, MAX_EXAMPLES_PER_LABEL, sys.version, sorted(roots.items()), packages])
+    facts = json.dumps(
+        [_FORMAT, MIN_CHARACTERS, MAX_EXAMPLES_PER_LABEL, sys.version, sorted(roots.items()), packages]
+    )
     return hashlib.sha256(facts.encode()).hexdigest()[:16]
 
 

@@ -34,7 +34,10 @@ class Label:
     threshold: float | None = None
 
     def __post_init__(self):
-        counts = {self.num_classes, self.names and len(self.names), self.threshold is not None and 2} - {None, False}
+        counts = {self.num_classes, self.names and len(self.names), self.threshold is not None and 2} - {
+            None,
+            False,
+        }
         if len(counts) != 1:
             raise ValueError(
                 "a label needs num_classes, names or threshold, and they must agree; received "
@@ -51,9 +54,13 @@ class Label:
                 raise ValueError(f"{self.field} {_short(value)} is none of the {len(self.names)} classes")
             return self.names.index(value)
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            raise ValueError(f"{self.field} must be an integer below {self.num_classes}; found {_short(value)}")
+            raise ValueError(
+                f"{self.field} must be an integer below {self.num_classes}; found {_short(value)}"
+            )
         if not 0 <= value < self.num_classes:
-            raise ValueError(f"{self.field} {value} is out of range: there are {self.num_classes} classes, from 0")
+            raise ValueError(
+                f"{self.field} {value} is out of range: there are {self.num_classes} classes, from 0"
+            )
         return int(value)
 
 

@@ -2,19 +2,15 @@
 
 | source | what it reads |
 | --- | --- |
-| `tfds:c4/en`, `tfds:glue/sst2` | a prepared TFDS data set under `data_dir` (local or gs://); nothing is downloaded |
-| `jsonl:GLOB` | JSON-lines, plain or .gz: one object a line |
+| `tfds:c4/en`, `tfds:glue/sst2` | a prepared TFDS data set under `data_dir` (local or gs://); nothing is
+downloaded | | `jsonl:GLOB` | JSON-lines, plain or .gz: one object a line |
 | `text:GLOB` | UTF-8 text, plain or .gz: documents separated by blank lines, in the field "text" |
 | `pydocs` | documentation of the installed Python and its packages, fields "text" and "label" |
 | `pydocs:8` | the same, of the 8 packages with most of it, as many documents of each |
 
-`{split}` in a GLOB stands for the split's name: `jsonl:data/sst2.{split}.jsonl.gz`. Without it there is one split,
-"train". Slices (`train[:95%]`, `train[1000:]`) are TFDS's; in a glob they are taken of every file.
+`{split}` in a GLOB stands for the split's name: `jsonl:data/sst2.{split}.jsonl.gz`. Without it there is one
+split, "train". Slices (`train[:95%]`, `train[1000:]`) are TFDS's; in a glob they are taken of every file.
 """
-
-import functools
-
-import tensorflow as tf
 
 from convnlp.data import files, pydocs, tfds_source
 from convnlp.data.errors import SourceError
@@ -24,8 +20,18 @@ from convnlp.data.splits import Split
 KINDS = ("tfds", "jsonl", "text", "pydocs")
 
 
-def read(source, split="train", fields=("text",), label=None, *, data_dir=None, num_shards=1, shard_index=0, seed=None):
-    """Reads the examples of a source, one by one.
+def read(
+    source,
+    split="train",
+    fields=("text",),
+    label=None,
+    *,
+    data_dir=None,
+    num_shards=1,
+    shard_index=0,
+    seed=None,
+):
+    r"""Reads the examples of a source, one by one.
 
     Args:
         source: string, see above.
@@ -35,27 +41,34 @@ def read(source, split="train", fields=("text",), label=None, *, data_dir=None, 
         data_dir: string, where TFDS looks. Defaults to its own choice.
         num_shards: int >= 1, number of workers. Default 1.
         shard_index: int from 0, this worker; the shards have no example in common. Default 0.
-        seed: int, shuffles the files of a TFDS data set. Files of other sources are read side by side. Default
-            None: the order of the data set.
+        seed: int, shuffles the files of a TFDS data set. Files of other sources are read side by side.
+            Default None: the order of the data set.
 
     Returns:
-        A finite tf.data.Dataset of dicts, {field: string scalar} and, with a label, int64 "label". Its order is
-        always the same and its iterator can be saved by tf.train.Checkpoint.
+        A finite tf.data.Dataset of dicts, {field: string scalar} and, with a label, int64 "label". Its order
+        is always the same and its iterator can be saved by tf.train.Checkpoint.
 
     Raises:
-        SourceError: if the source is missing or empty, or a field or label of its first example is wrong. What is
-            wrong later raises when it is reached; `source_error_message` gives the message then.
+        SourceError: if the source is missing or empty, or a field or label of its first example is wrong.
+            What is wrong later raises when it is reached; `source_error_message` gives the message then.
 
     Example:
     >>> rows = [{"text": "A fine day.", "label": 1}, {"text": "A lost day.", "label": 0}]
-    >>> _ = open("days.jsonl", "w").write("".join(json.dumps(row) + "\\n" for row in rows))
+    >>> _ = open("days.jsonl", "w").write("".join(json.dumps(row) + "\n" for row in rows))
     >>> for example in read("jsonl:days.jsonl", label=Label(num_classes=2)):
     ...     print(example["text"].numpy().decode(), int(example["label"]))
     A fine day. 1
     A lost day. 0
     """
     return read_blocks(
-        source, split, fields, label, data_dir=data_dir, num_shards=num_shards, shard_index=shard_index, seed=seed
+        source,
+        split,
+        fields,
+        label,
+        data_dir=data_dir,
+        num_shards=num_shards,
+        shard_index=shard_index,
+        seed=seed,
     ).unbatch()
 
 
@@ -63,7 +76,9 @@ def read_blocks(source, split, fields, label=None, *, data_dir=None, num_shards=
     """As `read`, in blocks: {field: string [n]}, n >= 1 as it comes, which is much faster for short texts."""
     schema = Schema(tuple(fields), label)
     if not 0 <= shard_index < num_shards:
-        raise ValueError(f"shard_index must be from 0 to num_shards - 1 = {num_shards - 1}; received {shard_index}")
+        raise ValueError(
+            f"shard_index must be from 0 to num_shards - 1 = {num_shards - 1}; received {shard_index}"
+        )
     if not schema.keys:
         raise ValueError("fields must name at least one field where no label is read; received none")
     kind, name = _parse(source)
@@ -98,7 +113,9 @@ def label_names(source, split="train", field="label", *, data_dir=None):
         return tuple(sorted(values))
     if all(type(value) is int and value >= 0 for value in values):
         return tuple(map(str, range(max(values) + 1)))
-    raise SourceError(f"{source}: {field} must be strings or integers from 0; found {sorted(map(repr, values))[:3]}")
+    raise SourceError(
+        f"{source}: {field} must be strings or integers from 0; found {sorted(map(repr, values))[:3]}"
+    )
 
 
 class _RawField(Schema):

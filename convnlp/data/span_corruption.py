@@ -36,8 +36,8 @@ def counts(raw_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPAN_L
     if num_spans > min(num_noise, raw_length - num_noise):
         raise ValueError(
             "every span needs a noise token and a token before it: "
-            f"noise_density={noise_density} and mean_span_length={mean_span_length} give {num_spans} spans, {num_noise} "
-            f"noise tokens and {raw_length - num_noise} others of {raw_length}"
+            f"noise_density={noise_density} and mean_span_length={mean_span_length} give {num_spans} spans, "
+            f"{num_noise} noise tokens and {raw_length - num_noise} others of {raw_length}"
         )
     return num_noise, num_spans
 
@@ -84,8 +84,9 @@ def corrupt(
 ):
     """Replaces random spans of each row by sentinels and makes the row of what was removed.
 
-    The noise tokens are cut at random into non-empty spans, the other tokens into as many non-empty parts, every
-    cut as likely as any other; parts and spans alternate, beginning with a part. With sentinels s0, s1, ...:
+    The noise tokens are cut at random into non-empty spans, the other tokens into as many non-empty parts,
+    every cut as likely as any other; parts and spans alternate, beginning with a part. With sentinels s0, s1,
+    ...:
 
         raw      a b c d e f g h
         noise        ^ ^       ^
@@ -94,8 +95,8 @@ def corrupt(
 
     Reference: Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
     Transformer", section 3.1.4 and its published `random_spans_noise_mask`, https://arxiv.org/abs/1910.10683.
-    Departs from it: settings with more spans than tokens or sentinels are refused; a noise density of exactly one
-    half gets no shorter target.
+    Departs from it: settings with more spans than tokens or sentinels are refused; a noise density of exactly
+    one half gets no shorter target.
 
     Args:
         tokens: int tensor [B, L], L known.
@@ -106,8 +107,8 @@ def corrupt(
         end_token_id: int. Defaults to 1.
 
     Returns:
-        (inputs, targets), of the type of `tokens`, [B, L - n + m + 1] and [B, n + m + 1] for n noise tokens in m
-        spans; for an L of `lengths(S)` that is [B, S] and its target length.
+        (inputs, targets), of the type of `tokens`, [B, L - n + m + 1] and [B, n + m + 1] for n noise tokens
+        in m spans; for an L of `lengths(S)` that is [B, S] and its target length.
 
     Raises:
         ValueError: as `counts`, or where there are more spans than sentinels.
@@ -120,7 +121,7 @@ def corrupt(
     num_noise, num_spans = counts(length, noise_density, mean_span_length)
     if num_spans > len(sentinel_token_ids):
         raise ValueError(
-            f"{num_spans} spans in {length} tokens need as many sentinels; there are {len(sentinel_token_ids)}"
+            f"{num_spans} spans in {length} tokens need as many sentinels; received {len(sentinel_token_ids)}"
         )
     seeds = tf.random.experimental.stateless_split(seed, 2)
     parts = tf.stack(
@@ -150,7 +151,7 @@ def corrupt(
 
 
 def _random_parts(batch_size, total, num_parts, seed):
-    """Sizes [B, num_parts] of a random division of `total` into non-empty parts, all divisions equally likely."""
+    """Sizes [B, num_parts] of a random division of `total` into non-empty parts, all equally likely."""
     order = tf.argsort(tf.random.stateless_uniform([batch_size, total - 1], seed), axis=1)
     cuts = tf.sort(order[:, : num_parts - 1], axis=1) + 1  # distinct, from 1 to total - 1
     ends = tf.pad(cuts, [[0, 0], [0, 1]], constant_values=total)

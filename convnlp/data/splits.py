@@ -10,7 +10,7 @@ _SPLIT = re.compile(r"(?P<name>\w+)(\[(?P<start>-?\d+%?)?:(?P<stop>-?\d+%?)?\])?
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """A split's name and a slice of it, with TFDS's meaning: `%` counts hundredths, rounded to the nearest record.
+    """A split's name and a slice of it, with TFDS's meaning: `%` counts hundredths, rounded to the nearest.
 
     Args:
         name: string.
@@ -32,7 +32,9 @@ class Split:
         """Reads TFDS's notation; raises `SourceError` where `text` is something else."""
         match = _SPLIT.fullmatch(text)
         if not match:
-            raise SourceError(f"split must be a name with an optional slice, such as 'train[:95%]'; received {text!r}")
+            raise SourceError(
+                f"split must be a name with an optional slice, such as 'train[:95%]'; received {text!r}"
+            )
         return cls(match["name"], match["start"] or "", match["stop"] or "")
 
     @property

@@ -29,7 +29,9 @@ def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
         )
     except (ValueError, AssertionError) as error:
         names = ", ".join(builder.info.splits)
-        raise SourceError(f"tfds:{name}: cannot read split {split!r} (there are: {names}): {error}") from error
+        raise SourceError(
+            f"tfds:{name}: cannot read split {split!r} (there are: {names}): {error}"
+        ) from error
 
     def classes(values):
         try:
@@ -62,11 +64,12 @@ def _builder(name, data_dir):
     try:
         builder = tfds.builder(name, data_dir=data_dir)
     except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
-        raise SourceError(f"tfds:{name} is not a data set that TFDS knows: {str(error).splitlines()[0]}") from error
+        raise SourceError(
+            f"tfds:{name} is not a data set that TFDS knows: {str(error).splitlines()[0]}"
+        ) from error
     if not builder.is_prepared():
         raise SourceError(
-            f"tfds:{name} is not prepared in {builder.data_path}; get it with "
-            f"`python -m tensorflow_datasets.scripts.cli.main build {name} --data_dir=DIR` where there is a network, "
-            "or write one from other data with `python -m convnlp.prepare_tfds`"
+            f"tfds:{name} is not prepared in {builder.data_path}; where there is a network, get it with "
+            f"`tfds build {name} --data_dir=DIR`, or write one from other data with convnlp.prepare_tfds"
         )
     return builder

@@ -1,0 +1,170 @@
+"""Labelled examples held in memory as token ids, and the order in which batches take them.
+
+Fine-tuning sets are small beside pre-training text: they are read and tokenized once, before training, so
+that a wrong label in the last line is an error at once and the number of steps of an epoch is known.
+"""
+
+import typing
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from convnlp.data import sources
+
+_SEED_KEY = 498247692  # any number with many bits: permutations with a key of zeros are hardly mixed
+
+
+class Rows(typing.NamedTuple):
+    """Which fields make a row of token ids, and how long it may be."""
+
+    fields: tuple
+    length: int
+
+
+def load(
+    source, tokenizer, rows, *, label=None, split="train", data_dir=None, num_parallel_calls=tf.data.AUTOTUNE
+):
+    """Reads and tokenizes all examples.
+
+    Args:
+        source: string, see `sources`.
+        tokenizer: has `tokenize` and `end_token_id`.
+        rows: list of `Rows`. A row holds the texts of its fields, each followed by the end token; where they
+            are too long, the longest of them is cut.
+        label: `Label`, or None.
+        split: string.
+        data_dir: string, for TFDS.
+        num_parallel_calls: int.
+
+    Returns:
+        (ids, labels): a list of int32 RaggedTensors [n, (tokens)], one for each of `rows`, and int64 [n] or
+            None.
+
+    Raises:
+        SourceError: as `sources.read`, for any example.
+        ValueError: if a row has no place for a token of each field.
+    """
+    for row in rows:
+        if row.length < 2 * len(row.fields):
+            raise ValueError(
+                f"a row of {', '.join(row.fields)} needs a length of {2 * len(row.fields)}: {row.length}"
+            )
+
+    def tokenize(block):
+        built = [
+            concatenate(
+                [tokenizer.tokenize(block[field]) for field in row.fields], row.length, tokenizer.end_token_id
+            )
+            for row in rows
+        ]
+        ids, counts = zip(*built, strict=True)
+        return ids, counts, block.get("label", tf.zeros([0], tf.int64))
+
+    fields = tuple(dict.fromkeys(field for row in rows for field in row.fields))
+    blocks = sources.read_blocks(source, split, fields, label, data_dir=data_dir)
+    blocks = list(blocks.map(tokenize, num_parallel_calls, deterministic=True))
+    ids = [tf.concat(column, axis=0) for column in zip(*(block[0] for block in blocks), strict=True)]
+    for row, *counts in zip(rows, *(block[1] for block in blocks), strict=True):
+        if cut := sum(map(int, counts)):
+            message = "%s %s: cut %d of %d examples whose %s is longer than %d tokens"
+            logging.warning(message, source, split, cut, ids[0].nrows(), " + ".join(row.fields), row.length)
+    return ids, np.concatenate([block[2].numpy() for block in blocks]) if label else None
+
+
+def concatenate(segments, length, end_token_id):
+    """Joins ragged token ids to rows of at most `length`, cutting the longest segment first.
+
+    Args:
+        segments: list of one or two int RaggedTensors [n, (tokens)].
+        length: int, with one end token a segment.
+        end_token_id: int.
+
+    Returns:
+        (rows, count): int32 RaggedTensor [n, (tokens)], and how many of them were cut.
+
+    Raises:
+        ValueError: if there are more than two segments.
+
+    Example:
+    >>> rows, count = concatenate([tf.ragged.constant([[5, 6, 7, 8]]), tf.ragged.constant([[9, 9]])], 6, 1)
+    >>> rows.to_list(), int(count)
+    ([[5, 6, 1, 9, 9, 1]], 1)
+    """
+    room = length - len(segments)
+    segments = [tf.cast(segment.with_row_splits_dtype(tf.int64), tf.int32) for segment in segments]
+    lengths = [segment.row_lengths() for segment in segments]
+    if len(segments) == 1:
+        kept = [tf.minimum(lengths[0], room)]
+    elif len(segments) == 2:
+        first = tf.minimum(lengths[0], tf.maximum(room - lengths[1], room - room // 2))
+        kept = [first, tf.minimum(lengths[1], room - first)]
+    else:
+        raise ValueError(f"a row must have one or two texts; received {len(segments)}")
+    end = tf.fill([segments[0].nrows(), 1], end_token_id)
+    parts = []
+    for segment, size in zip(segments, kept, strict=True):
+        is_kept = tf.ragged.range(segment.row_lengths()) < size[:, tf.newaxis]
+        parts += [tf.ragged.boolean_mask(segment, is_kept), end]
+    return tf.concat(parts, axis=1), tf.math.count_nonzero(sum(lengths) > room)
+
+
+def order(count, batch_size, *, training, seed=0, num_epochs=None, num_shards=1, shard_index=0):
+    """Which examples are in each batch of a worker, as a function of the batch's number alone.
+
+    In training every epoch is another permutation, and a batch may hold the end of one epoch and the
+    beginning of the next; the batches of all workers together are the same for any number of workers. In
+    evaluation every example comes once, in order.
+
+    Args:
+        count: int, number of examples.
+        batch_size: int, of one worker.
+        training: bool.
+        seed: int. Default 0.
+        num_epochs: float, length of training; None for no end. Ignored in evaluation.
+        num_shards: int. Default 1.
+        shard_index: int. Default 0.
+
+    Returns:
+        A tf.data.Dataset of (int64 [batch_size] indices, float32 [batch_size] weights): weight 0 marks the
+        indices that fill the last batch of an evaluation. Its cardinality is known.
+
+    Raises:
+        ValueError: if there is nothing to take or no such shard.
+
+    Example:
+    >>> for indices, weights in order(3, 2, training=False):
+    ...     print(indices.numpy(), weights.numpy())
+    [0 1] [1. 1.]
+    [2 0] [1. 0.]
+    """
+    if count < 1 or batch_size < 1 or not 0 <= shard_index < num_shards:
+        raise ValueError(
+            f"there must be examples, a batch and a shard to take: count={count}, batch_size={batch_size}, "
+            f"num_shards={num_shards}, shard_index={shard_index}"
+        )
+    global_batch_size = batch_size * num_shards
+
+    def batch(number):
+        place = number * global_batch_size + shard_index * batch_size + tf.range(batch_size, dtype=tf.int64)
+        epoch, index = place // count, place % count
+        if not training:
+            return index, tf.cast(epoch == 0, tf.float32)
+        seeds = tf.stack(
+            [tf.fill([batch_size], tf.constant(key, tf.int64)) for key in (_SEED_KEY, seed)] + [epoch], 1
+        )
+        # A permutation computed place by place: nothing to keep in memory or in a checkpoint. The raw op,
+        # because tf.random.experimental.index_shuffle does not take a seed for each place, as a batch of two
+        # epochs needs.
+        shuffled = tf.raw_ops.RandomIndexShuffle(
+            index=index, seed=tf.cast(seeds, tf.int32), max_index=tf.constant(count - 1, tf.int64), rounds=4
+        )
+        return shuffled, tf.ones([batch_size])
+
+    if not training:
+        numbers = tf.data.Dataset.range(-(-count // global_batch_size))
+    elif num_epochs is None:
+        numbers = tf.data.Dataset.counter()
+    else:
+        numbers = tf.data.Dataset.range(max(int(count * num_epochs) // global_batch_size, 1))
+    return numbers.map(batch)
