@@ -13,8 +13,8 @@ import os
 import sentencepiece
 from absl import flags
 
+from convnlp import programs
 from convnlp.data import sources
-from convnlp.programs import run
 
 NUM_SENTINELS = 100
 MAX_LINE_BYTES = 8192  # longer lines are cut, the trainer would leave them out
@@ -117,4 +117,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    run(main)
+    programs.run(main)

@@ -7,7 +7,6 @@ import tensorflow_datasets as tfds
 from convnlp.data.errors import SourceError
 
 BLOCK_EXAMPLES = 64
-FILES_AT_A_TIME = 16
 
 
 def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
@@ -18,14 +17,15 @@ def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
         if field not in features:
             raise SourceError(f"tfds:{name} has no field {field!r} (there are: {', '.join(features)})")
     for field in schema.texts:
-        if features[field].dtype not in (str, np.object_, tf.string):
+        if features[field].tf_dtype != tf.string:
             raise SourceError(f"tfds:{name}: {field} must be a text; it is {features[field]}")
     try:
         shard = tfds.even_splits(split, num_shards, drop_remainder=False)[shard_index]
         dataset = builder.as_dataset(
             split=shard,
             shuffle_files=seed is not None,
-            read_config=tfds.ReadConfig(shuffle_seed=seed, interleave_cycle_length=FILES_AT_A_TIME),
+            # Ordered sets are shuffled too where a seed asks for it.
+            read_config=tfds.ReadConfig(shuffle_seed=seed, enable_ordering_guard=False),
         )
     except (ValueError, AssertionError) as error:
         names = ", ".join(builder.info.splits)
@@ -64,9 +64,7 @@ def _builder(name, data_dir):
     try:
         builder = tfds.builder(name, data_dir=data_dir)
     except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
-        raise SourceError(
-            f"tfds:{name} is not a data set that TFDS knows: {str(error).splitlines()[0]}"
-        ) from error
+        raise SourceError(f"tfds:{name}: TFDS knows no data set of this name, config and version") from error
     if not builder.is_prepared():
         raise SourceError(
             f"tfds:{name} is not prepared in {builder.data_path}; where there is a network, get it with "

@@ -1,0 +1,120 @@
+r"""Writes any source as a prepared TFDS data set, in TFDS's own layout, so that `tfds:NAME` reads it.
+
+    python -m convnlp.prepare_tfds --source='jsonl:web/*.jsonl.gz' --name=c4/en:3.1.0 --data_dir=DIR \
+        --splits='train=train[2%:],validation=train[:2%]'
+
+`c4/...` gets the features of C4: text, url, timestamp, content-type, content-length; those that the source
+does not name are empty. Any other name gets the fields of the source as they are named there, with a class
+label where there is one.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+
+import tensorflow_datasets as tfds
+from absl import flags
+
+from convnlp import programs
+from convnlp.data import Label, sources
+
+C4_FIELDS = ("text", "url", "content-type", "content-length", "timestamp")
+
+_SOURCE = flags.DEFINE_string(
+    "source", None, "What to write: jsonl:GLOB, text:GLOB, pydocs, tfds:NAME.", required=True
+)
+_NAME = flags.DEFINE_string("name", None, "Data set to make, as NAME[/CONFIG]:VERSION.", required=True)
+_DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of TFDS to write below.", required=True)
+_SPLITS = flags.DEFINE_list(
+    "splits", ["train=train"], "Splits to write, each from a split or slice of the source."
+)
+_FIELDS = flags.DEFINE_list("fields", ["text"], "Text fields of the source to write.")
+_LABEL_FIELD = flags.DEFINE_string("label_field", "", "Class field of the source; empty for none.")
+_SOURCE_DATA_DIR = flags.DEFINE_string("source_data_dir", None, "Where TFDS looks for a source tfds:NAME.")
+
+
+def prepare(source, name, data_dir, splits, fields=("text",), label_field="", source_data_dir=None):
+    """Writes a data set; it appears under `data_dir` when it is complete.
+
+    Args:
+        source: string, see `convnlp.data.sources`.
+        name: string, "NAME:VERSION" or "NAME/CONFIG:VERSION", such as "c4/en:3.1.0".
+        data_dir: string.
+        splits: dict, split to write -> split of the source, with a slice where wanted.
+        fields: tuple of strings, text fields. Defaults to `("text",)`.
+        label_field: string, the field of the class; "" for none. Default "".
+        source_data_dir: string, for a source of TFDS.
+
+    Returns:
+        string, the folder that was written.
+
+    Raises:
+        ValueError: if `name` has another form, or there is such a data set already.
+        SourceError: as `sources.read`.
+    """
+    match = re.fullmatch(r"(\w+)(?:/([\w.-]+))?:(\d+\.\d+\.\d+)", name)
+    if not match:
+        raise ValueError(
+            f"name must be NAME:VERSION or NAME/CONFIG:VERSION, such as c4/en:3.1.0; received {name!r}"
+        )
+    dataset, config, version = match.groups()
+    folder = os.path.join(dataset, config or "", version)
+    final = os.path.join(data_dir, folder)
+    if os.path.exists(final):
+        raise ValueError(f"{final} exists: remove it first, or choose another version")
+
+    features, label = {field: tfds.features.Text() for field in fields}, None
+    if dataset == "c4":
+        features = {field: tfds.features.Text() for field in C4_FIELDS}
+    if label_field:
+        names = sources.label_names(
+            source, next(iter(splits.values())), label_field, data_dir=source_data_dir
+        )
+        label = Label(label_field, names=names)
+        features[label_field] = tfds.features.ClassLabel(names=names)
+
+    def examples(split):
+        dataset = sources.read(source, split, fields, label, data_dir=source_data_dir)
+        for number, example in enumerate(dataset.as_numpy_iterator()):
+            if label:
+                example[label_field] = example.pop("label")
+            yield number, dict.fromkeys(features, b"") | example
+
+    tfds.disable_progress_bar()
+    os.makedirs(data_dir, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=data_dir, prefix=".partial-") as partial:
+        tfds.dataset_builders.store_as_tfds_dataset(
+            name=dataset,
+            config=config,
+            version=version,
+            data_dir=partial,
+            features=tfds.features.FeaturesDict(features),
+            split_datasets={split: examples(of) for split, of in splits.items()},
+            description=f"Written from {source} by convnlp.prepare_tfds.",
+            disable_shuffling=True,
+        )
+        os.makedirs(os.path.dirname(final), exist_ok=True)
+        shutil.move(os.path.join(partial, folder), final)
+    return final
+
+
+def main(_):
+    """Reads the flags, writes, says where."""
+    splits = dict(part.split("=", 1) for part in _SPLITS.value if "=" in part)
+    if len(splits) != len(_SPLITS.value):
+        raise ValueError(f"splits must be NAME=SPLIT pairs with different names; received {_SPLITS.value}")
+    folder = prepare(
+        _SOURCE.value,
+        _NAME.value,
+        _DATA_DIR.value,
+        splits,
+        tuple(_FIELDS.value),
+        _LABEL_FIELD.value,
+        _SOURCE_DATA_DIR.value,
+    )
+    print(f"{folder}: {', '.join(splits)}")
+
+
+if __name__ == "__main__":
+    programs.run(main)
