@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -79,6 +80,25 @@ class Client:
         """Returns the model's signatures: name to inputs and outputs with their types and shapes."""
         answer = self._ask(_path(model, version, label) + "/metadata")
         return answer["metadata"]["signature_def"]["signature_def"]
+
+    def wait(self, model, seconds, running=lambda: True):
+        """Returns when the model is served.
+
+        Args:
+            model: str. The model's name.
+            seconds: float. How long to wait at most.
+            running: Callable. Whether the server can still be expected to answer.
+
+        Raises:
+            RequestError: if it is not served in time.
+        """
+        deadline = time.monotonic() + seconds
+        while running() and time.monotonic() < deadline:
+            with contextlib.suppress(RequestError):
+                self.status(model)
+                return
+            time.sleep(0.2)
+        raise RequestError(f"{self._url} does not serve {model}")
 
     def _ask(self, path, document=None):
         """Sends a GET, or a POST of the document, and returns the JSON of the answer."""

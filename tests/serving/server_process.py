@@ -4,7 +4,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from serving.client import Client, RequestError
@@ -41,18 +40,10 @@ def running(log, model, *flags):
         try:
             client = Client(f"http://127.0.0.1:{port}")
             client.port, client.process = port, process
-            _wait_until_served(client, model, process, log)
+            client.wait(model, _START_SECONDS, lambda process=process: process.poll() is None)
             yield client
+        except RequestError as error:
+            raise AssertionError(f"{error}: {Path(log).read_text()[-2000:]}") from error
         finally:
             process.terminate()
             process.wait(30)
-
-
-def _wait_until_served(client, model, process, log):
-    deadline = time.monotonic() + _START_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(RequestError):
-            client.status(model)
-            return
-        time.sleep(0.2)
-    raise AssertionError(f"the server does not serve {model}: {Path(log).read_text()[-2000:]}")

@@ -1,0 +1,194 @@
+r"""The whole way, from raw text to a served model, by the commands that a user would type.
+
+    python -m convnlp.demo --workdir=runs/demo
+
+Trains a tokenizer and pre-trains a tiny dynamic-convolution model on `pydocs`, fine-tunes it (and the same
+model from random weights) to tell which package a docstring belongs to, evaluates both on docstrings that
+neither has seen, exports, serves over REST, asks with plain text, and converts to TFLite. It prints each command
+before running it, and a table at the end. The models are far too small to be good: this shows the way, and
+docs/first_results.md shows results.
+"""
+
+import contextlib
+import json
+import pathlib
+import shlex
+import socket
+import subprocess
+import sys
+import time
+
+from absl import app, flags
+
+from configs.demo_finetune import SOURCE, TEST_SPLIT
+from serving.client import Client, RequestError
+
+_WORKDIR = flags.DEFINE_string("workdir", "runs/demo", "Directory for everything that the demo writes.")
+_TEXTS = (
+    "Return a new array with the same shape and type as a given array, filled with zeros.",
+    "2D convolution layer, e.g. spatial convolution over images.",
+)
+_SERVER_START_SECONDS = 120
+
+
+class Demo:
+    """Runs commands one after another, and remembers what each took and gave.
+
+    Attributes:
+        rows: list of (title, seconds, result, path).
+    """
+
+    def __init__(self):
+        self.rows = []
+
+    def run(self, title, command, result=None, path=""):
+        """Runs a command to its end.
+
+        Args:
+            title: str. What it does.
+            command: str, `python -m ...`.
+            result: Callable from the lines it printed to what the table shows; their last one if None.
+            path: str. What it makes.
+
+        Raises:
+            ChildProcessError: if it fails.
+        """
+        started = time.monotonic()
+        process = _start(command, stdout=subprocess.PIPE, text=True)
+        lines = []
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line.strip())
+        if process.wait():
+            raise ChildProcessError(f"{title}: ended with exit code {process.returncode}, see above")
+        result = result or (lambda lines: next(filter(None, reversed(lines)), ""))
+        self.rows.append((title, time.monotonic() - started, result(lines), path))
+
+    @contextlib.contextmanager
+    def served(self, name, command, url, log):
+        """Runs the command of a server until the block ends, which begins when the model is served."""
+        started = time.monotonic()
+        with open(log, "w", encoding="utf-8") as file:
+            server = _start(command, " &", stdout=file, stderr=file)
+        try:
+            Client(url).wait(name, _SERVER_START_SECONDS, lambda: server.poll() is None)
+            self.rows.append(("start the server", time.monotonic() - started, f"serves {name}", url))
+            yield
+        except RequestError as error:
+            raise ChildProcessError(f"start the server: {error}, see {log}") from error
+        finally:
+            server.terminate()
+            server.wait()
+
+    def table(self):
+        """The table of what was done."""
+        total = ("all", sum(seconds for _, seconds, _, _ in self.rows), "", "")
+        rows = [(title, f"{seconds:.0f}", *rest) for title, seconds, *rest in [*self.rows, total]]
+        rows.insert(0, ("step", "seconds", "result", "path"))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def tour(demo, workdir):
+    """Tokenizer -> pre-training -> fine-tuning, twice -> evaluation -> export -> server -> TFLite.
+
+    Args:
+        demo: `Demo`. Runs the commands.
+        workdir: pathlib.Path. Where they write.
+    """
+    here = shlex.quote(str(workdir))
+    demo.run(
+        "train a tokenizer",
+        f"python -m convnlp.train_tokenizer --source=pydocs --vocabulary_size=4000 --output={here}/spm.model",
+        path=f"{workdir}/spm.model",
+    )
+    demo.run(
+        "pre-train on raw text",
+        "python -m convnlp.pretrain --config=configs/demo_pretrain.py"
+        f" --config.tokenizer={here}/spm.model --workdir={here}/pretrained",
+        lambda _: _last_evaluation(workdir / "pretrained"),
+        f"{workdir}/pretrained/preset",
+    )
+    starts = {
+        "finetuned": f"--config.init_from={here}/pretrained/preset",
+        "from_scratch": f"--config.tokenizer={here}/spm.model",
+    }
+    for run, start in starts.items():
+        demo.run(
+            f"fine-tune ({run})",
+            f"python -m convnlp.finetune --config=configs/demo_finetune.py {start} --workdir={here}/{run}",
+            path=f"{workdir}/{run}/preset",
+        )
+    for run in starts:
+        demo.run(
+            f"evaluate ({run})",
+            f"python -m convnlp.evaluate --preset={here}/{run}/preset --source={SOURCE}"
+            f" --split={shlex.quote(TEST_SPLIT)} --output={here}/{run}/scores.json",
+            lambda _, run=run: _accuracy(workdir / run / "scores.json"),
+            f"{workdir}/{run}/scores.json",
+        )
+    demo.run(
+        "export for serving",
+        f"python -m export.saved_model --preset={here}/finetuned/preset --output={here}/models/packages",
+        path=f"{workdir}/models/packages",
+    )
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}"
+    server = f"python -m serving.server --rest_api_port={port} --model_name=packages"
+    with demo.served(
+        "packages", f"{server} --model_base_path={here}/models/packages", url, workdir / "server.log"
+    ):
+        for text in _TEXTS:
+            demo.run(
+                "ask over REST",
+                f"python -m serving.client --url={url} --model=packages --text={shlex.quote(text)}",
+                lambda lines, text=text: f"{json.loads(lines[-1])['label']} <- {text[:40]}...",
+            )
+    demo.run(
+        "convert to TFLite",
+        f"python -m export.tflite --preset={here}/finetuned/preset --output={here}/packages.tflite",
+        path=f"{workdir}/packages.tflite",
+    )
+
+
+def _last_evaluation(run):
+    with open(run / "metrics.jsonl", encoding="utf-8") as file:
+        last = [row for row in map(json.loads, file) if "valid/loss" in row][-1]
+    return f"step {last['step']}, loss {last['valid/loss']:.2f}, encoder use {last['valid/encoder_use']:.3f} nats"
+
+
+def _accuracy(path):
+    scores = json.loads(path.read_text(encoding="utf-8"))["scores"]
+    return f"accuracy {scores['accuracy']:.3f} on {scores['num_examples']:.0f} docstrings"
+
+
+def _start(command, mark="", **pipes):
+    """Starts a command, with this Python, after showing it."""
+    print(f"\n$ {command}{mark}", flush=True)
+    _, *arguments = shlex.split(command)
+    return subprocess.Popen([sys.executable, *arguments], **pipes)
+
+
+def _free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def main(_):
+    """Takes the tour and prints its table."""
+    workdir = pathlib.Path(_WORKDIR.value)
+    demo = Demo()
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        tour(demo, workdir)
+    except OSError as error:  # ChildProcessError is one
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"\n{demo.table()}")
+    return 0
+
+
+if __name__ == "__main__":
+    app.run(main)
