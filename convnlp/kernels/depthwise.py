@@ -71,7 +71,7 @@ def _spread(segment_ids, gap):
     starts = tf.cast(segment_ids[:, 1:] != segment_ids[:, :-1], tf.int32)
     rank = tf.cumsum(tf.pad(starts, [[0, 0], [1, 0]]), axis=1)  # [B,T]
     spread_length = time + gap * tf.reduce_max(rank)
-    places = tf.range(time) + gap * rank + spread_length * tf.range(batch)[:, tf.newaxis]  # [B,T]
+    places = tf.range(time) + gap * rank + spread_length * tf.expand_dims(tf.range(batch), 1)  # [B,T]
     return tf.reshape(places, [-1, 1]), spread_length
 
 
@@ -94,11 +94,11 @@ def _op(x, taps, left, dilation_rate):
         rows = -(-time // dilation_rate)
         x = pad_time(x, 0, rows * dilation_rate - time)
         image = tf.reshape(x, [length(x, 0), rows, dilation_rate, x.shape[-1]])  # [B,T/r,r,D]
-        filters = taps[:, tf.newaxis, :, tf.newaxis]  # [K,1,D,1]
+        filters = tf.reshape(taps, [kernel_size, 1, -1, 1])  # [K,1,D,1]
         padding = [[0, 0], padding, [0, 0], [0, 0]]
     else:
-        image = x[:, tf.newaxis]  # [B,1,T,D]
-        filters = taps[tf.newaxis, :, :, tf.newaxis]  # [1,K,D,1]
+        image = tf.expand_dims(x, 1)  # [B,1,T,D]
+        filters = tf.reshape(taps, [1, kernel_size, -1, 1])  # [1,K,D,1]
         padding = [[0, 0], [0, 0], padding, [0, 0]]
     y = tf.nn.depthwise_conv2d(image, filters, [1, 1, 1, 1], padding)
     if dilated:

@@ -50,7 +50,7 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None):
     left = left_taps(taps.shape[-1], causal)
     if segment_ids is not None:
         kept = same_segment(segment_ids, taps.shape[-1], left, dilation_rate)  # [B,T,K]
-        taps *= tf.cast(kept, taps.dtype)[:, :, tf.newaxis]  # [B,T,H,K]
+        taps *= tf.expand_dims(tf.cast(kept, taps.dtype), 2)  # [B,T,H,K]
     if current_implementation() == "fast":
         return _fast(x, taps, left, dilation_rate)
     return _forward(x, taps, left, dilation_rate)
@@ -70,7 +70,7 @@ def _input_gradient(dy, taps, left, dilation_rate):
         for value in (heads, tf.cast(taps, tf.float32))
     )
     # The output that tap j wrote for the input at s is K - 1 - j windows to the right.
-    terms = [taps[-1 - j][..., j, tf.newaxis] * heads[-1 - j] for j in range(kernel_size)]  # [B,T,H,D/H]
+    terms = [taps[-1 - j][..., j : j + 1] * heads[-1 - j] for j in range(kernel_size)]  # [B,T,H,D/H]
     return tf.cast(merge_heads(tf.add_n(terms)), dy.dtype)
 
 

@@ -19,7 +19,7 @@ def to_blocks(dy, x, kernel_size, left, block):
     rest = num_blocks * block - time
     dy = tf.reshape(pad_time(dy, 0, rest), [length(dy, 0), num_blocks, block, dy.shape[-1]])  # [B,N,block,D]
     x = pad_time(x, left, kernel_size - 1 - left + rest)
-    starts = tf.range(num_blocks)[:, tf.newaxis] * block  # [N,1]
+    starts = tf.expand_dims(tf.range(num_blocks), 1) * block  # [N,1]
     positions = starts + tf.range(block + kernel_size - 1)  # [N,block+K-1]
     return dy, tf.gather(x, positions, axis=1)  # [B,N,block+K-1,D]
 

@@ -1,6 +1,8 @@
 """Alignment of taps and positions, and the plain forms: sums of shifted copies.
 
 Every kernel computes `y[i] = sum_j taps[j] * x[i + r * (j - left)]`, with zeros outside the sequence.
+
+Axes are added by `tf.expand_dims`: for `x[:, tf.newaxis]` of unknown length TFLite has no built-in operation.
 """
 
 import tensorflow as tf
@@ -45,7 +47,7 @@ def same_segment(segment_ids, kernel_size, left, dilation_rate):
     """Segment ids [B,T] -> bool [B,T,K]: whether tap j at position t meets a position of t's segment."""
     padded = pad_for_taps(segment_ids, kernel_size, left, dilation_rate)
     met = tf.stack(shifted(padded, kernel_size, dilation_rate), axis=-1)  # [B,T,K]
-    return met == segment_ids[:, :, tf.newaxis]
+    return met == tf.expand_dims(segment_ids, 2)
 
 
 def shifted(window, kernel_size, dilation_rate):
@@ -74,7 +76,7 @@ def depthwise_conv_valid(window, taps, dilation_rate=1, kept=None):
     ]
     if kept is not None:
         kept = tf.cast(kept, tf.float32)
-        terms = [term * kept[:, :, j, tf.newaxis] for j, term in enumerate(terms)]
+        terms = [term * kept[:, :, j : j + 1] for j, term in enumerate(terms)]
     return tf.cast(tf.add_n(terms), window.dtype)
 
 
@@ -93,7 +95,7 @@ def dynamic_conv_valid(window, taps, dilation_rate=1):
     taps = tf.cast(taps, tf.float32)
     heads = split_heads(tf.cast(window, tf.float32), num_heads)  # [B,(K-1)*r+C,H,D/H]
     terms = [
-        taps[..., j, tf.newaxis] * met  # [B,C,H,D/H]
+        taps[..., j : j + 1] * met  # [B,C,H,D/H]
         for j, met in enumerate(shifted(heads, kernel_size, dilation_rate))
     ]
     return tf.cast(merge_heads(tf.add_n(terms)), window.dtype)

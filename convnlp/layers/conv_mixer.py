@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.layers.dropout import Dropout
-from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, zero_pads
+from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, require_rate, zero_pads
 
 
 class ConvMixer(TokenMixer):
@@ -41,6 +41,7 @@ class ConvMixer(TokenMixer):
         require_heads(hidden_dim, num_heads)
         require_count("kernel_size", kernel_size)
         require_count("dilation_rate", dilation_rate)
+        require_rate("kernel_dropout", kernel_dropout)
         self.num_heads = num_heads
         self.kernel_size = kernel_size
         self.dilation_rate = dilation_rate
@@ -102,6 +103,7 @@ class StaticConvMixer(ConvMixer):
     """A `ConvMixer` whose taps are weights."""
 
     def build(self, input_shape):
+        super().build(input_shape)
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.num_heads, self.kernel_size),

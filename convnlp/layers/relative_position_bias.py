@@ -21,7 +21,7 @@ def relative_position_bucket(offset, bidirectional, num_buckets=32, max_distance
 
     Example:
     >>> relative_position_bucket(tf.constant([-200, -9, -1, 0, 1, 9, 200]),
-    bidirectional=True).numpy().tolist() [15, 8, 1, 0, 17, 24, 31]
+    bidirectional=True).numpy().tolist() [15, 8, 1, 0, 17, 31]
     """
     if bidirectional:
         num_buckets //= 2
@@ -74,7 +74,7 @@ class RelativePositionBias(keras.layers.Layer):
 
     def call(self, query_positions, key_positions):
         """int32 [Q] and [K] -> float32 [H,Q,K]."""
-        offset = key_positions - query_positions[:, tf.newaxis]  # [Q,K]
+        offset = key_positions - tf.expand_dims(query_positions, 1)  # [Q,K]
         buckets = relative_position_bucket(offset, self.bidirectional, self.num_buckets, self.max_distance)
         return tf.gather(self.table, buckets, axis=1)  # [H,Q,K]
 

@@ -46,6 +46,12 @@ class TokenMixer(keras.layers.Layer):
                 f"`causal` must be False: {type(self).__name__} mixes all positions. Received: causal=True"
             )
 
+    def build(self, input_shape):
+        if input_shape[-1] != self.hidden_dim:
+            raise ValueError(
+                f"The last axis of `x` must be hidden_dim = {self.hidden_dim}. Received: shape {input_shape}"
+            )
+
     def call(self, x, padding_mask=None, segment_ids=None, training=False):
         """Mixes the positions of each row.
 
@@ -160,6 +166,12 @@ def require_heads(hidden_dim, num_heads):
         )
 
 
+def require_rate(name, value):
+    """Raises ValueError unless the argument `name` is a dropout rate."""
+    if not 0 <= value < 1:
+        raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={value!r}")
+
+
 def zero_pads(x, padding_mask):
     """X [B,T,D] with zeros where `padding_mask` [B,T] is False; x itself without a mask."""
-    return x if padding_mask is None else x * tf.cast(padding_mask, x.dtype)[:, :, tf.newaxis]
+    return x if padding_mask is None else x * tf.expand_dims(tf.cast(padding_mask, x.dtype), 2)

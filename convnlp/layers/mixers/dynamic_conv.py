@@ -73,6 +73,7 @@ class DynamicConv(ConvMixer):
         )
 
     def build(self, input_shape):
+        super().build(input_shape)
         self.generator.build(input_shape)
 
     def taps(self, x, training=False):

@@ -6,11 +6,10 @@ import tensorflow as tf
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.projection import projection
 from convnlp.layers.relative_position_bias import RelativePositionBias
-from convnlp.layers.token_mixer import TokenMixer, require_heads
+from convnlp.layers.token_mixer import TokenMixer, require_heads, require_rate
 
-HIDDEN = (
-    -1e9
-)  # Added to the logits of keys that must not be seen; finite, so that a row of pads stays free of NaN.
+# Added to the logits of keys that must not be seen; finite, so that a row of pads stays free of NaN.
+HIDDEN = -1e9
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -56,6 +55,7 @@ class SelfAttention(TokenMixer):
     def __init__(self, hidden_dim, num_heads, dropout=0.0, causal=False, output_init_scale=1.0, **kwargs):
         super().__init__(hidden_dim, causal, **kwargs)
         require_heads(hidden_dim, num_heads)
+        require_rate("dropout", dropout)
         self.num_heads = num_heads
         self.dropout = dropout
         self.output_init_scale = output_init_scale
@@ -69,6 +69,7 @@ class SelfAttention(TokenMixer):
         self._dropout = Dropout(dropout, dtype=dtype, name="dropout")
 
     def build(self, input_shape):
+        super().build(input_shape)
         for layer in (self.query, self.key, self.value, self.output_projection, self.bias):
             layer.build(input_shape)
 
@@ -89,14 +90,14 @@ class SelfAttention(TokenMixer):
 
     def mix(self, x, padding_mask, segment_ids, training):
         positions = tf.range(tf.shape(x)[1])
-        bias = self.bias(positions, positions)[tf.newaxis]  # [1,H,T,T]
+        bias = tf.expand_dims(self.bias(positions, positions), 0)  # [1,H,T,T]
         if self.causal:
-            bias += _hide(positions <= positions[:, tf.newaxis])  # [T,T]
+            bias += _hide(positions <= tf.expand_dims(positions, 1))  # [T,T]
         if segment_ids is not None:
-            same = segment_ids[:, tf.newaxis] == segment_ids[:, :, tf.newaxis]  # [B,T,T]
-            bias += _hide(same)[:, tf.newaxis]  # [B,1,T,T]
+            same = tf.expand_dims(segment_ids, 1) == tf.expand_dims(segment_ids, 2)  # [B,T,T]
+            bias += tf.expand_dims(_hide(same), 1)  # [B,1,T,T]
         if padding_mask is not None:
-            bias += _hide(padding_mask)[:, tf.newaxis, tf.newaxis]  # [B,1,1,T]
+            bias += tf.expand_dims(tf.expand_dims(_hide(padding_mask), 1), 1)  # [B,1,1,T]
         queries, keys, values = (self._heads(project(x)) for project in (self.query, self.key, self.value))
         return self._attend(queries, keys, values, bias, training)
 
@@ -109,8 +110,8 @@ class SelfAttention(TokenMixer):
         keys = _write(state["keys"], self._heads(self.key(x_chunk)), positions, index)
         values = _write(state["values"], self._heads(self.value(x_chunk)), positions, index)
         chunk_positions = index + tf.range(tf.shape(x_chunk)[1])  # [C]
-        bias = self.bias(chunk_positions, positions)[tf.newaxis]  # [1,H,C,L]
-        bias += _hide(positions <= chunk_positions[:, tf.newaxis])  # [C,L]
+        bias = tf.expand_dims(self.bias(chunk_positions, positions), 0)  # [1,H,C,L]
+        bias += _hide(positions <= tf.expand_dims(chunk_positions, 1))  # [C,L]
         y = self._attend(self._heads(self.query(x_chunk)), keys, values, bias)
         return y, {"keys": keys, "values": values}
 

@@ -1,0 +1,164 @@
+"""All forms of a kernel give the values and gradients of the plain one."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp import kernels
+
+KERNELS = {"depthwise": kernels.depthwise_conv, "dynamic": kernels.dynamic_conv}
+# Float32: sums of some hundred terms of size one in another order. bfloat16 keeps eight bits: all forms sum the
+# same inputs in float32 and round at most thrice (product, Gram matrix, result), each by at most 2^-8.
+TOLERANCE = {tf.float32: 1e-5, tf.bfloat16: 3 * 2**-8}
+
+# T, D, H, K, dilation, causal: even and odd kernels, longer than the sequence and than a block of the
+# gradient, a head for each channel and one for all. Each costs the dynamic kernel two compilations: no more.
+SETTINGS = [
+    (3, 4, 2, 7, 1, False),
+    (3, 4, 2, 7, 3, True),
+    (20, 8, 8, 4, 1, True),
+    (20, 8, 8, 4, 3, False),
+    (37, 6, 1, 3, 2, True),
+    (40, 4, 2, 19, 1, False),
+    (5, 4, 4, 1, 2, False),
+]
+settings = pytest.mark.parametrize(
+    "setting", SETTINGS, ids="T{0[0]}-D{0[1]}-H{0[2]}-K{0[3]}-r{0[4]}-{0[5]}".format
+)
+
+
+def arguments(kernel, size, dtype):
+    """x, taps and the output's gradient, two rows each."""
+    time, dim, heads, taps = size
+    rng = np.random.default_rng(0)
+    shape = [2, time, heads, taps] if kernel == "dynamic" else [heads, taps]
+    x, dy = (rng.normal(size=[2, time, dim]) for _ in range(2))
+    return [tf.cast(value.astype("float32"), dtype) for value in (x, rng.normal(size=shape), dy)]
+
+
+def segments(time):
+    """Two packed rows [2,T]: the one full, the other with a pad at its end."""
+    positions = np.arange(time)
+    return tf.constant(
+        np.stack([1 + 3 * positions // time, np.where(positions < time - 1, 1 + 2 * positions // time, 0)])
+    )
+
+
+def value_and_gradients(kernel, form, x, taps, dy, **options):
+    """[y, dx, dtaps] as float32."""
+    with kernels.implementation(form), tf.GradientTape() as tape:
+        tape.watch([x, taps])
+        y = KERNELS[kernel](x, taps, **options)
+    results = [y, *tape.gradient(y, [x, taps], output_gradients=dy)]
+    return [tf.cast(result, tf.float32).numpy() for result in results]
+
+
+def assert_equal(results, expected, dtype):
+    for name, result, plain in zip(("y", "dx", "dtaps"), results, expected, strict=True):
+        bound = TOLERANCE[dtype] * max(1.0, np.abs(plain).max())
+        np.testing.assert_allclose(result, plain, rtol=0, atol=bound, err_msg=name)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["", "packed"])
+@pytest.mark.parametrize("kernel", KERNELS)
+@settings
+def test_forms_are_equal(kernel, setting, packed):
+    *size, rate, causal = setting
+    x, taps, dy = arguments(kernel, size, tf.float32)
+    options = {"dilation_rate": rate, "causal": causal, "segment_ids": segments(size[0]) if packed else None}
+    expected = value_and_gradients(kernel, "plain", x, taps, dy, **options)
+    for form in ("fast", "inference"):
+        assert_equal(value_and_gradients(kernel, form, x, taps, dy, **options), expected, tf.float32)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("setting", [SETTINGS[0], SETTINGS[2], SETTINGS[4]], ids=str)
+def test_forms_are_equal_in_bfloat16(kernel, setting):
+    *size, rate, causal = setting
+    x, taps, dy = arguments(kernel, size, tf.bfloat16)
+    options = {"dilation_rate": rate, "causal": causal}
+    expected = value_and_gradients(kernel, "plain", x, taps, dy, **options)
+    assert_equal(value_and_gradients(kernel, "fast", x, taps, dy, **options), expected, tf.bfloat16)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_graph_of_unknown_lengths_equals_the_plain_form(kernel):
+    """One trace with unknown batch and length serves all, also in a loop that adds up gradients."""
+    dim, heads, size = 8, 2, 4
+    x_spec = tf.TensorSpec([None, None, dim])
+    taps_spec = tf.TensorSpec([None, None, heads, size] if kernel == "dynamic" else [heads, size])
+
+    @tf.function(input_signature=[x_spec, taps_spec, x_spec])
+    def thrice(x, taps, dy):
+        total = tf.zeros_like(taps)
+        for _ in tf.range(3):
+            with tf.GradientTape() as tape:
+                tape.watch(taps)
+                y = KERNELS[kernel](x, taps, causal=True)
+            total += tape.gradient(y, taps, output_gradients=dy)
+        return total
+
+    for time in (3, 20):
+        x, taps, dy = arguments(kernel, (time, dim, heads, size), tf.float32)
+        dtaps = value_and_gradients(kernel, "plain", x, taps, dy, causal=True)[2]
+        # Three times the float32 error of one gradient.
+        np.testing.assert_allclose(thrice(x, taps, dy), 3 * dtaps, atol=3e-5)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_static_shapes_survive(kernel):
+    for form in ("fast", "plain", "inference"):
+        x, taps, dy = arguments(kernel, (5, 8, 2, 4), tf.float32)
+        with kernels.implementation(form):
+            traced = tf.function(
+                lambda x, taps: KERNELS[kernel](x, taps, dilation_rate=2)
+            ).get_concrete_function(x, taps)
+        assert traced.output_shapes == dy.shape
+
+
+def operations(function, *args):
+    """The types of all operations that `function` traces to, those of its inner functions included."""
+    graph = tf.function(function).get_concrete_function(*args).graph.as_graph_def()
+    nodes = [*graph.node, *(node for inner in graph.library.function for node in inner.node_def)]
+    return [node.op for node in nodes], [*graph.library.function]
+
+
+def test_the_fast_gradient_never_runs_the_frameworks_filter_gradient():
+    x, taps, dy = arguments("depthwise", (20, 8, 2, 4), tf.float32)
+    for rate in (1, 3):
+        names, _ = operations(
+            lambda x, taps, dy, rate=rate: tf.gradients(kernels.depthwise_conv(x, taps, rate), [x, taps], dy),
+            x,
+            taps,
+            dy,
+        )
+        assert names.count("DepthwiseConv2dNative") == 2  # forward and dx
+        assert not [name for name in names if "Backprop" in name]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_inference_graphs_hold_plain_operations_only(kernel):
+    x, taps, _ = arguments(kernel, (20, 8, 2, 4), tf.float32)
+    with kernels.implementation("inference"):
+        names, inner_functions = operations(
+            lambda x, taps: KERNELS[kernel](x, taps, dilation_rate=3), x, taps
+        )
+    assert "IdentityN" not in names  # the mark of a custom gradient
+    assert not inner_functions
+
+
+def test_the_selection_is_nested_and_restored():
+    assert kernels.current_implementation() == "fast"
+    with kernels.implementation("plain"):
+        with kernels.implementation("inference"):
+            assert kernels.current_implementation() == "inference"
+        with pytest.raises(ZeroDivisionError), kernels.implementation("fast"):
+            raise ZeroDivisionError
+        assert kernels.current_implementation() == "plain"
+    assert kernels.current_implementation() == "fast"
+
+
+def test_an_unknown_implementation_is_named():
+    message = r"`name` must be one of auto, fast, .*Received: 'quick'"
+    with pytest.raises(ValueError, match=message), kernels.implementation("quick"):
+        pass

@@ -1,0 +1,77 @@
+"""Runs the examples of the docstrings: `>>>` lines with their outputs, and ```python blocks as programs."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import textwrap
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.layers import MIXERS
+
+PACKAGES = ["convnlp.kernels", "convnlp.layers"]
+
+
+def _modules():
+    for name in PACKAGES:
+        package = importlib.import_module(name)
+        yield package
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            yield importlib.import_module(module.name)
+
+
+def _docstrings(module):
+    """The docstrings of a module's own classes, their methods, and functions."""
+    yield module.__doc__ or ""
+    for thing in vars(module).values():
+        if getattr(thing, "__module__", None) != module.__name__:
+            continue
+        yield inspect.getdoc(thing) or ""
+        if inspect.isclass(thing):
+            yield from (
+                inspect.getdoc(method) or "" for method in vars(thing).values() if inspect.isfunction(method)
+            )
+
+
+MODULES = {module.__name__: module for module in _modules()}
+BLOCKS = [
+    pytest.param(block, id=f"{name}-{number}")
+    for name, module in MODULES.items()
+    for number, block in enumerate(
+        re.findall(r"```python\n(.*?)```", "\n".join(_docstrings(module)), re.DOTALL)
+    )
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_interactive_examples(name):
+    results = doctest.testmod(MODULES[name], extraglobs={"tf": tf, "np": np, "keras": keras})
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_program_examples(block):
+    exec(compile(textwrap.dedent(block), "<docstring>", "exec"), {})
+
+
+@pytest.mark.parametrize("cls", MIXERS.values())
+def test_every_mixer_documents_the_contract(cls):
+    for part in (
+        "Source:",
+        "Departs from it:",
+        "Masking:",
+        "Causality:",
+        "Packing:",
+        "Cost:",
+        "Args:",
+        "Raises:",
+        ">>>",
+    ):
+        assert part in cls.__doc__, part
+    missing = [name for name in inspect.signature(cls).parameters if f"\n        {name}: " not in cls.__doc__]
+    assert missing in ([], ["kwargs"])
