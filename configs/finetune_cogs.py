@@ -1,8 +1,7 @@
 """Sequence-to-sequence on COGS (sentence -> logical form): text-to-text from random weights.
 
     python -m convnlp.finetune --config=configs/finetune_cogs.py --workdir=DIR --config.tokenizer=spm.model
-        --config.data.source=jsonl:cogs.train.jsonl.gz --config.data.validation_source=jsonl:cogs.valid.jsonl.gz
-        --config.data.test_source=jsonl:cogs.test.jsonl.gz
+        '--config.data.source=jsonl:cogs.{split}.jsonl.gz' '--config.data.test_source=jsonl:cogs.{split}.jsonl.gz'
 """
 
 from configs import common
@@ -18,8 +17,7 @@ def get_config():
     config.model.dropout = 0.1
 
     config.data.split = "train"
-    config.data.validation_split = "train"
-    config.data.test_split = "train"
+    config.data.validation_split = "valid"
     config.data.input_length = 64
     config.data.target_length = 192
 

@@ -26,7 +26,7 @@ _SOURCE = flags.DEFINE_string(
 _OUTPUT = flags.DEFINE_string("output", None, "File to write, such as DIR/spm.model.", required=True)
 _VOCABULARY_SIZE = flags.DEFINE_integer("vocabulary_size", 32000, "Pieces and the 100 sentinels together.")
 _SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
-_FIELD = flags.DEFINE_string("field", "text", "Field that holds the text.")
+_FIELDS = flags.DEFINE_list("fields", ["text"], "Fields that hold text, separated by commas.")
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
 _NUM_DOCUMENTS = flags.DEFINE_integer("num_documents", 1_000_000, "Documents to read at most.")
 _SAMPLE_BYTES = flags.DEFINE_integer("sample_bytes", 20_000_000, "Bytes of text to read at most.")
@@ -78,10 +78,10 @@ def train(lines, vocabulary_size):
     return model.getvalue()
 
 
-def sample(source, split="train", field="text", *, num_documents, num_bytes, data_dir=None):
-    """Yields the lines of the first documents of a source; every file has its share in it."""
-    for block in sources.read_blocks(source, split, (field,), data_dir=data_dir).as_numpy_iterator():
-        for text in block[field]:
+def sample(source, split="train", fields=("text",), *, num_documents, num_bytes, data_dir=None):
+    """Yields the lines of the first documents of a source; every file and field has its share in it."""
+    for block in sources.read_blocks(source, split, fields, data_dir=data_dir).as_numpy_iterator():
+        for text in (text for document in zip(*block.values(), strict=True) for text in document):
             if num_documents <= 0 or num_bytes <= 0:
                 return
             num_documents -= 1
@@ -101,7 +101,7 @@ def main(_):
     lines = sample(
         _SOURCE.value,
         _SPLIT.value,
-        _FIELD.value,
+        _FIELDS.value,
         num_documents=_NUM_DOCUMENTS.value,
         num_bytes=_SAMPLE_BYTES.value,
         data_dir=_DATA_DIR.value,
