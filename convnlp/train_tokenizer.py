@@ -27,12 +27,15 @@ _OUTPUT = flags.DEFINE_string("output", None, "File to write, such as DIR/spm.mo
 _VOCABULARY_SIZE = flags.DEFINE_integer("vocabulary_size", 32000, "Pieces and the 100 sentinels together.")
 _SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
 _FIELDS = flags.DEFINE_list("fields", ["text"], "Fields that hold text, separated by commas.")
+_CHARACTER_COVERAGE = flags.DEFINE_float(
+    "character_coverage", 0.9995, "Share of the text's characters that get a piece; 1 leaves none unknown."
+)
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
 _NUM_DOCUMENTS = flags.DEFINE_integer("num_documents", 1_000_000, "Documents to read at most.")
 _SAMPLE_BYTES = flags.DEFINE_integer("sample_bytes", 20_000_000, "Bytes of text to read at most.")
 
 
-def train(lines, vocabulary_size):
+def train(lines, vocabulary_size, character_coverage=0.9995):
     """Trains a unigram model; the same lines give the same bytes.
 
     Reference: Kudo, 2018, "Subword Regularization", section 3.2, https://arxiv.org/abs/1804.10959. There is
@@ -42,6 +45,7 @@ def train(lines, vocabulary_size):
     Args:
         lines: iterable of strings or UTF-8 bytes.
         vocabulary_size: int, the number of pieces and 100 sentinels.
+        character_coverage: float in (0, 1]. The rarest characters beyond it are unknown. Defaults to 0.9995.
 
     Returns:
         bytes, the model.
@@ -61,6 +65,7 @@ def train(lines, vocabulary_size):
             model_writer=model,
             model_type="unigram",
             vocab_size=num_pieces,
+            character_coverage=character_coverage,
             byte_fallback=False,
             pad_id=0,
             eos_id=1,
@@ -106,7 +111,7 @@ def main(_):
         num_bytes=_SAMPLE_BYTES.value,
         data_dir=_DATA_DIR.value,
     )
-    model = train(lines, _VOCABULARY_SIZE.value)
+    model = train(lines, _VOCABULARY_SIZE.value, _CHARACTER_COVERAGE.value)
     os.makedirs(os.path.dirname(_OUTPUT.value) or ".", exist_ok=True)
     temporary = f"{_OUTPUT.value}.{os.getpid()}.tmp"
     with open(temporary, "wb") as file:
