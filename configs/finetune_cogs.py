@@ -19,7 +19,7 @@ def get_config():
     config.data.split = "train"
     config.data.validation_split = "valid"
     config.data.input_length = 64
-    config.data.target_length = 192
+    config.data.target_length = 256
 
     config.optimizer.name = "adamw"
     config.optimizer.schedule = "warmup_linear"
@@ -27,9 +27,11 @@ def get_config():
     config.optimizer.warmup_steps = 0
     config.optimizer.clip_norm = 1.0
 
-    config.train.batch_size = 64
+    config.train.batch_size = 32  # rows, each of about three examples
+    config.train.num_steps = 2500
     config.train.steps_per_call = 10
+    config.train.eval_every = 250
+    config.train.checkpoint_every = 250
     config.task.kind = "text_to_text"
-    config.task.num_epochs = 10.0
-    config.task.pack = False
+    config.task.pack = True
     return config
