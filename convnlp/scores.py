@@ -6,6 +6,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from convnlp.data import sources
+from convnlp.data.schema import Label
+
+CLASSIFICATION_METRICS = ("accuracy", "f1", "f1_macro", "loss")
+TEXT_TO_TEXT_METRICS = ("exact_match", "ranked_accuracy", "ranked_f1", "ranked_f1_macro")
+
 
 def classification_scores(classifier, batches):
     """Scores of a classifier on a finite data set.
@@ -49,8 +55,29 @@ def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
         return scores
     labels = np.array([list(label_names).index(target) for target in targets])
     ranked = _scores_of_logits(lm.rank_labels(inputs, label_names, batch_size=batch_size), labels)
-    wanted = ("accuracy", "f1", "f1_macro")
-    return {**scores, **{f"ranked_{name}": ranked[name] for name in wanted if name in ranked}}
+    ranked = {f"ranked_{name}": value for name, value in ranked.items()}
+    return {**scores, **{name: ranked[name] for name in TEXT_TO_TEXT_METRICS if name in ranked}}
+
+
+def read_pairs(source, split, input_field, target_field, label_names=None, data_dir=None):
+    """The texts that `text_to_text_scores` takes, of a whole split.
+
+    Args:
+        source: str, see `convnlp.data.sources`.
+        split: str.
+        input_field: str. Field of the input text.
+        target_field: str. Field of the target text, or of a class.
+        label_names: sequence of str. The target is the name of the class in `target_field`.
+        data_dir: str. For TFDS.
+
+    Returns:
+        (list of str, list of str).
+    """
+    label = Label(target_field, names=tuple(label_names)) if label_names else None
+    fields = (input_field,) if label else (input_field, target_field)
+    rows = list(sources.read(source, split, fields, label, data_dir=data_dir).as_numpy_iterator())
+    targets = [label_names[row["label"]] if label else row[target_field].decode() for row in rows]
+    return [row[input_field].decode() for row in rows], targets
 
 
 def greedy_predictions(lm, inputs, batch_size=32):
@@ -76,7 +103,7 @@ def greedy_predictions(lm, inputs, batch_size=32):
 
 
 def normalized(text):
-    """The form in which texts are compared: NFKC, as SentencePiece normalises its input, and single spaces."""
+    """The form in which texts are compared: NFKC, as SentencePiece normalises, and single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).split())
 
 

@@ -64,16 +64,15 @@ def _check(preset, cls, kwargs):
             f"preset {preset}: {_CONFIG} describes a {saved_backbone.__name__}; {cls.__name__} needs a "
             f"{expected.__name__}"
         )
+    if is_task:
+        _check_task(preset, cls, kwargs)
+        if "preprocessor" not in kwargs:
+            _saved_class(preset, _TOKENIZER)
+            if os.path.exists(os.path.join(preset, _PREPROCESSOR)):
+                _saved_class(preset, _PREPROCESSOR)
+            _require(preset, _VOCABULARY, "the SentencePiece model")
     if not os.path.exists(os.path.join(preset, _WEIGHTS_INDEX)):  # of weights in several files
         _check_weights(preset, _WEIGHTS)
-    if not is_task:
-        return
-    if "preprocessor" not in kwargs:
-        _saved_class(preset, _TOKENIZER)
-        if os.path.exists(os.path.join(preset, _PREPROCESSOR)):
-            _saved_class(preset, _PREPROCESSOR)
-        _require(preset, _VOCABULARY, "the SentencePiece model")
-    _check_task(preset, cls, kwargs)
 
 
 def _check_task(preset, cls, kwargs):

@@ -18,10 +18,10 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
     """p(y_t | y_<t, x) = softmax(E h_t): the backbone's decoder output times the tied embedding.
 
     `generate` runs any sampler of keras_nlp (greedy unless compiled with another) on the decoder's
-    `decode_step`, whose flat dict of fixed shapes is the cache that beam search gathers. Departs from keras_nlp's
-    loop beside the sampled tokens: prompted tokens and the pads after a row's end have probability one, so that
-    a beam's score is that of its own text; in keras_nlp's bare loop a finished beam goes on collecting the
-    log-probabilities of what follows its end.
+    `decode_step`, whose flat dict of fixed shapes is the cache that beam search gathers. Departs from
+    keras_nlp's loop beside the sampled tokens: prompted tokens and the pads after a row's end have
+    probability one, so that a beam's score is that of its own text; in keras_nlp's bare loop a finished beam
+    goes on collecting the log-probabilities of what follows its end.
 
     Args:
         backbone: a `Seq2SeqBackbone` with a decoder.
@@ -84,7 +84,8 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
             stop_token_ids: list of int. A row ends with the first of them. None: at T.
 
         Returns:
-            {"decoder_token_ids" int32 [B,T], "decoder_padding_mask" bool [B,T]}, start and end token included.
+            {"decoder_token_ids" int32 [B,T], "decoder_padding_mask" bool [B,T]}, start and end token
+            included.
         """
         prompt_mask = ops.cast(inputs["decoder_padding_mask"], "bool")
         prompt_ids = ops.cast(inputs["decoder_token_ids"], "int32")

@@ -14,8 +14,8 @@ class Seq2SeqLMPreprocessor(keras_nlp.models.Seq2SeqLMPreprocessor):
     """{"encoder_text", "decoder_text"} to (x, y, sample_weight) of the fixed lengths S and T.
 
     x holds "encoder_token_ids" [B,S] (`tokens </s>`), "decoder_token_ids" [B,T] (start token, then the target
-    shifted right by one) and their masks; y [B,T] is the target, `tokens </s>`, and sample_weight its mask. The
-    start token has the id of pad, so every mask comes from lengths and none from id != pad.
+    shifted right by one) and their masks; y [B,T] is the target, `tokens </s>`, and sample_weight its mask.
+    The start token has the id of pad, so every mask comes from lengths and none from id != pad.
 
     Args:
         tokenizer: a `convnlp.models.Tokenizer`.

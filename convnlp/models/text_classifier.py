@@ -17,8 +17,8 @@ class TextClassifier(keras_nlp.models.TextClassifier):
     """A head on the encoder: logits = W dropout([mean_t h_t ; max_t h_t]) + b over the tokens t of the row.
 
     h is the encoder's output; pads take no part in either pooling. The head computes in float32 whatever the
-    backbone does. A pair of texts stands in one row; a purely convolutional encoder relates the two only within
-    its receptive field (see `Seq2SeqBackbone.cost`).
+    backbone does. A pair of texts stands in one row; a purely convolutional encoder relates the two only
+    within its receptive field (see `Seq2SeqBackbone.cost`).
 
     Args:
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.

@@ -13,8 +13,8 @@ from convnlp.models.tokenizer import Tokenizer
 class TextClassifierPreprocessor(keras_nlp.models.TextClassifierPreprocessor):
     """Strings to {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}.
 
-    One text gives `tokens </s>`, a pair `first </s> second </s>`; too long rows are cut (see `token_rows`). It
-    is all graph code: the same in eager calls, `tf.data`, SavedModel and TFLite. Departs from keras_nlp's
+    One text gives `tokens </s>`, a pair `first </s> second </s>`; too long rows are cut (see `token_rows`).
+    It is all graph code: the same in eager calls, `tf.data`, SavedModel and TFLite. Departs from keras_nlp's
     class: no start token and no segment ids, and the mask comes from lengths, not from id != pad.
 
     Args:

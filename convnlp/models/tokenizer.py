@@ -15,13 +15,14 @@ class Tokenizer(keras_nlp.tokenizers.SentencePieceTokenizer):
     """A SentencePiece unigram model with T5's layout: pad 0, eos 1, unk 2, the pieces, then the sentinels.
 
     Sentinel k has the id `vocabulary_size() - 1 - k`: the first is the last row of the embedding. Pad and eos
-    are control pieces and the sentinels are no pieces at all, so the text "</s>" or "<extra_id_0>" is split into
-    ordinary pieces: ids with a meaning for the model come from our code only.
+    are control pieces and the sentinels are no pieces at all, so the text "</s>" or "<extra_id_0>" is split
+    into ordinary pieces: ids with a meaning for the model come from our code only.
 
-    Source: Kudo and Richardson, 2018, https://arxiv.org/abs/1808.06226; layout of Raffel et al., 2020. Departs
-    from keras_nlp's class: eager calls, tf.data, SavedModel and TFLite all run the FastSentencepiece op of
-    tensorflow_text (which splits ties as the newest SentencePiece does, and has a TFLite kernel), and decoding is
-    made of core TensorFlow ops. That op cannot do byte fallback: a model trained with it is refused.
+    Source: Kudo and Richardson, 2018, https://arxiv.org/abs/1808.06226; layout of Raffel et al., 2020.
+    Departs from keras_nlp's class: eager calls, tf.data, SavedModel and TFLite all run the FastSentencepiece
+    op of tensorflow_text (which splits ties as the newest SentencePiece does, and has a TFLite kernel), and
+    decoding is made of core TensorFlow ops. That op cannot do byte fallback: a model trained with it is
+    refused.
 
     Args:
         proto: bytes of a SentencePiece model; None while a preset is being restored. See `from_file`.

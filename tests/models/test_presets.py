@@ -9,14 +9,21 @@ import numpy as np
 import pytest
 
 import convnlp
-from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, TextClassifier, TextClassifierPreprocessor, Tokenizer
+from convnlp.models import (
+    Seq2SeqBackbone,
+    Seq2SeqLM,
+    TextClassifier,
+    TextClassifierPreprocessor,
+    Tokenizer,
+    presets,
+)
 
 TEXTS = ["the river follows", "a </s> <extra_id_0> 😀", ""]
 
 
 @pytest.fixture(scope="module")
 def saved(classifier, lm, backbone, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("presets")
+    folder = tmp_path_factory.mktemp("saved")
     for name, model in {"classifier": classifier, "lm": lm, "backbone": backbone}.items():
         model.save_to_preset(str(folder / name))
     return folder
@@ -102,6 +109,21 @@ def test_a_language_model_becomes_a_classifier(saved, lm):
     )
 
 
+def test_a_preset_without_tokenizer_serves_token_ids_only(saved):
+    with pytest.raises(ValueError, match=r"tokenizer\.json is missing"):
+        TextClassifier.from_preset(str(saved / "backbone"), num_classes=2)
+    assert (
+        TextClassifier.from_preset(str(saved / "backbone"), num_classes=2, preprocessor=None).num_classes == 2
+    )
+
+
+def test_load_task_gives_what_is_there(saved):
+    assert type(presets.load_task(str(saved / "lm"))) is Seq2SeqLM
+    assert type(presets.load_task(str(saved / "classifier"))) is TextClassifier
+    with pytest.raises(ValueError, match=r"task\.json is missing"):
+        presets.load_task(str(saved / "backbone"))
+
+
 def test_a_classifier_gets_another_head(saved):
     classifier = TextClassifier.from_preset(str(saved / "classifier"), num_classes=5)
     assert (classifier.num_classes, classifier.labels) == (5, None)
@@ -179,7 +201,7 @@ def test_weights_of_another_shape_name_the_preset(preset):
     ("cls", "name", "message"),
     [
         (TextClassifier, "lm", "holds a Seq2SeqLM; expected a TextClassifier. Pass num_classes=N"),
-        (TextClassifier, "backbone", "tokenizer.json is missing"),
+        (TextClassifier, "backbone", "has no task.json; expected a TextClassifier"),
         (Seq2SeqLM, "classifier", "holds a TextClassifier; expected a Seq2SeqLM"),
         (TextClassifier, "nowhere", "no such directory"),
         (Seq2SeqBackbone, "nowhere", "no such directory"),

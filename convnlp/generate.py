@@ -1,0 +1,58 @@
+r"""Writes text with a text-to-text preset.
+
+    python -m convnlp.generate --preset=DIR --text="Summarise: ..." --sampler=beam
+    python -m convnlp.generate --preset=DIR < inputs.txt
+
+One output per input and line; without --text the inputs are the lines of the standard input.
+"""
+
+import sys
+
+import keras_nlp
+from absl import flags
+
+from convnlp.models import Seq2SeqLM
+from convnlp.programs import run
+
+_SAMPLERS = ("greedy", "beam", "top_k", "top_p")
+
+_PRESET = flags.DEFINE_string("preset", None, "Directory of a Seq2SeqLM preset.", required=True)
+_TEXT = flags.DEFINE_multi_string("text", None, "An input; may be given several times.")
+_MAX_LENGTH = flags.DEFINE_integer(
+    "max_length", None, "Tokens of an output, start and end included. Default: the preset's.", lower_bound=2
+)
+_SAMPLER = flags.DEFINE_enum("sampler", "greedy", _SAMPLERS, "How tokens are chosen.")
+_NUM_BEAMS = flags.DEFINE_integer("num_beams", 4, "For --sampler=beam.", lower_bound=1)
+_TOP_K = flags.DEFINE_integer("top_k", 10, "For --sampler=top_k: how many tokens.", lower_bound=1)
+_TOP_P = flags.DEFINE_float("top_p", 0.9, "For --sampler=top_p: their probability.", 0.0, 1.0)
+_TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Of the samplers top_k and top_p.", lower_bound=1e-3)
+_SEED = flags.DEFINE_integer("seed", 0, "Of the samplers top_k and top_p.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Inputs at a time.", lower_bound=1)
+
+
+def sampler():
+    """The sampler of the flags."""
+    if _SAMPLER.value == "beam":
+        return keras_nlp.samplers.BeamSampler(num_beams=_NUM_BEAMS.value)
+    random = {"temperature": _TEMPERATURE.value, "seed": _SEED.value}
+    if _SAMPLER.value == "top_k":
+        return keras_nlp.samplers.TopKSampler(k=_TOP_K.value, **random)
+    if _SAMPLER.value == "top_p":
+        return keras_nlp.samplers.TopPSampler(p=_TOP_P.value, **random)
+    return keras_nlp.samplers.GreedySampler()
+
+
+def main(_):
+    """Preset -> sampler -> inputs -> outputs."""
+    lm = Seq2SeqLM.from_preset(_PRESET.value)
+    lm.compile(sampler=sampler())
+    texts = _TEXT.value or sys.stdin.buffer.read().decode("utf-8").splitlines()
+    if not texts:
+        raise ValueError("there is no input: give --text, or lines on the standard input")
+    for start in range(0, len(texts), _BATCH_SIZE.value):
+        for text in lm.generate(texts[start : start + _BATCH_SIZE.value], max_length=_MAX_LENGTH.value):
+            print(text)
+
+
+if __name__ == "__main__":
+    run(main)

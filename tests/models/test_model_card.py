@@ -1,0 +1,60 @@
+import pytest
+
+from convnlp.models import model_card
+
+FACTS = {
+    "language": "en",
+    "trained_on": ["jsonl:train.jsonl train", "pydocs"],
+    "objective": "span_corruption",
+    "steps": 1200,
+    "tokens": 4_915_200,
+    "seconds": 3600.5,
+    "scores": {"test accuracy": 0.84321, "held-out loss": 3.0},
+    "encoder_use": 0.41,
+    "encoder_length": 128,
+    "command": "python -m convnlp.pretrain --workdir=DIR",
+}
+
+
+def test_everything_given_is_written(classifier, tmp_path):
+    classifier.save_to_preset(str(tmp_path / "dynamic_conv_mini_en"))
+    cost = classifier.backbone.cost(128)
+    path = model_card.write(str(tmp_path / "dynamic_conv_mini_en"), {**FACTS, "cost": cost})
+    with open(path, encoding="utf-8") as file:
+        card = file.read()
+    for text in (
+        "# dynamic_conv_mini_en\n",
+        "pipeline_tag: text-classification",
+        "language: en",
+        "2 encoder layers (dynamic_conv)",
+        "Classes: bad, good.",
+        f"{classifier.backbone.count_params():,} parameters",
+        "- Trained on: jsonl:train.jsonl train, pydocs\n",
+        "- Steps: 1,200\n",
+        "- Tokens seen: 4,915,200\n",
+        "- test accuracy: 0.8432\n",
+        "- held-out loss: 3\n",
+        f"- multiply adds: {cost['multiply_adds']:,}\n",
+        f"- receptive field: {cost['receptive_field']}\n",
+        "these figures are for 128 encoder tokens",
+        "python -m convnlp.pretrain --workdir=DIR",
+        'keras_nlp.models.TextClassifier.from_preset("dynamic_conv_mini_en")',
+    ):
+        assert text in card
+    assert "encoder output loses): 0.41\n" in card
+    assert "decoder layers" not in card
+
+
+def test_what_is_not_given_is_left_out(lm, tmp_path):
+    lm.save_to_preset(str(tmp_path / "lm"))
+    with open(model_card.write(str(tmp_path / "lm"), {}), encoding="utf-8") as file:
+        card = file.read()
+    assert "2 decoder layers (dynamic_conv)" in card
+    for title in ("## Training", "## Scores", "## Cost", "## Command", "language:", "None"):
+        assert title not in card
+    assert 'keras_nlp.models.Seq2SeqLM.from_preset("lm")' in card
+
+
+def test_an_unknown_fact_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="Received also: acuracy"):
+        model_card.write(str(tmp_path), {"acuracy": 1})

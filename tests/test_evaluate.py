@@ -1,0 +1,82 @@
+import json
+
+import pytest
+
+from convnlp.models import (
+    Seq2SeqBackbone,
+    Seq2SeqLM,
+    Seq2SeqLMPreprocessor,
+    TextClassifier,
+    TextClassifierPreprocessor,
+    Tokenizer,
+)
+from tests import corpus
+from tests.run_program import run_program
+
+pytestmark = pytest.mark.multiprocess
+ROWS = corpus.reviews(7)
+NAMES = ["bad", "good"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evaluate")
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16, dropout=0.0)
+    classifier = TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 12), labels=NAMES)
+    classifier.save_to_preset(str(folder / "classifier"))
+    lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 8))
+    lm.save_to_preset(str(folder / "lm"))
+    corpus.write_jsonl(folder / "numbers.jsonl", ROWS)
+    texts = [row["text"] for row in ROWS]
+    named = [{"text": row["text"], "label": NAMES[row["label"]]} for row in ROWS]
+    corpus.write_jsonl(folder / "names.jsonl", named)
+    written = [{"text": t, "target": answer} for t, answer in zip(texts, lm.generate(texts), strict=True)]
+    corpus.write_jsonl(folder / "written.jsonl", [*written, {"text": "a", "target": "none of this"}])
+    predicted = classifier.predict(texts, verbose=0).argmax(-1)
+    ranked = lm.rank_labels(texts, NAMES).argmax(-1)
+    labels = [row["label"] for row in ROWS]
+    return folder, sum(predicted == labels) / 7, sum(ranked == labels) / 7
+
+
+def evaluate(folder, preset, source, *flags):
+    output = folder / "out" / "scores.json"
+    done = run_program(
+        "convnlp.evaluate",
+        f"--preset={folder}/{preset}",
+        f"--source=jsonl:{folder}/{source}",
+        f"--output={output}",
+        "--batch_size=4",
+        *flags,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(output.read_text())["scores"], done.stdout
+
+
+def test_a_classifier(folder):
+    folder, accuracy, _ = folder
+    scores, table = evaluate(folder, "classifier", "names.jsonl", "--metrics=accuracy,f1")
+    assert set(scores) == {"accuracy", "f1", "num_examples"}
+    assert scores["accuracy"] == pytest.approx(accuracy)
+    assert scores["num_examples"] == 7
+    assert f"accuracy      {accuracy:.4f}" in table
+
+
+def test_text_to_text_by_exact_match(folder):
+    scores, _ = evaluate(folder[0], "lm", "written.jsonl", "--target_field=target")
+    assert scores == {"exact_match": pytest.approx(7 / 8), "num_examples": 8}
+
+
+def test_text_to_text_classes_by_ranking(folder):
+    folder, _, ranked = folder
+    scores, _ = evaluate(folder, "lm", "numbers.jsonl", f"--label_names={','.join(NAMES)}")
+    assert scores["ranked_accuracy"] == pytest.approx(ranked)
+    assert set(scores) == {"exact_match", "num_examples", "ranked_accuracy", "ranked_f1", "ranked_f1_macro"}
+
+
+def test_a_row_without_label_is_one_line(folder):
+    flags = [f"--preset={folder[0]}/classifier", f"--source=jsonl:{folder[0]}/written.jsonl"]
+    done = run_program("convnlp.evaluate", *flags)
+    assert done.returncode == 1
+    assert "written.jsonl:1" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr

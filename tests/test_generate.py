@@ -1,0 +1,42 @@
+import pytest
+
+from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, TextClassifier, Tokenizer
+from tests import corpus
+from tests.run_program import run_program
+
+pytestmark = pytest.mark.multiprocess
+TEXTS = ["the river", "", "an old 😀 </s>"]
+
+
+@pytest.fixture(scope="module")
+def presets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("presets")
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16, dropout=0.0)
+    lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 8))
+    lm.save_to_preset(str(folder / "lm"))
+    TextClassifier(backbone, 2).save_to_preset(str(folder / "classifier"))
+    return folder, lm
+
+
+def test_one_line_per_text(presets):
+    folder, lm = presets
+    done = run_program("convnlp.generate", f"--preset={folder}/lm", *[f"--text={text}" for text in TEXTS])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:-1] == lm.generate(TEXTS)
+
+
+def test_lines_of_the_standard_input_in_batches(presets):
+    folder, lm = presets
+    flags = ["--sampler=beam", "--num_beams=1", "--max_length=5", "--batch_size=2"]
+    done = run_program("convnlp.generate", f"--preset={folder}/lm", *flags, stdin="\n".join(TEXTS))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:-1] == lm.generate(TEXTS, max_length=5)
+
+
+def test_a_preset_of_another_class_is_one_line(presets):
+    preset = f"{presets[0]}/classifier"
+    done = run_program("convnlp.generate", f"--preset={preset}", "--text=a")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"error: preset {preset}: holds a TextClassifier")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp import scores
+from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
+from tests import corpus
+
+
+def batches(logits, labels, batch_size):
+    """Rows whose "classifier" finds its logits in the token ids; the last batch is filled up."""
+    for start in range(0, len(labels), batch_size):
+        rows, truth = logits[start : start + batch_size], labels[start : start + batch_size]
+        fill = batch_size - len(truth)
+        yield {
+            "token_ids": tf.constant(np.concatenate([rows, np.full([fill, rows.shape[1]], 9.0)]), tf.float32),
+            "padding_mask": tf.ones([batch_size, 1], tf.bool),
+            "label": tf.constant([*truth, *[0] * fill], tf.int32),
+            "weight": tf.constant([1.0] * len(truth) + [0.0] * fill),
+        }
+
+
+def plain_f1(predicted, labels, cls):
+    hits = np.sum((predicted == cls) & (labels == cls))
+    wrong = np.sum((predicted == cls) != (labels == cls))
+    return 2 * hits / (2 * hits + wrong)
+
+
+@pytest.mark.parametrize("num_classes", [2, 4])
+def test_classification_scores_equal_the_definitions(num_classes):
+    random = np.random.default_rng(0)
+    logits, labels = random.normal(size=[23, num_classes]), random.integers(0, num_classes, 23)
+    result = scores.classification_scores(
+        lambda inputs, training: inputs["token_ids"], batches(logits, labels, 5)
+    )
+    predicted = logits.argmax(-1)
+    each = [plain_f1(predicted, labels, cls) for cls in range(num_classes)]
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    assert result["num_examples"] == 23
+    assert result["accuracy"] == pytest.approx(np.mean(predicted == labels))
+    assert result["f1_macro"] == pytest.approx(np.mean(each))
+    assert result["loss"] == pytest.approx(-log_p[np.arange(23), labels].mean(), rel=1e-5)  # float32
+    assert ("f1" in result) == (num_classes == 2)
+    if num_classes == 2:
+        assert result["f1"] == pytest.approx(each[1])
+
+
+@pytest.fixture(scope="module")
+def lm():
+    """A model that always writes "river" and nothing else."""
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16)
+    lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 12))
+    answer = tf.constant([*tokenizer.ragged("river").numpy(), 1])
+    lm.generate_ids = lambda ids, mask, max_length: tf.repeat(
+        tf.pad(answer, [[0, max_length - len(answer)]])[tf.newaxis], tf.shape(ids)[0], axis=0
+    )
+    return lm
+
+
+def test_exact_match_counts_what_is_written(lm):
+    targets = ["river", " river ", "River", "the river", "rivers"]
+    result = scores.text_to_text_scores(lm, ["a"] * 5, targets, batch_size=2)
+    assert result == {"exact_match": pytest.approx(2 / 5), "num_examples": 5.0}
+
+
+def test_ranking_takes_the_most_probable_name(lm):
+    inputs, names = ["the old river", "a", "b"], ["garden", "music"]
+    best = lm.rank_labels(inputs, names).argmax(-1)
+    targets = [names[best[0]], names[best[1]], names[1 - best[2]]]
+    result = scores.text_to_text_scores(lm, inputs, targets, names, batch_size=2)
+    assert result["ranked_accuracy"] == pytest.approx(2 / 3)
+    assert {"ranked_f1", "ranked_f1_macro"} <= set(result)
+
+
+@pytest.mark.parametrize(("a", "b"), [("ﬁne  day\n", "fine day"), ("e\u0301", "é"), ("", "  ")])
+def test_texts_are_compared_after_normalisation(a, b):
+    assert scores.normalized(a) == scores.normalized(b)
+
+
+def test_case_and_punctuation_count():
+    assert len({scores.normalized(text) for text in ("Yes", "yes", "yes.")}) == 3
