@@ -4,9 +4,9 @@ r"""The whole way, from raw text to a served model, by the commands that a user 
 
 Trains a tokenizer and pre-trains a tiny dynamic-convolution model on `pydocs`, fine-tunes it (and the same
 model from random weights) to tell which package a docstring belongs to, evaluates both on docstrings that
-neither has seen, exports, serves over REST, asks with plain text, and converts to TFLite. It prints each command
-before running it, and a table at the end. The models are far too small to be good: this shows the way, and
-docs/first_results.md shows results.
+neither has seen, exports, serves over REST, asks with plain text, and converts to TFLite. It prints each
+command before running it, and a table at the end. The models are far too small to be good: this shows the
+way, and docs/first_results.md shows results.
 """
 
 import contextlib
@@ -155,7 +155,8 @@ def tour(demo, workdir):
 def _last_evaluation(run):
     with open(run / "metrics.jsonl", encoding="utf-8") as file:
         last = [row for row in map(json.loads, file) if "valid/loss" in row][-1]
-    return f"step {last['step']}, loss {last['valid/loss']:.2f}, encoder use {last['valid/encoder_use']:.3f} nats"
+    loss, use = last["valid/loss"], last["valid/encoder_use"]
+    return f"step {last['step']}, loss {loss:.2f}, encoder use {use:.3f} nats"
 
 
 def _accuracy(path):
