@@ -1,0 +1,57 @@
+"""Runs signatures as a stranger would: `python -I fresh_run.py JOBS RESULTS`, in a process without convnlp.
+
+JOBS is a pickled list of `(directory, uses_text_ops, [(signature, {input: array}), ...])`, RESULTS a pickled list of
+`(directory, signature, loader, inputs, {output: array})` rows; loader is "python" for `tf.saved_model.load` and "session" for
+the Session that TensorFlow Serving runs. This file is run, not imported, and imports nothing of the project.
+"""
+
+import pickle
+import sys
+
+for _name in ("convnlp", "export", "keras_hub", "keras_nlp"):
+    sys.modules[_name] = None  # importing it now raises ImportError
+
+
+def main(jobs_path, results_path):
+    """Answers all jobs; those without text ops first, while tensorflow_text is not there either."""
+    import tensorflow as tf
+
+    with open(jobs_path, "rb") as file:
+        jobs = sorted(pickle.load(file), key=lambda job: job[1])
+    results = []
+    for directory, uses_text_ops, requests in jobs:
+        if uses_text_ops:
+            import tensorflow_text  # noqa: F401 - registers the tokenizer's op
+        elif any(name.startswith("tensorflow_text") for name in sys.modules):
+            raise RuntimeError("tensorflow_text was loaded before a model that must do without it")
+        for loader, run in (("python", _python(tf, directory)), ("session", _session(tf, directory))):
+            results += [(directory, name, loader, inputs, run(name, inputs)) for name, inputs in requests]
+    with open(results_path, "wb") as file:
+        pickle.dump(results, file)
+
+
+def _python(tf, directory):
+    loaded = tf.saved_model.load(directory)
+
+    def run(name, inputs):
+        outputs = loaded.signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
+        return {key: value.numpy() for key, value in outputs.items()}
+
+    return run
+
+
+def _session(tf, directory):
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        signatures = tf.compat.v1.saved_model.load(session, ["serve"], directory).signature_def
+
+    def run(name, inputs):
+        signature = signatures[name]
+        feed = {signature.inputs[key].name: value for key, value in inputs.items()}
+        return session.run({key: info.name for key, info in signature.outputs.items()}, feed)
+
+    return run
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,166 @@
+"""Checks of an exported model against its preset, made in a process that has no convnlp."""
+
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.models import Seq2SeqLM
+from export import requests
+from export.signatures import label_names
+
+# Float32 sums in another order differ by some 1e-7 an operation; a tenfold of what 12 + 12 layers add up to. A wrong
+# mask, length or variable is off by 1e-2 and more.
+BOUND = 1e-4
+
+_FRESH_RUN = pathlib.Path(__file__).with_name("fresh_run.py")
+
+
+def check(model, servables):
+    """Asks every signature of exported models at batch 1, 2 and 5 and compares the answers with the preset's own.
+
+    Each is asked through `tf.saved_model.load` and through a Session, which is what TensorFlow Serving runs. The
+    preset answers in eager mode, with the kernels of training and rows of full length. What is compared:
+    scores and embeddings by their largest difference (embeddings relative to their largest value), labels with the
+    scores beside them, a generated token by how far its logit is below the best one given the tokens before it.
+
+    Args:
+        model: the `TextClassifier` or `Seq2SeqLM`.
+        servables: dict, directory of a SavedModel -> its `Servable`. Those that only have the signature "ids" are
+            asked before tensorflow_text is imported.
+
+    Returns:
+        dict, (directory, signature, loader) -> largest error.
+
+    Raises:
+        ValueError: if a signature fails, or differs by more than `BOUND`.
+    """
+    jobs = []
+    for directory, servable in servables.items():
+        asked = [(name, requests.request(servable, name, n)) for name in servable.signatures for n in requests.BATCH_SIZES]
+        jobs.append((str(directory), set(servable.signatures) != {"ids"}, asked))
+    expect = _LanguageModel(model) if isinstance(model, Seq2SeqLM) else _Classifier(model)
+    errors = {}
+    for directory, name, loader, inputs, outputs in _answers(jobs):
+        key = directory, name, loader
+        errors[key] = max(errors.get(key, 0.0), expect.error(name, inputs, outputs))
+    for (directory, name, loader), error in errors.items():
+        if not error <= BOUND:  # NaN too
+            raise ValueError(
+                f"signature {name!r} of {directory} differs from the preset by {error:.3g} ({loader} loader); "
+                f"at most {BOUND:g} is rounding"
+            )
+    return errors
+
+
+def op_names(directory):
+    """The names of all operations in a SavedModel's graph and functions."""
+    return {node.op for node in _nodes(directory)}
+
+
+def has_custom_gradients_or_islands(directory):
+    """Whether a SavedModel holds custom gradients or functions that must be compiled by XLA."""
+    return any(
+        node.attr["_gradient_op_type"].s.startswith(b"CustomGradient") or node.attr["_XlaMustCompile"].b
+        for node in _nodes(directory)
+    )
+
+
+def _nodes(directory):
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    proto = saved_model_pb2.SavedModel.FromString(pathlib.Path(directory, "saved_model.pb").read_bytes())
+    for graph in (meta_graph.graph_def for meta_graph in proto.meta_graphs):
+        yield from graph.node
+        for function in graph.library.function:
+            yield from function.node_def
+
+
+def _answers(jobs):
+    with tempfile.TemporaryDirectory() as scratch:
+        jobs_path, results_path = pathlib.Path(scratch, "jobs"), pathlib.Path(scratch, "results")
+        jobs_path.write_bytes(pickle.dumps(jobs))
+        command = [sys.executable, "-I", str(_FRESH_RUN), str(jobs_path), str(results_path)]
+        done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+            raise ValueError(f"an exported signature fails in a fresh process: {reason}")
+        return pickle.loads(results_path.read_bytes())
+
+
+class _Classifier:
+    """What a classifier's answers should be."""
+
+    def __init__(self, classifier):
+        self._model = classifier
+        self._names = np.array([label.encode() for label in label_names(classifier)], object)
+
+    def error(self, name, inputs, outputs):
+        """The largest error of an answer; infinite where a label is not that of the best score."""
+        rows = self._rows(inputs)
+        if name == "embed":
+            return _relative(outputs["embedding"], self._model.embed(rows))
+        labels_are_right = {
+            "label": lambda labels: np.array_equal(labels, self._names[outputs["scores"].argmax(axis=1)]),
+            "classes": lambda classes: (classes == self._names).all(),
+        }
+        if not all(right(outputs[key]) for key, right in labels_are_right.items() if key in outputs):
+            return np.inf
+        return _relative(outputs["scores"], tf.nn.softmax(self._model(rows, training=False)))
+
+    def _rows(self, inputs):
+        if "token_ids" in inputs:
+            return {"token_ids": inputs["token_ids"], "padding_mask": inputs["token_ids"] != 0}
+        if "inputs" in inputs:
+            examples = [tf.train.Example.FromString(value) for value in inputs["inputs"]]
+            text = [example.features.feature["text"].bytes_list.value[0] for example in examples]
+        else:
+            text = (inputs["text"], inputs["text_pair"]) if "text_pair" in inputs else inputs["text"]
+        return self._model.preprocessor(text, y=None)  # without `y`, keras_nlp takes a tuple for (x, y)
+
+
+class _LanguageModel:
+    """What a language model's answers should be."""
+
+    def __init__(self, lm):
+        self._lm = lm
+        self._text_of = {}  # number of rows -> the text of the ids generated for the same rows
+
+    def error(self, name, inputs, outputs):
+        """The largest error of an answer; infinite where a text is not that of the generated ids.
+
+        The answers of "ids" have to come before those of "generate".
+        """
+        if name == "ids":
+            ids = outputs["generated_ids"]
+            self._text_of[len(ids)] = [text.encode() for text in self._lm.preprocessor.tokenizer.detokenize(tf.constant(ids))]
+            return self._shortfall(inputs["token_ids"], ids)
+        if name == "embed":
+            rows = self._lm.preprocessor.generate_preprocess(inputs["text"])
+            return _relative(outputs["embedding"], self._mean(rows["encoder_token_ids"], rows["encoder_padding_mask"]))
+        return 0.0 if outputs["generated_text"].tolist() == self._text_of[len(inputs["text"])] else np.inf
+
+    def _mean(self, token_ids, padding_mask):
+        encoded = self._lm.backbone.encode(token_ids, padding_mask=padding_mask).numpy()
+        return [row[mask].mean(axis=0) for row, mask in zip(encoded, padding_mask.numpy(), strict=True)]
+
+    def _shortfall(self, token_ids, generated):
+        """How far the logits of greedily generated tokens lie below the best ones, given the tokens before them."""
+        mask = token_ids != 0
+        shifted = np.pad(generated[:, :-1], [[0, 0], [1, 0]])  # behind the start token, 0
+        backbone = self._lm.backbone
+        hidden = backbone.decode(shifted, backbone.encode(token_ids, padding_mask=mask), encoder_padding_mask=mask)
+        logits = backbone.logits(hidden).numpy()  # [B,N,V]
+        chosen = np.take_along_axis(logits, generated[..., None], axis=-1)[..., 0]
+        end = generated == self._lm.preprocessor.tokenizer.end_token_id
+        before_end = np.cumsum(end, axis=1) - end == 0
+        return float(np.max((logits.max(axis=-1) - chosen)[before_end]))
+
+
+def _relative(actual, expected):
+    expected = np.asarray(expected)
+    return float(np.max(np.abs(actual - expected)) / max(1.0, np.max(np.abs(expected))))

@@ -1,0 +1,61 @@
+"""Requests to every signature of an exported model: what warms a server up, and what the checks ask."""
+
+import tensorflow as tf
+
+BATCH_SIZES = (1, 2, 5)  # one, few, and several texts of unequal lengths
+
+_TEXTS = (
+    "A quiet film about an old bridge, and a wonderful one.",
+    "No.",
+    "",  # nothing but the end token
+    "Grüße aus Köln 🙂 \u4f60\u597d",  # pieces that a vocabulary may lack
+    "the captain repairs the broken clock behind the station " * 100,  # longer than any sequence length
+)
+
+
+def texts(batch_size):
+    """`batch_size` <= 5 strings; short and long, empty and foreign."""
+    return list(_TEXTS[:batch_size])
+
+
+def request(servable, name, batch_size):
+    """The inputs of one request.
+
+    Args:
+        servable: a `Servable`.
+        name: str, one of its signatures.
+        batch_size: int in 1..5.
+
+    Returns:
+        dict, input name -> NumPy array.
+    """
+    values = {
+        "text": tf.constant(texts(batch_size)),
+        "text_pair": tf.constant(texts(batch_size)[::-1]),
+        "inputs": tf.constant([_example(text) for text in texts(batch_size)]),
+    }
+    inputs = [spec.name for spec in servable.signatures[name].input_signature]
+    if "token_ids" in inputs:
+        values["token_ids"] = servable.rows.of_texts(values["text"])["token_ids"]
+    return {key: values[key].numpy() for key in inputs}
+
+
+def warm_up_records(servable):
+    """Serialized PredictionLogs, a request per signature and batch size, for `tf_serving_warmup_requests`."""
+    from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+    records = []
+    for name in servable.signatures:
+        for batch_size in BATCH_SIZES:
+            predict = predict_pb2.PredictRequest()
+            predict.model_spec.signature_name = name
+            for key, value in request(servable, name, batch_size).items():
+                predict.inputs[key].CopyFrom(tf.make_tensor_proto(value))
+            log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=predict))
+            records.append(log.SerializeToString())
+    return records
+
+
+def _example(text):
+    feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
+    return tf.train.Example(features=tf.train.Features(feature={"text": feature})).SerializeToString()

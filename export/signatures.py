@@ -1,0 +1,207 @@
+"""What an exported model answers: signatures around a Keras model that is itself never saved.
+
+A `tf.Module` that holds a Keras model saves each variable twice, as Keras' object and as the plain variable inside,
+and every Session (so TensorFlow Serving) then restores the one that the graph does not read: "Could not find variable
+...". Here the model lives in the functions' closures only, and the module owns the plain variables.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from convnlp.models import Seq2SeqLM
+
+_TEXT = tf.TensorSpec([None], tf.string)
+_TOKEN_IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Servable:
+    """What `tf.saved_model.save` gets. Trace it within `convnlp.kernels.implementation("inference")`.
+
+    Attributes:
+        module: tf.Module, the owner of the variables.
+        signatures: dict, name -> tf.function from named tensors to a dict of tensors.
+        rows: EncoderRows, how texts become what the encoder reads.
+    """
+
+    module: tf.Module
+    signatures: dict[str, Callable]
+    rows: "EncoderRows"
+
+    def only(self, name):
+        """The same with one of the signatures."""
+        return dataclasses.replace(self, signatures={name: self.signatures[name]})
+
+
+def servable(model, max_length=None):
+    """The signatures of a preset that are served.
+
+    B is the batch, any; D the width, C the number of classes. Texts and token ids are cut at the preprocessor's
+    sequence length and padded to the longest of the batch, or to that length where a mixer is not
+    `pad_length_invariant`.
+
+    | model | signature | inputs | outputs |
+    |---|---|---|---|
+    | TextClassifier | serving_default | text [B] | label [B], scores [B,C] |
+    | | pair | text [B], text_pair [B] | label [B], scores [B,C] |
+    | | classify | inputs [B]: a tf.Example with the feature "text" | classes [B,C], scores [B,C] |
+    | | ids | token_ids [B,T], pads = 0 | label [B], scores [B,C] |
+    | Seq2SeqLM | serving_default, generate | text [B] | generated_text [B] |
+    | | ids | token_ids [B,T], pads = 0 | generated_ids [B,max_length], pads = 0 |
+    | both | embed | text [B] | embedding [B,D], the mean of the encoder's output over the tokens |
+
+    Args:
+        model: a `TextClassifier` or `Seq2SeqLM` with its preprocessor.
+        max_length: int >= 1. Bound of generated tokens, the end token included. Default: the preprocessor's
+            `decoder_sequence_length`.
+
+    Raises:
+        ValueError: if the model has no preprocessor, or `max_length` is out of range or given for a classifier.
+    """
+    rows = EncoderRows(model)
+    if isinstance(model, Seq2SeqLM):
+        signatures = _language_model(model, rows, max_length)
+    elif max_length is not None:
+        raise ValueError(f"`max_length` is for a Seq2SeqLM: a TextClassifier generates nothing. Received: {max_length}")
+    else:
+        signatures = _classifier(model, rows)
+    signatures["embed"] = signature(lambda text: {"embedding": rows.embed(rows.of_texts(text))}, text=_TEXT)
+    return Servable(owner(model), signatures, rows)
+
+
+def edge(model, inputs):
+    """The one signature of a TFLite model.
+
+    | model | inputs | outputs |
+    |---|---|---|
+    | TextClassifier | token_ids [B,T], pads = 0, or text [B] | logits [B,C] |
+    | Seq2SeqLM | the same | embedding [B,D] |
+
+    Args:
+        model: a `TextClassifier` or `Seq2SeqLM` with its preprocessor.
+        inputs: "ids" or "text".
+    """
+    rows = EncoderRows(model)
+
+    def answer(encoder_rows):
+        if isinstance(model, Seq2SeqLM):
+            return {"embedding": rows.embed(encoder_rows)}
+        return {"logits": model(encoder_rows, training=False)}
+
+    if inputs == "ids":
+        function = signature(lambda token_ids: answer(rows.of_ids(token_ids)), token_ids=_TOKEN_IDS)
+    else:
+        function = signature(lambda text: answer(rows.of_texts(text)), text=_TEXT)
+    return Servable(owner(model), {"serving_default": function}, rows)
+
+
+def signature(function, **inputs):
+    """A tf.function of named inputs, each given by its `tf.TensorSpec`."""
+    specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
+    return tf.function(function, input_signature=specs)
+
+
+def owner(model):
+    """A module with the plain variables of a Keras model, and nothing of Keras."""
+    module = tf.Module()
+    module.model_variables = [variable._value for variable in model.variables]
+    return module
+
+
+def label_names(classifier):
+    """The names of the classes: "0", "1", ... where they have none."""
+    return classifier.labels or [str(i) for i in range(classifier.num_classes)]
+
+
+class EncoderRows:
+    """What a model's encoder reads, {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, from texts or from ids.
+
+    Args:
+        model: a `TextClassifier` or `Seq2SeqLM`.
+
+    Raises:
+        ValueError: if it has no preprocessor.
+    """
+
+    def __init__(self, model):
+        if model.preprocessor is None:
+            raise ValueError("`model` must have a preprocessor: without one its texts cannot be tokenized")
+        self._model = model
+        self._is_language_model = isinstance(model, Seq2SeqLM)
+        name = "encoder_sequence_length" if self._is_language_model else "sequence_length"
+        self.max_length = getattr(model.preprocessor, name)
+        layers = model.backbone.encoder._flatten_layers()
+        self._any_length = all(getattr(layer, "pad_length_invariant", True) for layer in layers)
+
+    def of_texts(self, text):
+        """Texts [B], or a tuple of two for pairs; preprocessed as in training, without the pads that all rows have."""
+        preprocessor = self._model.preprocessor
+        if self._is_language_model:
+            rows = preprocessor.generate_preprocess(text)
+            rows = {name: rows[f"encoder_{name}"] for name in ("token_ids", "padding_mask")}
+        else:
+            rows = preprocessor(text, y=None)  # without `y`, keras_nlp takes a tuple for (x, y)
+        if not self._any_length:
+            return rows
+        longest = tf.reduce_max(tf.reduce_sum(tf.cast(rows["padding_mask"], tf.int32), axis=1))
+        return {name: row[:, :longest] for name, row in rows.items()}
+
+    def of_ids(self, token_ids):
+        """Token ids [B,T] with pads = 0, end token included."""
+        token_ids = token_ids[:, : self.max_length]
+        if not self._any_length:
+            missing = self.max_length - tf.shape(token_ids)[1]
+            token_ids = tf.ensure_shape(tf.pad(token_ids, [[0, 0], [0, missing]]), [None, self.max_length])
+        return {"token_ids": token_ids, "padding_mask": token_ids != 0}
+
+    def embed(self, rows):
+        """The mean of the encoder's output over the tokens of each row: float32 [B,D]."""
+        encoded = self._model.backbone.encode(rows["token_ids"], padding_mask=rows["padding_mask"])
+        weight = tf.expand_dims(tf.cast(rows["padding_mask"], tf.float32), -1)  # [B,T,1]
+        total = tf.reduce_sum(tf.cast(encoded, tf.float32) * weight, axis=1)  # [B,D]
+        return total / tf.maximum(tf.reduce_sum(weight, axis=1), 1.0)
+
+
+def _classifier(classifier, rows):
+    names = label_names(classifier)
+
+    def answer(inputs):
+        logits = classifier(inputs, training=False)
+        return {"label": tf.gather(tf.constant(names), tf.argmax(logits, axis=-1)), "scores": tf.nn.softmax(logits)}
+
+    def classify(inputs):
+        text = tf.io.parse_example(inputs, {"text": tf.io.FixedLenFeature([], tf.string)})["text"]
+        scores = answer(rows.of_texts(text))["scores"]
+        return {"classes": tf.tile([names], [tf.shape(scores)[0], 1]), "scores": scores}
+
+    return {
+        "serving_default": signature(lambda text: answer(rows.of_texts(text)), text=_TEXT),
+        "pair": signature(
+            lambda text, text_pair: answer(rows.of_texts((text, text_pair))), text=_TEXT, text_pair=_TEXT
+        ),
+        "classify": signature(classify, inputs=_TEXT),
+        "ids": signature(lambda token_ids: answer(rows.of_ids(token_ids)), token_ids=_TOKEN_IDS),
+    }
+
+
+def _language_model(lm, rows, max_length):
+    if max_length is None:
+        max_length = lm.preprocessor.decoder_sequence_length
+    if max_length < 1:
+        raise ValueError(f"`max_length` must be >= 1. Received: {max_length}")
+
+    def answer(inputs):
+        ids = lm.generate_ids(inputs["token_ids"], inputs["padding_mask"], max_length)
+        return tf.ensure_shape(ids, [None, max_length])
+
+    def generate(text):
+        return {"generated_text": lm.preprocessor.tokenizer.detokenize(answer(rows.of_texts(text)))}
+
+    text_to_text = signature(generate, text=_TEXT)
+    return {
+        "serving_default": text_to_text,
+        "generate": text_to_text,
+        "ids": signature(lambda token_ids: {"generated_ids": answer(rows.of_ids(token_ids))}, token_ids=_TOKEN_IDS),
+    }
