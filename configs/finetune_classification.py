@@ -19,6 +19,7 @@ def get_config():
 
     config.data.split = "train[5%:]"
     config.data.validation_split = "train[:5%]"
+    config.data.test_split = "train"  # of `test_source`, a file of its own
     config.data.input_length = 128
 
     config.optimizer.name = "adamw"
