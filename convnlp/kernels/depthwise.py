@@ -122,8 +122,7 @@ def _fast(x, taps, left, dilation_rate):
 def _taps_gradient(dy, x, taps, left, dilation_rate):
     num_heads, kernel_size = taps.shape
     dy, x = fold_time(dy, dilation_rate), fold_time(x, dilation_rate)  # [B*r,T/r,D]
-    block = max(16, kernel_size)
-    dy, x = to_blocks(dy, x, kernel_size, left, block)  # [B,N,block,D], [B,N,block+K-1,D]
+    dy, x = to_blocks(dy, x, kernel_size, left)  # [B,N,block,D], [B,N,block+K-1,D]
     gram = tf.matmul(_rows(dy, num_heads), _rows(x, num_heads), transpose_b=True)  # [H,block,block+K-1]
     dtaps = tf.reduce_sum(diagonals(tf.cast(gram, tf.float32), kernel_size), axis=1)  # [H,K]
     return tf.cast(dtaps, taps.dtype)

@@ -105,7 +105,7 @@ def _taps_gradient(dy, x, taps, left, dilation_rate):
     time = length(dy)
     dy, x = fold_time(dy, dilation_rate), fold_time(x, dilation_rate)  # [B*r,T/r,D]
     batch, folded = length(dy, 0), length(dy)
-    dy, x = to_blocks(dy, x, kernel_size, left, block=max(16, kernel_size))
+    dy, x = to_blocks(dy, x, kernel_size, left)
     dy, x = _by_head(dy, num_heads), _by_head(x, num_heads)  # [B,N,H,block,D/H], [B,N,H,block+K-1,D/H]
     gram = tf.matmul(dy, x, transpose_b=True)  # [B,N,H,block,block+K-1]
     dtaps = tf.transpose(diagonals(gram, kernel_size), [0, 1, 3, 2, 4])  # [B,N,block,H,K]

@@ -12,9 +12,10 @@ import tensorflow as tf
 from convnlp.kernels.shifts import length, pad_time
 
 
-def to_blocks(dy, x, kernel_size, left, block):
+def to_blocks(dy, x, kernel_size, left):
     """dy, x [B,T,D] -> dy in blocks [B,N,block,D] and x in blocks with their halo [B,N,block+K-1,D]."""
     time = length(dy)
+    block = max(32, kernel_size)  # Measured: the best or next to it for K from 7 to 31.
     num_blocks = -(-time // block)
     rest = num_blocks * block - time
     dy = tf.reshape(pad_time(dy, 0, rest), [length(dy, 0), num_blocks, block, dy.shape[-1]])  # [B,N,block,D]

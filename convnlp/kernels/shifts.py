@@ -68,12 +68,9 @@ def depthwise_conv_valid(window, taps, dilation_rate=1, kept=None):
     Returns:
         Tensor [B,C,D] of window's type.
     """
-    kernel_size = taps.shape[1]
-    taps = tf.cast(taps_by_channel(taps, window.shape[-1]), tf.float32)  # [K,D]
-    terms = [
-        taps[j] * tf.cast(met, tf.float32)  # [B,C,D]
-        for j, met in enumerate(shifted(window, kernel_size, dilation_rate))
-    ]
+    taps = taps_by_channel(tf.cast(taps, tf.float32), window.shape[-1])  # [K,D]
+    met = shifted(tf.cast(window, tf.float32), taps.shape[0], dilation_rate)
+    terms = [taps[j] * inputs for j, inputs in enumerate(met)]  # [B,C,D]
     if kept is not None:
         kept = tf.cast(kept, tf.float32)
         terms = [term * kept[:, :, j : j + 1] for j, term in enumerate(terms)]

@@ -20,8 +20,8 @@ def relative_position_bucket(offset, bidirectional, num_buckets=32, max_distance
         int32 tensor of offset's shape, in [0, num_buckets).
 
     Example:
-    >>> relative_position_bucket(tf.constant([-200, -9, -1, 0, 1, 9, 200]),
-    bidirectional=True).numpy().tolist() [15, 8, 1, 0, 17, 31]
+    >>> relative_position_bucket(tf.constant([-200, -9, -1, 0, 1, 200]), bidirectional=True).numpy().tolist()
+    [15, 8, 1, 0, 17, 31]
     """
     if bidirectional:
         num_buckets //= 2
