@@ -7,8 +7,8 @@ import tensorflow as tf
 from convnlp import kernels
 
 KERNELS = {"depthwise": kernels.depthwise_conv, "dynamic": kernels.dynamic_conv}
-# Float32: sums of some hundred terms of size one in another order. bfloat16 keeps eight bits; all forms add in
-# float32 and round at most thrice (product, Gram matrix, result), each by at most 2^-8.
+# Float32: sums of some hundred terms of size one in another order. bfloat16 keeps eight bits; all forms add
+# in float32 and round at most thrice (product, Gram matrix, result), each by at most 2^-8.
 TOLERANCE = {tf.float32: 1e-5, tf.bfloat16: 3 * 2**-8}
 
 # T, D, H, K, dilation, causal: even and odd kernels, longer than the sequence and than a block of the
