@@ -2,9 +2,10 @@ r"""The tables and plots of docs/first_results.md: does pre-training a convoluti
 
     python -m benchmarks.first_results --data_dir=DATA --workdir=DIR
 
-DATA holds pretrain/*.train.jsonl.gz (with "text") and classification/{trec6,sst2,ag_news}.{train,test}.jsonl.gz (with
-"text" and "label"), seq2seq/cogs.{train,valid,test,gen}.jsonl.gz. Runs the programs of the library one after another as
-a user would, prints each command, skips what is already done and continues what was interrupted; then writes
+DATA holds pretrain/*.train.jsonl.gz (with "text") and
+classification/{trec6,sst2,ag_news}.{train,test}.jsonl.gz (with "text" and "label"),
+seq2seq/cogs.{train,valid,test,gen}.jsonl.gz. Runs the programs of the library one after another as a user
+would, prints each command, skips what is already done and continues what was interrupted; then writes
 docs/first_results.json, the plots beside it, and the generated part of docs/first_results.md.
 """
 
@@ -23,16 +24,22 @@ _DATA_DIR = flags.DEFINE_string("data_dir", None, "Directory of the data.", requ
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory for everything that is trained.", required=True)
 _DOCS_DIR = flags.DEFINE_string("docs_dir", "docs", "Directory for the page, its plots and its figures.")
 _STAGES = flags.DEFINE_list("stages", ["pretrain", "finetune", "baseline", "cogs", "report"], "What to do.")
+_STARTS = flags.DEFINE_list(
+    "starts", ["scratch", "pretrained"], "From what to fine-tune; scratch needs no preset."
+)
 _SEEDS = flags.DEFINE_list("seeds", ["0", "1", "2"], "Seeds of each fine-tuning.")
 
 # Equal for both starts. Lengths hold nearly all texts of a set; epochs by its size.
 CLASSIFICATION = {
-    "trec6": {"num_classes": 6, "input_length": 32, "num_epochs": 8.0, "batch_size": 32},
-    "sst2": {"num_classes": 2, "input_length": 64, "num_epochs": 5.0, "batch_size": 32},
-    "ag_news": {"num_classes": 4, "input_length": 96, "num_epochs": 3.0, "batch_size": 64},
+    "trec6": {"num_classes": 6, "input_length": 32, "num_epochs": 6.0, "batch_size": 32},
+    "sst2": {"num_classes": 2, "input_length": 48, "num_epochs": 5.0, "batch_size": 32},
+    "ag_news": {"num_classes": 4, "input_length": 64, "num_epochs": 2.0, "batch_size": 64},
 }
-VALIDATION_SPLITS = {"trec6": ("train[10%:]", "train[:10%]"), "sst2": ("train", "valid"), "ag_news": ("train", "valid")}
-STARTS = ("pretrained", "scratch")
+VALIDATION_SPLITS = {
+    "trec6": ("train[10%:]", "train[:10%]"),
+    "sst2": ("train", "valid"),
+    "ag_news": ("train", "valid"),
+}
 
 
 def run(module, workdir, **config):
@@ -66,12 +73,12 @@ def pretrain(data, workdir):
     )
 
 
-def finetune(data, workdir, seeds):
+def finetune(data, workdir, starts, seeds):
     """Each set from the pre-trained preset and from random weights, with equal settings, for each seed."""
     for name, task in CLASSIFICATION.items():
         source = f"jsonl:{data}/classification/{name}.{{split}}.jsonl.gz"
         split, validation_split = VALIDATION_SPLITS[name]
-        for start in STARTS:
+        for start in starts:
             for seed in seeds:
                 run(
                     "convnlp.finetune",
@@ -104,14 +111,16 @@ def baseline(data, workdir):
     if not path.exists():
         sources = {name: f"jsonl:{data}/classification/{name}" for name in CLASSIFICATION}
         scores = {
-            name: tfidf.accuracy(f"{s}.train.jsonl.gz", f"{s}.test.jsonl.gz", CLASSIFICATION[name]["num_classes"])
+            name: tfidf.accuracy(
+                f"{s}.train.jsonl.gz", f"{s}.test.jsonl.gz", CLASSIFICATION[name]["num_classes"]
+            )
             for name, s in sources.items()
         }
         path.write_text(json.dumps(scores, indent=2), encoding="utf-8")
 
 
 def cogs(data, workdir):
-    """COGS from random weights, its exact match by greedy decoding on the test and the generalisation split."""
+    """COGS from random weights: exact match of greedy decoding on the test and generalisation splits."""
     source = f"jsonl:{data}/seq2seq/cogs.{{split}}.jsonl.gz"
     if not (workdir / "cogs.model").exists():
         options = ["--fields=inputs,targets", "--vocabulary_size=800", "--character_coverage=1"]
@@ -135,9 +144,12 @@ def cogs(data, workdir):
 
 def collect(workdir, seeds):
     """What all runs gave, as one dict for the page."""
-    results = {"classification": {}, "baseline": json.loads((workdir / "tfidf.json").read_text(encoding="utf-8"))}
+    results = {
+        "classification": {},
+        "baseline": json.loads((workdir / "tfidf.json").read_text(encoding="utf-8")),
+    }
     for name in CLASSIFICATION:
-        for start in STARTS:
+        for start in ("pretrained", "scratch"):
             runs = [_json(workdir / f"{name}_{start}_{seed}" / "results.json") for seed in seeds]
             accuracies = [run["test"]["accuracy"] for run in runs]
             results["classification"].setdefault(name, {})[start] = {
@@ -149,9 +161,8 @@ def collect(workdir, seeds):
             }
     results["cogs"] = _json(workdir / "cogs" / "results.json")
     results["cogs"]["gen"] = _json(workdir / "cogs" / "gen.json")["scores"]
-    results["pretraining"] = [
-        json.loads(line) for line in open(workdir / "pretrained" / "metrics.jsonl", encoding="utf-8")
-    ]
+    metrics = (workdir / "pretrained" / "metrics.jsonl").read_text(encoding="utf-8")
+    results["pretraining"] = [json.loads(line) for line in metrics.splitlines()]
     return results
 
 
@@ -165,10 +176,12 @@ def main(_):
     workdir.mkdir(parents=True, exist_ok=True)
     stages = {
         "pretrain": lambda: pretrain(data, workdir),
-        "finetune": lambda: finetune(data, workdir, _SEEDS.value),
+        "finetune": lambda: finetune(data, workdir, _STARTS.value, _SEEDS.value),
         "baseline": lambda: baseline(data, workdir),
         "cogs": lambda: cogs(data, workdir),
-        "report": lambda: first_results_report.write(collect(workdir, _SEEDS.value), pathlib.Path(_DOCS_DIR.value)),
+        "report": lambda: first_results_report.write(
+            collect(workdir, _SEEDS.value), pathlib.Path(_DOCS_DIR.value)
+        ),
     }
     for name in _STAGES.value:
         if name not in stages:

@@ -1,4 +1,4 @@
-"""Turns what `benchmarks.first_results` collected into plots, a JSON file and the generated part of the page."""
+"""Turns what `benchmarks.first_results` collected into plots, JSON and the generated part of the page."""
 
 import json
 
@@ -37,7 +37,7 @@ def write(results, docs_dir):
 def classification_table(results):
     """Test accuracy of each set and start, beside the baseline."""
     lines = [
-        "| test accuracy | TF-IDF + logistic regression | from scratch | pre-trained | difference | examples |",
+        "| test accuracy | TF-IDF | from scratch | pre-trained | difference | examples |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, starts in results["classification"].items():
@@ -62,7 +62,9 @@ def pretraining_table(results):
     lines = ["| step | span corruption | masked LM | encoder use |", "| --- | --- | --- | --- |"]
     for row in shown:
         names = ("span_corruption", "masked_lm", "encoder_use")
-        lines.append("| " + " | ".join([f"{row['step']}", *(f"{row[f'valid/{name}']:.3f}" for name in names)]) + " |")
+        lines.append(
+            "| " + " | ".join([f"{row['step']}", *(f"{row[f'valid/{name}']:.3f}" for name in names)]) + " |"
+        )
     lines += ["", "Held-out, in nats per predicted token."]
     return "\n".join(lines)
 
@@ -73,7 +75,9 @@ def cogs_table(results):
     lines = ["| COGS, from scratch | exact match | examples |", "| --- | --- | --- |"]
     for split in ("validation", "test", "gen"):
         if split in run:
-            lines.append(f"| {split} | {100 * run[split]['exact_match']:.1f} | {run[split]['num_examples']:.0f} |")
+            lines.append(
+                f"| {split} | {100 * run[split]['exact_match']:.1f} | {run[split]['num_examples']:.0f} |"
+            )
     lines += ["", f"Greedy decoding; trained for {run['cpu_seconds'] / 60:.0f} CPU minutes."]
     return "\n".join(lines)
 
@@ -99,7 +103,9 @@ def plot_accuracies(results, path):
         for place, (start, label) in enumerate(STARTS.items()):
             accuracies = [100 * value for value in starts[start]["accuracies"]]
             axis.plot([place] * len(accuracies), accuracies, "o", label=label)
-        axis.axhline(100 * results["baseline"][name]["accuracy"], color="gray", linestyle="--", label="TF-IDF")
+        axis.axhline(
+            100 * results["baseline"][name]["accuracy"], color="gray", linestyle="--", label="TF-IDF"
+        )
         axis.set(title=name, xlim=(-0.5, 1.5), xticks=[0, 1], xticklabels=STARTS.values())
     axes[0].set_ylabel("test accuracy, per cent")
     _save(figure, path)

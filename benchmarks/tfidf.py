@@ -15,7 +15,8 @@ def accuracy(train_source, test_source, num_classes):
     """Test accuracy of words and word pairs with logistic regression, scikit-learn's defaults but for C = 10.
 
     Args:
-        train_source, test_source: source strings with "text" and "label".
+        train_source: source string with "text" and "label".
+        test_source: the same.
         num_classes: int.
 
     Returns:

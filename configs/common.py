@@ -1,7 +1,7 @@
-"""All fields of an experiment and their defaults; every other config starts from `get_config` and changes some.
+"""All fields of an experiment and their defaults; every other config starts from these.
 
-Lengths are in tokens, times in steps unless the name says otherwise. A field that is not here does not exist: setting
-an unknown one raises, on the command line and in a file.
+Lengths are in tokens, times in steps unless the name says otherwise. A field that is not here does not
+exist: setting an unknown one raises, on the command line and in a file.
 """
 
 import ml_collections

@@ -1,7 +1,8 @@
-"""Fine-tunes an encoder on labelled texts, or on pairs of texts.
+r"""Fine-tunes an encoder on labelled texts, or on pairs of texts.
 
-    python -m convnlp.finetune --config=configs/finetune_classification.py --workdir=DIR --config.init_from=PRESET
-        --config.data.source=jsonl:train.jsonl --config.data.test_source=jsonl:test.jsonl
+    python -m convnlp.finetune --config=configs/finetune_classification.py --workdir=DIR \
+        --config.init_from=PRESET --config.data.source=jsonl:train.jsonl \
+        --config.data.test_source=jsonl:test.jsonl
 
 With `--config.init_from=` and `--config.tokenizer=spm.model` the same model is trained from random weights.
 """

@@ -1,7 +1,10 @@
-"""Sequence-to-sequence on COGS (sentence -> logical form): text-to-text from random weights.
+r"""Sequence-to-sequence on COGS (sentence -> logical form): text-to-text from random weights.
 
-    python -m convnlp.finetune --config=configs/finetune_cogs.py --workdir=DIR --config.tokenizer=spm.model
-        '--config.data.source=jsonl:cogs.{split}.jsonl.gz' '--config.data.test_source=jsonl:cogs.{split}.jsonl.gz'
+    python -m convnlp.finetune --config=configs/finetune_cogs.py --workdir=DIR --config.tokenizer=spm.model \
+        --config.data.source='jsonl:cogs.{split}.jsonl.gz' \
+        --config.data.test_source='jsonl:cogs.{split}.jsonl.gz'
+
+Several examples share a row (`task.pack`), since most are short.
 """
 
 from configs import common

@@ -1,10 +1,11 @@
-"""A mini model on your own text, on a CPU: the run of docs/first_results.md.
+r"""A mini model on your own text, on a CPU: the run of docs/first_results.md.
 
-    python -m convnlp.pretrain --config=configs/pretrain_mini.py:dynamic_conv --workdir=DIR
+    python -m convnlp.pretrain --config=configs/pretrain_mini.py:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
 
-Differs from the paper's recipe in what a small budget needs (docs/first_results.md): masked-LM on the encoder beside
-span corruption, two decoder layers, and cross-attention that starts at W_q = 0.25 W_k. The argument is the mixer.
+Differs from the paper's recipe in what a small budget needs (docs/first_results.md): masked-LM on the
+encoder beside span corruption, two decoder layers, and cross-attention that starts at W_q = 0.25 W_k. The
+argument is the mixer.
 """
 
 from configs import common

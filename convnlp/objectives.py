@@ -1,7 +1,8 @@
 """What a model is trained on: losses of a backbone or classifier on one batch.
 
-Each builder returns `loss_fn(batch, seed, training=True)` for `convnlp.training.loop`: a dict with `loss_sum`, `weight`
-and further metrics `name -> (sum, weight)`, all float32 scalars. `seed` (int32 [2]) drives dropout.
+Each builder returns `loss_fn(batch, seed, training=True)` for `convnlp.training.loop`: a dict with
+`loss_sum`, `weight` and further metrics `name -> (sum, weight)`, all float32 scalars. `seed` (int32 [2])
+drives dropout.
 """
 
 import tensorflow as tf
@@ -12,7 +13,7 @@ OBJECTIVES = ("span_corruption", "masked_lm")
 
 
 def cross_entropy(logits, targets, mask):
-    """Summed cross-entropy in nats and the number of targets: logits [...,V], targets [...], mask [...] -> 2 scalars."""
+    """Logits [...,V], targets [...], mask [...] -> summed cross-entropy in nats, number of targets."""
     weights = tf.cast(mask, tf.float32)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
     return tf.reduce_sum(losses * weights), tf.reduce_sum(weights)
@@ -52,7 +53,9 @@ def text_to_text_loss(backbone):
             logits = _target_logits(backbone, batch, encoder_output, batch["encoder_padding_mask"], training)
         targets, mask = batch["target_token_ids"], batch["decoder_padding_mask"]
         loss_sum, weight = cross_entropy(logits, targets, mask)
-        hits = tf.cast(tf.equal(tf.argmax(logits, -1, tf.int32), targets), tf.float32) * tf.cast(mask, tf.float32)
+        hits = tf.cast(tf.equal(tf.argmax(logits, -1, tf.int32), targets), tf.float32) * tf.cast(
+            mask, tf.float32
+        )
         return {"loss_sum": loss_sum, "weight": weight, "token_accuracy": (tf.reduce_sum(hits), weight)}
 
     return loss_fn
@@ -87,7 +90,9 @@ def pretraining_loss(backbone, objectives=("span_corruption",), masked_lm_weight
                 encoder_output = _encode(backbone, batch, training)
                 mask = batch["encoder_padding_mask"]
                 logits = _target_logits(backbone, batch, encoder_output, mask, training)
-                total, weight = cross_entropy(logits, batch["target_token_ids"], batch["decoder_padding_mask"])
+                total, weight = cross_entropy(
+                    logits, batch["target_token_ids"], batch["decoder_padding_mask"]
+                )
                 metrics["span_corruption"] = (total, weight)
                 loss += total / weight
                 if not training:
@@ -96,8 +101,8 @@ def pretraining_loss(backbone, objectives=("span_corruption",), masked_lm_weight
                 total, weight = _masked_lm(backbone, batch, training)
                 metrics["masked_lm"] = (total, weight)
                 loss += masked_lm_weight * total / weight
-        # Each objective has the same number of targets in every example, so the mean over examples is the mean
-        # over targets, on any number of replicas.
+        # Every example has the same number of targets, so the mean over examples is the mean over targets, on
+        # any number of replicas.
         examples = tf.cast(tf.shape(next(iter(batch.values())))[0], tf.float32)
         return {"loss_sum": loss * examples, "weight": examples, **metrics}
 
@@ -114,7 +119,8 @@ def _masked_lm(backbone, batch, training):
 def _encoder_use(backbone, batch, encoder_output, right_total, weight):
     """Target cross-entropy with another example's encoder output minus with the right one, in nats per token.
 
-    Near 0 the decoder is a language model that ignores its encoder, and nothing will transfer to a classifier.
+    Near 0 the decoder is a language model that ignores its encoder, and nothing will transfer to a
+    classifier.
     """
     wrong_output = tf.roll(encoder_output, 1, axis=0)
     wrong_mask = tf.roll(batch["encoder_padding_mask"], 1, axis=0)
@@ -131,7 +137,9 @@ def classification_loss(classifier):
         with dropout_seed(seed):
             logits = classifier(inputs, training=training)
         loss_sum, weight = cross_entropy(logits, batch["label"], batch["weight"])
-        hits = tf.cast(tf.equal(tf.argmax(logits, -1, tf.int32), batch["label"]), tf.float32) * batch["weight"]
+        hits = (
+            tf.cast(tf.equal(tf.argmax(logits, -1, tf.int32), batch["label"]), tf.float32) * batch["weight"]
+        )
         return {"loss_sum": loss_sum, "weight": weight, "accuracy": (tf.reduce_sum(hits), weight)}
 
     return loss_fn

@@ -9,7 +9,9 @@ from convnlp import experiment
 from convnlp.layers import MIXERS
 from convnlp.models import SIZES
 
-FILES = sorted(path.stem for path in pathlib.Path("configs").glob("*.py") if path.stem not in ("__init__", "common"))
+FILES = sorted(
+    path.stem for path in pathlib.Path("configs").glob("*.py") if path.stem not in ("__init__", "common")
+)
 DEFAULT = importlib.import_module("configs.common").get_config()
 
 
@@ -30,7 +32,15 @@ def test_the_docstring_says_how_to_run_it(name):
 
 def test_the_papers_run():
     config = importlib.import_module("configs.pretrain_c4").get_config("dilated_conv,base")
-    assert config.train.num_steps == 524_288 and config.train.batch_size == 128 and config.data.input_length == 512
+    assert (
+        config.train.num_steps == 524_288
+    )
+    assert (
+        config.train.batch_size == 128
+    )
+    assert (
+        config.data.input_length == 512
+    )
     assert (config.optimizer.name, config.optimizer.schedule, config.optimizer.warmup_steps) == (
         "adafactor",
         "inverse_sqrt",

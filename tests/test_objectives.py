@@ -7,7 +7,14 @@ import tensorflow as tf
 from convnlp import objectives
 from convnlp.models import Seq2SeqBackbone
 
-SIZE = {"vocabulary_size": 50, "num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "kernel_size": 3}
+SIZE = {
+    "vocabulary_size": 50,
+    "num_layers": 1,
+    "num_heads": 2,
+    "hidden_dim": 16,
+    "intermediate_dim": 32,
+    "kernel_size": 3,
+}
 SEED = tf.constant([1, 2])
 
 
@@ -27,7 +34,10 @@ def batch(size=4, length=6, target_length=5, seed=0):
         "masked_targets": random.integers(3, 50, [size, 2]),
     }
     masks = {"encoder_padding_mask": np.ones([size, length], bool), "decoder_padding_mask": mask}
-    return {**{k: tf.constant(v, tf.int32) for k, v in ids.items()}, **{k: tf.constant(v) for k, v in masks.items()}}
+    return {
+        **{k: tf.constant(v, tf.int32) for k, v in ids.items()},
+        **{k: tf.constant(v) for k, v in masks.items()},
+    }
 
 
 def nats(logits, targets, mask):
@@ -49,7 +59,9 @@ def test_text_to_text_loss_is_the_cross_entropy_of_the_targets_that_are_no_paddi
     mask = data["decoder_padding_mask"].numpy()
     result = objectives.text_to_text_loss(model)(data, SEED, training=False)
     logits = logits_of(model, data)
-    np.testing.assert_allclose(result["loss_sum"], nats(logits, data["target_token_ids"].numpy(), mask), rtol=1e-5)
+    np.testing.assert_allclose(
+        result["loss_sum"], nats(logits, data["target_token_ids"].numpy(), mask), rtol=1e-5
+    )
     assert result["weight"] == mask.sum()
     hits = (logits.argmax(-1) == data["target_token_ids"].numpy())[mask].sum()
     assert result["token_accuracy"] == (hits, mask.sum())
@@ -66,7 +78,9 @@ def test_masked_lm_predicts_the_masked_positions_with_the_tied_embedding():
 
 def test_both_objectives_are_summed_by_their_means():
     model, data = backbone(), batch()
-    both = objectives.pretraining_loss(model, ("span_corruption", "masked_lm"), 0.5)(data, SEED, training=False)
+    both = objectives.pretraining_loss(model, ("span_corruption", "masked_lm"), 0.5)(
+        data, SEED, training=False
+    )
     means = [float(both[name][0] / both[name][1]) for name in ("span_corruption", "masked_lm")]
     np.testing.assert_allclose(both["loss_sum"] / both["weight"], means[0] + 0.5 * means[1], rtol=1e-5)
 
@@ -94,10 +108,16 @@ def test_examples_of_weight_zero_do_not_count_in_classification():
         def __call__(self, inputs, training):
             return tf.constant([[2.0, 0.0], [0.0, 5.0], [9.0, 0.0]])
 
-    data = {"token_ids": None, "padding_mask": None, "label": tf.constant([0, 0, 1]), "weight": tf.constant([1.0, 1, 0])}
+    data = {
+        "token_ids": None,
+        "padding_mask": None,
+        "label": tf.constant([0, 0, 1]),
+        "weight": tf.constant([1.0, 1, 0]),
+    }
     result = objectives.classification_loss(Classifier())(data, SEED)
     np.testing.assert_allclose(result["loss_sum"], np.log(1 + np.exp(-2)) + np.log(1 + np.exp(5)), rtol=1e-5)
-    assert result["weight"] == 2 and result["accuracy"] == (1, 2)
+    assert result["weight"] == 2
+    assert result["accuracy"] == (1, 2)
 
 
 def test_dropout_follows_the_seed():

@@ -6,7 +6,14 @@ from convnlp.layers.dropout import Dropout, dropout_seed
 from convnlp.layers.encoder import Encoder, EncoderLayer
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.glu_conv_block import GLUConvBlock
-from convnlp.layers.mixers import MIXERS, DilatedConv, DynamicConv, LightweightConv, SelfAttention, build_mixer
+from convnlp.layers.mixers import (
+    MIXERS,
+    DilatedConv,
+    DynamicConv,
+    LightweightConv,
+    SelfAttention,
+    build_mixer,
+)
 from convnlp.layers.relative_position_bias import RelativePositionBias
 from convnlp.layers.residual import Residual
 from convnlp.layers.token_mixer import TokenMixer

@@ -18,12 +18,13 @@ class CrossAttention(keras.layers.Layer):
         Y = concat_h(softmax(Q_h K_h^T) V_h) W_o            no 1/sqrt(d_h): it is in the initial W_q
 
     Source: Raffel et al., 2020 (T5), without a position bias.
-    Departs from it: `init="tied"` starts at W_q = 0.25 W_k. A decoder position then looks at the encoder positions
-    that hold like content from the first step on, so that the encoder gets a gradient before the decoder has
-    learned to do without it (docs/first_results.md).
+    Departs from it: `init="tied"` starts at W_q = 0.25 W_k. A decoder position then looks at the encoder
+    positions that hold like content from the first step on, so that the encoder gets a gradient before the
+    decoder has learned to do without it; docs/first_results.md shows the encoder use that followed.
 
     Masking: encoder pads, and positions of another segment, get weight 0. Softmax in float32.
-    Cost: 2 D^2 (T + S) + 2 D T S multiply-adds. The keys and values are computed once for incremental decoding.
+    Cost: 2 D^2 (T + S) + 2 D T S multiply-adds. The keys and values are computed once for incremental
+    decoding.
 
     Args:
         hidden_dim: int. D.
@@ -36,7 +37,9 @@ class CrossAttention(keras.layers.Layer):
         ValueError: if D is no multiple of H, or on another `init`.
     """
 
-    def __init__(self, hidden_dim, num_heads, dropout=0.0, init="independent", output_init_scale=1.0, **kwargs):
+    def __init__(
+        self, hidden_dim, num_heads, dropout=0.0, init="independent", output_init_scale=1.0, **kwargs
+    ):
         super().__init__(**kwargs)
         if hidden_dim % num_heads:
             raise ValueError(
@@ -62,7 +65,8 @@ class CrossAttention(keras.layers.Layer):
 
     def _split_heads(self, x):
         shape = ops.shape(x)
-        return ops.reshape(x, (shape[0], shape[1], self.num_heads, self.hidden_dim // self.num_heads))  # [B,T,H,D/H]
+        heads = (self.num_heads, self.hidden_dim // self.num_heads)
+        return ops.reshape(x, (shape[0], shape[1], *heads))  # [B,T,H,D/H]
 
     def keys_and_values(self, encoder_output):
         """[B,S,D] -> {"key": [B,S,H,D/H], "value": [B,S,H,D/H]}, the state that decoding needs."""
@@ -78,6 +82,7 @@ class CrossAttention(keras.layers.Layer):
             x: [B,T,D].
             memory: what `keys_and_values` returned.
             allowed: bool, broadcastable to [B,T,S]; False = weight 0. None: all allowed.
+            training: bool. Dropout.
 
         Returns:
             [B,T,D].
@@ -92,7 +97,7 @@ class CrossAttention(keras.layers.Layer):
         return self.output_projection(ops.reshape(y, ops.shape(x)))  # [B,T,D]
 
     def call(self, x, encoder_output, allowed=None, training=False):
-        """Args: x [B,T,D], encoder_output [B,S,D], allowed as in `attend`. Returns: [B,T,D]."""
+        """Attends to encoder_output [B,S,D] from x [B,T,D], allowed as in `attend` -> [B,T,D]."""
         return self.attend(x, self.keys_and_values(encoder_output), allowed, training)
 
     def cost(self, length, encoder_length):

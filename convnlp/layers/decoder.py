@@ -56,20 +56,25 @@ class DecoderLayer(EncoderLayer):
         return self.feed(self.cross_residual.leave(x, y, training), training)
 
     def call(self, x, encoder_output, allowed=None, padding_mask=None, segment_ids=None, training=False):
-        """Args: x [B,T,D], encoder_output [B,S,D], allowed bool [B,1 or T,S], masks as `TokenMixer.call`.
+        """Decodes x [B,T,D] over encoder_output [B,S,D] -> [B,T,D].
 
-        Returns: [B,T,D].
+        `allowed` is bool [B,1 or T,S]; the masks are those of `TokenMixer.call`.
         """
         y = self.mixing_residual.enter(x)
         y = self.mixing(y, padding_mask=padding_mask, segment_ids=segment_ids, training=training)
         x = self.mixing_residual.leave(x, y, training)
-        return self._attend_and_feed(x, self.cross_attention.keys_and_values(encoder_output), allowed, training)
+        return self._attend_and_feed(
+            x, self.cross_attention.keys_and_values(encoder_output), allowed, training
+        )
 
     def init_state(self, encoder_output, max_length):
         """The flat state before the first token: the mixer's, and the encoder's keys and values."""
         state = self.mixing.init_state(ops.shape(encoder_output)[0], max_length)
         memory = self.cross_attention.keys_and_values(encoder_output)
-        return {**{f"mixing/{k}": v for k, v in state.items()}, **{f"cross/{k}": v for k, v in memory.items()}}
+        return {
+            **{f"mixing/{k}": v for k, v in state.items()},
+            **{f"cross/{k}": v for k, v in memory.items()},
+        }
 
     def step(self, x, state, index, allowed=None):
         """The layer at the positions index, index + 1, ... of a chunk: x [B,C,D] -> ([B,C,D], state)."""
@@ -124,9 +129,9 @@ class Decoder(Stack):
         super().__init__(mixers, arguments, **kwargs)
 
     def call(self, x, encoder_output, allowed=None, padding_mask=None, segment_ids=None, training=False):
-        """Args: x [B,T,D], encoder_output [B,S,D], allowed bool [B,1 or T,S], masks as `TokenMixer.call`.
+        """Decodes x [B,T,D] over encoder_output [B,S,D] -> [B,T,D].
 
-        Returns: [B,T,D].
+        `allowed` is bool [B,1 or T,S]; the masks are those of `TokenMixer.call`.
         """
         x = self.dropout(x, training=training)
         for layer in self.layers:

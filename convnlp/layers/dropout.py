@@ -13,15 +13,14 @@ _context = threading.local()
 def dropout_seed(seed):
     """Makes every `Dropout` inside draw its mask from `seed` and its place in the call order.
 
-    Keras' own generator keeps a variable that `tf.train.Checkpoint` does not save and that gives every replica of a
-    mirrored model the same mask. A training loop enters this context with a seed made of (run, step, replica)
-    instead: nothing is left to save, and replicas differ.
+    Keras' own generator keeps a variable that `tf.train.Checkpoint` does not save and that gives every
+    replica of a mirrored model the same mask. A training loop enters this context with a seed made of (run,
+    step, replica) instead: nothing is left to save, and replicas differ.
 
     Args:
         seed: int32 tensor [2].
 
     Example:
-
     ```python
     import tensorflow as tf
     from convnlp.layers import Dropout, dropout_seed
@@ -72,7 +71,7 @@ class Dropout(keras.layers.Layer):
         self.built = True
 
     def call(self, x, training=False):
-        """Args: x: tensor of any shape. Returns: tensor of the same shape and dtype."""
+        """A tensor of any shape -> one of the same shape and dtype."""
         if not training or self.rate == 0.0:
             return x
         seed = _next_seed()

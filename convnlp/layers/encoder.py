@@ -20,7 +20,9 @@ class EncoderLayer(keras.layers.Layer):
         output_init_scale: float. Factor on the initial output projections of the sublayers.
     """
 
-    def __init__(self, mixer, intermediate_dim, residual_form="pre", dropout=0.0, output_init_scale=1.0, **kwargs):
+    def __init__(
+        self, mixer, intermediate_dim, residual_form="pre", dropout=0.0, output_init_scale=1.0, **kwargs
+    ):
         super().__init__(**kwargs)
         self.mixer_config = dict(mixer)
         self.intermediate_dim, self.residual_form = intermediate_dim, residual_form
@@ -28,8 +30,12 @@ class EncoderLayer(keras.layers.Layer):
         dtype = self.dtype_policy
         self.mixing = mixing_sublayer(mixer, output_init_scale, dtype)
         self.mixing_residual = Residual(residual_form, dropout, dtype=dtype, name="mixing_residual")
-        self.feed_forward = FeedForward(intermediate_dim, dropout, output_init_scale, dtype=dtype, name="feed_forward")
-        self.feed_forward_residual = Residual(residual_form, dropout, dtype=dtype, name="feed_forward_residual")
+        self.feed_forward = FeedForward(
+            intermediate_dim, dropout, output_init_scale, dtype=dtype, name="feed_forward"
+        )
+        self.feed_forward_residual = Residual(
+            residual_form, dropout, dtype=dtype, name="feed_forward_residual"
+        )
 
     def build(self, input_shape):
         for layer in (self.mixing, self.mixing_residual, self.feed_forward, self.feed_forward_residual):
@@ -79,7 +85,6 @@ class Encoder(Stack):
         intermediate_dim, residual_form, dropout: as in `EncoderLayer`.
 
     Example:
-
     ```python
     import numpy as np
     from convnlp.layers import Encoder

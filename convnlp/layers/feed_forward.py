@@ -21,7 +21,6 @@ class FeedForward(keras.layers.Layer):
         output_init_scale: float. Factor on the standard deviation of the initial W_2.
 
     Example:
-
     ```python
     import numpy as np
     from convnlp.layers import FeedForward
@@ -44,7 +43,7 @@ class FeedForward(keras.layers.Layer):
         self.outer.build((*input_shape[:-1], self.intermediate_dim))
 
     def call(self, x, training=False):
-        """Args: x: [B,T,D]. Returns: [B,T,D]."""
+        """[B,T,D] -> [B,T,D]."""
         return self.outer(self.dropout(ops.relu(self.inner(x)), training=training))
 
     def cost(self, length, hidden_dim):

@@ -14,10 +14,10 @@ class GLUConvBlock(keras.layers.Layer):
         X2 = mixer(X1)
         X3 = X2 W_O                        W_I, W_S, W_O: [D,D]
 
-    Source: Tay et al., 2021, "Are Pre-trained Convolutions Better than Pre-trained Transformers?", section 3.2,
-    https://arxiv.org/abs/2105.03322; the gated linear unit is of Dauphin et al., 2017.
-    Departs from it: W_I and W_S are stored side by side as one [D,2D] kernel, which is one matrix product instead of
-    two; no bias (the release has one behind the convolution).
+    Source: Tay et al., 2021, "Are Pre-trained Convolutions Better than Pre-trained Transformers?", section
+    3.2, https://arxiv.org/abs/2105.03322; the gated linear unit is of Dauphin et al., 2017.
+    Departs from it: W_I and W_S are stored side by side as one [D,2D] kernel, which is one matrix product
+    instead of two; no bias (the release has one behind the convolution).
 
     Masking, causality, packing: those of the mixer; the gate and the projection see one position at a time.
     Cost: 3 D^2 multiply-adds a position beside the mixer's.
@@ -27,7 +27,6 @@ class GLUConvBlock(keras.layers.Layer):
         output_init_scale: float. Factor on the standard deviation of the initial W_O.
 
     Example:
-
     ```python
     import numpy as np
     from convnlp.layers import GLUConvBlock, LightweightConv
@@ -41,7 +40,9 @@ class GLUConvBlock(keras.layers.Layer):
         self.mixer = mixer
         self.output_init_scale = output_init_scale
         self.gate = projection(2 * mixer.hidden_dim, dtype=self.dtype_policy, name="gate")
-        self.output_projection = projection(mixer.hidden_dim, output_init_scale, dtype=self.dtype_policy, name="output")
+        self.output_projection = projection(
+            mixer.hidden_dim, output_init_scale, dtype=self.dtype_policy, name="output"
+        )
 
     def build(self, input_shape):
         self.gate.build(input_shape)
@@ -54,7 +55,9 @@ class GLUConvBlock(keras.layers.Layer):
 
     def call(self, x, padding_mask=None, segment_ids=None, training=False):
         """Args and Returns as `TokenMixer.call`: x [B,T,D] -> [B,T,D]."""
-        mixed = self.mixer(self._gated(x), padding_mask=padding_mask, segment_ids=segment_ids, training=training)
+        mixed = self.mixer(
+            self._gated(x), padding_mask=padding_mask, segment_ids=segment_ids, training=training
+        )
         return self.output_projection(mixed)
 
     def init_state(self, batch_size, max_length):

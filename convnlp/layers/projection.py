@@ -4,10 +4,9 @@ import keras
 
 
 def projection(units, scale=1.0, **kwargs):
-    """A bias-free dense layer whose output has `scale` times the standard deviation of its input at the start.
+    """A bias-free dense layer that multiplies the standard deviation of its input by `scale` at the start.
 
-    Bias-free because a bias moves the bfloat16 matrix product to a slower kernel on CPUs (and T5 has none), started
-    with variance scale^2 / fan_in so that the width of the layer does not change the scale of the signal.
+    Bias-free because a bias moves the bfloat16 matrix product to a slower kernel on CPUs (and T5 has none).
 
     Args:
         units: int. Width of the output.

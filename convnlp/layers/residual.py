@@ -34,7 +34,6 @@ class Residual(keras.layers.Layer):
         ValueError: on another `residual_form`.
 
     Example:
-
     ```python
     import numpy as np
     from convnlp.layers import Residual

@@ -39,8 +39,8 @@ class Stack(keras.layers.Layer):
 
     Args:
         mixers: list of dicts, one `build_mixer` argument set per layer.
-        layer_arguments: dict, the other arguments of `layer_class`, the same for all layers; holds "residual_form"
-            and "dropout".
+        layer_arguments: dict, the other arguments of `layer_class`, the same for all layers; holds
+            "residual_form" and "dropout".
     """
 
     layer_class = None
@@ -54,7 +54,9 @@ class Stack(keras.layers.Layer):
         # The running sum of n unit-variance sublayers would have variance n: each starts at 1/sqrt(n).
         scale = (self.sublayers_per_layer * max(len(mixers), 1)) ** -0.5
         self.layers = [
-            self.layer_class(mixer, **layer_arguments, output_init_scale=scale, dtype=dtype, name=f"layer_{i}")
+            self.layer_class(
+                mixer, **layer_arguments, output_init_scale=scale, dtype=dtype, name=f"layer_{i}"
+            )
             for i, mixer in enumerate(self.mixers)
         ]
         self.dropout = Dropout(layer_arguments["dropout"], dtype=dtype, name="dropout")

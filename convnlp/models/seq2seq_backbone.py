@@ -13,10 +13,11 @@ from convnlp.models.token_embedding import TokenEmbedding
 class Seq2SeqBackbone(keras_nlp.models.Backbone):
     """Encoder and causal decoder with cross-attention and one tied embedding, around any token mixer.
 
-    Source: Tay et al., 2021, section 3, https://arxiv.org/abs/2105.03322; sizes and skeleton of T5 (Raffel et al.,
-    2020). No position table: convolutions know the order of their taps, attention has a relative position bias.
-    Departs from the release: LayerNorm instead of RMSNorm; the embedding starts with standard deviation D^-1/2 and
-    its output is multiplied by D^1/2, so that input and tied logits both start at unit scale.
+    Source: Tay et al., 2021, section 3, https://arxiv.org/abs/2105.03322; sizes and skeleton of T5 (Raffel
+    et al., 2020). No position table: convolutions know the order of their taps, attention has a relative
+    position bias.
+    Departs from the release: LayerNorm instead of RMSNorm; the embedding starts with standard deviation
+    D^-1/2 and its output is multiplied by D^1/2, so that input and tied logits both start at unit scale.
 
     Called on a dict it is a functional Keras model; `encode`, `decode`, `logits`, `init_decoder_state` and
     `decode_step` are the same computation in parts, with segment ids for packed rows.
@@ -30,12 +31,12 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         num_decoder_layers: int. Default `num_layers`; 0 builds an encoder alone.
         mixer: str, or a list with a name per layer. See `convnlp.layers.MIXERS`.
         encoder_mixer, decoder_mixer: as `mixer`, for one side.
-        kernel_size: int, or a list with one per encoder layer; the decoder takes the first `num_decoder_layers`.
-        dilation_rate: as `kernel_size`.
+        kernel_size: int, or a list with one per encoder layer; the decoder takes the first
+        `num_decoder_layers`. dilation_rate: as `kernel_size`.
         weight_softmax: bool. Whether taps are normalised. Default None: as is usual for the mixer (no for
             dilated_conv, yes for the others).
-        mixer_options: dict. Further arguments of the mixer's class; they also override those above for the mixer
-            alone, as in `{"num_heads": 2}` for the paper's two depth filters.
+        mixer_options: dict. Further arguments of the mixer's class; they also override those above for the
+            mixer alone, as in `{"num_heads": 2}` for the paper's two depth filters.
         residual_form: "pre" (default), "post" or "sublayer_output"; see `convnlp.layers.Residual`.
         dropout: float in [0, 1).
         max_sequence_length: int. For mixers whose parameters depend on the length.
@@ -46,11 +47,10 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         ValueError: on an unknown mixer, a list of the wrong length, or a use that the mixer does not support.
 
     Example:
-
     ```python
     import numpy as np
     from convnlp.models import SIZES, Seq2SeqBackbone
-    backbone = Seq2SeqBackbone(vocabulary_size=50, **SIZES["tiny"], mixer="lightweight_conv", kernel_size=[3, 7])
+    backbone = Seq2SeqBackbone(50, **SIZES["tiny"], mixer="lightweight_conv", kernel_size=[3, 7])
     ids = np.array([[5, 6, 7, 1, 0]])
     assert backbone.encode(ids, padding_mask=ids != 0).shape == (1, 5, 128)
     ```
@@ -159,7 +159,10 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             [B,S,D].
         """
         return self.encoder(
-            self.token_embedding(token_ids), padding_mask=_as_bool(padding_mask), segment_ids=segment_ids, training=training
+            self.token_embedding(token_ids),
+            padding_mask=_as_bool(padding_mask),
+            segment_ids=segment_ids,
+            training=training,
         )
 
     def decode(
@@ -177,8 +180,10 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         Args:
             token_ids: int32 [B,T], the targets shifted right by one, start token first.
             encoder_output: [B,S,D].
-            encoder_padding_mask, padding_mask: bool [B,S] and [B,T], True = token.
-            segment_ids, encoder_segment_ids: int32 [B,T] and [B,S], for packed rows; both or none.
+            encoder_padding_mask: bool [B,S], True = token.
+            padding_mask: bool [B,T], True = token.
+            segment_ids: int32 [B,T], for packed rows.
+            encoder_segment_ids: int32 [B,S], with `segment_ids`.
             training: bool. Dropout.
 
         Returns:
@@ -189,7 +194,9 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         if encoder_padding_mask is not None:
             allowed = ops.expand_dims(_as_bool(encoder_padding_mask), 1)  # [B,1,S]
         if segment_ids is not None:
-            same = ops.equal(ops.expand_dims(segment_ids, 2), ops.expand_dims(encoder_segment_ids, 1))  # [B,T,S]
+            same = ops.equal(
+                ops.expand_dims(segment_ids, 2), ops.expand_dims(encoder_segment_ids, 1)
+            )  # [B,T,S]
             allowed = same if allowed is None else ops.logical_and(allowed, same)
         return self.decoder(
             self.token_embedding(token_ids),
@@ -252,8 +259,9 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             decoder_length: int. Decoder tokens.
 
         Returns:
-            dict with "parameters" (all), "multiply_adds" (of the lengths given; norms, gates and softmax not counted,
-            logits counted), "state_elements" (what decoding keeps), "receptive_field" (of one encoder output).
+            dict with "parameters" (all), "multiply_adds" (of the lengths given; norms, gates and softmax not
+            counted, logits counted), "state_elements" (what decoding keeps), "receptive_field" (of one
+            encoder output).
         """
         table = self.vocabulary_size * self.hidden_dim
         encoder = self.encoder.cost(encoder_length)
@@ -267,7 +275,9 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
 
     def _require_decoder(self, method):
         if self.decoder is None:
-            raise ValueError(f"`{method}` needs a decoder: build the backbone with `num_decoder_layers` >= 1, not 0.")
+            raise ValueError(
+                f"`{method}` needs a decoder: build the backbone with `num_decoder_layers` >= 1, not 0."
+            )
 
     def get_config(self):
         return {**super().get_config(), **{name: getattr(self, name) for name in self._config_names}}
@@ -295,7 +305,9 @@ def _mixers(config, side):
         "causal": is_decoder,
     }
     columns = {
-        "name": _per_layer(names, f"{side}_mixer" if config[f"{side}_mixer"] else "mixer", num_layers, is_decoder),
+        "name": _per_layer(
+            names, f"{side}_mixer" if config[f"{side}_mixer"] else "mixer", num_layers, is_decoder
+        ),
         "kernel_size": _per_layer(config["kernel_size"], "kernel_size", num_layers, is_decoder),
         "dilation_rate": _per_layer(config["dilation_rate"], "dilation_rate", num_layers, is_decoder),
     }
@@ -307,7 +319,9 @@ def _per_layer(value, name, num_layers, may_be_longer):
     if not isinstance(value, (list, tuple)):
         return [value] * num_layers
     if len(value) < num_layers or (len(value) > num_layers and not may_be_longer):
-        raise ValueError(f"`{name}` must have one entry per layer, that is {num_layers}. Received: {list(value)}")
+        raise ValueError(
+            f"`{name}` must have one entry per layer, that is {num_layers}. Received: {list(value)}"
+        )
     return list(value[:num_layers])
 
 

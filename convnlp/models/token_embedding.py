@@ -9,9 +9,10 @@ from keras import ops
 class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
     """x = sqrt(D) E[id] and logits = D^-1/2 h E^T.
 
-    E [V,D] starts with standard deviation D^-1/2, and the factor sqrt(D) gives the input unit variance. The factor
-    D^-1/2 on the states is T5's. Without it the logits leak: at the start a state is mostly the embedding of its own
-    input token, whose logit would then be sqrt(D), and the first loss about that instead of ln V.
+    E [V,D] starts with standard deviation D^-1/2, and the factor sqrt(D) gives the input unit variance. The
+    factor D^-1/2 on the states is T5's. Without it the logits leak: at the start a state is mostly the
+    embedding of its own input token, whose logit would then be sqrt(D), and the first loss about that
+    instead of ln V.
 
     Args:
         vocabulary_size: int. V.

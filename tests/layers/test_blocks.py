@@ -101,7 +101,7 @@ def test_every_form_ends_in_a_norm(form):
 
 
 def test_unknown_residual_form_is_named():
-    with pytest.raises(ValueError, match="residual_form.*'sandwich'"):
+    with pytest.raises(ValueError, match=r"residual_form.*'sandwich'"):
         Residual("sandwich")
 
 
@@ -128,7 +128,8 @@ def test_layers_round_trip_through_their_config():
     ):
         config = keras.saving.serialize_keras_object(layer)
         again = keras.saving.deserialize_keras_object(config)
-        assert type(again) is type(layer) and keras.saving.serialize_keras_object(again) == config
+        assert type(again) is type(layer)
+        assert keras.saving.serialize_keras_object(again) == config
 
 
 class TestDropout:
@@ -142,7 +143,8 @@ class TestDropout:
     def test_same_seed_same_masks_and_calls_differ(self):
         first, again, other = self.masks([1, 2]), self.masks([1, 2]), self.masks([1, 3])
         np.testing.assert_array_equal(first, again)
-        assert (first[0] != first[1]).any() and (first[0] != other[0]).any()
+        assert (first[0] != first[1]).any()
+        assert (first[0] != other[0]).any()
 
     def test_keeps_the_mean_and_drops_the_rate(self):
         y = self.masks([5, 5])[0]
@@ -156,5 +158,5 @@ class TestDropout:
         assert (Dropout(0.5)(self.x, training=True).numpy() == 0).any()
 
     def test_rate_out_of_range(self):
-        with pytest.raises(ValueError, match="rate=1.0"):
+        with pytest.raises(ValueError, match=r"rate=1\.0"):
             Dropout(1.0)

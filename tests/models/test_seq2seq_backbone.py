@@ -11,7 +11,9 @@ SMALL = {"vocabulary_size": 50, "num_layers": 2, "num_heads": 2, "hidden_dim": 1
 IDS = np.random.default_rng(0).integers(3, 50, [2, 6])
 MASK = np.array([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]], bool)
 DECODER_IDS = np.random.default_rng(1).integers(3, 50, [2, 5])
-causal_mixers = pytest.mark.parametrize("mixer", [name for name, cls in MIXERS.items() if cls.supports_causal])
+causal_mixers = pytest.mark.parametrize(
+    "mixer", [name for name, cls in MIXERS.items() if cls.supports_causal]
+)
 
 
 @causal_mixers
@@ -52,7 +54,9 @@ def test_encoder_pads_reach_nothing():
     garbage = backbone.encode(IDS[1:], MASK[1:])
     np.testing.assert_allclose(garbage[:, :4], encoded, atol=1e-6)
     np.testing.assert_allclose(
-        backbone.decode(DECODER_IDS[1:], garbage, MASK[1:]), backbone.decode(DECODER_IDS[1:], encoded), atol=1e-6
+        backbone.decode(DECODER_IDS[1:], garbage, MASK[1:]),
+        backbone.decode(DECODER_IDS[1:], encoded),
+        atol=1e-6,
     )
 
 
@@ -86,7 +90,8 @@ def test_cost_counts_the_parameters(mixer):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mixer", "parameters"), [("lightweight_conv", 208_796_640), ("dynamic_conv", 210_342_912), ("self_attention", 222_959_616)]
+    ("mixer", "parameters"),
+    [("lightweight_conv", 208_796_640), ("dynamic_conv", 210_342_912), ("self_attention", 222_959_616)],
 )
 def test_base_models_have_the_parameters_of_the_formulae(mixer, parameters):
     backbone = Seq2SeqBackbone(vocabulary_size=32128, **SIZES["base"], mixer=mixer)
@@ -94,11 +99,14 @@ def test_base_models_have_the_parameters_of_the_formulae(mixer, parameters):
 
 
 def test_a_mixer_per_layer_and_a_side():
-    backbone = Seq2SeqBackbone(**SMALL, encoder_mixer=["lightweight_conv", "self_attention"], decoder_mixer="dilated_conv")
+    backbone = Seq2SeqBackbone(
+        **SMALL, encoder_mixer=["lightweight_conv", "self_attention"], decoder_mixer="dilated_conv"
+    )
     names = [layer.mixing.name for layer in backbone.encoder.layers]
     assert names == ["mixing", "self_attention"]
     again = Seq2SeqBackbone.from_config(backbone.get_config())
-    assert again.get_config() == backbone.get_config() and again.count_params() == backbone.count_params()
+    assert again.get_config() == backbone.get_config()
+    assert again.count_params() == backbone.count_params()
 
 
 def test_receptive_field_adds_up_over_the_layers():
@@ -119,7 +127,8 @@ def test_mixed_bfloat16_stays_near_float32():
     weights = Seq2SeqBackbone(**SMALL)
     half = Seq2SeqBackbone(**SMALL, dtype="mixed_bfloat16")
     half.set_weights(weights.get_weights())
-    assert half.encode(IDS).dtype == "bfloat16" and half.logits(half.encode(IDS)).dtype == "float32"
+    assert half.encode(IDS).dtype == "bfloat16"
+    assert half.logits(half.encode(IDS)).dtype == "float32"
     # 8 bits of mantissa, a rounding a sublayer: a few times 2^-8 on outputs of unit scale
     np.testing.assert_allclose(np.array(half.encode(IDS), "float32"), weights.encode(IDS), atol=0.1)
 
