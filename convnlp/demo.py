@@ -100,7 +100,8 @@ def tour(demo, workdir):
     here = shlex.quote(str(workdir))
     demo.run(
         "train a tokenizer",
-        f"python -m convnlp.train_tokenizer --source=pydocs --vocabulary_size=4000 --output={here}/spm.model",
+        "python -m convnlp.train_tokenizer --source=pydocs --sample_bytes=5000000"
+        f" --vocabulary_size=4000 --output={here}/spm.model",
         path=f"{workdir}/spm.model",
     )
     demo.run(

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import threading
 import time
 from dataclasses import dataclass, field
@@ -33,16 +34,17 @@ class ModelConfig:
     labels: dict = field(default_factory=dict)
 
     def wanted(self):
-        """Returns the versions that the policy asks for, of those on disk."""
+        """Returns the versions that the policy asks for, of those on disk: a dict of version to directory."""
         try:
-            entries = os.scandir(self.base_path)
+            with os.scandir(self.base_path) as entries:
+                names = [entry.name for entry in entries if entry.is_dir()]
         except OSError:
-            return []
-        with entries:
-            on_disk = sorted(int(entry.name) for entry in entries if entry.name.isdigit() and entry.is_dir())
-        if self.versions:
-            return [version for version in on_disk if version in self.versions]
-        return on_disk[-self.num_latest :] if self.num_latest else on_disk
+            return {}
+        on_disk = {
+            int(name): os.path.join(self.base_path, name) for name in names if re.fullmatch("[0-9]+", name)
+        }
+        chosen = self.versions or sorted(on_disk)[-self.num_latest if self.num_latest else None :]
+        return {version: on_disk[version] for version in chosen if version in on_disk}
 
 
 @dataclass
@@ -74,7 +76,6 @@ class ModelManager:
         if len(self._configs) < len(configs):
             raise ValueError(f"models must have different names, got {[config.name for config in configs]}")
         self._states = {name: {} for name in self._configs}
-        self._stopped = threading.Event()
 
     def load(self, allow_labels_for_unavailable=False):
         """Loads every model for the first time.
@@ -107,12 +108,8 @@ class ModelManager:
                     )
 
     def watch(self, interval_seconds):
-        """Looks for new and removed versions at intervals, in a thread of its own, until `stop`."""
+        """Looks for new and removed versions at intervals, in a thread that ends with the process."""
         threading.Thread(target=self._watch, args=(interval_seconds,), daemon=True).start()
-
-    def stop(self):
-        """Ends the watch."""
-        self._stopped.set()
 
     def find(self, name, version=None, label=None):
         """Returns the loaded version that a request asks for, the newest if it asks for none.
@@ -171,7 +168,8 @@ class ModelManager:
         return [(name, version) for name, version, state in states if state.servable]
 
     def _watch(self, interval_seconds):
-        while not self._stopped.wait(interval_seconds):
+        while True:
+            time.sleep(interval_seconds)
             for config in self._configs.values():
                 self._update(config)
 
@@ -179,10 +177,10 @@ class ModelManager:
         """Brings the loaded versions of one model in line with what its policy wants of the disk."""
         states = self._states[config.name]
         wanted = config.wanted()
-        for version in wanted:
+        for version, path in wanted.items():
             known = states.get(version)
             if known is None or (known.servable is None and time.monotonic() >= known.retry_at):
-                self._set(config.name, version, self._loaded(config, version))
+                self._set(config.name, version, self._loaded(config.name, version, path))
         if any(self._states[config.name][version].servable for version in wanted):
             for version, state in states.items():
                 if version not in wanted and state.servable:
@@ -193,13 +191,13 @@ class ModelManager:
         """Replaces a model's states by a changed copy, so that other threads never see one change."""
         self._states[name] = {**self._states[name], version: state}
 
-    def _loaded(self, config, version):
+    def _loaded(self, name, version, path):
         started = time.monotonic()
         try:
-            servable = Servable(config.name, version, os.path.join(config.base_path, str(version)))
+            servable = Servable(name, version, path)
         except Exception as error:  # a broken directory fails in many ways, and must not stop the server
             message = str(error).strip().split("\n")[0]
-            _log.error("model %s version %d does not load: %s", config.name, version, message)
+            _log.error("model %s version %d does not load: %s", name, version, message)
             return VersionState("LOADING", "UNKNOWN", message, retry_at=time.monotonic() + _RETRY_SECONDS)
-        _log.info("model %s version %d loaded in %.1f s", config.name, version, time.monotonic() - started)
+        _log.info("model %s version %d loaded in %.1f s", name, version, time.monotonic() - started)
         return VersionState("AVAILABLE", servable=servable)

@@ -53,6 +53,9 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"unexpected arguments: {argv[1:]}")
     tf.get_logger().setLevel(logging.ERROR)
+    # Once it serves, uvicorn takes these signals, finishes the requests under way, and raises them again.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
     try:
         listener = _listener(_HOST.value, _REST_PORT.value)
         manager = ModelManager(_model_configs())
@@ -72,13 +75,9 @@ def main(argv):
         access_log=False,
         server_header=False,
     )
-    # uvicorn finishes the requests under way, then raises the signal again: by then it has done its work.
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    signal.signal(signal.SIGINT, lambda *_: None)
     for name, version in manager.available():
         print(f"serving {name} version {version}: http://{_address(listener)}/v1/models/{name}", flush=True)
     uvicorn.Server(config).run(sockets=[listener])
-    manager.stop()
     return 0
 
 

@@ -46,4 +46,4 @@ def running(log, model, *flags):
             raise AssertionError(f"{error}: {Path(log).read_text()[-2000:]}") from error
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(_START_SECONDS)

@@ -60,11 +60,11 @@ def test_labels_need_the_versions_they_name(manager, tmp_path):
 
 
 def test_policies_choose_among_the_versions_on_disk(tmp_path):
-    for version in ("1", "2", "10", "notes", "-3"):
-        (tmp_path / version).mkdir()
+    for name in ("1", "2", "0010", "notes", "-3", "²"):
+        (tmp_path / name).mkdir()
     path = str(tmp_path)
-    assert ModelConfig("m", path).wanted() == [10]
-    assert ModelConfig("m", path, num_latest=2).wanted() == [2, 10]
-    assert ModelConfig("m", path, num_latest=None).wanted() == [1, 2, 10]
-    assert ModelConfig("m", path, versions=(1, 7)).wanted() == [1]
-    assert ModelConfig("m", f"{path}/none").wanted() == []
+    assert ModelConfig("m", path).wanted() == {10: f"{path}/0010"}
+    assert ModelConfig("m", path, num_latest=2).wanted() == {2: f"{path}/2", 10: f"{path}/0010"}
+    assert ModelConfig("m", path, num_latest=None).wanted().keys() == {1, 2, 10}
+    assert ModelConfig("m", path, versions=(1, 7)).wanted() == {1: f"{path}/1"}
+    assert ModelConfig("m", f"{path}/none").wanted() == {}

@@ -163,14 +163,14 @@ def test_sigterm_ends_it_with_success(base_path, tmp_path):
     flags = ["--model_name=affine", f"--model_base_path={base_path}"]
     with server_process.running(tmp_path / "log", "affine", *flags) as client:
         client.process.send_signal(signal.SIGTERM)
-        assert client.process.wait(30) == 0
+        assert client.process.wait(180) == 0
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
 def one_line_error(*flags):
     """Runs the server with flags that cannot work, and returns the line it ends with."""
     process = server_process.start(*flags)
-    _, errors = process.communicate(timeout=180)
+    _, errors = process.communicate(timeout=400)
     lines = [line for line in errors.splitlines() if line.startswith("error: ")]
     assert process.returncode == 1, errors
     assert len(lines) == 1, errors
@@ -196,6 +196,6 @@ def test_what_cannot_be_served_is_one_clear_line(tmp_path):
 
 def test_a_flag_that_is_not_implemented_does_not_exist():
     process = server_process.start("--rest_api_port=1", "--enable_batching")
-    _, errors = process.communicate(timeout=180)
+    _, errors = process.communicate(timeout=400)
     assert process.returncode != 0
     assert "Unknown command line flag 'enable_batching'" in errors

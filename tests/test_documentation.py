@@ -1,0 +1,98 @@
+"""The commands of the documentation: each is run, or shown to be one that another test runs, or looked up."""
+
+import contextlib
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from convnlp import demo
+from tests import documentation
+from tests.documentation import ROOT
+from tests.serving import server_process
+from tests.serving.small_models import save_upper
+
+
+class Recorder(demo.Demo):
+    """Remembers the commands of the tour instead of running them."""
+
+    def __init__(self):
+        super().__init__()
+        self.commands = []
+
+    def run(self, title, command, result=None, path=""):
+        self.commands.append(shlex.split(command))
+
+    @contextlib.contextmanager
+    def served(self, name, command, url, log):
+        self.commands.append([*shlex.split(command.replace(url.rpartition(":")[2], "8501")), "&"])
+        yield
+
+
+def test_every_block_says_how_it_is_tested():
+    untested = [
+        (page, commands)
+        for page, kind, commands in documentation.blocks()
+        if not (kind or "").startswith((*documentation.KINDS, "none: "))
+    ]
+    assert untested == []
+    assert {page for page, _, _ in documentation.blocks()} >= {"README.md", "serving.md"}
+
+
+def test_make_targets_exist():
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for make, *names in documentation.commands("make"):
+        assert make == "make"
+        assert names
+        assert set(names) <= targets
+
+
+def test_the_readme_shows_what_the_demo_runs():
+    recorder = Recorder()
+    demo.tour(recorder, Path("runs/demo"))
+    shown = documentation.commands("demo")
+    assert len(shown) >= 8
+    for words in shown:
+        assert words in recorder.commands
+
+
+@pytest.mark.serving
+@pytest.mark.multiprocess
+def test_requests_to_a_server_work(tmp_path):
+    save_upper(tmp_path / "packages" / "1")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    (tmp_path / "bin" / "python").chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    flags = ["--model_name=packages", f"--model_base_path={tmp_path / 'packages'}"]
+    with server_process.running(tmp_path / "log", "packages", *flags) as client:
+        for words in documentation.commands("server"):
+            if words[0] == "curl":
+                words[1:1] = ["--silent", "--show-error", "--fail"]
+            elif words[:3] == ["python", "-m", "serving.client"]:
+                words.append("--url=http://127.0.0.1:8501")
+            line = shlex.join(words).replace(":8501", f":{client.port}")
+            done = subprocess.run(
+                ["bash", "-c", line], cwd=ROOT, env=environment, capture_output=True, text=True
+            )
+            assert done.returncode == 0, (line, done.stderr)
+            assert re.search(
+                "FILLED WITH ZEROS|CONVOLUTION LAYER|GRIPPING FILM|AVAILABLE|signature_def", done.stdout
+            )
+
+
+def test_long_commands_name_modules_and_flags_that_exist():
+    for python, dash_m, module, *flags in documentation.commands("flags"):
+        assert (python, dash_m) == ("python", "-m")
+        source = Path(importlib.util.find_spec(module).origin).read_text()
+        shared = (ROOT / "convnlp" / "experiment.py").read_text() if "experiment" in source else ""
+        defined = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', source + shared))
+        for flag in flags:
+            name = re.fullmatch(r"--(?:no)?([\w.]+)(?:=.*)?", flag)
+            assert name, flag
+            assert name[1].split(".")[0] in defined, (module, flag)
