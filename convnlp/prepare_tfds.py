@@ -21,18 +21,6 @@ from convnlp.data import Label, sources
 
 C4_FIELDS = ("text", "url", "content-type", "content-length", "timestamp")
 
-_SOURCE = flags.DEFINE_string(
-    "source", None, "What to write: jsonl:GLOB, text:GLOB, pydocs, tfds:NAME.", required=True
-)
-_NAME = flags.DEFINE_string("name", None, "Data set to make, as NAME[/CONFIG]:VERSION.", required=True)
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Folder of TFDS to write below.", required=True)
-_SPLITS = flags.DEFINE_list(
-    "splits", ["train=train"], "Splits to write, each from a split or slice of the source."
-)
-_FIELDS = flags.DEFINE_list("fields", ["text"], "Text fields of the source to write.")
-_LABEL_FIELD = flags.DEFINE_string("label_field", "", "Class field of the source; empty for none.")
-_SOURCE_DATA_DIR = flags.DEFINE_string("source_data_dir", None, "Where TFDS looks for a source tfds:NAME.")
-
 
 def prepare(source, name, data_dir, splits, fields=("text",), label_field="", source_data_dir=None):
     """Writes a data set; it appears under `data_dir` when it is complete.
@@ -99,22 +87,37 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
     return final
 
 
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string(
+        "source", None, "What to write: jsonl:GLOB, text:GLOB, pydocs, tfds:NAME.", required=True
+    )
+    flags.DEFINE_string("name", None, "Data set to make, as NAME[/CONFIG]:VERSION.", required=True)
+    flags.DEFINE_string("data_dir", None, "Folder of TFDS to write below.", required=True)
+    flags.DEFINE_list("splits", ["train=train"], "Splits to write, each from a split or slice of the source.")
+    flags.DEFINE_list("fields", ["text"], "Text fields of the source to write.")
+    flags.DEFINE_string("label_field", "", "Class field of the source; empty for none.")
+    flags.DEFINE_string("source_data_dir", None, "Where TFDS looks for a source tfds:NAME.")
+
+
 def main(_):
     """Reads the flags, writes, says where."""
-    splits = dict(part.split("=", 1) for part in _SPLITS.value if "=" in part)
-    if len(splits) != len(_SPLITS.value):
-        raise ValueError(f"splits must be NAME=SPLIT pairs with different names; received {_SPLITS.value}")
+    args = flags.FLAGS
+    splits = dict(part.split("=", 1) for part in args.splits if "=" in part)
+    if len(splits) != len(args.splits):
+        raise ValueError(f"splits must be NAME=SPLIT pairs with different names; received {args.splits}")
     folder = prepare(
-        _SOURCE.value,
-        _NAME.value,
-        _DATA_DIR.value,
+        args.source,
+        args.name,
+        args.data_dir,
         splits,
-        tuple(_FIELDS.value),
-        _LABEL_FIELD.value,
-        _SOURCE_DATA_DIR.value,
+        tuple(args.fields),
+        args.label_field,
+        args.source_data_dir,
     )
     print(f"{folder}: {', '.join(splits)}")
 
 
 if __name__ == "__main__":
+    define_flags()
     programs.run(main)

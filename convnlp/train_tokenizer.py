@@ -20,20 +20,6 @@ NUM_SENTINELS = 100
 MAX_LINE_BYTES = 8192  # longer lines are cut, the trainer would leave them out
 NUM_THREADS = 2  # a part of the result: sums are rounded by thread
 
-_SOURCE = flags.DEFINE_string(
-    "source", None, "Text to learn from: tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.", required=True
-)
-_OUTPUT = flags.DEFINE_string("output", None, "File to write, such as DIR/spm.model.", required=True)
-_VOCABULARY_SIZE = flags.DEFINE_integer("vocabulary_size", 32000, "Pieces and the 100 sentinels together.")
-_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
-_FIELDS = flags.DEFINE_list("fields", ["text"], "Fields that hold text, separated by commas.")
-_CHARACTER_COVERAGE = flags.DEFINE_float(
-    "character_coverage", 0.9995, "Share of the text's characters that get a piece; 1 leaves none unknown."
-)
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
-_NUM_DOCUMENTS = flags.DEFINE_integer("num_documents", 1_000_000, "Documents to read at most.")
-_SAMPLE_BYTES = flags.DEFINE_integer("sample_bytes", 20_000_000, "Bytes of text to read at most.")
-
 
 def train(lines, vocabulary_size, character_coverage=0.9995):
     """Trains a unigram model; the same lines give the same bytes.
@@ -101,25 +87,46 @@ def _cut(line):
     return (line[start : start + size] for start in range(0, len(line), size))
 
 
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string(
+        "source", None, "Text to learn from: tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.", required=True
+    )
+    flags.DEFINE_string("output", None, "File to write, such as DIR/spm.model.", required=True)
+    flags.DEFINE_integer("vocabulary_size", 32000, "Pieces and the 100 sentinels together.")
+    flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
+    flags.DEFINE_list("fields", ["text"], "Fields that hold text, separated by commas.")
+    flags.DEFINE_float(
+        "character_coverage",
+        0.9995,
+        "Share of the text's characters that get a piece; 1 leaves none unknown.",
+    )
+    flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
+    flags.DEFINE_integer("num_documents", 1_000_000, "Documents to read at most.")
+    flags.DEFINE_integer("sample_bytes", 20_000_000, "Bytes of text to read at most.")
+
+
 def main(_):
     """Reads the sample, trains, and puts the file in place when it is complete."""
+    args = flags.FLAGS
     lines = sample(
-        _SOURCE.value,
-        _SPLIT.value,
-        _FIELDS.value,
-        num_documents=_NUM_DOCUMENTS.value,
-        num_bytes=_SAMPLE_BYTES.value,
-        data_dir=_DATA_DIR.value,
+        args.source,
+        args.split,
+        args.fields,
+        num_documents=args.num_documents,
+        num_bytes=args.sample_bytes,
+        data_dir=args.data_dir,
     )
-    model = train(lines, _VOCABULARY_SIZE.value, _CHARACTER_COVERAGE.value)
-    os.makedirs(os.path.dirname(_OUTPUT.value) or ".", exist_ok=True)
-    temporary = f"{_OUTPUT.value}.{os.getpid()}.tmp"
+    model = train(lines, args.vocabulary_size, args.character_coverage)
+    os.makedirs(os.path.dirname(args.output) or ".", exist_ok=True)
+    temporary = f"{args.output}.{os.getpid()}.tmp"
     with open(temporary, "wb") as file:
         file.write(model)
-    os.replace(temporary, _OUTPUT.value)
-    pieces = _VOCABULARY_SIZE.value - NUM_SENTINELS
-    print(f"{_OUTPUT.value}: {pieces} pieces, {_VOCABULARY_SIZE.value} tokens with {NUM_SENTINELS} sentinels")
+    os.replace(temporary, args.output)
+    pieces = args.vocabulary_size - NUM_SENTINELS
+    print(f"{args.output}: {pieces} pieces, {args.vocabulary_size} tokens with {NUM_SENTINELS} sentinels")
 
 
 if __name__ == "__main__":
+    define_flags()
     programs.run(main)

@@ -1,9 +1,9 @@
 """A small deterministic corpus and a tokenizer trained on it, for tests of every area.
 
-    proto = tests.corpus.tiny_proto()          # bytes of a SentencePiece model of 100 pieces
-    texts = tests.corpus.documents(100)        # a few sentences each
-    rows = tests.corpus.reviews(100)           # [{"text": ..., "label": 0 or 1}, ...]
-    tests.corpus.write_jsonl(path, rows)       # plain, or gzip where the name ends in .gz
+proto = tests.corpus.tiny_proto()          # bytes of a SentencePiece model of 100 pieces
+texts = tests.corpus.documents(100)        # a few sentences each
+rows = tests.corpus.reviews(100)           # [{"text": ..., "label": 0 or 1}, ...]
+tests.corpus.write_jsonl(path, rows)       # plain, or gzip where the name ends in .gz
 """
 
 import functools
@@ -12,12 +12,61 @@ import io
 import json
 import random
 
-NOUNS = "river mountain teacher garden engine letter music window market captain forest kitchen village story bridge".split()
-VERBS = "follows remembers builds paints carries watches finds opens describes crosses repairs admires".split()
-ADJECTIVES = "old quiet green narrow heavy famous simple broken distant early wooden empty".split()
-PLACES = "in the valley,near the harbour,behind the school,at the station,under the bridge,on the hill".split(",")
-PRAISE = "wonderful brilliant moving charming superb delightful".split()
-BLAME = "dreadful boring clumsy tedious awful pointless".split()
+NOUNS = [
+    "river",
+    "mountain",
+    "teacher",
+    "garden",
+    "engine",
+    "letter",
+    "music",
+    "window",
+    "market",
+    "captain",
+    "forest",
+    "kitchen",
+    "village",
+    "story",
+    "bridge",
+]
+VERBS = [
+    "follows",
+    "remembers",
+    "builds",
+    "paints",
+    "carries",
+    "watches",
+    "finds",
+    "opens",
+    "describes",
+    "crosses",
+    "repairs",
+    "admires",
+]
+ADJECTIVES = [
+    "old",
+    "quiet",
+    "green",
+    "narrow",
+    "heavy",
+    "famous",
+    "simple",
+    "broken",
+    "distant",
+    "early",
+    "wooden",
+    "empty",
+]
+PLACES = [
+    "in the valley",
+    "near the harbour",
+    "behind the school",
+    "at the station",
+    "under the bridge",
+    "on the hill",
+]
+PRAISE = ["wonderful", "brilliant", "moving", "charming", "superb", "delightful"]
+BLAME = ["dreadful", "boring", "clumsy", "tedious", "awful", "pointless"]
 
 TINY_PIECES = 100  # in the SentencePiece model of tiny_proto(); 100 sentinels come on top
 

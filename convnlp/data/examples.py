@@ -47,9 +47,8 @@ def load(
     """
     for row in rows:
         if row.length < 2 * len(row.fields):
-            raise ValueError(
-                f"a row of {', '.join(row.fields)} needs a length of {2 * len(row.fields)}: {row.length}"
-            )
+            names, least = ", ".join(row.fields), 2 * len(row.fields)
+            raise ValueError(f"a row of {names} needs a length of at least {least}; received {row.length}")
 
     def tokenize(block):
         built = [

@@ -82,7 +82,8 @@ def batches(
     )
     rows = _rows(documents.repeat(num_epochs), tokenizer, field, raw_length, num_parallel_calls)
     if shuffle_buffer > 1:
-        rows = rows.shuffle(shuffle_buffer, seed=seed)
+        # Epochs differ all the same, since they lie below; but every iterator has to give the same batches.
+        rows = rows.shuffle(shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
     numbered = tf.data.Dataset.zip(rows.batch(batch_size, drop_remainder=True), tf.data.Dataset.counter())
 
     def corrupt(tokens, number):

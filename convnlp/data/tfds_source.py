@@ -25,7 +25,9 @@ def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
             split=shard,
             shuffle_files=seed is not None,
             # Ordered sets are shuffled too where a seed asks for it.
-            read_config=tfds.ReadConfig(shuffle_seed=seed, enable_ordering_guard=False),
+            read_config=tfds.ReadConfig(
+                shuffle_seed=seed, shuffle_reshuffle_each_iteration=False, enable_ordering_guard=False
+            ),
         )
     except (ValueError, AssertionError) as error:
         names = ", ".join(builder.info.splits)
@@ -54,7 +56,8 @@ def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
 
 def label_names(name, field, data_dir):
     """Names of the classes of a ClassLabel feature."""
-    feature = _builder(name, data_dir).info.features.get(field)
+    features = _builder(name, data_dir).info.features
+    feature = features[field] if field in features else None
     if not isinstance(feature, tfds.features.ClassLabel):
         raise SourceError(f"tfds:{name}: {field} has no class names; it is {feature}")
     return tuple(feature.names)

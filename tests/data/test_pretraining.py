@@ -1,0 +1,179 @@
+"""Pre-training batches: shapes, content, order, restarts."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.data import SourceError, files, pretraining
+from tests import corpus
+
+BOTH = ("span_corruption", "masked_lm")
+
+
+def batches(source, tokenizer, **kwargs):
+    defaults = {"input_length": 32, "batch_size": 4, "seed": 0, "shuffle_buffer": 64}
+    return pretraining.batches(source, tokenizer, **(defaults | kwargs))
+
+
+def first(dataset, count):
+    return list(itertools.islice(dataset.as_numpy_iterator(), count))
+
+
+def assert_equal(some, others):
+    assert len(some) == len(others) > 0
+    for one, other in zip(some, others, strict=True):
+        assert one.keys() == other.keys()
+        for key in one:
+            np.testing.assert_array_equal(one[key], other[key], err_msg=key)
+
+
+def stream(texts, tokenizer):
+    """The tokens of documents one after the other, with their ends, in plain Python."""
+    return [token for text in texts for token in [*np.asarray(tokenizer.tokenize(text)).tolist(), 1]]
+
+
+def restored(batch, row):
+    """The raw tokens of a row of span corruption."""
+    targets = batch["target_token_ids"][row].tolist()
+    spans = {}
+    for token in targets[:-1]:
+        if token >= 100:
+            spans[token] = current = []
+        else:
+            current.append(token)
+    inputs = batch["encoder_token_ids"][row].tolist()[:-1]
+    return [token for piece in inputs for token in spans.get(piece, [piece])]
+
+
+def rows(dataset):
+    return [tuple(restored(batch, row)) for batch in dataset.as_numpy_iterator() for row in range(4)]
+
+
+def test_shapes_are_static(documents, tokenizer):
+    spec = batches(documents, tokenizer, objectives=BOTH).element_spec
+    assert {name: (value.shape.as_list(), value.dtype.name) for name, value in spec.items()} == {
+        "encoder_token_ids": ([4, 32], "int32"),
+        "encoder_padding_mask": ([4, 32], "bool"),
+        "decoder_token_ids": ([4, 8], "int32"),
+        "decoder_padding_mask": ([4, 8], "bool"),
+        "target_token_ids": ([4, 8], "int32"),
+        "masked_token_ids": ([4, 32], "int32"),
+        "masked_positions": ([4, 5], "int32"),
+        "masked_targets": ([4, 5], "int32"),
+    }
+
+
+def test_rows_hold_the_text_without_a_gap(tmp_path, tokenizer):
+    texts = corpus.documents(30)
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in texts])
+    dataset = batches(f"jsonl:{path}", tokenizer, num_epochs=1, shuffle_buffer=0, objectives=BOTH)
+    raw = []
+    for batch in dataset.as_numpy_iterator():
+        for row in range(4):
+            tokens = restored(batch, row)
+            raw += tokens
+            unmasked = batch["masked_token_ids"][row].copy()
+            unmasked[batch["masked_positions"][row]] = batch["masked_targets"][row]
+            assert unmasked.tolist() == tokens[:32]  # both objectives read the same text
+        np.testing.assert_array_equal(batch["decoder_token_ids"][:, 0], 0)
+        np.testing.assert_array_equal(batch["decoder_token_ids"][:, 1:], batch["target_token_ids"][:, :-1])
+        assert batch["encoder_padding_mask"].all()
+        assert batch["decoder_padding_mask"].all()
+    expected = stream(texts, tokenizer)
+    assert raw == expected[: len(raw)]
+    assert len(expected) - len(raw) < 4 * 34 + 34  # what fills no batch
+
+
+def test_masked_lm_alone_reads_rows_of_the_input_length(documents, tokenizer):
+    dataset = batches(documents, tokenizer, objectives=("masked_lm",))
+    assert dataset.element_spec.keys() == {"masked_token_ids", "masked_positions", "masked_targets"}
+    assert dataset.element_spec["masked_token_ids"].shape == (4, 32)
+
+
+def test_rows_are_shuffled_and_repeated_in_another_order(documents, tokenizer):
+    plain = rows(batches(documents, tokenizer, num_epochs=1, shuffle_buffer=0))
+    assert len(set(plain)) == len(plain)
+    shuffled = rows(batches(documents, tokenizer, num_epochs=1, shuffle_buffer=10_000))
+    places = np.array([plain.index(row) for row in shuffled if row in plain])
+    assert len(places) >= len(plain) - 4  # what fills no batch is another row in each order
+    assert abs(np.corrcoef(places, np.arange(len(places)))[0, 1]) < 0.3
+    assert len(first(batches(documents, tokenizer), len(plain))) == len(plain)  # four epochs
+
+
+@pytest.mark.parametrize("num_parallel_calls", [1, 2, 8])
+def test_the_same_batches_for_any_number_of_parallel_calls(
+    documents, tokenizer, num_parallel_calls, monkeypatch
+):
+    monkeypatch.setattr(files, "BLOCK_BYTES", 500)  # so that there are many calls
+    expected = first(batches(documents, tokenizer, objectives=BOTH), 30)
+    actual = first(batches(documents, tokenizer, objectives=BOTH, num_parallel_calls=num_parallel_calls), 30)
+    assert_equal(actual, expected)
+
+
+def test_every_iterator_gives_the_same_batches(documents, tokenizer):
+    dataset = batches(documents, tokenizer)
+    assert_equal(first(dataset, 10), first(dataset, 10))
+
+
+def test_another_seed_gives_other_batches(documents, tokenizer):
+    one, other = (first(batches(documents, tokenizer, seed=seed), 1)[0] for seed in (1, 2))
+    assert (one["encoder_token_ids"] != other["encoder_token_ids"]).any()
+
+
+@pytest.mark.parametrize("stop", [3, 130])  # in the first epoch and in a later one
+def test_a_restored_iterator_goes_on_with_the_same_batches(documents, tokenizer, tmp_path, stop, monkeypatch):
+    monkeypatch.setattr(files, "BLOCK_BYTES", 2000)
+    expected = first(batches(documents, tokenizer, objectives=BOTH), stop + 20)
+    iterator = iter(batches(documents, tokenizer, objectives=BOTH))
+    for _ in range(stop):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "checkpoint"))
+    again = iter(batches(documents, tokenizer, objectives=BOTH))
+    tf.train.Checkpoint(iterator=again).read(path).assert_consumed()
+    actual = [{key: value.numpy() for key, value in next(again).items()} for _ in range(20)]
+    assert_equal(actual, expected[stop:])
+
+
+def test_super_batches_of_several_steps_can_be_restored(documents, tokenizer, tmp_path):
+    dataset = batches(documents, tokenizer).batch(5, drop_remainder=True)
+    iterator = iter(dataset)
+    next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "checkpoint"))
+    expected = next(iterator)["encoder_token_ids"].numpy()
+    again = iter(dataset)
+    tf.train.Checkpoint(iterator=again).read(path)
+    np.testing.assert_array_equal(next(again)["encoder_token_ids"], expected)
+
+
+def test_workers_read_different_text(documents, tokenizer):
+    one, other = (
+        set(rows(batches(documents, tokenizer, num_epochs=1, num_shards=2, shard_index=i))) for i in range(2)
+    )
+    assert min(len(one), len(other)) > 100
+    assert not one & other
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["word " * 200_000, "x" * 1_000_000, "😀🎉👍" * 300, "\u200d \t\u00a0 " * 300],
+    ids=["words", "one", "emoji", "blank"],
+)
+def test_unusual_texts(tmp_path, tokenizer, text):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": text}])
+    for batch in first(batches(f"jsonl:{path}", tokenizer, batch_size=1, input_length=8), 3):
+        ids = batch["encoder_token_ids"]
+        assert ((ids >= 1) & (ids < tokenizer.vocabulary_size())).all()
+
+
+def test_too_little_text_for_one_batch(tmp_path, tokenizer):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": "one"}])
+    with pytest.raises(SourceError, match="not enough text for 4 rows of 34 tokens"):
+        batches(f"jsonl:{path}", tokenizer, num_epochs=1)
+
+
+@pytest.mark.parametrize("objectives", [(), ("mlm",), ("span_corruption", "next_sentence")])
+def test_unknown_objectives_are_refused(documents, tokenizer, objectives):
+    with pytest.raises(ValueError, match="objectives must be among"):
+        batches(documents, tokenizer, objectives=objectives)

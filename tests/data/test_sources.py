@@ -1,0 +1,263 @@
+"""Sources of files: what is read, in which order, and one clear line where it cannot be."""
+
+import gzip
+import itertools
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.data import Label, SourceError, files, source_error_message, sources
+from tests import corpus
+
+ROWS = corpus.reviews(200)
+
+
+def texts(*args, **kwargs):
+    return [example["text"].decode() for example in sources.read(*args, **kwargs).as_numpy_iterator()]
+
+
+def test_jsonl_plain_and_gzip_hold_the_same(tmp_path):
+    plain, packed = (corpus.write_jsonl(tmp_path / name, ROWS) for name in ("a.jsonl", "a.jsonl.gz"))
+    for path in (plain, packed, f"file://{plain}", f"file://{packed}"):
+        examples = list(sources.read(f"jsonl:{path}", label=Label(num_classes=2)).as_numpy_iterator())
+        assert [{"text": e["text"].decode(), "label": e["label"]} for e in examples] == ROWS
+
+
+def test_text_is_split_at_blank_lines(tmp_path):
+    (tmp_path / "a.txt").write_bytes("\ufeffone\ntwo\n\n \n\nthree é".encode())
+    (tmp_path / "b.txt").write_bytes(b"\n\nfour\r\n\r\nfive\n")
+    assert texts(f"text:{tmp_path}/a.txt") == ["one\ntwo", "three é"]
+    assert texts(f"text:{tmp_path}/b.txt") == ["four", "five"]
+
+
+def test_a_long_text_is_cut_at_the_end_of_a_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "DOCUMENT_BYTES", 8)
+    (tmp_path / "a.txt").write_text("a line\nof text\nand more\n")
+    assert texts(f"text:{tmp_path}/a.txt") == ["a line\nof text", "and more"]
+
+
+def test_blank_lines_of_jsonl_are_skipped(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n\n{"text": "two"}\n \n')
+    assert texts(f"jsonl:{tmp_path}/a.jsonl") == ["one", "two"]
+
+
+def test_blocks_do_not_change_what_is_read(tmp_path, monkeypatch):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", ROWS)
+    whole = texts(f"jsonl:{path}")
+    monkeypatch.setattr(files, "BLOCK_BYTES", 300)
+    assert texts(f"jsonl:{path}") == whole
+    assert len(list(sources.read_blocks(f"jsonl:{path}", "train", ("text",)))) > 10
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_files_are_mixed_by_size(tmp_path, suffix):
+    rng = np.random.default_rng(0)  # texts of equal size that do not compress
+    for name, count in [("large", 4000), ("small", 1000)]:
+        rows = [{"text": f"{name} {rng.bytes(50).hex()}"} for _ in range(count)]
+        corpus.write_jsonl(tmp_path / f"{name}.jsonl{suffix}", rows)
+    is_large = np.array([text.startswith("large") for text in texts(f"jsonl:{tmp_path}/*")])
+    assert len(is_large) == 5000
+    # A compressed file is read 8 kB at a time, here 140 records: its share of a fifth is not exact.
+    for part in np.split(is_large, 5):
+        assert abs(part.sum() - 800) <= (200 if suffix else 2)
+
+
+def test_many_files_are_read_in_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "OPEN_FILES", 2)
+    for i in range(5):
+        corpus.write_jsonl(tmp_path / f"{i}.jsonl", ROWS[i::5])
+    assert sorted(texts(f"jsonl:{tmp_path}/*.jsonl")) == sorted(row["text"] for row in ROWS)
+
+
+def test_split_in_the_path(tmp_path):
+    corpus.write_jsonl(tmp_path / "a.train.jsonl", ROWS[:10])
+    corpus.write_jsonl(tmp_path / "a.valid.jsonl", ROWS[10:])
+    assert texts(f"jsonl:{tmp_path}/a.{{split}}.jsonl", "valid") == [row["text"] for row in ROWS[10:]]
+    with pytest.raises(SourceError, match=r"no such file: .*a\.test\.jsonl"):
+        sources.read(f"jsonl:{tmp_path}/a.{{split}}.jsonl", "test")
+    with pytest.raises(SourceError, match=r"has no split 'valid': write \{split\}"):
+        sources.read(f"jsonl:{tmp_path}/a.train.jsonl", "valid")
+
+
+@pytest.mark.parametrize(
+    "cuts", [("[:95%]", "[95%:]"), ("[:33%]", "[33%:66%]", "[66%:]"), ("[:-7]", "[-7:]"), ("",)]
+)
+def test_slices_are_disjoint_and_complete(tmp_path, cuts):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", ROWS)
+    parts = [texts(f"jsonl:{path}", f"train{cut}") for cut in cuts]
+    assert list(itertools.chain.from_iterable(parts)) == [row["text"] for row in ROWS]
+    assert len(parts[0]) == {"[:95%]": 190, "[:33%]": 66, "[:-7]": 193, "": 200}[cuts[0]]
+
+
+def test_slices_are_taken_of_every_file(documents):
+    held_out = texts(documents, "train[:10%]")
+    assert set(held_out) == set(corpus.documents(400, seed=1)[:40] + corpus.documents(100, seed=2)[:10])
+
+
+def test_shards_are_disjoint_and_complete(documents):
+    shards = [texts(documents, num_shards=3, shard_index=i) for i in range(3)]
+    assert sorted(itertools.chain.from_iterable(shards)) == sorted(texts(documents))
+    assert [len(shard) for shard in shards] == [167, 167, 166]
+
+
+def test_two_iterators_and_a_restored_one_agree(documents, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "BLOCK_BYTES", 300)
+    dataset = sources.read(documents)
+    expected = list(dataset.as_numpy_iterator())
+    first, second = iter(dataset), iter(dataset)
+    for i in range(200):
+        assert next(first)["text"] == next(second)["text"] == expected[i]["text"]
+    path = tf.train.Checkpoint(iterator=first).write(str(tmp_path / "checkpoint"))
+    again = iter(sources.read(documents))  # as in a new process: no open file is known
+    tf.train.Checkpoint(iterator=again).read(path)
+    assert [example["text"] for example in again] == [example["text"] for example in expected[200:]]
+
+
+GOOD = b'{"text": "one", "label": 1}\n'
+BAD_RECORDS = {
+    "not UTF-8": (b'{"text": "\xff", "label": 1}\n', r"not UTF-8 \(byte 11 of the line\)"),
+    "not JSON": (b'{"text": "one", "label": 1\n', "not JSON"),
+    "not an object": (b'["one", 1]\n', "not a JSON object: \\['one', 1\\]"),
+    "no text": (b'{"sentence": "one", "label": 1}\n', r"no field 'text' \(there are: 'sentence', 'label'\)"),
+    "text of another type": (b'{"text": 3, "label": 1}\n', "text must be a string; found 3"),
+    "half a surrogate pair": (
+        b'{"text": "a\\ud800", "label": 1}\n',
+        "half of a surrogate pair at character 2",
+    ),
+    "no label": (b'{"text": "one"}\n', "no field 'label'"),
+    "label out of range": (b'{"text": "one", "label": 2}\n', "label 2 is out of range: there are 2 classes"),
+    "negative label": (b'{"text": "one", "label": -1}\n', "label -1 is out of range"),
+    "label of another type": (
+        b'{"text": "one", "label": "1"}\n',
+        "label must be an integer below 2; found '1'",
+    ),
+    "boolean label": (b'{"text": "one", "label": true}\n', "label must be an integer below 2; found True"),
+}
+
+
+@pytest.mark.parametrize("num_good", [0, 200])  # found when the source is opened, and inside tf.data
+@pytest.mark.parametrize("name", BAD_RECORDS)
+def test_a_bad_record_is_one_line_with_its_place(tmp_path, name, num_good):
+    record, message = BAD_RECORDS[name]
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(GOOD * num_good + record + GOOD)
+    with pytest.raises((SourceError, tf.errors.OpError)) as caught:
+        list(sources.read(f"jsonl:{path}", label=Label(num_classes=2)))
+    line = source_error_message(caught.value)
+    assert line.startswith(f"{path}, line {num_good + 1}: ")
+    assert "\n" not in line
+    with pytest.raises(SourceError, match=message):
+        raise SourceError(line)
+
+
+def test_a_bad_document_of_a_text_names_its_first_line(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\n\ntwo\n\xe9\n")
+    with pytest.raises(tf.errors.OpError) as caught:
+        list(sources.read(f"text:{path}"))
+    assert source_error_message(caught.value) == f"{path}, line 3: not UTF-8 (byte 5 of the document)"
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "blank.jsonl"])
+def test_an_empty_file_is_named(tmp_path, name):
+    data = b"\n \n" if name.startswith("blank") else b""
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    corpus.write_jsonl(tmp_path / "b.jsonl", ROWS)
+    with pytest.raises(SourceError, match=f"{name}: the file is empty"):
+        sources.read(f"jsonl:{tmp_path}/*")
+
+
+def test_a_zero_byte_file_that_says_gzip_is_empty(tmp_path):
+    (tmp_path / "a.jsonl.gz").touch()
+    with pytest.raises(SourceError, match="the file is empty"):
+        sources.read(f"jsonl:{tmp_path}/a.jsonl.gz")
+
+
+DAMAGE = {
+    "truncated": (lambda data: data[: len(data) * 3 // 4], "cannot be read: Compressed file ended before"),
+    "overwritten": (lambda data: data[:3000] + bytes(50) + data[3050:], "cannot be read|not JSON|not UTF-8"),
+    "no gzip at all": (lambda data: b"text", "line 1: cannot be read: Not a gzipped file"),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_corrupt_gzip_file_is_named(tmp_path, how):
+    rng = np.random.default_rng(0)  # text that does not compress, so that damage is far from the beginning
+    lines = [json.dumps({"text": rng.bytes(50).hex()}) for _ in range(2000)]
+    path = tmp_path / "a.jsonl.gz"
+    damage, message = DAMAGE[how]
+    path.write_bytes(damage(gzip.compress("\n".join(lines).encode())))
+    with pytest.raises((SourceError, tf.errors.OpError)) as caught:
+        list(sources.read(f"jsonl:{path}"))
+    line = source_error_message(caught.value)
+    assert line.startswith(f"{path}, line ")
+    with pytest.raises(SourceError, match=message):
+        raise SourceError(line)
+
+
+@pytest.mark.parametrize("source", ["", "jsonl", "jsonl:", "csv:a.csv", "c4/en", "tfds:"])
+def test_a_source_of_no_known_kind(source):
+    with pytest.raises(SourceError, match="source must be 'tfds:NAME'"):
+        sources.read(source)
+
+
+@pytest.mark.parametrize(
+    "split", ["", "train[", "train[5]", "train[5%]", "train[:x]", "train+valid", "train[:5%"]
+)
+def test_a_split_of_no_known_form(documents, split):
+    with pytest.raises(SourceError, match="split must be a name with an optional slice"):
+        sources.read(documents, split)
+
+
+def test_wrong_arguments(documents):
+    with pytest.raises(ValueError, match=r"shard_index must be from 0 to num_shards - 1 = 1; received 2"):
+        sources.read(documents, num_shards=2, shard_index=2)
+    with pytest.raises(ValueError, match="fields must name at least one field"):
+        sources.read(documents, fields=())
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (["b", "a", "b"], ("a", "b")),
+        ([0, 2, 1], ("0", "1", "2")),
+        ([True, False], None),
+        ([0.5], None),
+        ([1, "a"], None),
+    ],
+)
+def test_label_names(tmp_path, values, names):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": "x", "label": value} for value in values])
+    if names:
+        assert sources.label_names(f"jsonl:{path}") == names
+    else:
+        with pytest.raises(SourceError, match="label must be strings or integers from 0"):
+            sources.label_names(f"jsonl:{path}")
+
+
+def test_labels_by_name_and_by_threshold(tmp_path):
+    rows = [
+        {"text": "x", "label": label, "toxicity": share}
+        for label, share in [("b", 0.5), ("a", 0.4), ("b", 1)]
+    ]
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", rows)
+
+    def classes(label):
+        return [int(example["label"]) for example in sources.read(f"jsonl:{path}", label=label)]
+
+    assert classes(Label(names=("a", "b"))) == [1, 0, 1]
+    assert classes(Label("toxicity", threshold=0.5)) == [1, 0, 1]
+    with pytest.raises(SourceError, match="label 'b' is none of the 2 classes"):
+        classes(Label(names=("a", "c")))
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"num_classes": 3, "names": ("a", "b")}, {"num_classes": 3, "threshold": 0.5}]
+)
+def test_a_label_says_what_its_classes_are(arguments):
+    with pytest.raises(
+        ValueError, match="a label needs num_classes, names or threshold, and they must agree"
+    ):
+        Label(**arguments)

@@ -1,0 +1,202 @@
+"""Fine-tuning batches: content, shapes, the last batch, restarts, wrong labels."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.data import SourceError, tasks
+from convnlp.models import Seq2SeqLMPreprocessor, TextClassifierPreprocessor
+from tests import corpus
+
+ROWS = corpus.reviews(50)
+PAIRS = [
+    {"text_a": a, "text_b": b, "label": i % 3, "inputs": a, "targets": b}
+    for i, (a, b) in enumerate(zip(corpus.documents(50, seed=3), corpus.documents(50, seed=4), strict=True))
+]
+
+
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory):
+    return "jsonl:" + corpus.write_jsonl(tmp_path_factory.mktemp("tasks") / "reviews.jsonl.gz", ROWS)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    return "jsonl:" + corpus.write_jsonl(tmp_path_factory.mktemp("tasks") / "pairs.jsonl.gz", PAIRS)
+
+
+def classification(source, tokenizer, **kwargs):
+    defaults = {"sequence_length": 24, "batch_size": 8, "training": False, "num_classes": 2}
+    return tasks.classification_batches(source, tokenizer, **(defaults | kwargs))
+
+
+def text_to_text(source, tokenizer, **kwargs):
+    defaults = {"input_length": 48, "target_length": 64, "batch_size": 8, "training": False}
+    return tasks.text_to_text_batches(source, tokenizer, **(defaults | kwargs))
+
+
+def column(dataset, key):
+    return np.concatenate([batch[key] for batch in dataset.as_numpy_iterator()])
+
+
+def test_classification_equals_the_model_s_preprocessor(reviews, tokenizer):
+    dataset = classification(reviews, tokenizer)
+    assert {name: (spec.shape.as_list(), spec.dtype.name) for name, spec in dataset.element_spec.items()} == {
+        "token_ids": ([8, 24], "int32"),
+        "padding_mask": ([8, 24], "bool"),
+        "label": ([8], "int32"),
+        "weight": ([8], "float32"),
+    }
+    expected = TextClassifierPreprocessor(tokenizer, 24)([row["text"] for row in ROWS])
+    for key in ("token_ids", "padding_mask"):
+        np.testing.assert_array_equal(column(dataset, key)[:50], expected[key])
+    np.testing.assert_array_equal(column(dataset, "label")[:50], [row["label"] for row in ROWS])
+    assert int(dataset.cardinality()) == 7
+    np.testing.assert_array_equal(column(dataset, "weight"), [1.0] * 50 + [0.0] * 6)
+
+
+def test_pairs_equal_the_model_s_preprocessor(pairs, tokenizer):
+    dataset = classification(
+        pairs, tokenizer, num_classes=3, text_fields=("text_a", "text_b"), sequence_length=40
+    )
+    texts = tuple([row[field] for row in PAIRS] for field in ("text_a", "text_b"))
+    expected = TextClassifierPreprocessor(tokenizer, 40)(x=texts)
+    np.testing.assert_array_equal(column(dataset, "token_ids")[:50], expected["token_ids"])
+    np.testing.assert_array_equal(column(dataset, "padding_mask")[:50], expected["padding_mask"])
+
+
+def test_text_to_text_equals_the_model_s_preprocessor(pairs, tokenizer):
+    dataset = text_to_text(pairs, tokenizer)
+    x, y, weight = Seq2SeqLMPreprocessor(tokenizer, 48, 64)(
+        {"encoder_text": [row["inputs"] for row in PAIRS], "decoder_text": [row["targets"] for row in PAIRS]}
+    )
+    for key in ("encoder_token_ids", "encoder_padding_mask", "decoder_padding_mask"):
+        np.testing.assert_array_equal(column(dataset, key)[:50], x[key], err_msg=key)
+    is_token = column(dataset, "decoder_padding_mask")[:50]
+    np.testing.assert_array_equal(
+        column(dataset, "decoder_token_ids")[:50][is_token], x["decoder_token_ids"][is_token]
+    )
+    np.testing.assert_array_equal(column(dataset, "target_token_ids")[:50], y)
+    np.testing.assert_array_equal(column(dataset, "decoder_padding_mask")[:50], weight.numpy() > 0)
+    assert not column(dataset, "decoder_padding_mask")[50:].any()  # rows that fill up the last batch
+
+
+def test_training_shuffles_for_some_epochs(reviews, tokenizer):
+    dataset = classification(reviews, tokenizer, training=True, num_epochs=2.5)
+    assert int(dataset.cardinality()) == 125 // 8
+    ids = column(dataset, "token_ids")[:100]
+    once = column(classification(reviews, tokenizer), "token_ids")[:50]
+    for epoch in (ids[:50], ids[50:]):
+        assert sorted(map(tuple, epoch)) == sorted(map(tuple, once))
+        assert (epoch != once).any()
+    assert (ids[:50] != ids[50:]).any()
+    assert column(dataset, "weight").all()
+
+
+def test_label_strings_as_targets(reviews, tokenizer):
+    dataset = text_to_text(
+        reviews,
+        tokenizer,
+        input_field="text",
+        target_field="label",
+        label_names=("film", "story"),
+        target_length=12,
+    )
+    texts = tokenizer.detokenize(column(dataset, "target_token_ids"))
+    assert texts[:50] == [("film", "story")[row["label"]] for row in ROWS]
+    with pytest.raises(ValueError, match="target_length must hold the name of every class; received 2"):
+        text_to_text(
+            reviews,
+            tokenizer,
+            input_field="text",
+            target_field="label",
+            label_names=("film", "story"),
+            target_length=2,
+        )
+
+
+def test_packed_rows_hold_the_same_examples(pairs, tokenizer):
+    lengths = {"input_length": 200, "target_length": 200, "training": True}
+    plain = text_to_text(pairs, tokenizer, **lengths, num_epochs=8)
+    packed = text_to_text(pairs, tokenizer, **lengths, pack=True, batch_size=4)
+    assert packed.element_spec["encoder_segment_ids"].shape == (4, 200)
+
+    def examples(batch, number_of):
+        for row in range(len(batch["target_token_ids"])):
+            for segment in range(1, number_of(batch, row) + 1):
+                yield tuple(
+                    tuple(
+                        batch[f"{name}_token_ids"][row][batch[f"{side}_segment_ids"][row] == segment].tolist()
+                    )
+                    for name, side in (("encoder", "encoder"), ("decoder", "decoder"), ("target", "decoder"))
+                )
+
+    expected = set()
+    for batch in plain.as_numpy_iterator():
+        batch |= {
+            f"{side}_segment_ids": batch[f"{side}_padding_mask"].astype(int)
+            for side in ("encoder", "decoder")
+        }
+        expected |= set(examples(batch, lambda *_: 1))
+    found = set()
+    for batch in packed.take(4).as_numpy_iterator():
+        for side in ("encoder", "decoder"):
+            np.testing.assert_array_equal(batch[f"{side}_padding_mask"], batch[f"{side}_segment_ids"] > 0)
+        assert batch["encoder_segment_ids"].max() > 1
+        found |= set(examples(batch, lambda batch, row: batch["encoder_segment_ids"][row].max()))
+    assert len(expected) == 50
+    assert len(found) > 16
+    assert found <= expected
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_a_restored_iterator_goes_on_with_the_same_batches(pairs, tokenizer, tmp_path, pack):
+    def batches():
+        return iter(text_to_text(pairs, tokenizer, training=True, pack=pack, batch_size=2))
+
+    iterator = batches()
+    for _ in range(60):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "checkpoint"))
+    again = batches()
+    tf.train.Checkpoint(iterator=again).read(path).assert_consumed()
+    for _ in range(5):
+        expected, actual = next(iterator), next(again)
+        for key in expected:
+            np.testing.assert_array_equal(actual[key], expected[key], err_msg=key)
+
+
+def test_a_wrong_label_anywhere_is_found_before_training(tmp_path, tokenizer):
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, {"text": "x", "label": 2}]))
+    with pytest.raises(
+        (SourceError, tf.errors.OpError), match=f"SourceError: {path}, line 51: label 2 is out of range"
+    ):
+        classification(f"jsonl:{path}", tokenizer)
+
+
+@pytest.mark.parametrize(
+    "text", ["word " * 200_000, "😀🎉👍" * 300, "\t \u00a0"], ids=["1 MB", "emoji", "blank"]
+)
+def test_unusual_texts(tmp_path, tokenizer, text):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": text, "label": 0}])
+    (batch,) = classification(f"jsonl:{path}", tokenizer, batch_size=1).as_numpy_iterator()
+    length = batch["padding_mask"].sum()
+    assert 1 <= length <= 24
+    assert batch["token_ids"][0, length - 1] == tokenizer.end_token_id
+
+
+def test_cut_texts_are_counted(reviews, tokenizer, caplog):
+    list(classification(reviews, tokenizer, sequence_length=4))
+    assert "cut 50 of 50 examples whose text is longer than 4 tokens" in caplog.text
+
+
+def test_wrong_arguments(pairs, tokenizer):
+    with pytest.raises(ValueError, match="a row of text_a, text_b needs a length of at least 4; received 3"):
+        classification(pairs, tokenizer, text_fields=("text_a", "text_b"), sequence_length=3)
+    with pytest.raises(ValueError, match="pack must be False in evaluation"):
+        text_to_text(pairs, tokenizer, pack=True)
+    with pytest.raises(ValueError, match="a label needs num_classes, names or threshold"):
+        classification(pairs, tokenizer, num_classes=None)

@@ -1,0 +1,114 @@
+"""TFDS data sets written by our program and read back by TFDS's own code and by ours."""
+
+import itertools
+import os
+
+import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from convnlp import prepare_tfds
+from convnlp.data import Label, SourceError, pretraining, sources
+from tests import corpus
+
+TEXTS = corpus.documents(60)
+ROWS = corpus.reviews(20)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tfds")
+    documents = corpus.write_jsonl(folder / "documents.jsonl.gz", [{"text": text} for text in TEXTS])
+    reviews = corpus.write_jsonl(folder / "reviews.jsonl", ROWS)
+    splits = {"train": "train[:50]", "validation": "train[50:]"}
+    prepare_tfds.prepare(f"jsonl:{documents}", "c4/en:3.1.0", str(folder), splits)
+    prepare_tfds.prepare(
+        f"jsonl:{reviews}", "reviews:1.0.0", str(folder), {"test": "train"}, label_field="label"
+    )
+    return str(folder)
+
+
+def texts(*args, **kwargs):
+    return [example["text"].decode() for example in sources.read(*args, **kwargs).as_numpy_iterator()]
+
+
+def test_tfds_reads_it_as_c4(data_dir):
+    builder = tfds.builder("c4/en", data_dir=data_dir)
+    assert type(builder).__module__ == "tensorflow_datasets.text.c4"
+    examples = list(tfds.load("c4/en", split="train", data_dir=data_dir, download=False).as_numpy_iterator())
+    assert [example["text"].decode() for example in examples] == TEXTS[:50]
+    assert examples[0].keys() == {"text", "url", "content-type", "content-length", "timestamp"}
+    assert examples[0]["url"] == b""
+
+
+def test_the_source_reads_it(data_dir):
+    assert texts("tfds:c4/en", "train", data_dir=data_dir) == TEXTS[:50]
+    assert texts("tfds:c4/en", "validation[:50%]", data_dir=data_dir) == TEXTS[50:55]
+    shards = [texts("tfds:c4/en", data_dir=data_dir, num_shards=3, shard_index=i) for i in range(3)]
+    assert sorted(itertools.chain.from_iterable(shards)) == sorted(TEXTS[:50])
+
+
+def test_labels(data_dir):
+    assert sources.label_names("tfds:reviews", "test", data_dir=data_dir) == ("0", "1")
+    found = list(
+        sources.read(
+            "tfds:reviews", "test", label=Label(num_classes=2), data_dir=data_dir
+        ).as_numpy_iterator()
+    )
+    assert [{"text": e["text"].decode(), "label": e["label"]} for e in found] == ROWS
+    with pytest.raises(SourceError, match="tfds:reviews: text has no class names"):
+        sources.label_names("tfds:reviews", "test", "text", data_dir=data_dir)
+
+
+def test_pretraining_reads_it_and_goes_on_after_a_restart(data_dir, tokenizer, tmp_path):
+    dataset = pretraining.batches(
+        "tfds:c4/en", tokenizer, input_length=16, batch_size=2, seed=3, data_dir=data_dir, shuffle_buffer=10
+    )
+    iterator, again = iter(dataset), iter(dataset)
+    for _ in range(40):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "checkpoint"))
+    tf.train.Checkpoint(iterator=again).read(path)
+    assert (
+        next(again)["encoder_token_ids"].numpy().tolist()
+        == next(iterator)["encoder_token_ids"].numpy().tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "split", "fields", "message"),
+    [
+        ("tfds:c4/en", "test", ("text",), r"cannot read split 'test' \(there are: train, validation\)"),
+        ("tfds:c4/en", "train", ("body",), r"tfds:c4/en has no field 'body' \(there are: text, url"),
+        ("tfds:reviews", "test", ("label",), "tfds:reviews: label must be a text"),
+        (
+            "tfds:glue/sst2",
+            "train",
+            ("sentence",),
+            "is not prepared in .*: where there is a network|with `tfds build glue",
+        ),
+        ("tfds:no_such_set", "train", ("text",), "TFDS knows no data set of this name"),
+        ("tfds:c4/nowhere", "train", ("text",), "TFDS knows no data set of this name, config and version"),
+    ],
+)
+def test_what_is_missing_is_named(data_dir, source, split, fields, message):
+    with pytest.raises(SourceError, match=message) as caught:
+        sources.read(source, split, fields, data_dir=data_dir)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_data_set_is_never_written_over_or_by_half(data_dir, tmp_path):
+    source = "jsonl:" + corpus.write_jsonl(tmp_path / "a.jsonl", ROWS)
+    with pytest.raises(ValueError, match=r"3\.1\.0 exists: remove it first"):
+        prepare_tfds.prepare(source, "c4/en:3.1.0", data_dir, {"train": "train"})
+    with open(tmp_path / "a.jsonl", "a") as file:
+        file.write("broken\n")
+    with pytest.raises(Exception, match="line 21: not JSON"):
+        prepare_tfds.prepare(source, "broken:1.0.0", str(tmp_path / "out"), {"train": "train"})
+    assert os.listdir(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("name", ["c4", "c4/en", "c4/en:3", "../c4:1.0.0", ""])
+def test_a_name_without_a_version_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="name must be NAME:VERSION or NAME/CONFIG:VERSION"):
+        prepare_tfds.prepare("pydocs", name, str(tmp_path), {"train": "train"})

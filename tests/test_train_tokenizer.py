@@ -1,0 +1,87 @@
+"""The tokenizer program: layout, size, determinism, and one line where it cannot work."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import sentencepiece
+
+from convnlp import train_tokenizer
+from convnlp.models import Tokenizer
+from tests import corpus
+
+LINES = corpus.documents(300)
+
+
+def test_the_model_has_the_project_s_layout():
+    proto = train_tokenizer.train(LINES, 190)
+    model = sentencepiece.SentencePieceProcessor(model_proto=proto)
+    assert model.vocab_size() == 90
+    assert (model.pad_id(), model.eos_id(), model.unk_id(), model.bos_id()) == (0, 1, 2, -1)
+    assert not any(model.is_byte(i) for i in range(90))
+    tokenizer = Tokenizer(proto)
+    assert tokenizer.vocabulary_size() == 190
+    assert tokenizer.detokenize(tokenizer.ragged([LINES[0]])) == [LINES[0]]
+    assert train_tokenizer.train(LINES, 190) == proto
+
+
+@pytest.mark.parametrize(
+    ("lines", "size", "message"),
+    [
+        (
+            LINES,
+            8000,
+            r"too little text for vocabulary_size=8000 \(7900 pieces\): .*Vocabulary size too high",
+        ),
+        ([], 190, "too little text for vocabulary_size=190"),
+        (LINES, 100, "vocabulary_size must leave pieces beside 100 sentinels; received 100"),
+    ],
+)
+def test_what_cannot_be_trained(lines, size, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        train_tokenizer.train(lines, size)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_sample_is_limited_and_cut_to_lines(tmp_path):
+    long = "x" * (train_tokenizer.MAX_LINE_BYTES + 1)
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": "one\ntwo"}, {"text": long}, {"text": "three"}])
+
+    def sample(**limits):
+        return list(
+            train_tokenizer.sample(f"jsonl:{path}", **({"num_documents": 9, "num_bytes": 99999} | limits))
+        )
+
+    everything = sample()
+    assert everything[:2] == ["one", "two"]
+    assert "".join(everything[2:-1]) == long
+    assert max(map(len, everything)) <= train_tokenizer.MAX_LINE_BYTES
+    assert sample(num_documents=1) == ["one", "two"]
+    assert sample(num_bytes=1) == ["one", "two"]
+
+
+@pytest.mark.multiprocess
+def test_the_program(tmp_path):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl.gz", [{"text": line} for line in LINES])
+    output = tmp_path / "new" / "spm.model"
+
+    def run(*flags):
+        command = [
+            sys.executable,
+            "-m",
+            "convnlp.train_tokenizer",
+            f"--source=jsonl:{path}",
+            f"--output={output}",
+        ]
+        return subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
+
+    failed = run("--vocabulary_size=8000")
+    assert failed.returncode == 1
+    assert failed.stderr.splitlines()[-1].startswith("error: too little text for vocabulary_size=8000")
+    assert not output.exists()
+    done = run("--vocabulary_size=190")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{output}: 90 pieces, 190 tokens with 100 sentinels\n"
+    assert os.listdir(output.parent) == ["spm.model"]
+    assert Tokenizer.from_file(str(output)).vocabulary_size() == 190
