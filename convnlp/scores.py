@@ -81,7 +81,7 @@ def read_pairs(source, split, input_field, target_field, label_names=None, data_
 
 
 def greedy_predictions(lm, inputs, batch_size=32):
-    """Greedy outputs of a text-to-text model, whatever sampler it is compiled with.
+    """What `lm.generate` writes with the greedy sampler, whatever sampler it is compiled with.
 
     Args:
         lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
@@ -91,7 +91,7 @@ def greedy_predictions(lm, inputs, batch_size=32):
     Returns:
         list of str.
     """
-    max_length = lm.preprocessor.decoder_sequence_length
+    max_length = lm.preprocessor.decoder_sequence_length - 1  # without the start token
     generate = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, max_length))
     texts = []
     for start in range(0, len(inputs), batch_size):

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from convnlp.layers import MIXERS
 
-PACKAGES = ["convnlp.kernels", "convnlp.layers"]
+PACKAGES = ["convnlp.kernels", "convnlp.layers", "convnlp.models"]
 
 
 def _modules():

@@ -78,5 +78,5 @@ def test_a_row_without_label_is_one_line(folder):
     flags = [f"--preset={folder[0]}/classifier", f"--source=jsonl:{folder[0]}/written.jsonl"]
     done = run_program("convnlp.evaluate", *flags)
     assert done.returncode == 1
-    assert "written.jsonl:1" in done.stderr.splitlines()[-1]
+    assert "written.jsonl, line 1: no field 'label'" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

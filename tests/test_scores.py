@@ -73,6 +73,14 @@ def test_ranking_takes_the_most_probable_name(lm):
     assert {"ranked_f1", "ranked_f1_macro"} <= set(result)
 
 
+def test_greedy_predictions_are_what_generate_writes():
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16)
+    lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 8))
+    texts = ["the old river", "", "a"]
+    assert scores.greedy_predictions(lm, texts, batch_size=2) == lm.generate(texts)
+
+
 @pytest.mark.parametrize(("a", "b"), [("ﬁne  day\n", "fine day"), ("e\u0301", "é"), ("", "  ")])
 def test_texts_are_compared_after_normalisation(a, b):
     assert scores.normalized(a) == scores.normalized(b)

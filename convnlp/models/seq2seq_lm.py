@@ -38,7 +38,7 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
     from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
     proto = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["the cat sat", "the dog ran"]), model_writer=proto, vocab_size=20,
+        sentence_iterator=iter(["the cat sat", "the dog ran"]), model_writer=proto, vocab_size=16,
         pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2)
     tokenizer = Tokenizer(proto.getvalue())
     backbone = Seq2SeqBackbone(

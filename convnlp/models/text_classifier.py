@@ -39,7 +39,7 @@ class TextClassifier(keras_nlp.models.TextClassifier):
     from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
     proto = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["the cat sat", "the dog ran"]), model_writer=proto, vocab_size=20,
+        sentence_iterator=iter(["the cat sat", "the dog ran"]), model_writer=proto, vocab_size=16,
         pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2)
     tokenizer = Tokenizer(proto.getvalue())
     backbone = Seq2SeqBackbone(

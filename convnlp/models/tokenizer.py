@@ -38,10 +38,10 @@ class Tokenizer(keras_nlp.tokenizers.SentencePieceTokenizer):
     from convnlp.models import Tokenizer
     proto = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["the cat sat", "the dog ran"]), model_writer=proto, vocab_size=20,
+        sentence_iterator=iter(["the cat sat", "the dog ran"]), model_writer=proto, vocab_size=16,
         pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2)
     tokenizer = Tokenizer(proto.getvalue(), num_sentinels=2)
-    assert tokenizer.vocabulary_size() == 22 and tokenizer.sentinel_token_ids == [21, 20]
+    assert tokenizer.vocabulary_size() == 18 and tokenizer.sentinel_token_ids == [17, 16]
     ids = tokenizer.ragged(["the cat"])
     assert tokenizer.detokenize(ids) == ["the cat"]
     ```

@@ -3,7 +3,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.data import examples
 from convnlp.models import Seq2SeqLMPreprocessor, TextClassifierPreprocessor
+from convnlp.models.token_rows import token_rows
 from tests import corpus
 
 EOS = 1
@@ -43,6 +45,17 @@ def test_pairs_lose_the_tail_of_the_longer_text(tokenizer, length):
         expected, count = plain_row([tokenizer.ragged(a).numpy(), tokenizer.ragged(b).numpy()], length)
         assert ids.tolist() == expected
         assert mask.sum() == count
+
+
+@pytest.mark.parametrize("length", [4, 9, 64])
+def test_training_batches_hold_the_same_rows(tokenizer, length):
+    """`convnlp.data` may not import the models, so it has this rule a second time."""
+    segments = [tokenizer.ragged(texts()), tokenizer.ragged(texts()[::-1])]
+    for count in (1, 2):
+        rows, _ = examples.concatenate(segments[:count], length, tokenizer.end_token_id)
+        ids, mask = token_rows(segments[:count], length, tokenizer.end_token_id)
+        np.testing.assert_array_equal(ids, rows.to_tensor(shape=[None, length]))
+        np.testing.assert_array_equal(mask, tf.sequence_mask(rows.row_lengths(), length))
 
 
 def test_unbatched_batched_and_mapped_agree(tokenizer):
