@@ -12,54 +12,63 @@ import sys
 import keras
 import tensorflow as tf
 from absl import flags
+from ml_collections import config_flags
 
 from configs import common
 from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card
 from convnlp.training import checkpoints
 from convnlp.training import strategy as strategy_lib
 
-_STRATEGY = flags.DEFINE_enum("strategy", "one_device", strategy_lib.STRATEGIES, "Where the replicas run.")
-_TPU = flags.DEFINE_string("tpu", "", "Name or address of the TPU; empty: the one of this TPU VM.")
-_NUM_VIRTUAL_DEVICES = flags.DEFINE_integer(
-    "num_virtual_devices", 0, "Splits the CPU into so many devices, for --strategy=mirrored without a GPU."
-)
-_WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run; the same command continues it.", required=True)
+
+def define_flags():
+    """Defines the flags of a training program; not on import, so that a process can import two of them."""
+    config_flags.DEFINE_config_file("config", None, "The experiment, a file of configs/.", lock_config=True)
+    flags.DEFINE_string(
+        "workdir", None, "Directory of the run; the same command continues it.", required=True
+    )
+    flags.DEFINE_enum("strategy", "one_device", strategy_lib.STRATEGIES, "Where the replicas run.")
+    flags.DEFINE_string("tpu", "", "Name or address of the TPU; empty: the one of this TPU VM.")
+    flags.DEFINE_integer(
+        "num_virtual_devices",
+        0,
+        "Splits the CPU into so many devices, for --strategy=mirrored without a GPU.",
+    )
+    flags.mark_flag_as_required("config")
 
 
-def start(config):
-    """Begins a run: strategy, determinism, seeds; refuses an unknown field and a directory of another run.
-
-    Args:
-        config: `ml_collections.ConfigDict` as `configs.common` defines it.
+def start():
+    """Begins the run that the flags describe: config, strategy, determinism, seeds.
 
     Returns:
-        (strategy, workdir).
+        (config, workdir, strategy).
 
     Raises:
-        ValueError: for a field that does not exist or is missing, a strategy that cannot be had, or a directory that
-            holds the run of another config.
+        ValueError: for a field that does not exist or is missing, a strategy that cannot be had, or a
+            directory that holds the run of another config.
     """
+    config, workdir = flags.FLAGS.config, flags.FLAGS.workdir
     check_fields(config.to_dict(), common.get_config().to_dict())
-    strategy = strategy_lib.build(_STRATEGY.value, _TPU.value, _NUM_VIRTUAL_DEVICES.value)
+    strategy = strategy_lib.build(flags.FLAGS.strategy, flags.FLAGS.tpu, flags.FLAGS.num_virtual_devices)
     worker, num_workers = strategy_lib.workers(strategy)
-    part = {"name": _STRATEGY.value, "num_workers": num_workers, "num_replicas": strategy.num_replicas_in_sync}
-    for name, count in (("num_workers", num_workers), ("num_replicas", strategy.num_replicas_in_sync)):
-        if config.train.batch_size % count:
-            raise ValueError(
-                f"`train.batch_size` must be a multiple of {name}. "
-                f"Received: train.batch_size={config.train.batch_size}, {name}={count}"
-            )
-    checkpoints.check_config(_WORKDIR.value, {**config.to_dict(), "strategy": part}, write=worker == 0)
+    num_replicas = strategy.num_replicas_in_sync
+    if config.train.batch_size % num_replicas:
+        raise ValueError(
+            "`train.batch_size` must be a multiple of the number of replicas. "
+            f"Received: train.batch_size={config.train.batch_size}, {num_replicas} replicas"
+        )
+    part = {"name": flags.FLAGS.strategy, "num_workers": num_workers, "num_replicas": num_replicas}
+    checkpoints.check_config(workdir, {**config.to_dict(), "strategy": part}, write=worker == 0)
     if config.train.deterministic:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(config.seed)
-    return strategy, _WORKDIR.value
+    return config, workdir, strategy
 
 
 def check_fields(config, default, prefix=""):
     """Raises ValueError if the nested dict `config` has not exactly the fields of `default`.
 
-    A config file can set any field of a `ConfigDict`, a misspelt one too, and only the command line is checked.
+    A config file can set any field of a `ConfigDict`, a misspelt one too, and only the command line is
+    checked.
     """
     for name in sorted({*config, *default}):
         if name not in default:
@@ -67,16 +76,19 @@ def check_fields(config, default, prefix=""):
             hint = f"; did you mean {prefix}{near[0]}?" if near else ""
             raise ValueError(f"unknown config field {prefix}{name}{hint}")
         if name not in config:
-            raise ValueError(f"config field {prefix}{name} is missing; start from configs.common.get_config()")
+            raise ValueError(
+                f"config field {prefix}{name} is missing; start from configs.common.get_config()"
+            )
         if isinstance(default[name], dict) and prefix + name != "model.mixer_options":
             check_fields(config[name], default[name], f"{prefix}{name}.")
 
 
 def dtype_policy(config, strategy):
-    """The Keras dtype policy of `train.dtype`; "auto" is mixed_bfloat16 where the hardware multiplies bfloat16."""
+    """The dtype policy of `train.dtype`; "auto" is mixed_bfloat16 where the hardware multiplies bfloat16."""
     if config.train.dtype not in ("auto", "float32", "mixed_bfloat16"):
         raise ValueError(
-            f"`train.dtype` must be auto, float32 or mixed_bfloat16. Received: train.dtype={config.train.dtype!r}"
+            "`train.dtype` must be auto, float32 or mixed_bfloat16. "
+            f"Received: train.dtype={config.train.dtype!r}"
         )
     if config.train.dtype != "auto":
         return config.train.dtype
@@ -100,11 +112,13 @@ def tokenizer(config):
         return Tokenizer.from_file(config.tokenizer)
     if config.init_from:
         return Tokenizer.from_preset(config.init_from)
-    raise ValueError("`tokenizer` must be the path of a SentencePiece model when `init_from` is empty. Received: ''")
+    raise ValueError(
+        "`tokenizer` must be the path of a SentencePiece model when `init_from` is empty. Received: ''"
+    )
 
 
 def backbone(config, vocabulary_size, dtype):
-    """The backbone of `config.init_from` with the config's dropout, or one of random weights. To be called in scope."""
+    """The backbone of `config.init_from` with the config's dropout, or a new one. To be called in scope."""
     if config.init_from:
         return Seq2SeqBackbone.from_preset(config.init_from, dropout=config.model.dropout, dtype=dtype)
     model = config.model.to_dict()
@@ -150,7 +164,7 @@ def card(config, facts, backbone, target_length):
         "cost": backbone.cost(config.data.input_length, target_length),
         "encoder_length": config.data.input_length,
         "decoder_length": target_length,
-        "command": shlex.join(["python", "-m", sys.modules["__main__"].__spec__.name, *sys.argv[1:]]),
+        "command": shlex.join([*_program(), *sys.argv[1:]]),
     }
 
 
@@ -166,6 +180,11 @@ def save_preset(task, workdir, card):
         partial.rename(directory)
     finally:
         shutil.rmtree(partial.parent, ignore_errors=True)
+
+
+def _program():
+    spec = sys.modules["__main__"].__spec__  # None for a file that was not started by `python -m`
+    return ["python", "-m", spec.name] if spec else [sys.argv[0]]
 
 
 def _hardware():

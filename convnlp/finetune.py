@@ -1,15 +1,15 @@
-r"""Fine-tunes a preset, or trains from random weights, on labelled texts or on pairs of input and target text.
+r"""Fine-tunes a preset, or trains from random weights, on labelled texts or on pairs of texts.
 
     python -m convnlp.finetune --config=configs/finetune_classification.py --workdir=DIR \
-        --config.init_from=PRESET --config.data.source=jsonl:train.jsonl --config.data.test_source=jsonl:test.jsonl
+        --config.init_from=PRESET --config.data.source=jsonl:train.jsonl \
+        --config.data.test_source=jsonl:test.jsonl
 
 Writes what pretrain writes; preset/ is a `TextClassifier` (task.kind "classification") or a `Seq2SeqLM`
-("text_to_text") with the weights of the best evaluation, and results.json holds its scores on the validation and test
-data and what the training took.
+("text_to_text") with the weights of the best evaluation, and results.json holds its scores on the
+validation and test data and what the training took.
 """
 
 from absl import flags
-from ml_collections import config_flags
 
 from convnlp import experiment, objectives, programs, scores
 from convnlp.data import sources, tasks
@@ -23,10 +23,8 @@ from convnlp.models import (
 from convnlp.training import checkpoints, loop, optimizers
 from convnlp.training import strategy as strategy_lib
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "The experiment, a file of configs/.", lock_config=True
-)
-flags.mark_flag_as_required("config")
+experiment.define_flags()
+flags.adopt_module_key_flags(experiment)
 
 
 class Classification:
@@ -129,7 +127,7 @@ class TextToText:
         return objectives.text_to_text_loss(lm.backbone)
 
     def scores(self, lm, source, split):
-        """Exact match of greedy decoding, and ranked accuracy where targets are classes, on all of a split."""
+        """Exact match of greedy decoding, and ranked accuracy where targets are classes, on a split."""
         field, target, names = self._config.task.input_field, self._config.task.target_field, self._names
         label = Label(target, names=names) if names else None
         fields = (field,) if names else (field, target)
@@ -147,8 +145,7 @@ TASKS = {"classification": Classification, "text_to_text": TextToText}
 def main(argv):
     """Config -> strategy -> tokenizer -> data -> model -> optimizer -> training -> scores and preset."""
     del argv
-    config = _CONFIG.value
-    strategy, workdir = experiment.start(config)
+    config, workdir, strategy = experiment.start()
     worker, num_workers = strategy_lib.workers(strategy)
     if config.task.kind not in TASKS:
         raise ValueError(f"`task.kind` must be one of {', '.join(TASKS)}. Received: {config.task.kind!r}")
@@ -198,7 +195,9 @@ def main(argv):
         target_length = config.data.target_length if config.task.kind == "text_to_text" else 0
         card = experiment.card(config, facts, model.backbone, target_length)
         card["objective"] = config.task.kind
-        card["scores"] = {f"{s} {name}": value for s, values in results.items() for name, value in values.items()}
+        card["scores"] = {
+            f"{s} {name}": value for s, values in results.items() for name, value in values.items()
+        }
         experiment.save_preset(model, workdir, card)
         checkpoints.write_json(f"{workdir}/results.json", {**facts, **results})
         for name, value in card["scores"].items():

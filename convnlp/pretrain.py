@@ -1,15 +1,16 @@
-"""Pre-trains an encoder-decoder on raw text.
+r"""Pre-trains an encoder-decoder on raw text.
 
-    python -m convnlp.pretrain --config=configs/pretrain_c4.py:dynamic_conv,base --workdir=DIR --strategy=mirrored
+    python -m convnlp.pretrain --config=configs/pretrain_c4.py:dynamic_conv,base --workdir=DIR \
+        --strategy=mirrored
 
-Writes config.json, checkpoints/, metrics.jsonl (the same bytes for the same config), times.jsonl, tensorboard/ and at
-the end preset/, a `Seq2SeqLM` with the weights of the best validation loss. Killed at any moment, the same command
-continues it as if nothing had happened; SIGTERM saves first. The directory is shared by the workers of multi_worker.
+Writes config.json, checkpoints/, metrics.jsonl (the same bytes for the same config), times.jsonl,
+tensorboard/ and at the end preset/, a `Seq2SeqLM` with the weights of the best validation loss. Killed at
+any moment, the same command continues it as if nothing had happened; SIGTERM saves first. The directory is
+shared by the workers of multi_worker.
 """
 
 import tensorflow as tf
 from absl import flags
-from ml_collections import config_flags
 
 from convnlp import experiment, objectives, programs
 from convnlp.data import pretraining
@@ -17,15 +18,14 @@ from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.training import loop, optimizers
 from convnlp.training import strategy as strategy_lib
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "The experiment, a file of configs/.", lock_config=True)
-flags.mark_flag_as_required("config")
+experiment.define_flags()
+flags.adopt_module_key_flags(experiment)
 
 
 def main(argv):
     """Config -> strategy -> tokenizer -> data -> model -> optimizer -> training -> preset and model card."""
     del argv
-    config = _CONFIG.value
-    strategy, workdir = experiment.start(config)
+    config, workdir, strategy = experiment.start()
     worker, num_workers = strategy_lib.workers(strategy)
     tokenizer = experiment.tokenizer(config)
 
@@ -50,7 +50,12 @@ def main(argv):
     )
     held_out_source = config.data.validation_source or config.data.source
     held_out = pretraining.batches(
-        held_out_source, tokenizer, split=config.data.validation_split, shuffle_buffer=0, num_epochs=1, **common
+        held_out_source,
+        tokenizer,
+        split=config.data.validation_split,
+        shuffle_buffer=0,
+        num_epochs=1,
+        **common,
     )
     held_out = held_out.take(config.train.eval_batches).cache()
 
@@ -85,7 +90,9 @@ def main(argv):
         card = experiment.card(config, facts, backbone, target_length)
         card["objective"] = " + ".join(config.objective.names)
         card["scores"] = {f"held-out {name}": value for name, value in held_out_scores.items()}
-        experiment.save_preset(_task(backbone, tokenizer, config.data.input_length, target_length), workdir, card)
+        experiment.save_preset(
+            _task(backbone, tokenizer, config.data.input_length, target_length), workdir, card
+        )
 
 
 def _task(backbone, tokenizer, input_length, target_length):
@@ -95,7 +102,7 @@ def _task(backbone, tokenizer, input_length, target_length):
 
 
 def _samples(backbone, tokenizer, held_out, count, strategy):
-    """A function that decodes the first `count` held-out inputs greedily and returns them as text; None for none.
+    """A function that decodes `count` held-out inputs greedily and returns them as text; None for none.
 
     Not on a TPU, which runs nothing outside of `strategy.run`.
     """

@@ -12,10 +12,10 @@ from convnlp.training.loop import StoppedError
 def run(main):
     """Runs `main(argv)` under absl.
 
-    Errors that a user can cause (wrong flag or config field, missing or damaged file, full disk, non-finite loss) end
-    in the line `error: ...` on stderr and exit code 1; `--verbosity=1` shows where they were raised. A run stopped by
-    a signal exits with 128 + the signal's number, 143 for SIGTERM, so that a script does not take it for finished.
-    Any other exception is a defect of ours and keeps its traceback.
+    Errors that a user can cause (wrong flag or config field, missing or damaged file, full disk, non-finite
+    loss) end in the line `error: ...` on stderr and exit code 1; `--verbosity=1` shows where they were
+    raised. A run stopped by a signal exits with 128 + the signal's number, 143 for SIGTERM, so that a
+    script does not take it for finished. Any other exception is a defect of ours and keeps its traceback.
     """
 
     def quiet_main(argv):

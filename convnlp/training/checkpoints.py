@@ -4,9 +4,10 @@
     WORKDIR/checkpoints/00000400/          one checkpoint: model.*, iterator-<worker>.*, manifest.json
     WORKDIR/checkpoints/damaged-00000500/  one that no longer agreed with its manifest when it was to be read
 
-A checkpoint is written under another name; its manifest, which holds the size and SHA-256 of every other file, is
-written last; then the directory is renamed. So a process killed at any moment leaves only complete checkpoints and a
-directory that the next start removes. Nothing is forced to the disk: after a power failure the sums tell.
+A checkpoint is written under another name; its manifest, which holds the size and SHA-256 of every other
+file, is written last; then the directory is renamed. So a process killed at any moment leaves only complete
+checkpoints and a directory that the next start removes. Nothing is forced to the disk: after a power
+failure the sums tell.
 """
 
 import hashlib
@@ -82,7 +83,8 @@ class Checkpoints:
         self._strategy = strategy
         self._worker, self._num_workers = strategy_lib.workers(strategy)
         self._keep = keep
-        # Lists in creation order: layer names count up within a process, so a name is no key across processes.
+        # Lists in creation order: layer names count up within a process, so a name is no key across
+        # processes.
         self._variables = tf.train.Checkpoint(
             model=[v.value for v in model.variables], optimizer=[v.value for v in optimizer.variables]
         )
@@ -123,9 +125,13 @@ class Checkpoints:
                 self._prune(facts.get("best_step"))
         except (OSError, tf.errors.OpError) as error:
             shutil.rmtree(partial, ignore_errors=True)
-            before = f"the one of step {self.steps()[-1]} is intact" if self.steps() else "there is none before it"
+            before = (
+                f"the one of step {self.steps()[-1]} is intact" if self.steps() else "there is none before it"
+            )
             reason = str(error).splitlines()[0]
-            raise CheckpointError(f"no checkpoint of step {step} in {self._directory}: {reason}; {before}") from error
+            raise CheckpointError(
+                f"no checkpoint of step {step} in {self._directory}: {reason}; {before}"
+            ) from error
         strategy_lib.any_worker(self._strategy, False)
 
     def restore(self):
@@ -135,7 +141,8 @@ class Checkpoints:
             (step, facts), or (0, {}) if there is no checkpoint.
 
         Raises:
-            CheckpointError: if there are checkpoints but none can be read, or they are of another number of workers.
+            CheckpointError: if there are checkpoints but none can be read, or they are of another number of
+                workers.
         """
         step, damaged = None, []
         for candidate in reversed(self.steps()):
@@ -164,7 +171,8 @@ class Checkpoints:
         manifest = self._manifest(step)
         if manifest["num_workers"] != self._num_workers:
             raise CheckpointError(
-                f"{self._path(step)} was written by {manifest['num_workers']} workers, this run has {self._num_workers}"
+                f"{self._path(step)} was written by {manifest['num_workers']} workers. "
+                f"Received: {self._num_workers} workers"
             )
         self.restore_variables(step)
         self._iterator.read(str(self._path(step) / f"iterator-{self._worker}")).assert_consumed()

@@ -13,6 +13,8 @@ from convnlp.training import metrics as metrics_lib
 from convnlp.training import optimizers
 from convnlp.training import strategy as strategy_lib
 
+_TOTALS = ("tokens", "seconds", "cpu_seconds", "metrics_bytes")  # over all processes of the run
+
 
 class NonFiniteLossError(ArithmeticError):
     """The loss became NaN or infinite."""
@@ -23,7 +25,9 @@ class StoppedError(Exception):
 
     def __init__(self, signum, step):
         name = signal.Signals(signum).name
-        super().__init__(f"stopped by {name} at step {step}, checkpoint saved; the same command continues the run")
+        super().__init__(
+            f"stopped by {name} at step {step}, checkpoint saved; the same command continues the run"
+        )
         self.exit_code = 128 + signum  # what a shell reports of a process that the signal has ended
 
 
@@ -48,33 +52,37 @@ def train(
 ):
     """Trains `model` to `num_steps`, from the newest checkpoint in `workdir` if there is one.
 
-    The same arguments give the same weights, optimizer slots and metrics.jsonl, bit for bit, however often the
-    process was killed in between, provided that TensorFlow's operations are deterministic
-    (`tf.config.experimental.enable_op_determinism`) and that `loss_fn` draws all its randomness from its seed.
+    The same arguments give the same weights, optimizer slots and metrics.jsonl, bit for bit, however often
+    the process was killed in between, provided that TensorFlow's operations are deterministic
+    (`tf.config.experimental.enable_op_determinism`) and that `loss_fn` draws all its randomness from its
+    seed.
 
     Args:
         workdir: directory for checkpoints, metrics and TensorBoard, shared by all workers.
         strategy: `tf.distribute.Strategy` in whose scope model and optimizer were made.
         model: has `variables` and `trainable_variables`.
         optimizer: Keras optimizer. Its slots are created here.
-        loss_fn: function of (batch, seed) with seed an int32 tensor [2], unique to (run, step, replica). Returns a
-            dict of float32 scalars: `loss_sum`, to be differentiated, `weight`, and any further metric as
-            name -> (sum, weight). The gradient is that of the sum of loss_sum over the sum of weight, both over all
-            replicas.
-        dataset: infinite `tf.data.Dataset` of dicts [B, ...] of static shapes, B this worker's part of the batch.
-        num_steps, steps_per_call, checkpoint_every, eval_every: int. All multiples of steps_per_call, the number of
-            steps that run without coming back to Python.
+        loss_fn: function of (batch, seed) with seed an int32 tensor [2], unique to (run, step, replica).
+            Returns a dict of float32 scalars: `loss_sum`, to be differentiated, `weight`, and any further
+            metric as name -> (sum, weight). The gradient is that of the sum of loss_sum over the sum of
+            weight, both over all replicas.
+        dataset: infinite `tf.data.Dataset` of dicts [B, ...] of static shapes, B this worker's part of the
+            batch.
+        num_steps: int. Length of the run, a multiple of `steps_per_call`.
         seed: int.
         clip_norm: float. Largest global norm of the gradient; 0 does not clip.
-        keep: int. Number of checkpoints kept beside the best one.
+        steps_per_call: int. Steps that run without coming back to Python. Defaults to 10.
+        checkpoint_every: int. A multiple of `steps_per_call`. Defaults to 1000.
+        keep: int. Number of newest checkpoints kept, beside the best one. Defaults to 3.
         evaluate: function without arguments that returns a dict name -> float; every worker calls it.
+        eval_every: int. A multiple of `steps_per_call`; the last step is evaluated too. Defaults to 1000.
         best: (name, "min" or "max"). Which of these values decides on the best step.
         samples: function without arguments that returns a string to print after each evaluation.
 
     Returns:
-        dict of `step`, `tokens` (read by the model in training), `seconds` and `cpu_seconds` (of all processes that
-        took part in succession), `best_step`, `best_value` (None without `evaluate`). The model is left with the
-        weights of the best step.
+        dict of `step`, `tokens` (read by the model in training), `seconds` and `cpu_seconds` (of all
+        processes that took part in succession), `best_step`, `best_value` (None without `evaluate`). The
+        model is left with the weights of the best step.
 
     Raises:
         ValueError: for step counts that are no multiples of `steps_per_call`, or data that end.
@@ -82,7 +90,8 @@ def train(
         StoppedError: after SIGTERM or SIGINT, when the checkpoint is written.
         CheckpointError: if a checkpoint cannot be written or none can be read.
     """
-    for name, value in dict(num_steps=num_steps, checkpoint_every=checkpoint_every, eval_every=eval_every).items():
+    lengths = {"num_steps": num_steps, "checkpoint_every": checkpoint_every, "eval_every": eval_every}
+    for name, value in lengths.items():
         if value <= 0 or value % steps_per_call:
             raise ValueError(
                 f"`{name}` must be a positive multiple of steps_per_call. "
@@ -95,7 +104,7 @@ def train(
     batches = iter(dataset.batch(steps_per_call, drop_remainder=True))
     checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, batches, strategy, keep)
     step, facts = checkpoints.restore()
-    facts = facts or dict(tokens=0, seconds=0.0, cpu_seconds=0.0, metrics_bytes=0, best_step=None, best_value=None)
+    facts = facts or dict.fromkeys(_TOTALS, 0) | {"best_step": None, "best_value": None}
     steps = training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed)
     is_chief = strategy_lib.workers(strategy)[0] == 0
     log = metrics_lib.Metrics(workdir, num_steps, step, facts["metrics_bytes"], silent=not is_chief)
@@ -109,7 +118,9 @@ def train(
             try:
                 batch = next(batches)
             except StopIteration:
-                raise ValueError(f"`dataset` ended before step {num_steps}. Received: no batch at step {step}") from None
+                raise ValueError(
+                    f"`dataset` ended before step {num_steps}. Received: no batch at step {step}"
+                ) from None
             rows = steps(strategy_lib.split(strategy, batch), step)
             for offset, row in enumerate(rows):
                 if not math.isfinite(row["loss"][0]):
@@ -150,7 +161,7 @@ def train(
 
 
 def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed):
-    """Returns a function (super-batch [N, B, ...] per replica, steps done) -> for each of N steps a dict of metrics.
+    """Returns a function (super-batch [N, B, ...] per replica, steps done) -> N dicts of metrics, one a step.
 
     Each metric is (sum, weight) over all replicas. The N steps run in one call of one graph.
     """
@@ -167,8 +178,12 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed):
             loss = tf.math.divide_no_nan(outputs["loss_sum"], sums["loss"][1])
         gradients = tape.gradient(loss, model.trainable_variables)
         # An objective need not reach every variable: masked language modelling leaves the decoder alone.
-        pairs = [(tf.convert_to_tensor(g), v) for g, v in zip(gradients, model.trainable_variables) if g is not None]
-        gradients, variables = zip(*pairs)
+        pairs = [
+            (tf.convert_to_tensor(g), v)
+            for g, v in zip(gradients, model.trainable_variables, strict=True)
+            if g is not None
+        ]
+        gradients, variables = zip(*pairs, strict=True)
         if clip_norm:
             gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
             gradients, norm = tf.clip_by_global_norm(gradients, clip_norm)
@@ -192,7 +207,7 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed):
         first = strategy.experimental_local_results(batches)[0]
         num_steps = len(tf.nest.flatten(first)[0])
         rows = call(batches, tf.constant(first_step), tf.constant(num_steps))
-        return [dict(zip(names, row)) for row in rows.numpy().tolist()]
+        return [dict(zip(names, row, strict=True)) for row in rows.numpy().tolist()]
 
     return steps
 
@@ -217,7 +232,7 @@ def evaluation(strategy, loss_fn):
         rows = [call(strategy_lib.split(strategy, batch)).numpy().tolist() for batch in dataset.batch(1)]
         if not rows:
             raise ValueError("`dataset` of an evaluation must hold at least one batch. Received: none")
-        return _means([dict(zip(names, row)) for row in rows])
+        return _means([dict(zip(names, row, strict=True)) for row in rows])
 
     return evaluate
 
@@ -227,12 +242,14 @@ def _global_sums(outputs):
     outputs = dict(outputs)
     sums = {"loss": (outputs.pop("loss_sum"), outputs.pop("weight")), **outputs}
     table = tf.stack([tf.stack([tf.cast(x, tf.float32) for x in pair]) for pair in sums.values()])  # [M,2]
-    table = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.stop_gradient(table))
+    table = tf.distribute.get_replica_context().all_reduce(
+        tf.distribute.ReduceOp.SUM, tf.stop_gradient(table)
+    )
     return {name: (table[i, 0], table[i, 1]) for i, name in enumerate(sums)}
 
 
 def _num_tokens(batch):
-    """Tokens that the model reads: every `*token_ids` but the targets, without the pads of its `*padding_mask`."""
+    """Tokens that the model reads: all `*token_ids` but the targets, without the pads of their masks."""
     total = tf.constant(0.0)
     for name, ids in batch.items():
         if name.endswith("token_ids") and not name.startswith("target"):
@@ -243,8 +260,11 @@ def _num_tokens(batch):
 
 def _means(rows):
     """Metrics (sum, weight) of several steps -> their means."""
-    totals = {name: [sum(column) for column in zip(*(row[name] for row in rows))] for name in rows[0]}
-    return {name: value / weight if weight else 0.0 for name, (value, weight) in totals.items()}
+    means = {}
+    for name in rows[0]:
+        value, weight = (sum(column) for column in zip(*(row[name] for row in rows), strict=True))
+        means[name] = value / weight if weight else 0.0
+    return means
 
 
 def _is_better(value, best, direction):

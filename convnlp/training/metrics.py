@@ -1,7 +1,7 @@
 """What a run says: a progress bar, metrics.jsonl, times.jsonl and TensorBoard.
 
-metrics.jsonl depends on the config alone: an interrupted and resumed run writes the same bytes as one left alone.
-Whatever depends on the clock (seconds, tokens per second) goes into times.jsonl.
+metrics.jsonl depends on the config alone: an interrupted and resumed run writes the same bytes as one left
+alone. Whatever depends on the clock (seconds, tokens per second) goes into times.jsonl.
 """
 
 import json
@@ -15,6 +15,7 @@ import tqdm
 
 SHOWN = ("loss", "accuracy", "encoder_use")  # in the bar; everything is in the files
 
+
 class Metrics:
     """Writes metrics of one worker; all but the first worker stay silent.
 
@@ -22,7 +23,8 @@ class Metrics:
         workdir: directory.
         num_steps: int. Length of the run, for the bar and the time left.
         step: int. Where the run starts or resumes.
-        position: int or None. Size of metrics.jsonl at that step; what a killed run wrote after it is cut off.
+        position: int or None. Size of metrics.jsonl at that step; what a killed run wrote after it is cut
+            off.
         silent: bool. Writes and shows nothing. Defaults to False.
     """
 
@@ -35,11 +37,16 @@ class Metrics:
         self._path = workdir / "metrics.jsonl"
         self._path.touch()
         os.truncate(self._path, position)
-        self._file = open(self._path, "a", encoding="utf-8")
-        self._times = open(workdir / "times.jsonl", "a", encoding="utf-8")
+        # Open as long as the run, closed by `close`.
+        self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
+        self._times = open(workdir / "times.jsonl", "a", encoding="utf-8")  # noqa: SIM115
         self._summaries = tf.summary.create_file_writer(str(workdir / "tensorboard"))
         self._bar = tqdm.tqdm(
-            total=num_steps, initial=step, unit="step", dynamic_ncols=True, mininterval=0 if sys.stderr.isatty() else 30
+            total=num_steps,
+            initial=step,
+            unit="step",
+            dynamic_ncols=True,
+            mininterval=0 if sys.stderr.isatty() else 30,
         )
         self._shown = {}
         self._clock = time.monotonic()
@@ -64,7 +71,9 @@ class Metrics:
         if tokens:
             now = time.monotonic()
             rate = tokens / (now - self._clock)
-            self._times.write(json.dumps({"step": step, "unix_seconds": time.time(), "tokens_per_second": rate}) + "\n")
+            self._times.write(
+                json.dumps({"step": step, "unix_seconds": time.time(), "tokens_per_second": rate}) + "\n"
+            )
             self._times.flush()
             self._shown["tok/s"] = f"{rate:,.0f}"
             self._clock = now

@@ -9,10 +9,10 @@ OPTIMIZERS = ("adafactor", "adamw")
 
 
 def build(config, num_steps):
-    """Builds an optimizer with its schedule. To be called, like `build` of the result, in the strategy's scope.
+    """Builds an optimizer with its schedule. To be called in the strategy's scope.
 
-    Global-norm clipping is not in it: Keras would clip the gradients of each replica by themselves, before they
-    are summed. The loop clips the sum.
+    Global-norm clipping is not in it: Keras would clip the gradients of each replica by themselves, before
+    they are summed. The loop clips the sum.
 
     Args:
         config: has `name` (one of `OPTIMIZERS`), `schedule`, `learning_rate`, `warmup_steps`, `decay_steps`,
@@ -60,12 +60,13 @@ class Adafactor(keras.optimizers.Optimizer):
     A variable of fewer than two axes, or with one of the last two below 128, keeps V_t = b_t V_{t-1} +
     (1 - b_t) (G^2 + 1e-30) whole and has U = G / sqrt(V_t).
 
-    Source: Shazeer and Stern, 2018, Algorithms 4 and 5, https://arxiv.org/abs/1804.04235, with the settings of T5
-    (Raffel et al., 2020).
-    Departs from it: nothing. Departs from `keras.optimizers.Adafactor`, which keeps V for every variable, so that
-    factoring saves no memory, and takes the root of the product R C: where an all-zero row meets an all-zero column
-    that underflows and every weight becomes NaN. It also factors small matrices and caps the learning rate at
-    1 / sqrt(t).
+    Source: Shazeer and Stern, 2018, Algorithms 4 and 5, https://arxiv.org/abs/1804.04235, with the settings
+    of T5 (Raffel et al., 2020).
+    Departs from it: nothing. Departs from `keras.optimizers.Adafactor`, which keeps V for every variable,
+        so that
+    factoring saves no memory, and takes the root of the product R C: where an all-zero row meets an
+    all-zero column that underflows and every weight becomes NaN. It also factors small matrices and caps
+    the learning rate at 1 / sqrt(t).
 
     Cost: rows + columns state elements for a factored matrix.
 
@@ -90,7 +91,9 @@ class Adafactor(keras.optimizers.Optimizer):
                 shapes = {"row": v.shape[:-1], "column": (*v.shape[:-2], v.shape[-1])}
             else:
                 shapes = {"moment": v.shape}
-            self._moments.append([self.add_variable(shape, name=f"{v.name}_{n}") for n, shape in shapes.items()])
+            self._moments.append(
+                [self.add_variable(shape, name=f"{v.name}_{n}") for n, shape in shapes.items()]
+            )
 
     def _is_factored(self, variable):
         return len(variable.shape) >= 2 and min(variable.shape[-2:]) >= self.min_factored_size
@@ -101,7 +104,7 @@ class Adafactor(keras.optimizers.Optimizer):
         square = tf.square(gradient) + 1e-30
         moments = self._moments[self._get_variable_index(variable)]
         axes = [-1, -2] if self._is_factored(variable) else [()]
-        for moment, axis in zip(moments, axes):
+        for moment, axis in zip(moments, axes, strict=True):
             self.assign(moment, beta * moment + (1.0 - beta) * tf.reduce_mean(square, axis))
         if self._is_factored(variable):
             row, column = (tf.convert_to_tensor(moment) for moment in moments)

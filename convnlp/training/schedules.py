@@ -32,7 +32,6 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         ValueError: for an unknown name, or values outside the ranges above.
 
     Example:
-
     ```python
     from convnlp.training.schedules import Schedule
     schedule = Schedule("inverse_sqrt", learning_rate=1.0, num_steps=524_288, warmup_steps=10_000)
@@ -47,11 +46,13 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
             raise ValueError(f"`learning_rate` must be positive. Received: learning_rate={learning_rate}")
         if warmup_steps < 0 or ("warmup" in name and warmup_steps >= num_steps):
             raise ValueError(
-                f"`warmup_steps` must be in [0, num_steps). Received: warmup_steps={warmup_steps}, num_steps={num_steps}"
+                "`warmup_steps` must be in [0, num_steps). "
+                f"Received: warmup_steps={warmup_steps}, num_steps={num_steps}"
             )
         if not 0 <= decay_steps <= num_steps:
             raise ValueError(
-                f"`decay_steps` must be in [0, num_steps]. Received: decay_steps={decay_steps}, num_steps={num_steps}"
+                "`decay_steps` must be in [0, num_steps]. "
+                f"Received: decay_steps={decay_steps}, num_steps={num_steps}"
             )
         self.name = name
         self.learning_rate = learning_rate
@@ -66,7 +67,9 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         if self.name == "inverse_sqrt":
             return self.learning_rate * tf.math.rsqrt(tf.maximum(step, max(self.warmup_steps, 1)))
         warmup = (step + 1) / max(self.warmup_steps, 1)
-        decay_steps = self.decay_steps if self.name == "warmup_flat_linear" else self.num_steps - self.warmup_steps
+        decay_steps = (
+            self.decay_steps if self.name == "warmup_flat_linear" else self.num_steps - self.warmup_steps
+        )
         decay = (self.num_steps - step) / max(decay_steps, 1)
         return self.learning_rate * tf.minimum(1.0, tf.minimum(warmup, decay))
 

@@ -33,17 +33,21 @@ def build(name, tpu="", num_virtual_devices=0):
         raise ValueError(f"`tpu` needs strategy='tpu'. Received: tpu={tpu!r}, strategy={name!r}")
     if num_virtual_devices and name != "mirrored":
         raise ValueError(
-            f"`num_virtual_devices` needs strategy='mirrored'. Received: {num_virtual_devices}, strategy={name!r}"
+            "`num_virtual_devices` needs strategy='mirrored'. "
+            f"Received: num_virtual_devices={num_virtual_devices}, strategy={name!r}"
         )
     if name == "one_device":
-        return tf.distribute.OneDeviceStrategy("/gpu:0" if tf.config.list_physical_devices("GPU") else "/cpu:0")
+        return tf.distribute.OneDeviceStrategy(
+            "/gpu:0" if tf.config.list_physical_devices("GPU") else "/cpu:0"
+        )
     if name == "mirrored":
         return _mirrored(num_virtual_devices)
     if name == "multi_worker":
         if "worker" not in json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {}):
             raise ValueError(
-                'strategy=\'multi_worker\' needs TF_CONFIG, for example {"cluster": {"worker": ["host0:2222", '
-                f'"host1:2222"]}}, "task": {{"type": "worker", "index": 0}}}}. '
+                "strategy='multi_worker' needs TF_CONFIG, as in "
+                '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
+                '"task": {"type": "worker", "index": 0}}. '
                 f"Received: TF_CONFIG={os.environ.get('TF_CONFIG')!r}"
             )
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -63,7 +67,7 @@ def _mirrored(num_virtual_devices):
 
 
 def workers(strategy):
-    """Returns (index of this process, number of processes) that share the training. A TPU is driven by one process."""
+    """Returns (index of this process, number of processes) that train together; 1 process drives a TPU."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return 0, 1
     resolver = strategy.cluster_resolver
@@ -77,7 +81,7 @@ def workers(strategy):
 
 
 def any_worker(strategy, flag):
-    """Whether `flag` is true in any process. All processes must call it: it is also the barrier between them."""
+    """Whether `flag` is true in any process. All must call it: it is also the barrier between them."""
     if workers(strategy)[1] == 1:
         return flag
     flags = strategy.experimental_distribute_values_from_function(lambda context: tf.constant(float(flag)))
@@ -85,7 +89,7 @@ def any_worker(strategy, flag):
 
 
 def split(strategy, batch):
-    """Cuts this process's super-batch [N, B, ...] into one [N, B / replicas, ...] for each of its replicas."""
+    """Cuts this process's super-batch [N, B, ...] into [N, B / replicas, ...] for each of its replicas."""
     num_replicas = strategy.num_replicas_in_sync // workers(strategy)[1]
 
     def part(context):
