@@ -39,6 +39,7 @@ def mask(tokens, seed, mask_token_id, num_text_tokens, *, noise_density=NOISE_DE
     Example:
     >>> masked, positions, targets = mask(tf.range(10, 24)[tf.newaxis], (0, 1), 99, num_text_tokens=90)
     >>> print(masked.numpy(), positions.numpy(), targets.numpy())
+    [[10 11 12 99 14 15 99 17 18 19 20 21 22 23]] [[3 6]] [[13 16]]
     """
     batch_size, length = tf.shape(tokens)[0], tokens.shape[1]
     count = num_predictions(length, noise_density)

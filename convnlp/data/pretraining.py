@@ -67,8 +67,14 @@ def batches(
         SourceError: as `sources.read`, or if there is less text than one batch in `num_epochs`.
 
     Example:
-    >>> for batch in batches("text:docs.txt", tokenizer, input_length=16, batch_size=2, seed=0).take(1):
-    ...     print({name: tuple(value.shape) for name, value in batch.items()})
+    >>> _ = open("docs.txt", "w").write("The old river crosses the quiet valley." * 9)
+    >>> data = batches(
+    ...     "text:docs.txt", tokenizer, input_length=16, batch_size=2, seed=0, objectives=("masked_lm",))
+    >>> for name, value in data.element_spec.items():
+    ...     print(name, value.shape)
+    masked_token_ids (2, 16)
+    masked_positions (2, 2)
+    masked_targets (2, 2)
     """
     unknown = set(objectives) - set(OBJECTIVES)
     if unknown or not objectives:

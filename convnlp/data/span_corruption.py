@@ -116,6 +116,7 @@ def corrupt(
     Example:
     >>> inputs, targets = corrupt(tf.range(10, 30)[tf.newaxis], (0, 1), sentinel_token_ids=(99, 98))
     >>> print(inputs.numpy(), targets.numpy())
+    [[10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 99  1]] [[99 27 28 29  1]]
     """
     batch_size, length = tf.shape(tokens)[0], tokens.shape[1]
     num_noise, num_spans = counts(length, noise_density, mean_span_length)

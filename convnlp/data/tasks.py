@@ -25,7 +25,7 @@ def classification_batches(
     shard_index=0,
     data_dir=None,
 ):
-    """Batches of one text or a pair of texts with a class.
+    r"""Batches of one text or a pair of texts with a class.
 
     Args:
         source: string, see `sources`.
@@ -56,6 +56,8 @@ def classification_batches(
         ValueError: if the arguments do not fit together.
 
     Example:
+    >>> rows = [{"text": "A fine day.", "label": 1}, {"text": "A lost day.", "label": 0}]
+    >>> _ = open("days.jsonl", "w").write("\n".join(map(json.dumps, rows)))
     >>> data = classification_batches(
     ...     "jsonl:days.jsonl", tokenizer, sequence_length=8, batch_size=4, num_classes=2, training=False)
     >>> for batch in data:
@@ -141,10 +143,13 @@ def text_to_text_batches(
         ValueError: if the arguments do not fit together.
 
     Example:
-    >>> _ = open("cogs.jsonl", "w").write(json.dumps({"inputs": "A cat ran.", "targets": "run(cat)"}))
+    >>> row = {"inputs": "The old river.", "targets": "river"}
+    >>> _ = open("rows.jsonl", "w").write(json.dumps(row))
     >>> data = text_to_text_batches(
-    ...     "jsonl:cogs.jsonl", tokenizer, input_length=12, target_length=16, batch_size=1, training=False)
-    >>> print(*(f"{name} {value.shape}" for name, value in data.element_spec.items()), sep=", ")
+    ...     "jsonl:rows.jsonl", tokenizer, input_length=12, target_length=4, batch_size=1, training=False)
+    >>> for batch in data:
+    ...     print(tokenizer.detokenize(batch["target_token_ids"]), batch["decoder_padding_mask"].numpy())
+    ['river'] [[ True  True False False]]
     """
     if pack and not training:
         raise ValueError("pack must be False in evaluation, where every example has its row; received True")

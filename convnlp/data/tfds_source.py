@@ -57,7 +57,7 @@ def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
 def label_names(name, field, data_dir):
     """Names of the classes of a ClassLabel feature."""
     features = _builder(name, data_dir).info.features
-    feature = features[field] if field in features else None
+    feature = dict(features.items()).get(field)
     if not isinstance(feature, tfds.features.ClassLabel):
         raise SourceError(f"tfds:{name}: {field} has no class names; it is {feature}")
     return tuple(feature.names)

@@ -1,0 +1,33 @@
+"""Runs the `>>>` examples of convnlp.data in an empty folder, with the small tokenizer at hand."""
+
+import doctest
+import importlib
+import json
+import pkgutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp import data
+
+MODULES = [module.name for module in pkgutil.iter_modules(data.__path__, "convnlp.data.")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name, tokenizer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    globs = {"json": json, "np": np, "tf": tf, "tokenizer": tokenizer, "Label": data.Label}
+    assert doctest.testmod(importlib.import_module(name), extraglobs=globs).failed == 0
+
+
+def test_every_public_function_has_an_example():
+    for name in MODULES:
+        for thing in vars(importlib.import_module(name)).values():
+            documented = getattr(thing, "__doc__", None) or ""
+            if (
+                getattr(thing, "__module__", None) == name
+                and "Returns:" in documented
+                and "Raises:" in documented
+            ):
+                assert ">>>" in documented or thing.__name__ in ("load", "read_blocks", "label_names"), thing
