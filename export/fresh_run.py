@@ -1,8 +1,9 @@
 """Runs signatures as a stranger would: `python -I fresh_run.py JOBS RESULTS`, in a process without convnlp.
 
-JOBS is a pickled list of `(directory, uses_text_ops, [(signature, {input: array}), ...])`, RESULTS a pickled list of
-`(directory, signature, loader, inputs, {output: array})` rows; loader is "python" for `tf.saved_model.load` and "session" for
-the Session that TensorFlow Serving runs. This file is run, not imported, and imports nothing of the project.
+JOBS is a pickled list of `(directory, uses_text_ops, [(signature, {input: array}), ...])`, RESULTS a pickled
+list of `(directory, signature, loader, inputs, {output: array})` rows; loader is "python" for
+`tf.saved_model.load` and "session" for the Session that TensorFlow Serving runs. This file is run, not
+imported, and imports nothing of the project.
 """
 
 import pickle

@@ -13,25 +13,26 @@ from convnlp.models import Seq2SeqLM
 from export import requests
 from export.signatures import label_names
 
-# Float32 sums in another order differ by some 1e-7 an operation; a tenfold of what 12 + 12 layers add up to. A wrong
-# mask, length or variable is off by 1e-2 and more.
+# Float32 sums in another order differ by some 1e-7 an operation; a tenfold of what 12 + 12 layers add up to.
+# A wrong mask, length or variable is off by 1e-2 and more.
 BOUND = 1e-4
 
 _FRESH_RUN = pathlib.Path(__file__).with_name("fresh_run.py")
 
 
 def check(model, servables):
-    """Asks every signature of exported models at batch 1, 2 and 5 and compares the answers with the preset's own.
+    """Asks every signature of exported models at batch 1, 2 and 5 and compares with the preset's answers.
 
-    Each is asked through `tf.saved_model.load` and through a Session, which is what TensorFlow Serving runs. The
-    preset answers in eager mode, with the kernels of training and rows of full length. What is compared:
-    scores and embeddings by their largest difference (embeddings relative to their largest value), labels with the
-    scores beside them, a generated token by how far its logit is below the best one given the tokens before it.
+    Each is asked through `tf.saved_model.load` and through a Session, which is what TensorFlow Serving runs.
+    The preset answers in eager mode, with the kernels of training and rows of full length. What is compared:
+    scores and embeddings by their largest difference (embeddings relative to their largest value), labels
+    with the scores beside them, a generated token by how far its logit is below the best one given the tokens
+    before it.
 
     Args:
         model: the `TextClassifier` or `Seq2SeqLM`.
-        servables: dict, directory of a SavedModel -> its `Servable`. Those that only have the signature "ids" are
-            asked before tensorflow_text is imported.
+        servables: dict, directory of a SavedModel -> its `Servable`. Those that only have the signature "ids"
+            are asked before tensorflow_text is imported.
 
     Returns:
         dict, (directory, signature, loader) -> largest error.
@@ -41,20 +42,29 @@ def check(model, servables):
     """
     jobs = []
     for directory, servable in servables.items():
-        asked = [(name, requests.request(servable, name, n)) for name in servable.signatures for n in requests.BATCH_SIZES]
+        asked = [
+            (name, requests.request(servable, name, n))
+            for name in servable.signatures
+            for n in requests.BATCH_SIZES
+        ]
         jobs.append((str(directory), set(servable.signatures) != {"ids"}, asked))
-    expect = _LanguageModel(model) if isinstance(model, Seq2SeqLM) else _Classifier(model)
+    expected = reference(model)
     errors = {}
     for directory, name, loader, inputs, outputs in _answers(jobs):
         key = directory, name, loader
-        errors[key] = max(errors.get(key, 0.0), expect.error(name, inputs, outputs))
+        errors[key] = np.maximum(errors.get(key, 0.0), expected.error(name, inputs, outputs))  # keeps NaN
     for (directory, name, loader), error in errors.items():
-        if not error <= BOUND:  # NaN too
+        if not error <= BOUND:  # or NaN
             raise ValueError(
-                f"signature {name!r} of {directory} differs from the preset by {error:.3g} ({loader} loader); "
-                f"at most {BOUND:g} is rounding"
+                f"signature {name!r} of {directory} ({loader} loader) differs from the preset by "
+                f"{error:.3g}, more than the rounding of {BOUND:g}"
             )
     return errors
+
+
+def reference(model):
+    """What the answers of an exported `TextClassifier` or `Seq2SeqLM` should be, by the preset itself."""
+    return _LanguageModel(model) if isinstance(model, Seq2SeqLM) else _Classifier(model)
 
 
 def op_names(directory):
@@ -101,16 +111,19 @@ class _Classifier:
 
     def error(self, name, inputs, outputs):
         """The largest error of an answer; infinite where a label is not that of the best score."""
-        rows = self._rows(inputs)
         if name == "embed":
-            return _relative(outputs["embedding"], self._model.embed(rows))
+            return _relative(outputs["embedding"], self._model.embed(self._rows(inputs)))
         labels_are_right = {
             "label": lambda labels: np.array_equal(labels, self._names[outputs["scores"].argmax(axis=1)]),
             "classes": lambda classes: (classes == self._names).all(),
         }
         if not all(right(outputs[key]) for key, right in labels_are_right.items() if key in outputs):
             return np.inf
-        return _relative(outputs["scores"], tf.nn.softmax(self._model(rows, training=False)))
+        return _relative(outputs["scores"], tf.nn.softmax(self.edge(inputs)))
+
+    def edge(self, inputs):
+        """The logits [B,C]."""
+        return self._model(self._rows(inputs), training=False)
 
     def _rows(self, inputs):
         if "token_ids" in inputs:
@@ -137,23 +150,31 @@ class _LanguageModel:
         """
         if name == "ids":
             ids = outputs["generated_ids"]
-            self._text_of[len(ids)] = [text.encode() for text in self._lm.preprocessor.tokenizer.detokenize(tf.constant(ids))]
+            self._text_of[len(ids)] = [
+                text.encode() for text in self._lm.preprocessor.tokenizer.detokenize(tf.constant(ids))
+            ]
             return self._shortfall(inputs["token_ids"], ids)
         if name == "embed":
-            rows = self._lm.preprocessor.generate_preprocess(inputs["text"])
-            return _relative(outputs["embedding"], self._mean(rows["encoder_token_ids"], rows["encoder_padding_mask"]))
+            return _relative(outputs["embedding"], self.edge(inputs))
         return 0.0 if outputs["generated_text"].tolist() == self._text_of[len(inputs["text"])] else np.inf
 
-    def _mean(self, token_ids, padding_mask):
-        encoded = self._lm.backbone.encode(token_ids, padding_mask=padding_mask).numpy()
-        return [row[mask].mean(axis=0) for row, mask in zip(encoded, padding_mask.numpy(), strict=True)]
+    def edge(self, inputs):
+        """The embedding [B,D]: the mean of the encoder's output over the tokens."""
+        if "token_ids" in inputs:
+            token_ids, mask = inputs["token_ids"], inputs["token_ids"] != 0
+        else:
+            rows = self._lm.preprocessor.generate_preprocess(inputs["text"])
+            token_ids, mask = rows["encoder_token_ids"], rows["encoder_padding_mask"].numpy()
+        encoded = self._lm.backbone.encode(token_ids, padding_mask=mask).numpy()
+        return np.stack([row[tokens].mean(axis=0) for row, tokens in zip(encoded, mask, strict=True)])
 
     def _shortfall(self, token_ids, generated):
-        """How far the logits of greedily generated tokens lie below the best ones, given the tokens before them."""
+        """How far the logits of generated tokens lie below the best ones, given the tokens before them."""
         mask = token_ids != 0
-        shifted = np.pad(generated[:, :-1], [[0, 0], [1, 0]])  # behind the start token, 0
         backbone = self._lm.backbone
-        hidden = backbone.decode(shifted, backbone.encode(token_ids, padding_mask=mask), encoder_padding_mask=mask)
+        encoded = backbone.encode(token_ids, padding_mask=mask)
+        shifted = np.pad(generated[:, :-1], [[0, 0], [1, 0]])  # the start token is 0
+        hidden = backbone.decode(shifted, encoded, encoder_padding_mask=mask)
         logits = backbone.logits(hidden).numpy()  # [B,N,V]
         chosen = np.take_along_axis(logits, generated[..., None], axis=-1)[..., 0]
         end = generated == self._lm.preprocessor.tokenizer.end_token_id

@@ -25,6 +25,6 @@ def load(preset):
 
 
 def asset_files(preset):
-    """The files of a preset that an exported model carries along, as far as they exist: the configuration, the card, the vocabulary."""
+    """The files of a preset that an exported model carries along, as far as they exist."""
     names = ("config.json", "README.md", os.path.join("assets", "tokenizer", "vocabulary.spm"))
     return [path for name in names if os.path.isfile(path := os.path.join(preset, name))]

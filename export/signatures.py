@@ -1,8 +1,9 @@
 """What an exported model answers: signatures around a Keras model that is itself never saved.
 
-A `tf.Module` that holds a Keras model saves each variable twice, as Keras' object and as the plain variable inside,
-and every Session (so TensorFlow Serving) then restores the one that the graph does not read: "Could not find variable
-...". Here the model lives in the functions' closures only, and the module owns the plain variables.
+A `tf.Module` that holds a Keras model saves each variable twice, as Keras' object and as the plain variable
+inside, and every Session (so TensorFlow Serving) then restores the one that the graph does not read: "Could
+not find variable ...". Here the model lives in the functions' closures only, and the module owns the plain
+variables.
 """
 
 import dataclasses
@@ -38,9 +39,9 @@ class Servable:
 def servable(model, max_length=None):
     """The signatures of a preset that are served.
 
-    B is the batch, any; D the width, C the number of classes. Texts and token ids are cut at the preprocessor's
-    sequence length and padded to the longest of the batch, or to that length where a mixer is not
-    `pad_length_invariant`.
+    B is the batch, any; D the width, C the number of classes. Texts and token ids are cut at the
+    preprocessor's sequence length and padded to the longest of the batch, or to that length where a mixer is
+    not `pad_length_invariant`.
 
     | model | signature | inputs | outputs |
     |---|---|---|---|
@@ -58,13 +59,16 @@ def servable(model, max_length=None):
             `decoder_sequence_length`.
 
     Raises:
-        ValueError: if the model has no preprocessor, or `max_length` is out of range or given for a classifier.
+        ValueError: if the model has no preprocessor, or `max_length` is out of range or given for a
+            classifier.
     """
     rows = EncoderRows(model)
     if isinstance(model, Seq2SeqLM):
         signatures = _language_model(model, rows, max_length)
     elif max_length is not None:
-        raise ValueError(f"`max_length` is for a Seq2SeqLM: a TextClassifier generates nothing. Received: {max_length}")
+        raise ValueError(
+            f"`max_length` is for a Seq2SeqLM: a TextClassifier generates nothing. Received: {max_length}"
+        )
     else:
         signatures = _classifier(model, rows)
     signatures["embed"] = signature(lambda text: {"embedding": rows.embed(rows.of_texts(text))}, text=_TEXT)
@@ -116,7 +120,7 @@ def label_names(classifier):
 
 
 class EncoderRows:
-    """What a model's encoder reads, {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, from texts or from ids.
+    """What a model's encoder reads, {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, from texts or ids.
 
     Args:
         model: a `TextClassifier` or `Seq2SeqLM`.
@@ -136,7 +140,7 @@ class EncoderRows:
         self._any_length = all(getattr(layer, "pad_length_invariant", True) for layer in layers)
 
     def of_texts(self, text):
-        """Texts [B], or a tuple of two for pairs; preprocessed as in training, without the pads that all rows have."""
+        """Texts [B], or a tuple of two for pairs, as in training but without pads that all rows have."""
         preprocessor = self._model.preprocessor
         if self._is_language_model:
             rows = preprocessor.generate_preprocess(text)
@@ -169,7 +173,10 @@ def _classifier(classifier, rows):
 
     def answer(inputs):
         logits = classifier(inputs, training=False)
-        return {"label": tf.gather(tf.constant(names), tf.argmax(logits, axis=-1)), "scores": tf.nn.softmax(logits)}
+        return {
+            "label": tf.gather(tf.constant(names), tf.argmax(logits, axis=-1)),
+            "scores": tf.nn.softmax(logits),
+        }
 
     def classify(inputs):
         text = tf.io.parse_example(inputs, {"text": tf.io.FixedLenFeature([], tf.string)})["text"]
@@ -203,5 +210,7 @@ def _language_model(lm, rows, max_length):
     return {
         "serving_default": text_to_text,
         "generate": text_to_text,
-        "ids": signature(lambda token_ids: {"generated_ids": answer(rows.of_ids(token_ids))}, token_ids=_TOKEN_IDS),
+        "ids": signature(
+            lambda token_ids: {"generated_ids": answer(rows.of_ids(token_ids))}, token_ids=_TOKEN_IDS
+        ),
     }
