@@ -246,6 +246,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         """A new backbone without the decoder, with a copy of the embedding and the encoder's weights."""
         config = {**self.get_config(), "num_decoder_layers": 0, "decoder_mixer": None}
         config.pop("name")
+        config["dtype"] = self.dtype_policy
         backbone = type(self).from_config(config)
         backbone.token_embedding.set_weights(self.token_embedding.get_weights())
         backbone.encoder.set_weights(self.encoder.get_weights())
@@ -280,7 +281,12 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             )
 
     def get_config(self):
-        return {**super().get_config(), **{name: getattr(self, name) for name in self._config_names}}
+        config = {**super().get_config(), **{name: getattr(self, name) for name in self._config_names}}
+        if self.dtype_policy.name.startswith("mixed_"):
+            # The choice of a run: the weights are float32, and keras_nlp's loader refuses a mixed policy.
+            policy = keras.DTypePolicy(self.dtype_policy.variable_dtype)
+            config["dtype"] = keras.dtype_policies.serialize(policy)
+        return config
 
 
 def _check(config):

@@ -220,3 +220,17 @@ def test_a_foreign_backbone_is_named(preset):
         json.dump({"registered_name": "keras_hub>BertBackbone", "config": {}}, file)
     with pytest.raises(ValueError, match="describes a BertBackbone; Seq2SeqBackbone needs a Seq2SeqBackbone"):
         Seq2SeqBackbone.from_preset(folder)
+
+
+def test_a_model_trained_in_bfloat16_loads_in_the_policy_of_its_user(tokenizer, tmp_path):
+    backbone = Seq2SeqBackbone(
+        tokenizer.vocabulary_size(), 1, 2, 16, 32, kernel_size=3, dtype="mixed_bfloat16"
+    )
+    assert backbone.encoder_only().compute_dtype == "bfloat16"
+    classifier = TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 8))
+    classifier.save_to_preset(str(tmp_path))
+    for load in (TextClassifier.from_preset, keras_nlp.models.TextClassifier.from_preset):
+        loaded = load(str(tmp_path))
+        assert loaded.backbone.compute_dtype == "float32"
+        np.testing.assert_array_equal(loaded.get_weights()[0], classifier.get_weights()[0])
+    assert Seq2SeqBackbone.from_preset(str(tmp_path), dtype="mixed_bfloat16").compute_dtype == "bfloat16"
