@@ -19,6 +19,4 @@ def get_config():
     config.data.source = SOURCE
     config.data.validation_split = "train[10%:15%]"
     config.data.split = "train[15%:35%]"
-    config.train.eval_every = 100
-    config.train.checkpoint_every = 100
     return config

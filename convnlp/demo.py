@@ -119,20 +119,22 @@ def tour(demo, workdir):
         demo.run(
             f"fine-tune ({run})",
             f"python -m convnlp.finetune --config=configs/demo_finetune.py {start} --workdir={here}/{run}",
-            path=f"{workdir}/{run}/preset",
+            lambda _, run=run: f"validation {_accuracy(_read(workdir / run / 'results.json')['validation'])}",
+            f"{workdir}/{run}/preset",
         )
     for run in starts:
         demo.run(
             f"evaluate ({run})",
             f"python -m convnlp.evaluate --preset={here}/{run}/preset --source={SOURCE}"
             f" --split={shlex.quote(TEST_SPLIT)} --output={here}/{run}/scores.json",
-            lambda _, run=run: _accuracy(workdir / run / "scores.json"),
+            lambda _, run=run: f"test {_accuracy(_read(workdir / run / 'scores.json')['scores'])}",
             f"{workdir}/{run}/scores.json",
         )
     demo.run(
         "export for serving",
         f"python -m export.saved_model --preset={here}/finetuned/preset --output={here}/models/packages",
-        path=f"{workdir}/models/packages",
+        lambda lines: next(line for line in lines if line.startswith("largest difference")),
+        f"{workdir}/models/packages",
     )
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
@@ -149,7 +151,8 @@ def tour(demo, workdir):
     demo.run(
         "convert to TFLite",
         f"python -m export.tflite --preset={here}/finetuned/preset --output={here}/packages.tflite",
-        path=f"{workdir}/packages.tflite",
+        lambda lines: f"{lines[-3].partition('  ')[2]}; {lines[-1]}",
+        f"{workdir}/packages.tflite",
     )
 
 
@@ -160,9 +163,12 @@ def _last_evaluation(run):
     return f"step {last['step']}, loss {loss:.2f}, encoder use {use:.3f} nats"
 
 
-def _accuracy(path):
-    scores = json.loads(path.read_text(encoding="utf-8"))["scores"]
+def _accuracy(scores):
     return f"accuracy {scores['accuracy']:.3f} on {scores['num_examples']:.0f} docstrings"
+
+
+def _read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _start(command, mark="", **pipes):

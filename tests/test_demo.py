@@ -1,0 +1,65 @@
+"""The demo's commands, every one as it is, on a corpus and a model so small that each takes seconds."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from convnlp import demo
+from tests import corpus
+
+# What is appended to the commands of each program: absl takes the last value of a flag.
+_TRAINING = (
+    "--config.model.hidden_dim=16 --config.model.intermediate_dim=32 --config.model.num_heads=2"
+    " --config.data.input_length=32 --config.train.batch_size=4 --config.train.num_steps=4"
+    " --config.train.steps_per_call=2 --config.train.eval_every=2 --config.train.checkpoint_every=2"
+    " --config.optimizer.warmup_steps=1 --config.data.source={source}"
+)
+QUICK = {
+    "convnlp.train_tokenizer": "--source={source} --vocabulary_size=200",
+    "convnlp.pretrain": f"{_TRAINING} --config.optimizer.decay_steps=2 --config.train.eval_batches=1",
+    "convnlp.finetune": f"{_TRAINING} --config.task.num_epochs=0",
+    "convnlp.evaluate": "--source={source}",
+}
+
+
+class QuickDemo(demo.Demo):
+    """Runs each command with the flags of `QUICK` appended."""
+
+    def __init__(self, source):
+        super().__init__()
+        self._source = shlex.quote(source)
+
+    def run(self, title, command, result=None, path=""):
+        module = shlex.split(command)[2]
+        quick = QUICK.get(module, "").format(source=self._source)
+        super().run(title, f"{command} {quick}", result, path)
+
+
+@pytest.mark.slow
+@pytest.mark.serving
+@pytest.mark.multiprocess
+def test_the_tour_works_from_text_to_answer(tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(demo.__file__).parents[1])
+    rows = [{**row, "label": f"class {row['label']}"} for row in corpus.reviews(400)]
+    source = f"jsonl:{corpus.write_jsonl(tmp_path / 'texts.jsonl', rows)}"
+    workdir = tmp_path / "a directory"
+    workdir.mkdir()
+    tour = QuickDemo(source)
+    demo.tour(tour, workdir)
+
+    assert len(tour.rows) == 11
+    assert (workdir / "models" / "packages" / "1" / "saved_model.pb").exists()
+    assert (workdir / "packages.tflite").stat().st_size > 0
+    answers = [result for title, _, result, _ in tour.rows if title == "ask over REST"]
+    assert len(answers) == 2
+    assert all(answer.startswith(("class 0 <- ", "class 1 <- ")) for answer in answers)
+    table = tour.table()
+    assert table.count("\n") == len(tour.rows) + 2
+    assert "accuracy" in table
+
+
+def test_a_step_that_fails_ends_the_demo_with_its_name(capfd):
+    with pytest.raises(ChildProcessError, match="count to three: ended with exit code 3"):
+        demo.Demo().run("count to three", "python -c 'raise SystemExit(3)'")
+    assert "$ python -c 'raise SystemExit(3)'" in capfd.readouterr().out
