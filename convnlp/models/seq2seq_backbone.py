@@ -16,8 +16,8 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
     Source: Tay et al., 2021, section 3, https://arxiv.org/abs/2105.03322; sizes and skeleton of T5 (Raffel
     et al., 2020). No position table: convolutions know the order of their taps, attention has a relative
     position bias.
-    Departs from the release: LayerNorm instead of RMSNorm; the embedding starts with standard deviation
-    D^-1/2 and its output is multiplied by D^1/2, so that input and tied logits both start at unit scale.
+    Departs from the release: LayerNorm instead of RMSNorm; the scale of embedding and logits, see
+    `TokenEmbedding`.
 
     Called on a dict it is a functional Keras model; `encode`, `decode`, `logits`, `init_decoder_state` and
     `decode_step` are the same computation in parts, with segment ids for packed rows.

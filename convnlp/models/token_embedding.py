@@ -4,15 +4,19 @@ import keras
 import keras_nlp
 from keras import ops
 
+INPUT_SCALE = 0.25
+
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
-    """x = sqrt(D) E[id] and logits = D^-1/2 h E^T.
+    """x = sqrt(D)/4 E[id] and logits = h E^T.
 
-    E [V,D] starts with standard deviation D^-1/2, and the factor sqrt(D) gives the input unit variance. The
-    factor D^-1/2 on the states is T5's. Without it the logits leak: at the start a state is mostly the
-    embedding of its own input token, whose logit would then be sqrt(D), and the first loss about that
-    instead of ln V.
+    E [V,D] starts with standard deviation D^-1/2: its rows are of unit length, so that the logits of a
+    normed state h have unit variance, and the first loss is about ln V. The input starts at a quarter of
+    unit scale, which is less than what the layers add to it. At unit scale the tied logits leak: the last
+    state is then mostly the embedding of its own input token, whose logit is near sqrt(D), and the first
+    loss is about that. Scaling the logits by D^-1/2 instead, as T5 does, hides the leak but leaves them too
+    small a range: the embedding has to grow many times over, and training stalls (docs/first_results.md).
 
     Args:
         vocabulary_size: int. V.
@@ -26,10 +30,8 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
 
     def call(self, inputs, reverse=False):
         """Token ids [B,T] -> [B,T,D]; if `reverse`, states [B,T,D] -> float32 logits [B,T,V]."""
-        scale = self.output_dim**0.5
-        if reverse:
-            return ops.cast(super().call(inputs / scale, reverse=True), "float32")
-        return super().call(inputs) * scale
+        outputs = super().call(inputs, reverse=reverse)
+        return ops.cast(outputs, "float32") if reverse else outputs * (INPUT_SCALE * self.output_dim**0.5)
 
     def get_config(self):
         base = keras.layers.Layer.get_config(self)

@@ -116,11 +116,12 @@ def test_receptive_field_adds_up_over_the_layers():
 
 
 def test_first_loss_is_that_of_a_guess():
-    backbone = Seq2SeqBackbone(**{**SMALL, "vocabulary_size": 1000, "hidden_dim": 64})
+    backbone = Seq2SeqBackbone(**{**SMALL, "vocabulary_size": 1000, "hidden_dim": 256})
     ids = np.random.default_rng(0).integers(3, 1000, [4, 32])
     logits = backbone.logits(backbone.decode(ids, backbone.encode(ids))).numpy()
     log_probability = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    assert abs(-log_probability.mean() - np.log(1000)) < 0.5  # leaking tied logits give about 8 more
+    # Logits of unit variance add 0.5 to ln V; leaking ones make it about sqrt(D) = 16.
+    assert abs(-log_probability.mean() - np.log(1000)) < 1.0
 
 
 def test_mixed_bfloat16_stays_near_float32():
