@@ -33,8 +33,8 @@ def get_config(mixer="dynamic_conv"):
     config.optimizer.clip_norm = 1.0
 
     config.train.batch_size = 32
-    config.train.num_steps = 4000
-    config.optimizer.decay_steps = 2000
+    config.train.num_steps = 6000
+    config.optimizer.decay_steps = 2500
     config.train.steps_per_call = 20
     config.train.eval_every = 500
     config.train.checkpoint_every = 500
