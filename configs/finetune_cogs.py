@@ -31,7 +31,7 @@ def get_config():
     config.optimizer.clip_norm = 1.0
 
     config.train.batch_size = 32  # rows, each of about three examples
-    config.train.num_steps = 2500
+    config.train.num_steps = 2000
     config.train.steps_per_call = 10
     config.train.eval_every = 250
     config.train.checkpoint_every = 250
