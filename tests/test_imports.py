@@ -22,6 +22,7 @@ RULES = {
     "convnlp.data": ((), ("absl", "numpy", "tensorflow", "tensorflow_datasets", "tensorflow_text")),
     "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
     "convnlp": (("configs", "convnlp"), None),
+    "convnlp.demo": (("configs", "serving.client"), ("absl",)),  # runs all else as processes
     "configs": ((), ("ml_collections",)),
     "export": (
         ("convnlp.models", "convnlp.kernels", "convnlp.programs"),
