@@ -2,6 +2,7 @@
 
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -97,7 +98,8 @@ def _answers(jobs):
         command = [sys.executable, "-I", str(_FRESH_RUN), str(jobs_path), str(results_path)]
         done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
         if done.returncode:
-            reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+            *_, reason = re.split(r"^[\w.]*(?:Error|Exception): ", done.stderr, flags=re.MULTILINE)
+            reason = " ".join(reason.split())[:300] or f"exit code {done.returncode}"
             raise ValueError(f"an exported signature fails in a fresh process: {reason}")
         return pickle.loads(results_path.read_bytes())
 

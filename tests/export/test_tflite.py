@@ -18,7 +18,7 @@ def test_fp32_equals_the_preset(inputs, custom, classifier_dir, tmp_path):
     facts = lite.export(str(classifier_dir), str(file), "fp32", inputs)
     assert lite.custom_operations(file.read_bytes()) == custom
     assert facts["largest_error"] < 5e-6  # float32 sums of some ten layers in another order
-    assert facts["megabytes"] == pytest.approx(file.stat().st_size / 1e6, rel=0.2)  # the archive behind it
+    assert facts["megabytes"] == file.stat().st_size / 1e6
     with zipfile.ZipFile(file) as archive:
         assert archive.read("labels.txt").decode().split() == LABELS
         assert archive.read("config.json") == (classifier_dir / "config.json").read_bytes()
@@ -41,7 +41,8 @@ def test_a_language_model_gives_its_encoder_and_modes_trade_size_for_error(lm_di
     model = preset.load(str(lm_dir))
     servable = signatures.edge(model, "ids")
     contents = {mode: lite.convert(servable, mode, "ids") for mode in lite.MODES}
-    assert len(contents["dynamic"]) < len(contents["fp16"]) < len(contents["fp32"])
+    # Dynamic-range int8 leaves weights of less than 1024 elements alone, of which this model has many.
+    assert max(len(contents["dynamic"]), len(contents["fp16"])) < len(contents["fp32"])
     request = requests.request(servable, "serving_default", 5)
     rows = servable.rows.of_ids(tf.constant(request["token_ids"]))
     expected = servable.rows.embed(rows).numpy()
