@@ -143,27 +143,37 @@ def cogs(data, workdir):
 
 
 def collect(workdir, seeds):
-    """What all runs gave, as one dict for the page."""
+    """What the runs that are finished gave, as one dict for the page."""
+    metrics = (workdir / "pretrained" / "metrics.jsonl").read_text(encoding="utf-8")
     results = {
+        "pretraining": [json.loads(line) for line in metrics.splitlines()],
+        "baseline": _json(workdir / "tfidf.json"),
         "classification": {},
-        "baseline": json.loads((workdir / "tfidf.json").read_text(encoding="utf-8")),
     }
     for name in CLASSIFICATION:
-        for start in ("pretrained", "scratch"):
-            runs = [_json(workdir / f"{name}_{start}_{seed}" / "results.json") for seed in seeds]
-            accuracies = [run["test"]["accuracy"] for run in runs]
-            results["classification"].setdefault(name, {})[start] = {
-                "accuracies": accuracies,
-                "mean": float(np.mean(accuracies)),
-                "std": float(np.std(accuracies, ddof=1)) if len(runs) > 1 else 0.0,
-                "cpu_seconds": float(np.mean([run["cpu_seconds"] for run in runs])),
-                "num_examples": runs[0]["test"]["num_examples"],
-            }
-    results["cogs"] = _json(workdir / "cogs" / "results.json")
-    results["cogs"]["gen"] = _json(workdir / "cogs" / "gen.json")["scores"]
-    metrics = (workdir / "pretrained" / "metrics.jsonl").read_text(encoding="utf-8")
-    results["pretraining"] = [json.loads(line) for line in metrics.splitlines()]
+        starts = {start: _runs(workdir, name, start, seeds) for start in ("pretrained", "scratch")}
+        if all(starts.values()):
+            results["classification"][name] = starts
+    if (workdir / "cogs" / "gen.json").exists():
+        results["cogs"] = _json(workdir / "cogs" / "results.json")
+        results["cogs"]["gen"] = _json(workdir / "cogs" / "gen.json")["scores"]
     return results
+
+
+def _runs(workdir, name, start, seeds):
+    """Test accuracies of all seeds of one set and start; None unless all are finished."""
+    paths = [workdir / f"{name}_{start}_{seed}" / "results.json" for seed in seeds]
+    if not all(path.exists() for path in paths):
+        return None
+    runs = [_json(path) for path in paths]
+    accuracies = [run["test"]["accuracy"] for run in runs]
+    return {
+        "accuracies": accuracies,
+        "mean": float(np.mean(accuracies)),
+        "std": float(np.std(accuracies, ddof=1)) if len(runs) > 1 else 0.0,
+        "cpu_seconds": float(np.mean([run["cpu_seconds"] for run in runs])),
+        "num_examples": runs[0]["test"]["num_examples"],
+    }
 
 
 def _json(path):

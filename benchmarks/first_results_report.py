@@ -29,8 +29,13 @@ def write(results, docs_dir):
     figures = {name: value for name, value in results.items() if name != "pretraining"}
     (docs_dir / "first_results.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     plot_pretraining(results["pretraining"], docs_dir / "first_results_pretraining.svg")
-    plot_accuracies(results, docs_dir / "first_results_accuracy.svg")
-    text = "\n\n".join([classification_table(results), pretraining_table(results), cogs_table(results)])
+    parts = [pretraining_table(results), "![Held-out losses and encoder use](first_results_pretraining.svg)"]
+    if results["classification"]:
+        plot_accuracies(results, docs_dir / "first_results_accuracy.svg")
+        parts = [classification_table(results), "![Test accuracies](first_results_accuracy.svg)", *parts]
+    if "cogs" in results:
+        parts.append(cogs_table(results))
+    text = "\n\n".join(parts)
     page.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}", encoding="utf-8")
 
 
