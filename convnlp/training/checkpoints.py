@@ -34,13 +34,13 @@ def check_config(workdir, config, write=True):
         write: bool. False only compares, for all workers but the first. Defaults to True.
 
     Raises:
-        ValueError: if the directory holds a run of another config; names each field that differs.
+        ValueError: if the directory holds checkpoints of another config; names each field that differs.
     """
     workdir = pathlib.Path(workdir)
     workdir.mkdir(parents=True, exist_ok=True)
     path = workdir / "config.json"
     config = json.loads(json.dumps(config))
-    if not path.exists():
+    if not path.exists() or not any((workdir / "checkpoints").glob("[0-9]*")):  # nothing that could be spoilt
         if write:
             write_json(path, config)
         return

@@ -74,7 +74,8 @@ def train(
         steps_per_call: int. Steps that run without coming back to Python. Defaults to 10.
         checkpoint_every: int. A multiple of `steps_per_call`. Defaults to 1000.
         keep: int. Number of newest checkpoints kept, beside the best one. Defaults to 3.
-        evaluate: function without arguments that returns a dict name -> float; every worker calls it.
+        evaluate: function without arguments that returns a dict name -> float, the same for the same weights;
+            every worker calls it.
         eval_every: int. A multiple of `steps_per_call`; the last step is evaluated too. Defaults to 1000.
         best: (name, "min" or "max"). Which of these values decides on the best step.
         samples: function without arguments that returns a string to print after each evaluation.

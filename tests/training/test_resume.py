@@ -1,0 +1,134 @@
+"""`kill -9` at the worst moments, and the same command again: not a bit differs from a run left alone."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.run_program import ROOT
+from tests.training.toy import NUM_STEPS
+
+pytestmark = pytest.mark.multiprocess
+
+# When metrics have been written that the next checkpoint would have covered; before the manifest of a checkpoint;
+# in one of the renames of saving and removing; before old ones are removed.
+MOMENTS = ("write:4", "write_json:2", "rename:3", "_prune:1")
+
+
+def start(strategy, workdir, moment="", environment=None, dropout=0.1):
+    command = [sys.executable, "-m", "tests.training.toy", strategy, str(workdir), str(dropout), moment]
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    """Waits for a process that has to succeed."""
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors[-2000:]
+
+
+def state(workdir):
+    """Every value of the last checkpoint, by name, and the metrics."""
+    reader = tf.train.load_checkpoint(str(workdir / "checkpoints" / f"{NUM_STEPS:08d}" / "model"))
+    names = [name for name in reader.get_variable_to_shape_map() if not name.startswith("_CHECKPOINTABLE")]
+    values = {name: np.asarray(reader.get_tensor(name)).tobytes() for name in names}
+    return values, (workdir / "metrics.jsonl").read_bytes()
+
+
+def run_killed(strategy, workdir, moments):
+    for moment in moments:
+        process = start(strategy, workdir, moment)
+        process.communicate(timeout=300)
+        assert process.returncode == -signal.SIGKILL, moment
+    finish(start(strategy, workdir))
+
+
+def assert_same_state(workdir, other):
+    (values, metrics), (other_values, other_metrics) = state(workdir), state(other)
+    assert len(values) > 8  # weights, two slots each, the step
+    assert {name for name in values if values[name] != other_values[name]} == set()
+    assert metrics == other_metrics
+    assert len(metrics.splitlines()) == NUM_STEPS // 2 + 2
+
+
+def test_one_device(tmp_path):
+    finish(start("one_device", tmp_path / "whole"))
+    run_killed("one_device", tmp_path / "killed", MOMENTS[:2])
+    assert_same_state(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.slow
+def test_one_device_at_the_other_moments(tmp_path):
+    finish(start("one_device", tmp_path / "whole"))
+    run_killed("one_device", tmp_path / "killed", MOMENTS[2:])
+    assert_same_state(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.slow
+def test_two_mirrored_devices(tmp_path):
+    finish(start("mirrored", tmp_path / "whole"))
+    run_killed("mirrored", tmp_path / "killed", MOMENTS)
+    assert_same_state(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_two_mirrored_devices_train_as_one(tmp_path):
+    """Rows of a batch have different numbers of pads, so a mean of the replicas' means would show."""
+    for strategy in ("one_device", "mirrored"):
+        finish(start(strategy, tmp_path / strategy, dropout=0))
+    one, two = (
+        [json.loads(line) for line in (tmp_path / strategy / "metrics.jsonl").read_text().splitlines()]
+        for strategy in ("one_device", "mirrored")
+    )
+    for row, other in zip(one, two, strict=True):
+        assert row == pytest.approx(other, rel=1e-4)  # the sums are taken in another order, 20 steps long
+
+
+def start_workers(workdir, killed=None, moment=""):
+    """Two worker processes; `killed` is the index of the one that dies at `moment`."""
+    ports = []
+    with socket.socket() as first, socket.socket() as second:
+        for listener in (first, second):
+            listener.bind(("127.0.0.1", 0))
+            ports.append(listener.getsockname()[1])
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    return [
+        start(
+            "multi_worker",
+            workdir,
+            moment if index == killed else "",
+            {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})},
+        )
+        for index in range(2)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("killed", "moment"), [(0, "write_json:2"), (0, "rename:3"), (1, "write:5")])
+def test_two_worker_processes(tmp_path, killed, moment):
+    for process in start_workers(tmp_path / "whole"):
+        finish(process)
+    workers = start_workers(tmp_path / "killed", killed, moment)
+    workers[killed].communicate(timeout=300)
+    assert workers[killed].returncode == -signal.SIGKILL
+    workers[1 - killed].kill()  # it waits for the other one
+    workers[1 - killed].communicate(timeout=300)
+    for process in start_workers(tmp_path / "killed"):
+        finish(process)
+    assert_same_state(tmp_path / "whole", tmp_path / "killed")
+    files = {
+        path.name for path in pathlib.Path(tmp_path / "killed" / "checkpoints" / f"{NUM_STEPS:08d}").iterdir()
+    }
+    assert {"iterator-0.index", "iterator-1.index"} < files

@@ -1,0 +1,47 @@
+"""Schedules against their formulae in NumPy."""
+
+import numpy as np
+import pytest
+
+from convnlp.training.schedules import SCHEDULES, Schedule
+
+N, W, D, P = 100, 10, 30, 2.0
+STEPS = np.array([0, 1, 5, 9, 10, 50, 69, 70, 85, 99])
+EXPECTED = {
+    "inverse_sqrt": P / np.sqrt(np.maximum(STEPS, W)),
+    "constant": np.full(len(STEPS), P),
+    "warmup_linear": P * np.minimum(1, np.minimum((STEPS + 1) / W, (N - STEPS) / (N - W))),
+    "warmup_flat_linear": P * np.minimum(1, np.minimum((STEPS + 1) / W, (N - STEPS) / D)),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_values(name):
+    schedule = Schedule(name, learning_rate=P, num_steps=N, warmup_steps=W, decay_steps=D)
+    values = [float(schedule(step)) for step in STEPS]
+    np.testing.assert_allclose(values, EXPECTED[name], rtol=1e-6)  # float32
+
+
+def test_the_papers_rate():
+    schedule = Schedule("inverse_sqrt", learning_rate=1.0, num_steps=2**19, warmup_steps=10_000)
+    assert float(schedule(0)) == pytest.approx(0.01)
+    assert float(schedule(2**19)) == pytest.approx(1.381e-3, rel=1e-3)  # as architectures print it
+
+
+def test_config_round_trip():
+    schedule = Schedule("warmup_flat_linear", learning_rate=P, num_steps=N, warmup_steps=W, decay_steps=D)
+    assert Schedule.from_config(schedule.get_config()).get_config() == schedule.get_config()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "cosine"}, "`schedule` must be one of .* Received: schedule='cosine'"),
+        ({"learning_rate": 0}, "`learning_rate` must be positive"),
+        ({"name": "warmup_linear", "warmup_steps": N}, "`warmup_steps` must be in"),
+        ({"decay_steps": N + 1}, "`decay_steps` must be in"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Schedule(**{"name": "constant", "learning_rate": P, "num_steps": N, **arguments})

@@ -1,0 +1,124 @@
+"""A model of one embedding and one layer with dropout: trains in a second, in this process or in its own.
+
+    python -m tests.training.toy STRATEGY WORKDIR DROPOUT FUNCTION:N
+
+FUNCTION:N is a moment to die at, or "": `kill -9` of itself in the N-th call of that function of the loop.
+"""
+
+import os
+import signal
+import sys
+
+import keras
+import ml_collections
+import tensorflow as tf
+
+from convnlp.training import checkpoints, loop, metrics, optimizers
+from convnlp.training import strategy as strategy_lib
+
+VOCABULARY, LENGTH, BATCH = 16, 4, 8
+NUM_STEPS = 20
+OPTIMIZER = ml_collections.ConfigDict(
+    {
+        "name": "adamw",
+        "schedule": "warmup_linear",
+        "learning_rate": 0.05,
+        "warmup_steps": 2,
+        "decay_steps": 0,
+        "weight_decay": 0.01,
+        "beta_2": 0.98,
+    }
+)
+
+
+class Toy:
+    """Model, optimizer, data and losses under a strategy."""
+
+    def __init__(self, strategy=None, dropout=0.1, optimizer=OPTIMIZER):
+        keras.utils.set_random_seed(1)
+        self.strategy = strategy or strategy_lib.build("one_device")
+        with self.strategy.scope():
+            self.embedding = keras.layers.Embedding(VOCABULARY, 8)
+            self.head = keras.layers.Dense(VOCABULARY)
+            self.model = keras.Sequential([keras.Input((LENGTH,), dtype="int32"), self.embedding, self.head])
+            self.optimizer = optimizers.build(optimizer, NUM_STEPS)
+        self.dropout = dropout
+
+    def loss_fn(self, batch, seed=None):
+        """Guesses each token from itself, through dropout that `seed` decides on."""
+        hidden = self.embedding(batch["token_ids"])
+        if seed is not None and self.dropout:
+            hidden *= tf.cast(tf.random.stateless_uniform(tf.shape(hidden), seed) >= self.dropout, tf.float32)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["token_ids"], self.head(hidden))
+        weights = tf.cast(batch["padding_mask"], tf.float32)
+        return {"loss_sum": tf.reduce_sum(losses * weights), "weight": tf.reduce_sum(weights)}
+
+    def dataset(self, shard=0):
+        """Endless shuffled batches; row i has i % 3 pads."""
+
+        def row(i):
+            seed = tf.stack([i, tf.constant(shard, tf.int64)])
+            return {
+                "token_ids": tf.random.stateless_uniform([LENGTH], seed, 0, VOCABULARY, tf.int32),
+                "padding_mask": tf.range(LENGTH, dtype=tf.int64) >= i % 3,
+            }
+
+        data = tf.data.Dataset.range(10**6).map(row).shuffle(50, seed=1)
+        num_workers = strategy_lib.workers(self.strategy)[1]
+        return data.batch(BATCH // num_workers, drop_remainder=True)
+
+    def train(self, workdir, **arguments):
+        """`loop.train` with small numbers; `arguments` override them."""
+        evaluation = loop.evaluation(self.strategy, self.loss_fn)
+        held_out = self.dataset(shard=99).take(2).cache()  # the shuffling would differ in each evaluation
+        defaults = {
+            "dataset": self.dataset(shard=strategy_lib.workers(self.strategy)[0]),
+            "loss_fn": self.loss_fn,
+            "num_steps": NUM_STEPS,
+            "steps_per_call": 2,
+            "checkpoint_every": 4,
+            "eval_every": 10,
+            "clip_norm": 1.0,
+            "evaluate": lambda: {f"valid/{name}": value for name, value in evaluation(held_out).items()},
+        }
+        return loop.train(
+            workdir=str(workdir),
+            strategy=self.strategy,
+            model=self.model,
+            optimizer=self.optimizer,
+            **{**defaults, **arguments},
+        )
+
+
+def die_at(moment):
+    """Replaces a function by one that kills this process in its N-th call."""
+    name, _, count = moment.partition(":")
+    owners = {
+        "write_json": checkpoints,
+        "rename": checkpoints.pathlib.Path,
+        "write": metrics.Metrics,
+        "_prune": checkpoints.Checkpoints,
+    }
+    original, calls = getattr(owners[name], name), []
+
+    def wrapper(*args, **kwargs):
+        calls.append(None)
+        if len(calls) == int(count):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*args, **kwargs)
+
+    setattr(owners[name], name, wrapper)
+
+
+def main(strategy, workdir, dropout, moment):
+    """Trains to the end, or to the moment."""
+    tf.config.experimental.enable_op_determinism()
+    num_virtual_devices = 2 if strategy == "mirrored" else 0
+    toy = Toy(strategy_lib.build(strategy, num_virtual_devices=num_virtual_devices), float(dropout))
+    if moment:
+        die_at(moment)
+    toy.train(workdir)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
