@@ -41,18 +41,20 @@ def check(model, servables):
     Raises:
         ValueError: if a signature fails, or differs by more than `BOUND`.
     """
-    jobs = []
+    jobs, given = [], {}
     for directory, servable in servables.items():
         asked = [
             (name, requests.request(servable, name, n))
             for name in servable.signatures
             for n in requests.BATCH_SIZES
         ]
-        jobs.append((str(directory), set(servable.signatures) != {"ids"}, asked))
+        path = str(pathlib.Path(directory).resolve())  # for the process, which stands elsewhere
+        given[path] = str(directory)
+        jobs.append((path, set(servable.signatures) != {"ids"}, asked))
     expected = reference(model)
     errors = {}
-    for directory, name, loader, inputs, outputs in _answers(jobs):
-        key = directory, name, loader
+    for path, name, loader, inputs, outputs in _answers(jobs):
+        key = given[path], name, loader
         errors[key] = np.maximum(errors.get(key, 0.0), expected.error(name, inputs, outputs))  # keeps NaN
     for (directory, name, loader), error in errors.items():
         if not error <= BOUND:  # or NaN

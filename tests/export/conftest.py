@@ -1,5 +1,7 @@
 """Two small presets, with every mixer in one stack, and what is exported from them once for all tests."""
 
+import os
+
 import pytest
 
 from convnlp import layers
@@ -71,6 +73,6 @@ def exported_classifier(classifier_dir, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def exported_lm(lm_dir, tmp_path_factory):
-    """(text version, ids-only version, errors)."""
-    output = str(tmp_path_factory.mktemp("models") / "lm")
+    """(text version, ids-only version, errors), of a path that is relative, as in the README."""
+    output = os.path.relpath(tmp_path_factory.mktemp("models") / "lm")
     return versions.export(str(lm_dir), output, max_length=GENERATED)
