@@ -17,7 +17,7 @@ from tests.training.toy import NUM_STEPS
 
 pytestmark = pytest.mark.multiprocess
 
-# When metrics have been written that the next checkpoint would have covered; before the manifest of a checkpoint;
+# When metrics are written that the next checkpoint would have covered; before the manifest of a checkpoint;
 # in one of the renames of saving and removing; before old ones are removed.
 MOMENTS = ("write:4", "write_json:2", "rename:3", "_prune:1")
 
