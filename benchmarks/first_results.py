@@ -24,6 +24,7 @@ _DATA_DIR = flags.DEFINE_string("data_dir", None, "Directory of the data.", requ
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory for everything that is trained.", required=True)
 _DOCS_DIR = flags.DEFINE_string("docs_dir", "docs", "Directory for the page, its plots and its figures.")
 _STAGES = flags.DEFINE_list("stages", ["pretrain", "finetune", "baseline", "cogs", "report"], "What to do.")
+_SETS = flags.DEFINE_list("sets", ["trec6", "sst2", "ag_news"], "What to fine-tune on.")
 _STARTS = flags.DEFINE_list(
     "starts", ["scratch", "pretrained"], "From what to fine-tune; scratch needs no preset."
 )
@@ -73,9 +74,10 @@ def pretrain(data, workdir):
     )
 
 
-def finetune(data, workdir, starts, seeds):
+def finetune(data, workdir, sets, starts, seeds):
     """Each set from the pre-trained preset and from random weights, with equal settings, for each seed."""
-    for name, task in CLASSIFICATION.items():
+    for name in sets:
+        task = CLASSIFICATION[name]
         source = f"jsonl:{data}/classification/{name}.{{split}}.jsonl.gz"
         split, validation_split = VALIDATION_SPLITS[name]
         for start in starts:
@@ -186,7 +188,7 @@ def main(_):
     workdir.mkdir(parents=True, exist_ok=True)
     stages = {
         "pretrain": lambda: pretrain(data, workdir),
-        "finetune": lambda: finetune(data, workdir, _STARTS.value, _SEEDS.value),
+        "finetune": lambda: finetune(data, workdir, _SETS.value, _STARTS.value, _SEEDS.value),
         "baseline": lambda: baseline(data, workdir),
         "cogs": lambda: cogs(data, workdir),
         "report": lambda: first_results_report.write(
