@@ -202,6 +202,7 @@ def main(argv):
         checkpoints.write_json(f"{workdir}/results.json", {**facts, **results})
         for name, value in card["scores"].items():
             print(f"{name}: {value:.4f}")
+    strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
 
 
 def _epoch_steps(dataset, config):

@@ -82,17 +82,18 @@ def main(argv):
     )
 
     # Preset and model card.
+    held_out_scores = evaluation(held_out)
     if worker == 0:
         target_length = config.data.target_length
         if "span_corruption" in config.objective.names:
             target_length = dataset.element_spec["target_token_ids"].shape[1]
-        held_out_scores = evaluation(held_out)
         card = experiment.card(config, facts, backbone, target_length)
         card["objective"] = " + ".join(config.objective.names)
         card["scores"] = {f"held-out {name}": value for name, value in held_out_scores.items()}
         experiment.save_preset(
             _task(backbone, tokenizer, config.data.input_length, target_length), workdir, card
         )
+    strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
 
 
 def _task(backbone, tokenizer, input_length, target_length):

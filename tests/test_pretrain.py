@@ -1,9 +1,11 @@
 """`convnlp.pretrain` as a user runs it: what it writes, and how it goes on after `kill -9`."""
 
+import contextlib
 import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -75,6 +77,39 @@ def test_a_run_killed_and_continued_is_the_run_left_alone(tmp_path, inputs):
     values, others = (_checkpoint(workdir) for workdir in (whole, killed))
     assert {name for name in values if values[name] != others[name]} == set()
     _check_outputs(whole)
+
+
+ADAFACTOR = (
+    "--config.optimizer.name=adafactor",
+    "--config.optimizer.schedule=inverse_sqrt",
+    "--config.optimizer.learning_rate=1.0",
+    "--config.optimizer.warmup_steps=100",
+)
+
+
+@pytest.mark.slow
+def test_mirrored_devices_with_the_papers_optimizer(tmp_path, inputs):
+    strategy = ("--strategy=mirrored", "--num_virtual_devices=2")
+    process = run_program("convnlp.pretrain", *TINY, *inputs, *ADAFACTOR, *strategy, f"--workdir={tmp_path}")
+    assert process.returncode == 0, process.stderr[-2000:]
+    _check_outputs(tmp_path)
+
+
+@pytest.mark.slow
+def test_two_workers_end_together(tmp_path, inputs):
+    """The chief writes the preset after the last step, when the other one has nothing left to do."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        addresses = [f"127.0.0.1:{listener.getsockname()[1]}" for listener in sockets]
+    flags = [*TINY, *inputs, *ADAFACTOR, "--strategy=multi_worker", f"--workdir={tmp_path}"]
+    workers = []
+    for index in range(2):
+        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        environment = {**os.environ, "TF_CONFIG": json.dumps(task)}
+        command = [sys.executable, "-m", "convnlp.pretrain", *flags]
+        workers.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL))
+    assert [worker.wait(timeout=500) for worker in workers] == [0, 0]
+    _check_outputs(tmp_path)
 
 
 def _checkpoint(workdir):
