@@ -103,8 +103,8 @@ def plot_pretraining(rows, path):
 
 def plot_accuracies(results, path):
     """A point for each run, a line for the baseline."""
-    figure, axes = plt.subplots(1, len(results["classification"]), figsize=(9, 3.2))
-    for axis, (name, starts) in zip(axes, results["classification"].items(), strict=True):
+    figure, axes = plt.subplots(1, len(results["classification"]), figsize=(9, 3.2), squeeze=False)
+    for axis, (name, starts) in zip(axes[0], results["classification"].items(), strict=True):
         for place, (start, label) in enumerate(STARTS.items()):
             accuracies = [100 * value for value in starts[start]["accuracies"]]
             axis.plot([place] * len(accuracies), accuracies, "o", label=label)
@@ -112,7 +112,7 @@ def plot_accuracies(results, path):
             100 * results["baseline"][name]["accuracy"], color="gray", linestyle="--", label="TF-IDF"
         )
         axis.set(title=name, xlim=(-0.5, 1.5), xticks=[0, 1], xticklabels=STARTS.values())
-    axes[0].set_ylabel("test accuracy, per cent")
+    axes[0][0].set_ylabel("test accuracy, per cent")
     _save(figure, path)
 
 
