@@ -26,7 +26,7 @@ lint: setup
 	$(RUN) -m ruff check .
 
 bench: setup $(VENV)/.ready-bench
-	$(RUN) -m benchmarks
+	$(RUN) -m benchmarks.parameters
 
 clean:
 	rm -rf runs .pytest_cache .ruff_cache
