@@ -2,6 +2,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 RUN := $(VENV)/bin/python
+# Processes that share the tests, a file at a time: make test JOBS=8
+JOBS ?= 2
+BENCHMARKS := kernels encoder train_step decode cost input
 
 .PHONY: setup demo test test-all lint bench clean
 
@@ -17,16 +20,19 @@ demo: setup
 	$(RUN) -m convnlp.demo --workdir=runs/demo
 
 test: setup
-	$(RUN) -m pytest -m "not slow"
+	$(RUN) -m pytest -m "not slow" -n $(JOBS) --dist loadfile
 
 test-all: setup
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n $(JOBS) --dist loadfile
 
 lint: setup
 	$(RUN) -m ruff check .
 
 bench: setup $(VENV)/.ready-bench
-	$(RUN) -m benchmarks.parameters
+	for program in $(BENCHMARKS); do \
+		$(RUN) -m benchmarks.$$program --short --json=runs/bench/$$program.json || exit 1; \
+	done
+	$(RUN) -m benchmarks.report --json_dir=runs/bench --output_dir=runs/bench
 
 clean:
 	rm -rf runs .pytest_cache .ruff_cache

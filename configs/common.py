@@ -7,6 +7,7 @@ exist: setting an unknown one raises, on the command line and in a file.
 import ml_collections
 
 MODEL_SIZES = ("tiny", "mini", "small", "base", "large")
+ENCODER_ONLY_MIXERS = ("fourier", "mlp_mixer", "feed_forward_stack", "external_attention", "mb_conv")
 
 
 def get_config():
@@ -23,16 +24,19 @@ def get_config():
     model.num_heads = ml_collections.config_dict.placeholder(int)
     model.hidden_dim = ml_collections.config_dict.placeholder(int)
     model.intermediate_dim = ml_collections.config_dict.placeholder(int)
-    model.mixer = "dynamic_conv"  # one name, or names separated by commas, one per layer
+    model.mixer = "dynamic_conv"  # a mixer, a layout (convnlp.models.LAYOUTS), or a mixer per layer: a,b
     model.encoder_mixer = ml_collections.config_dict.placeholder(str)
     model.decoder_mixer = ml_collections.config_dict.placeholder(str)
     model.kernel_size = (7,)  # one, or one per encoder layer
     model.dilation_rate = (1,)
+    model.pool_size = (1,)  # positions that become one in front of a layer: one, or one per encoder layer
     model.weight_softmax = ml_collections.config_dict.placeholder(bool)  # None: as is usual for the mixer
     model.mixer_options = ml_collections.ConfigDict()
     model.residual_form = "pre"
     model.dropout = 0.1
-    model.max_sequence_length = 512
+    # For mixers with weights for each position. None: the longer of data.input_length and target_length; in a
+    # decoder-only model their sum.
+    model.max_sequence_length = ml_collections.config_dict.placeholder(int)
     model.cross_attention_init = "independent"
 
     config.data = data = ml_collections.ConfigDict()
@@ -88,3 +92,19 @@ def get_config():
     task.pooling = "mean_max"
     task.head_dropout = 0.3
     return config
+
+
+def set_mixer(config, mixer):
+    """Pre-trains with that mixer; one that cannot decode, as an encoder alone and by masked-LM alone."""
+    config.model.mixer = mixer
+    if mixer in ENCODER_ONLY_MIXERS:
+        config.model.num_decoder_layers = 0
+        config.objective.names = ("masked_lm",)
+
+
+def set_kernels(config, mixer):
+    """Four layers that see further and further; in full convolutions, of 2 K D^2 weights, by dilation."""
+    config.model.kernel_size = (3, 7, 15, 31)
+    if mixer in ("gated_dilated_conv", "conv_s2s"):
+        config.model.kernel_size = (3,)
+        config.model.dilation_rate = (1, 2, 5, 1)  # conv_s2s has none

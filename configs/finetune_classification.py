@@ -4,18 +4,23 @@ r"""Fine-tunes an encoder on labelled texts, or on pairs of texts.
         --config.init_from=PRESET --config.data.source=jsonl:train.jsonl \
         --config.data.test_source=jsonl:test.jsonl
 
-With `--config.init_from=` and `--config.tokenizer=spm.model` the same model is trained from random weights.
+With `--config.init_from=` and `--config.tokenizer=spm.model` the same model is trained from random weights;
+then `--config=configs/finetune_classification.py:fourier` names another mixer.
 """
 
 from configs import common
 
 
-def get_config():
-    """The recipe for a few thousand to a few ten thousand examples."""
+def get_config(mixer="dynamic_conv"):
+    """The recipe for a few thousand to a few ten thousand examples.
+
+    Args: mixer: a name of `convnlp.layers.MIXERS`; a preset to start from has its own.
+    """
     config = common.get_config()
     config.model.size = "mini"
+    config.model.mixer = mixer
     config.model.num_decoder_layers = 0
-    config.model.kernel_size = (3, 7, 15, 31)
+    common.set_kernels(config, mixer)
     config.model.dropout = 0.1
 
     config.data.split = "train[5%:]"

@@ -16,7 +16,8 @@ def get_config():
     config.model.size = "mini"
     config.model.num_layers = 2
     config.model.num_decoder_layers = 2
-    config.model.kernel_size = (7,)
+    # With 7 taps the decoder sees 13 tokens and forgets which roles of a verb it has written: 88 % exact.
+    config.model.kernel_size = (15, 31)
     config.model.dropout = 0.1
 
     config.data.split = "train"
@@ -31,7 +32,7 @@ def get_config():
     config.optimizer.clip_norm = 1.0
 
     config.train.batch_size = 32  # rows, each of about three examples
-    config.train.num_steps = 2000
+    config.train.num_steps = 1500
     config.train.steps_per_call = 10
     config.train.eval_every = 250
     config.train.checkpoint_every = 250

@@ -15,8 +15,8 @@ def get_config(arguments="dynamic_conv,base"):
     """Args: arguments: "MIXER,SIZE" with a name of `convnlp.layers.MIXERS` and of `convnlp.models.SIZES`."""
     mixer, size = arguments.split(",")
     config = common.get_config()
-    config.model.mixer = mixer
     config.model.size = size
+    common.set_mixer(config, mixer)
     if (mixer, size) == (
         "dilated_conv",
         "base",

@@ -5,19 +5,19 @@ r"""A mini model on your own text, on a CPU: the run of docs/first_results.md.
 
 Differs from the paper's recipe in what a small budget needs (docs/first_results.md): masked-LM on the
 encoder beside span corruption, two decoder layers, and cross-attention that starts at W_q = 0.25 W_k. The
-argument is the mixer.
+argument is the mixer, or a layout: `c_c_t_t`, or `cross_segment_attention` for pairs of texts. A mixer that
+cannot be causal makes an encoder alone, pre-trained by masked-LM alone.
 """
 
 from configs import common
 
 
 def get_config(mixer="dynamic_conv"):
-    """Args: mixer: a name of `convnlp.layers.MIXERS`."""
+    """Args: mixer: a name of `convnlp.layers.MIXERS` or `convnlp.models.LAYOUTS`."""
     config = common.get_config()
     config.model.size = "mini"
-    config.model.mixer = mixer
     config.model.num_decoder_layers = 2
-    config.model.kernel_size = (3, 7, 15, 31)
+    common.set_kernels(config, mixer)
     config.model.dropout = 0.0
     config.model.cross_attention_init = "tied"
 
@@ -25,6 +25,7 @@ def get_config(mixer="dynamic_conv"):
     config.data.validation_split = "train[:2%]"
     config.data.split = "train[2%:]"
     config.objective.names = ("span_corruption", "masked_lm")
+    common.set_mixer(config, mixer)
 
     config.optimizer.name = "adamw"
     config.optimizer.schedule = "warmup_flat_linear"

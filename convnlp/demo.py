@@ -9,102 +9,38 @@ command before running it, and a table at the end. The models are far too small 
 way, and docs/first_results.md shows results.
 """
 
-import contextlib
 import json
 import pathlib
 import shlex
-import socket
-import subprocess
 import sys
-import time
 
 from absl import app, flags
 
 from configs.demo_finetune import SOURCE, TEST_SPLIT
-from serving.client import Client, RequestError
+from convnlp.tour import Tour, free_port
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs/demo", "Directory for everything that the demo writes.")
 _TEXTS = (
     "Return a new array with the same shape and type as a given array, filled with zeros.",
     "2D convolution layer, e.g. spatial convolution over images.",
 )
-_SERVER_START_SECONDS = 120
 
 
-class Demo:
-    """Runs commands one after another, and remembers what each took and gave.
-
-    Attributes:
-        rows: list of (title, seconds, result, path).
-    """
-
-    def __init__(self):
-        self.rows = []
-
-    def run(self, title, command, result=None, path=""):
-        """Runs a command to its end.
-
-        Args:
-            title: str. What it does.
-            command: str, `python -m ...`.
-            result: Callable from the lines it printed to what the table shows; their last one if None.
-            path: str. What it makes.
-
-        Raises:
-            ChildProcessError: if it fails.
-        """
-        started = time.monotonic()
-        process = _start(command, stdout=subprocess.PIPE, text=True)
-        lines = []
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            lines.append(line.strip())
-        if process.wait():
-            raise ChildProcessError(f"{title}: ended with exit code {process.returncode}, see above")
-        result = result or (lambda lines: next(filter(None, reversed(lines)), ""))
-        self.rows.append((title, time.monotonic() - started, result(lines), path))
-
-    @contextlib.contextmanager
-    def served(self, name, command, url, log):
-        """Runs the command of a server until the block ends, which begins when the model is served."""
-        started = time.monotonic()
-        with open(log, "w", encoding="utf-8") as file:
-            server = _start(command, " &", stdout=file, stderr=file)
-        try:
-            Client(url).wait(name, _SERVER_START_SECONDS, lambda: server.poll() is None)
-            self.rows.append(("start the server", time.monotonic() - started, f"serves {name}", url))
-            yield
-        except RequestError as error:
-            raise ChildProcessError(f"start the server: {error}, see {log}") from error
-        finally:
-            server.terminate()
-            server.wait()
-
-    def table(self):
-        """The table of what was done."""
-        total = ("all", sum(seconds for _, seconds, _, _ in self.rows), "", "")
-        rows = [(title, f"{seconds:.0f}", *rest) for title, seconds, *rest in [*self.rows, total]]
-        rows.insert(0, ("step", "seconds", "result", "path"))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
-
-
-def tour(demo, workdir):
+def whole_way(tour, workdir):
     """Tokenizer -> pre-training -> fine-tuning, twice -> evaluation -> export -> server -> TFLite.
 
     Args:
-        demo: `Demo`. Runs the commands.
+        tour: `Tour`. Runs the commands.
         workdir: pathlib.Path. Where they write.
     """
     here = shlex.quote(str(workdir))
-    demo.run(
+    tour.run(
         "train a tokenizer",
         "python -m convnlp.train_tokenizer --source=pydocs --sample_bytes=5000000"
         f" --vocabulary_size=4000 --output={here}/spm.model",
         path=f"{workdir}/spm.model",
     )
-    demo.run(
+    tour.run(
         "pre-train on raw text",
         "python -m convnlp.pretrain --config=configs/demo_pretrain.py"
         f" --config.tokenizer={here}/spm.model --workdir={here}/pretrained",
@@ -116,39 +52,39 @@ def tour(demo, workdir):
         "from_scratch": f"--config.tokenizer={here}/spm.model",
     }
     for run, start in starts.items():
-        demo.run(
+        tour.run(
             f"fine-tune ({run})",
             f"python -m convnlp.finetune --config=configs/demo_finetune.py {start} --workdir={here}/{run}",
             lambda _, run=run: f"validation {_accuracy(_read(workdir / run / 'results.json')['validation'])}",
             f"{workdir}/{run}/preset",
         )
     for run in starts:
-        demo.run(
+        tour.run(
             f"evaluate ({run})",
             f"python -m convnlp.evaluate --preset={here}/{run}/preset --source={SOURCE}"
             f" --split={shlex.quote(TEST_SPLIT)} --output={here}/{run}/scores.json",
             lambda _, run=run: f"test {_accuracy(_read(workdir / run / 'scores.json')['scores'])}",
             f"{workdir}/{run}/scores.json",
         )
-    demo.run(
+    tour.run(
         "export for serving",
         f"python -m export.saved_model --preset={here}/finetuned/preset --output={here}/models/packages",
         lambda lines: next(line for line in lines if line.startswith("largest difference")),
         f"{workdir}/models/packages",
     )
-    port = _free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     server = f"python -m serving.server --rest_api_port={port} --model_name=packages"
-    with demo.served(
+    with tour.served(
         "packages", f"{server} --model_base_path={here}/models/packages", url, workdir / "server.log"
     ):
         for text in _TEXTS:
-            demo.run(
+            tour.run(
                 "ask over REST",
                 f"python -m serving.client --url={url} --model=packages --text={shlex.quote(text)}",
                 lambda lines, text=text: f"{json.loads(lines[-1])['label']} <- {text[:40]}...",
             )
-    demo.run(
+    tour.run(
         "convert to TFLite",
         f"python -m export.tflite --preset={here}/finetuned/preset --output={here}/packages.tflite",
         lambda lines: f"{lines[-3].partition('  ')[2]}; {lines[-1]}",
@@ -171,30 +107,17 @@ def _read(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _start(command, mark="", **pipes):
-    """Starts a command, with this Python, after showing it."""
-    print(f"\n$ {command}{mark}", flush=True)
-    _, *arguments = shlex.split(command)
-    return subprocess.Popen([sys.executable, *arguments], **pipes)
-
-
-def _free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def main(_):
     """Takes the tour and prints its table."""
     workdir = pathlib.Path(_WORKDIR.value)
-    demo = Demo()
+    tour = Tour()
     try:
         workdir.mkdir(parents=True, exist_ok=True)
-        tour(demo, workdir)
+        whole_way(tour, workdir)
     except OSError as error:  # ChildProcessError is one
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"\n{demo.table()}")
+    print(f"\n{tour.table()}")
     return 0
 
 

@@ -21,7 +21,7 @@ from convnlp.training import strategy as strategy_lib
 
 
 def define_flags():
-    """Defines the flags of a training program; not on import, so that a process can import two of them."""
+    """Defines the flags of a training program."""
     config_flags.DEFINE_config_file("config", None, "The experiment, a file of configs/.", lock_config=True)
     flags.DEFINE_string(
         "workdir", None, "Directory of the run; the same command continues it.", required=True
@@ -46,9 +46,29 @@ def start():
         ValueError: for a field that does not exist or is missing, a strategy that cannot be had, or a
             directory that holds the run of another config.
     """
-    config, workdir = flags.FLAGS.config, flags.FLAGS.workdir
+    args = flags.FLAGS
+    strategy = prepare(args.config, args.workdir, args.strategy, args.tpu, args.num_virtual_devices)
+    return args.config, args.workdir, strategy
+
+
+def prepare(config, workdir, strategy_name="one_device", tpu="", num_virtual_devices=0):
+    """`start` for a config that is no flag: several runs may follow each other in one process.
+
+    Args:
+        config: ConfigDict.
+        workdir: directory of the run.
+        strategy_name: str, of `convnlp.training.strategy.STRATEGIES`. Defaults to "one_device".
+        tpu: str, see `--tpu`.
+        num_virtual_devices: int, see `--num_virtual_devices`.
+
+    Returns:
+        The strategy.
+
+    Raises:
+        ValueError: as `start`.
+    """
     check_fields(config.to_dict(), common.get_config().to_dict())
-    strategy = strategy_lib.build(flags.FLAGS.strategy, flags.FLAGS.tpu, flags.FLAGS.num_virtual_devices)
+    strategy = strategy_lib.build(strategy_name, tpu, num_virtual_devices)
     worker, num_workers = strategy_lib.workers(strategy)
     num_replicas = strategy.num_replicas_in_sync
     if config.train.batch_size % num_replicas:
@@ -56,12 +76,12 @@ def start():
             "`train.batch_size` must be a multiple of the number of replicas. "
             f"Received: train.batch_size={config.train.batch_size}, {num_replicas} replicas"
         )
-    part = {"name": flags.FLAGS.strategy, "num_workers": num_workers, "num_replicas": num_replicas}
+    part = {"name": strategy_name, "num_workers": num_workers, "num_replicas": num_replicas}
     checkpoints.check_config(workdir, {**config.to_dict(), "strategy": part}, write=worker == 0)
     if config.train.deterministic:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(config.seed)
-    return config, workdir, strategy
+    return strategy
 
 
 def check_fields(config, default, prefix=""):
@@ -126,10 +146,13 @@ def backbone(config, vocabulary_size, dtype):
     if size not in SIZES:
         raise ValueError(f"`model.size` must be one of {', '.join(SIZES)}. Received: model.size={size!r}")
     arguments = {**SIZES[size], **{name: value for name, value in model.items() if value is not None}}
+    lengths = (config.data.input_length, config.data.target_length)
+    longest = max(lengths) if arguments["num_layers"] else sum(lengths)  # without an encoder, of one row
+    arguments.setdefault("max_sequence_length", longest)
     for name in ("mixer", "encoder_mixer", "decoder_mixer"):
         if arguments.get(name):
             arguments[name] = _one_or_list(arguments[name].split(","))
-    for name in ("kernel_size", "dilation_rate"):
+    for name in ("kernel_size", "dilation_rate", "pool_size"):
         arguments[name] = _one_or_list(arguments[name])
     return Seq2SeqBackbone(vocabulary_size, **arguments, dtype=dtype)
 
@@ -168,14 +191,21 @@ def card(config, facts, backbone, target_length):
     }
 
 
-def save_preset(task, workdir, card):
-    """Saves WORKDIR/preset with its model card, under another name first: it is there whole or not at all."""
+def save_preset(task, workdir, card, tokenizer=None):
+    """Saves WORKDIR/preset with its model card and the run's resolved config, as experiment.json.
+
+    Under another name first: it is there whole or not at all. A `task` without a preprocessor, as an encoder
+    alone, has its `tokenizer` saved beside it.
+    """
     directory = pathlib.Path(workdir) / "preset"
     partial = directory.parent / ".partial" / directory.name
     shutil.rmtree(partial.parent, ignore_errors=True)
     try:
         task.save_to_preset(str(partial))
+        if tokenizer is not None:
+            tokenizer.save_to_preset(str(partial))
         model_card.write(str(partial), card)
+        shutil.copy(directory.parent / "config.json", partial / "experiment.json")
         shutil.rmtree(directory, ignore_errors=True)
         partial.rename(directory)
     finally:

@@ -23,9 +23,6 @@ from convnlp.models import (
 from convnlp.training import checkpoints, loop, optimizers
 from convnlp.training import strategy as strategy_lib
 
-experiment.define_flags()
-flags.adopt_module_key_flags(experiment)
-
 
 class Classification:
     """One text, or a pair, to a class.
@@ -143,9 +140,16 @@ TASKS = {"classification": Classification, "text_to_text": TextToText}
 
 
 def main(argv):
-    """Config -> strategy -> tokenizer -> data -> model -> optimizer -> training -> scores and preset."""
+    """Flags -> run."""
     del argv
-    config, workdir, strategy = experiment.start()
+    run(*experiment.start())
+
+
+def run(config, workdir, strategy):
+    """Config -> tokenizer -> data -> model -> optimizer -> training -> scores and preset.
+
+    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory.
+    """
     worker, num_workers = strategy_lib.workers(strategy)
     if config.task.kind not in TASKS:
         raise ValueError(f"`task.kind` must be one of {', '.join(TASKS)}. Received: {config.task.kind!r}")
@@ -216,4 +220,6 @@ def _epoch_steps(dataset, config):
 
 
 if __name__ == "__main__":
+    experiment.define_flags()  # not on import, so that a process can import several programs
+    flags.adopt_module_key_flags(experiment)
     programs.run(main)

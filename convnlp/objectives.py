@@ -7,15 +7,16 @@ drives dropout.
 
 import tensorflow as tf
 
+from convnlp import kernels
 from convnlp.layers import dropout_seed
 
-OBJECTIVES = ("span_corruption", "masked_lm")
+OBJECTIVES = ("span_corruption", "masked_lm", "prefix_lm")
 
 
 def cross_entropy(logits, targets, mask):
     """Logits [...,V], targets [...], mask [...] -> summed cross-entropy in nats, number of targets."""
     weights = tf.cast(mask, tf.float32)
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    losses = kernels.cross_entropy(logits, targets)
     return tf.reduce_sum(losses * weights), tf.reduce_sum(weights)
 
 
@@ -38,7 +39,7 @@ def _target_logits(backbone, batch, encoder_output, encoder_padding_mask, traini
         encoder_segment_ids=batch.get("encoder_segment_ids"),
         training=training,
     )
-    return backbone.logits(hidden)
+    return backbone.token_embedding.logits(hidden)  # `cross_entropy` needs no float32 copy of them
 
 
 def text_to_text_loss(backbone):
@@ -62,17 +63,19 @@ def text_to_text_loss(backbone):
 
 
 def pretraining_loss(backbone, objectives=("span_corruption",), masked_lm_weight=1.0):
-    """Span corruption (T5), masked-LM on the encoder (BERT), or their weighted sum.
+    """Span corruption (T5), masked-LM (BERT) or prefix-LM (UniLM) on the encoder, or their weighted sum.
 
-    The masked-LM predicts through the tied embedding, so that it adds no parameters.
+    The encoder's two predict through the tied embedding, so that they add no parameters. Prefix-LM predicts
+    each token behind a prefix from what is before it: the encoder alone is the language model.
 
     Args:
         backbone: `Seq2SeqBackbone`.
-        objectives: some of "span_corruption", "masked_lm".
+        objectives: some of "span_corruption", "masked_lm", "prefix_lm".
         masked_lm_weight: float > 0. Factor on the masked-LM's mean loss where both are on.
 
     Raises:
-        ValueError: on an empty or unknown objective, or span corruption without a decoder.
+        ValueError: on an empty or unknown objective, span corruption without a decoder, masked-LM or
+            prefix-LM with an encoder that merges positions, or prefix-LM with a mixer that would leak.
     """
     unknown = set(objectives) - set(OBJECTIVES)
     if unknown or not objectives:
@@ -81,6 +84,20 @@ def pretraining_loss(backbone, objectives=("span_corruption",), masked_lm_weight
         raise ValueError(f"`masked_lm_weight` must be > 0. Received: {masked_lm_weight}")
     if "span_corruption" in objectives and backbone.decoder is None:
         raise ValueError("The objective span_corruption needs a decoder. Received: num_decoder_layers=0")
+    for name in set(objectives) - {"span_corruption"}:
+        if not backbone.num_layers:
+            raise ValueError(f"The objective {name} trains an encoder. Received: num_layers=0")
+        if backbone.encoder.pool_factor > 1:
+            raise ValueError(
+                f"The objective {name} needs an encoder output for every token. "
+                f"Received: pool_size={backbone.pool_size}"
+            )
+    leaking = {layer.mixer.name for layer in backbone.encoder.layers if not layer.mixer.supports_prefix}
+    if "prefix_lm" in objectives and leaking:
+        raise ValueError(
+            "The objective prefix_lm needs mixers with supports_prefix = True in the encoder. "
+            f"Received: {', '.join(sorted(leaking))}"
+        )
 
     def loss_fn(batch, seed, training=True):
         metrics = {}
@@ -101,6 +118,10 @@ def pretraining_loss(backbone, objectives=("span_corruption",), masked_lm_weight
                 total, weight = _masked_lm(backbone, batch, training)
                 metrics["masked_lm"] = (total, weight)
                 loss += masked_lm_weight * total / weight
+            if "prefix_lm" in objectives:
+                total, weight = _prefix_lm(backbone, batch, training)
+                metrics["prefix_lm"] = (total, weight)
+                loss += total / weight
         # Every example has the same number of targets, so the mean over examples is the mean over targets, on
         # any number of replicas.
         examples = tf.cast(tf.shape(next(iter(batch.values())))[0], tf.float32)
@@ -113,7 +134,13 @@ def _masked_lm(backbone, batch, training):
     hidden = backbone.encode(batch["masked_token_ids"], training=training)
     at_masks = tf.gather(hidden, batch["masked_positions"], batch_dims=1)  # [B,M,D]
     targets = batch["masked_targets"]
-    return cross_entropy(backbone.logits(at_masks), targets, tf.ones_like(targets))
+    return cross_entropy(backbone.token_embedding.logits(at_masks), targets, tf.ones_like(targets))
+
+
+def _prefix_lm(backbone, batch, training):
+    token_ids, prefix_mask = batch["prefix_lm_token_ids"], batch["prefix_mask"]
+    hidden = backbone.encode(token_ids[:, :-1], prefix_mask=prefix_mask[:, :-1], training=training)
+    return cross_entropy(backbone.logits(hidden), token_ids[:, 1:], ~prefix_mask[:, 1:])
 
 
 def _encoder_use(backbone, batch, encoder_output, right_total, weight):

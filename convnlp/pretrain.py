@@ -4,9 +4,10 @@ r"""Pre-trains an encoder-decoder on raw text.
         --strategy=mirrored
 
 Writes config.json, checkpoints/, metrics.jsonl (the same bytes for the same config), times.jsonl,
-tensorboard/ and at the end preset/, a `Seq2SeqLM` with the weights of the best validation loss. Killed at
-any moment, the same command continues it as if nothing had happened; SIGTERM saves first. The directory is
-shared by the workers of multi_worker.
+tensorboard/ and at the end preset/ with the weights of the best validation loss: a `Seq2SeqLM`, or a
+`Seq2SeqBackbone` and its tokenizer where there is no decoder. Killed at any moment, the same command
+continues it as if nothing had happened; SIGTERM saves first. The directory is shared by the workers of
+multi_worker.
 """
 
 import tensorflow as tf
@@ -18,14 +19,18 @@ from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.training import loop, optimizers
 from convnlp.training import strategy as strategy_lib
 
-experiment.define_flags()
-flags.adopt_module_key_flags(experiment)
-
 
 def main(argv):
-    """Config -> strategy -> tokenizer -> data -> model -> optimizer -> training -> preset and model card."""
+    """Flags -> run."""
     del argv
-    config, workdir, strategy = experiment.start()
+    run(*experiment.start())
+
+
+def run(config, workdir, strategy):
+    """Config -> tokenizer -> data -> model -> optimizer -> training -> preset and model card.
+
+    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory.
+    """
     worker, num_workers = strategy_lib.workers(strategy)
     tokenizer = experiment.tokenizer(config)
 
@@ -90,14 +95,13 @@ def main(argv):
         card = experiment.card(config, facts, backbone, target_length)
         card["objective"] = " + ".join(config.objective.names)
         card["scores"] = {f"held-out {name}": value for name, value in held_out_scores.items()}
-        experiment.save_preset(
-            _task(backbone, tokenizer, config.data.input_length, target_length), workdir, card
-        )
+        task = _task(backbone, tokenizer, config.data.input_length, target_length)
+        experiment.save_preset(task, workdir, card, tokenizer)
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
 
 
 def _task(backbone, tokenizer, input_length, target_length):
-    """What is saved: a language model, or the encoder and its tokenizer where there is no decoder."""
+    """What is saved: a language model, or the encoder where there is no decoder."""
     preprocessor = Seq2SeqLMPreprocessor(tokenizer, input_length, target_length)
     return Seq2SeqLM(backbone, preprocessor) if backbone.num_decoder_layers else backbone
 
@@ -127,4 +131,6 @@ def _samples(backbone, tokenizer, held_out, count, strategy):
 
 
 if __name__ == "__main__":
+    experiment.define_flags()  # not on import, so that a process can import several programs
+    flags.adopt_module_key_flags(experiment)
     programs.run(main)

@@ -1,5 +1,6 @@
 """What every command-line program shares: one clear line for a user's error, and an exit code that tells."""
 
+import importlib
 import sys
 
 import tensorflow as tf
@@ -7,6 +8,12 @@ from absl import app, flags, logging
 
 from convnlp.data import source_error_message
 from convnlp.training.loop import StoppedError
+
+_MIXER_MODULES = flags.DEFINE_list(
+    "mixer_modules",
+    [],
+    "Modules of your own to import first, which register mixers (docs/your_own_mixer.md).",
+)
 
 
 def run(main):
@@ -21,8 +28,10 @@ def run(main):
     def quiet_main(argv):
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)  # absl's default shows TensorFlow's notes to itself
+        import_mixers(_MIXER_MODULES.value)
         return main(argv)
 
+    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["mixer_modules"])  # --help shows it
     try:
         app.run(quiet_main, flags_parser=_parse)
     except StoppedError as stop:
@@ -30,6 +39,22 @@ def run(main):
         sys.exit(stop.exit_code)
     except (ValueError, OSError, ArithmeticError, tf.errors.OpError) as error:
         _fail(error)
+
+
+def import_mixers(modules):
+    """Imports the modules of that name, each of which calls `convnlp.layers.register_mixer`.
+
+    Raises:
+        ValueError: if one cannot be imported.
+    """
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ValueError(
+                "`--mixer_modules` must be modules in this directory or on PYTHONPATH. "
+                f"Received: {module!r} ({error})"
+            ) from error
 
 
 def _parse(argv):

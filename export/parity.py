@@ -169,8 +169,10 @@ class _LanguageModel:
         else:
             rows = self._lm.preprocessor.generate_preprocess(inputs["text"])
             token_ids, mask = rows["encoder_token_ids"], rows["encoder_padding_mask"].numpy()
-        encoded = self._lm.backbone.encode(token_ids, padding_mask=mask).numpy()
-        return np.stack([row[tokens].mean(axis=0) for row, tokens in zip(encoded, mask, strict=True)])
+        backbone = self._lm.backbone
+        encoded = backbone.encode(token_ids, padding_mask=mask).numpy()
+        kept = np.asarray(backbone.encoder_output_mask(mask))
+        return np.stack([row[tokens].mean(axis=0) for row, tokens in zip(encoded, kept, strict=True)])
 
     def _shortfall(self, token_ids, generated):
         """How far the logits of generated tokens lie below the best ones, given the tokens before them."""

@@ -26,5 +26,6 @@ def load(preset):
 
 def asset_files(preset):
     """The files of a preset that an exported model carries along, as far as they exist."""
-    names = ("config.json", "README.md", os.path.join("assets", "tokenizer", "vocabulary.spm"))
+    vocabulary = os.path.join("assets", "tokenizer", "vocabulary.spm")
+    names = ("config.json", "experiment.json", "README.md", vocabulary)
     return [path for name in names if os.path.isfile(path := os.path.join(preset, name))]

@@ -162,8 +162,9 @@ class EncoderRows:
 
     def embed(self, rows):
         """The mean of the encoder's output over the tokens of each row: float32 [B,D]."""
-        encoded = self._model.backbone.encode(rows["token_ids"], padding_mask=rows["padding_mask"])
-        weight = tf.expand_dims(tf.cast(rows["padding_mask"], tf.float32), -1)  # [B,T,1]
+        backbone, mask = self._model.backbone, rows["padding_mask"]
+        encoded = backbone.encode(rows["token_ids"], padding_mask=mask)
+        weight = tf.expand_dims(tf.cast(backbone.encoder_output_mask(mask), tf.float32), -1)  # [B,T,1]
         total = tf.reduce_sum(tf.cast(encoded, tf.float32) * weight, axis=1)  # [B,D]
         return total / tf.maximum(tf.reduce_sum(weight, axis=1), 1.0)
 

@@ -1,11 +1,12 @@
-r"""Asks a server for predictions, over REST and with nothing but the standard library.
+r"""Asks a server for predictions: over REST with nothing but the standard library, or over gRPC.
 
     python -m serving.client --model=classifier --text="a gripping film" --text="dull"
     python -m serving.client --model=classifier --input=texts.txt --output=answers.jsonl
+    python -m serving.client --url=grpc://127.0.0.1:8500 --model=classifier --text="dull"
 
-A file holds one example a line: plain text, or JSON where its name ends in .jsonl (an object with a value for
-every input, or the value itself where there is one). Each line of the output is the prediction for that line
-of the input. The same in Python:
+gRPC needs grpcio and protobuf, but no TensorFlow (`serving.grpc_client`). A file holds one example a line:
+plain text, or JSON where its name ends in .jsonl (an object with a value for every input, or the value itself
+where there is one). Each line of the output is the prediction for that line of the input. In Python:
 
     >>> from serving.client import Client
     >>> client = Client("http://127.0.0.1:8501")
@@ -24,18 +25,29 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+from serving.request_error import RequestError
 
-class RequestError(Exception):
-    """The server refused a request or could not be reached; the message says which and why.
+
+def connect(url: str, timeout_seconds: float = 60.0):
+    """Returns the client for an address.
 
     Args:
-        message: str.
-        status: int or None. The HTTP status, None if there was no answer.
-    """
+        url: str. "http://HOST:PORT" for REST, or "grpc://HOST:PORT".
+        timeout_seconds: float. How long to wait for an answer.
 
-    def __init__(self, message, status=None):
-        super().__init__(message)
-        self.status = status
+    Returns:
+        `Client` or `serving.grpc_client.GrpcClient`; both have `predict` and `status`.
+
+    Raises:
+        RequestError: if gRPC is asked for and grpcio is not installed.
+    """
+    if not url.startswith("grpc://"):
+        return Client(url, timeout_seconds)
+    try:
+        from serving.grpc_client import GrpcClient
+    except ImportError as error:
+        raise RequestError(f"grpc:// needs grpcio and protobuf: {error}") from error
+    return GrpcClient(url.removeprefix("grpc://"), timeout_seconds)
 
 
 class Client:
@@ -46,11 +58,18 @@ class Client:
         timeout_seconds: float. How long to wait for an answer.
     """
 
-    def __init__(self, url, timeout_seconds=60.0):
+    def __init__(self, url: str, timeout_seconds: float = 60.0):
         self._url = url.rstrip("/")
         self._timeout_seconds = timeout_seconds
 
-    def predict(self, model, instances, signature_name=None, version=None, label=None):
+    def predict(
+        self,
+        model: str,
+        instances: list,
+        signature_name: str | None = None,
+        version: int | None = None,
+        label: str | None = None,
+    ) -> list:
         """Returns the predictions for a batch of examples.
 
         Args:
@@ -68,15 +87,51 @@ class Client:
             RequestError: if there is no answer, or the answer is an error.
         """
         request = {"instances": list(instances)}
-        if signature_name is not None:
-            request["signature_name"] = signature_name
-        return self._ask(_path(model, version, label) + ":predict", request)["predictions"]
+        return self._post("predict", model, request, signature_name, version, label)["predictions"]
 
-    def status(self, model, version=None):
+    def classify(
+        self,
+        model: str,
+        examples: list[dict],
+        signature_name: str | None = None,
+        version: int | None = None,
+        label: str | None = None,
+    ) -> list[list]:
+        """Returns the classes of examples, for a signature that reads tf.train.Example messages.
+
+        Args:
+            model: str. The model's name.
+            examples: list of dict. The features of each: a value or a list of them; floats need a point.
+            signature_name: str or None. As for `predict`, like the arguments after it.
+            version: int or None.
+            label: str or None.
+
+        Returns:
+            list with a list of [label, score] an example.
+
+        Raises:
+            RequestError: as `predict`.
+        """
+        return self._post("classify", model, {"examples": examples}, signature_name, version, label)[
+            "results"
+        ]
+
+    def regress(
+        self,
+        model: str,
+        examples: list[dict],
+        signature_name: str | None = None,
+        version: int | None = None,
+        label: str | None = None,
+    ) -> list[float]:
+        """Returns a number for each example; see `classify` for the arguments."""
+        return self._post("regress", model, {"examples": examples}, signature_name, version, label)["results"]
+
+    def status(self, model: str, version: int | None = None) -> list[dict]:
         """Returns the states of the model's versions: dicts with `version`, `state` and `status`."""
         return self._ask(_path(model, version))["model_version_status"]
 
-    def metadata(self, model, version=None, label=None):
+    def metadata(self, model: str, version: int | None = None, label: str | None = None) -> dict:
         """Returns the model's signatures: name to inputs and outputs with their types and shapes."""
         answer = self._ask(_path(model, version, label) + "/metadata")
         return answer["metadata"]["signature_def"]["signature_def"]
@@ -99,6 +154,11 @@ class Client:
                 return
             time.sleep(0.2)
         raise RequestError(f"{self._url} does not serve {model}")
+
+    def _post(self, method, model, request, signature_name, version, label):
+        if signature_name is not None:
+            request["signature_name"] = signature_name
+        return self._ask(f"{_path(model, version, label)}:{method}", request)
 
     def _ask(self, path, document=None):
         """Sends a GET, or a POST of the document, and returns the JSON of the answer."""
@@ -171,22 +231,47 @@ def batches(examples, size):
 def main(arguments=None):
     """Asks for what the command line names and prints one JSON line an example."""
     flags = _flags().parse_args(arguments)
-    client = Client(flags.url, flags.timeout_seconds)
     try:
+        client = connect(flags.url, flags.timeout_seconds)
         if flags.status:
             print(json.dumps(client.status(flags.model, flags.version)))
             return 0
         examples = read_examples(flags.input) if flags.input else flags.text
         with _writer(flags.output) as file:
+            progress = _progress(flags)
             for batch in batches(examples, flags.batch_size):
                 for prediction in client.predict(
                     flags.model, batch, flags.signature_name, flags.version, flags.label
                 ):
                     print(json.dumps(prediction, ensure_ascii=False, default=_to_base64), file=file)
+                progress.update(len(batch))
+            progress.close()
     except (RequestError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+class _NoProgress:
+    """Stands in for tqdm's bar where there is no tqdm, or nobody to look at it."""
+
+    def update(self, count):
+        """Counts examples."""
+
+    def close(self):
+        """Ends the bar."""
+
+
+def _progress(flags):
+    """A progress bar on a terminal, for a file that is written to another."""
+    if not (flags.input and flags.output and sys.stderr.isatty()):
+        return _NoProgress()
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return _NoProgress()
+    with open(flags.input, "rb") as file:
+        return tqdm(total=sum(1 for _ in file), unit=" examples")
 
 
 @contextlib.contextmanager
@@ -207,7 +292,9 @@ def _writer(path):
 
 def _flags():
     parser = argparse.ArgumentParser(prog="python -m serving.client", description=__doc__.split("\n")[0])
-    parser.add_argument("--url", default="http://127.0.0.1:8501", help="the server (default: %(default)s)")
+    parser.add_argument(
+        "--url", default="http://127.0.0.1:8501", help="the server, http:// or grpc:// (default: %(default)s)"
+    )
     parser.add_argument("--model", required=True, help="the model's name")
     parser.add_argument("--signature_name", help="the signature (default: the model's own)")
     parser.add_argument("--version", type=int, help="the version (default: the newest)")

@@ -1,6 +1,7 @@
 """The errors of the server: an exception with a canonical status code, and what HTTP makes of each code."""
 
 HTTP_STATUS = {
+    "OK": 200,
     "CANCELLED": 499,
     "INVALID_ARGUMENT": 400,
     "DEADLINE_EXCEEDED": 504,
@@ -23,17 +24,15 @@ class ServingError(Exception):
     Args:
         code: str. A canonical status code, such as "NOT_FOUND".
         message: str. What the client is told.
+        http_status: int or None. The HTTP status, if it is not the code's own.
     """
 
-    def __init__(self, code, message):
+    def __init__(self, code, message, http_status=None):
         super().__init__(message)
         self.code = code
         self.message = message
-
-    @property
-    def http_status(self):
-        """The HTTP status of the code; what is not the client's doing is 500."""
-        return HTTP_STATUS.get(self.code, 500)
+        # What is not the client's doing is 500.
+        self.http_status = http_status or HTTP_STATUS.get(code, 500)
 
     def __str__(self):
         return f"{self.code}: {self.message}"
@@ -42,3 +41,13 @@ class ServingError(Exception):
 def invalid_argument(message):
     """Returns the error of a request that is wrong in itself."""
     return ServingError("INVALID_ARGUMENT", message)
+
+
+def too_large(message):
+    """Returns the error of a request that is larger than a limit allows."""
+    return ServingError("RESOURCE_EXHAUSTED", message, 413)
+
+
+def timed_out():
+    """Returns the error of a request that took too long."""
+    return ServingError("DEADLINE_EXCEEDED", "Timed out waiting for notification")

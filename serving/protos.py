@@ -1,50 +1,77 @@
-"""The configuration messages of TF Serving that no Python package holds, built from their descriptors.
+"""Protobuf messages that no Python package holds, or none without TensorFlow, built from their descriptors.
 
-`BatchingParameters` (servables/tensorflow/session_bundle_config.proto) and `MonitoringConfig`
-(config/monitoring_config.proto): the fields' names, numbers and types, in the package tensorflow.serving.
+Here are the configuration messages of TF Serving: `BatchingParameters`
+(servables/tensorflow/session_bundle_config.proto) and `MonitoringConfig` (config/monitoring_config.proto),
+with the fields' names, numbers and types, in the package tensorflow.serving. `serving.grpc_client` has those
+of gRPC.
 """
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
 
-_WRAPPERS = wrappers_pb2.DESCRIPTOR.name
 _FIELD = descriptor_pb2.FieldDescriptorProto
-_TYPES = {"bool": _FIELD.TYPE_BOOL, "string": _FIELD.TYPE_STRING, "int64": _FIELD.TYPE_INT64}
+_TYPES = {
+    "bool": _FIELD.TYPE_BOOL,
+    "bytes": _FIELD.TYPE_BYTES,
+    "double": _FIELD.TYPE_DOUBLE,
+    "float": _FIELD.TYPE_FLOAT,
+    "int32": _FIELD.TYPE_INT32,
+    "int64": _FIELD.TYPE_INT64,
+    "string": _FIELD.TYPE_STRING,
+    "uint32": _FIELD.TYPE_UINT32,
+    "uint64": _FIELD.TYPE_UINT64,
+}
 
 
-def _messages(file_name, messages):
+def build_messages(file_name, package, messages, pool=None):
     """Builds message classes.
 
     Args:
         file_name: str. The name of the proto file.
-        messages: dict of message name to {field name: (number, type)}; a type is a key of `_TYPES` or a full
-            message name, with "repeated " before it where it is.
+        package: str. The package of its messages.
+        messages: dict of message name to {field name: (number, type)}. A type is one of the scalar types, the
+            name of a message of this file or the full name of another, with "repeated " before it, or "map "
+            for a map from strings.
+        pool: descriptor_pool.DescriptorPool or None. Where they are registered, with google/protobuf/wrappers
+            in it; the default one, which all of the process shares, if None.
 
     Returns:
         dict of message name to class.
     """
     proto = descriptor_pb2.FileDescriptorProto(
-        name=file_name, package="tensorflow.serving", syntax="proto3", dependency=[_WRAPPERS]
+        name=file_name, package=package, syntax="proto3", dependency=[wrappers_pb2.DESCRIPTOR.name]
     )
+
+    def add(message, name, number, kind):
+        label, _, kind = kind.rpartition(" ")
+        if label == "map":
+            entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
+            entry.options.map_entry = True
+            add(entry, "key", 1, "string")
+            add(entry, "value", 2, kind)
+            kind = f"{package}.{message.name}.{entry.name}"
+        field = message.field.add(
+            name=name, number=number, label=_FIELD.LABEL_REPEATED if label else _FIELD.LABEL_OPTIONAL
+        )
+        if kind in _TYPES:
+            field.type = _TYPES[kind]
+        else:
+            field.type_name = f".{package}.{kind}" if kind in messages else f".{kind}"
+
     for message_name, fields in messages.items():
         message = proto.message_type.add(name=message_name)
         for field_name, (number, kind) in fields.items():
-            label = _FIELD.LABEL_REPEATED if kind.startswith("repeated ") else _FIELD.LABEL_OPTIONAL
-            field = message.field.add(name=field_name, number=number, label=label)
-            kind = kind.removeprefix("repeated ")
-            if kind in _TYPES:
-                field.type = _TYPES[kind]
-            else:
-                field.type_name = f".{kind}"
-    pool = descriptor_pool.Default()
+            add(message, field_name, number, kind)
+    pool = pool or descriptor_pool.Default()
     pool.Add(proto)
     return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"tensorflow.serving.{name}"))
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
         for name in messages
     }
 
 
-BatchingParameters = _messages(
+BatchingParameters = build_messages(
     "tensorflow_serving/servables/tensorflow/session_bundle_config.proto",
+    "tensorflow.serving",
     {
         "BatchingParameters": {
             "max_batch_size": (1, "google.protobuf.Int64Value"),
@@ -54,14 +81,17 @@ BatchingParameters = _messages(
             "thread_pool_name": (5, "google.protobuf.StringValue"),
             "allowed_batch_sizes": (6, "repeated int64"),
             "pad_variable_length_inputs": (7, "bool"),
+            "enable_large_batch_splitting": (8, "google.protobuf.BoolValue"),
+            "max_execution_batch_size": (9, "google.protobuf.Int64Value"),
         }
     },
 )["BatchingParameters"]
 
-MonitoringConfig = _messages(
+MonitoringConfig = build_messages(
     "tensorflow_serving/config/monitoring_config.proto",
+    "tensorflow.serving",
     {
         "PrometheusConfig": {"enable": (1, "bool"), "path": (2, "string")},
-        "MonitoringConfig": {"prometheus_config": (1, "tensorflow.serving.PrometheusConfig")},
+        "MonitoringConfig": {"prometheus_config": (1, "PrometheusConfig")},
     },
 )["MonitoringConfig"]

@@ -1,10 +1,9 @@
-r"""The local server: SavedModels over REST, by the flags and the interface of tensorflow_model_server.
+r"""The local server: SavedModels over REST and gRPC, by the flags and interfaces of tensorflow_model_server.
 
     python -m serving.server --rest_api_port=8501 --model_name=classifier --model_base_path=DIR
 
 serves the newest version in DIR (DIR/1, DIR/2, ...) and takes over newer ones as they appear. It imports
-nothing of
-convnlp: it serves any SavedModel. It listens on this machine only, unless --host says otherwise.
+nothing of convnlp: it serves any SavedModel. It listens on this machine only, unless --host says otherwise.
 docs/serving.md names the few differences from TF Serving, which is what to deploy.
 """
 
@@ -20,32 +19,70 @@ import tensorflow as tf
 import uvicorn
 from absl import app, flags
 
-from serving.config import read_model_configs
+from serving.batching import Batcher, BatchingOptions
+from serving.config import read_batching_options, read_metrics_path, read_model_configs
+from serving.grpc_service import build_grpc_server
+from serving.http_protocol import Protocol
+from serving.limits import Limits
+from serving.metrics import Metrics
 from serving.models import ModelConfig, ModelManager
 from serving.rest import RestApp
+from serving.runner import Runner
+from serving.site import build_site
+from serving.warmup import Loader
 
-_REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface.", 0, 65535)
+_REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface; 0 for none.", 0, 65535)
+_GRPC_PORT = flags.DEFINE_integer(
+    "port", 8500, "Port of the gRPC interface; 0 for none. The default one may be in use.", 0, 65535
+)
 _HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; no flag of tensorflow_model_server.")
 _MODEL_NAME = flags.DEFINE_string("model_name", "default", "Name of the model, without --model_config_file.")
 _MODEL_BASE_PATH = flags.DEFINE_string("model_base_path", None, "Directory of the model's versions.")
 _MODEL_CONFIG_FILE = flags.DEFINE_string(
     "model_config_file", None, "ModelServerConfig in text format; instead of --model_base_path."
 )
-_TIMEOUT = flags.DEFINE_integer(
-    "rest_api_timeout_in_ms", 30_000, "How long a model may take over a request.", 1
+_CONFIG_POLL = flags.DEFINE_integer(
+    "model_config_file_poll_wait_seconds", 0, "Seconds between two looks at that file; 0 reads it once.", 0
+)
+_THREADS = flags.DEFINE_integer(
+    "rest_api_num_threads", 4 * (os.cpu_count() or 1), "How many requests run at the same time.", 1
 )
 _CORS = flags.DEFINE_boolean(
     "rest_api_enable_cors_support", False, "Let pages of other origins read answers."
 )
 _POLL = flags.DEFINE_integer(
-    "file_system_poll_wait_seconds",
-    1,
-    "Seconds between two looks for new versions; 0 looks once.",
-    lower_bound=0,
+    "file_system_poll_wait_seconds", 1, "Seconds between two looks for new versions; 0 looks once.", 0
 )
 _ANY_LABELS = flags.DEFINE_boolean(
     "allow_version_labels_for_unavailable_models", False, "Let labels name versions that are not loaded."
 )
+_MAX_RETRIES = flags.DEFINE_integer(
+    "max_num_load_retries", 5, "How often a version that does not load is tried again.", 0
+)
+_RETRY_MICROS = flags.DEFINE_integer(
+    "load_retry_interval_micros", 60_000_000, "How long to wait before that.", 0
+)
+_WARMUP = flags.DEFINE_boolean("enable_model_warmup", True, "Ask a new version its warm-up requests first.")
+_WARMUP_ITERATIONS = flags.DEFINE_integer(
+    "num_request_iterations_for_warmup", 1, "How often each of these requests.", 1
+)
+_MONITORING_CONFIG_FILE = flags.DEFINE_string(
+    "monitoring_config_file", None, "MonitoringConfig in text format: whether and where Prometheus reads."
+)
+_BATCHING = flags.DEFINE_boolean("enable_batching", False, "Run the requests of several clients as one.")
+_BATCHING_FILE = flags.DEFINE_string("batching_parameters_file", None, "BatchingParameters in text format.")
+_TIMEOUT = flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "How long a request may take.", 1)
+# The limits below are no flags of tensorflow_model_server, which has none.
+_LIMITS = {
+    name: flags.DEFINE_integer(f"max_{name}", getattr(Limits, name), description, 1)
+    for name, description in {
+        "body_bytes": "Largest request, in bytes.",
+        "batch_size": "Most examples a request.",
+        "text_bytes": "Longest string, in bytes.",
+        "queue_length": "Most requests that wait for a model.",
+        "concurrent_requests": "Most requests under way.",
+    }.items()
+}
 
 
 def main(argv):
@@ -56,28 +93,43 @@ def main(argv):
     # Once it serves, uvicorn takes these signals, finishes the requests under way, and raises them again.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
+    metrics = Metrics()
+    limits = Limits(timeout_ms=_TIMEOUT.value, **{name: flag.value for name, flag in _LIMITS.items()})
     try:
         listener = _listener(_HOST.value, _REST_PORT.value)
-        manager = ModelManager(_model_configs())
+        runner = _runner(metrics)
+        site = _site(metrics)
+        loader = Loader(metrics, _TIMEOUT.value, _WARMUP.value * _WARMUP_ITERATIONS.value)
+        manager = ModelManager(_model_configs(), loader, _MAX_RETRIES.value, _RETRY_MICROS.value / 1e6)
+        grpc_server = build_grpc_server(manager, runner, metrics, limits, _THREADS.value, _ANY_LABELS.value)
+        grpc_port = _bind_grpc(grpc_server, _HOST.value, _GRPC_PORT.value)
         manager.load(_ANY_LABELS.value)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if _POLL.value:
         manager.watch(_POLL.value)
-    rest = RestApp(manager, _TIMEOUT.value, _CORS.value)
+    if _CONFIG_POLL.value and _MODEL_CONFIG_FILE.value:
+        manager.watch_configs(_model_configs, _CONFIG_POLL.value, _ANY_LABELS.value)
+    grpc_server.start()
     config = uvicorn.Config(
-        rest,
-        http="h11",
+        RestApp(manager, runner, metrics, limits, _CORS.value, site),
+        http=Protocol,
         ws="none",
         lifespan="off",
         log_level="warning",
         access_log=False,
         server_header=False,
+        timeout_keep_alive=60,
     )
     for name, version in manager.available():
         print(f"serving {name} version {version}: http://{_address(listener)}/v1/models/{name}", flush=True)
-    uvicorn.Server(config).run(sockets=[listener])
+    if grpc_port:
+        print(f"gRPC on port {grpc_port}", flush=True)
+    try:
+        uvicorn.Server(config).run(sockets=[listener])  # raises the signal that ends it
+    finally:
+        grpc_server.stop(grace=5).wait()
     return 0
 
 
@@ -87,6 +139,20 @@ def _model_configs():
     if not _MODEL_BASE_PATH.value:
         raise ValueError("nothing to serve: give --model_base_path=DIR or --model_config_file=FILE")
     return [ModelConfig(_MODEL_NAME.value, os.path.abspath(_MODEL_BASE_PATH.value))]
+
+
+def _runner(metrics):
+    if not _BATCHING.value:
+        if _BATCHING_FILE.value:
+            raise ValueError("--batching_parameters_file needs --enable_batching")
+        return Runner(_THREADS.value, _LIMITS["queue_length"].value)
+    file = _BATCHING_FILE.value
+    return Batcher(read_batching_options(file) if file else BatchingOptions(), metrics)
+
+
+def _site(metrics):
+    path = read_metrics_path(_MONITORING_CONFIG_FILE.value) if _MONITORING_CONFIG_FILE.value else None
+    return build_site(metrics if path else None, path)
 
 
 def _listener(host, port):
@@ -102,6 +168,19 @@ def _listener(host, port):
         reason = error.strerror.lower()
         raise ValueError(f"cannot listen on {host} port {port} (--rest_api_port): {reason}") from error
     return listener
+
+
+def _bind_grpc(server, host, port):
+    """Takes the port of gRPC; one that nobody asked for may be in use. Returns it, or 0."""
+    if not port:
+        return 0
+    try:
+        return server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    except RuntimeError as error:
+        if flags.FLAGS["port"].present:
+            raise ValueError(f"cannot listen on {host} port {port} (--port): in use?") from error
+        print(f"no gRPC: port {port} is in use, choose another one by --port", file=sys.stderr)
+        return 0
 
 
 def _address(listener):

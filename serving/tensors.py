@@ -2,22 +2,40 @@
 
 import base64
 import binascii
+import math
 
 import numpy as np
 import tensorflow as tf
 
 from serving.errors import ServingError, invalid_argument
 from serving.json_reader import Object
-from serving.json_writer import bracket, decimal, float32_decimal, quote, write
+from serving.json_writer import bracket, decimal, float32_decimal, quote, shown, write
 
 # NumPy's own limit; TF Serving's is 254.
 _MAX_RANK = 64
-_TYPE_NAMES = {bytes: "String", Object: "Object", int: "Number", float: "Number", type(None): "Null"}
+_TYPE_NAMES = {
+    bytes: "String",
+    Object: "Object",
+    list: "Array",
+    int: "Number",
+    float: "Number",
+    type(None): "Null",
+}
 _READABLE = {tf.as_dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)} - {
     tf.uint16
 }
 _READABLE |= {tf.float32, tf.float64, tf.bool, tf.string}
-_WRITABLE = _READABLE | {tf.float16}
+# What TF Serving reads as an int32 and then cuts to its size: 200 is -56 as an int8.
+_WRAPPED = {tf.int8, tf.int16, tf.uint8}
+_RANGES = {
+    dtype: (tf.int32.min, tf.int32.max) if dtype in _WRAPPED else (dtype.min, dtype.max)
+    for dtype in _READABLE
+    if dtype.is_integer
+}
+
+
+class _TooManyDimensionsError(Exception):
+    """A tensor that NumPy cannot hold."""
 
 
 def tensors_from_instances(instances, inputs):
@@ -45,17 +63,19 @@ def tensors_from_instances(instances, inputs):
         if _is_row_object(row) != rows_are_objects:
             expected, got = ("object", "list") if rows_are_objects else ("value/list", "object")
             raise invalid_argument(f"Expecting {expected} but got {got} at item {index} of input list")
-        pairs = _first_of_each(row) if rows_are_objects else {names[0]: row}
-        for name, value in pairs.items():
+        pairs = [(_name(key), value) for key, value in row] if rows_are_objects else [(names[0], row)]
+        for name, value in pairs:
             try:
                 _add_row(name, value, inputs, shapes, values)
+            except _TooManyDimensionsError as error:
+                raise invalid_argument(f"tensor parsing error: {name}") from error
             except ServingError as error:
                 key = f" key: {name}" if rows_are_objects else ""
                 where = f"element: {index}{key} of 'instances' list"
                 raise invalid_argument(f"Failed to process {where}. Error: {error}") from error
-        if pairs.keys() != inputs.keys():
+        if {name for name, _ in pairs} != inputs.keys():
             raise invalid_argument(
-                f"Failed to process element: {index} of 'instances' list. JSON object: {_shown(row)} keys"
+                f"Failed to process element: {index} of 'instances' list. JSON object: {shown(row)} keys"
                 f" must be equal to: {','.join(names)}"
             )
     return {name: _array(values[name], (len(instances), *shapes[name]), inputs[name]) for name in names}
@@ -82,12 +102,17 @@ def tensors_from_inputs(value, inputs):
             )
         columns = {next(iter(inputs)): value}
     else:
-        columns = _first_of_each(value)
+        columns = {}
+        for key, item in value:
+            columns.setdefault(_name(key), item)
     arrays = {}
     for name in sorted(inputs):
         if name not in columns:
             raise invalid_argument(f"Missing named input: {name} in 'inputs' object.")
-        shape, flat = _dense(columns[name], inputs[name])
+        try:
+            shape, flat = _dense(columns[name], inputs[name])
+        except _TooManyDimensionsError as error:
+            raise invalid_argument(f"tensor parsing error: {name}") from error
         arrays[name] = _array(flat, shape, inputs[name])
     return arrays
 
@@ -144,22 +169,20 @@ def outputs_json(outputs):
 
 def _is_row_object(value):
     """An object, but not {"b64": "..."}, which is a string."""
-    return isinstance(value, Object) and not _is_base64(value)
+    return isinstance(value, Object) and not is_base64(value)
 
 
-def _is_base64(value):
+def is_base64(value):
+    """Whether a value is {"b64": "..."} and nothing else."""
     if not isinstance(value, Object) or len(value) != 1:
         return False
     ((key, text),) = value
     return key == b"b64" and isinstance(text, bytes)
 
 
-def _first_of_each(pairs):
-    """The object as a dict. A repeated key keeps its first value; a name ends at a NUL character, as in C."""
-    columns = {}
-    for key, value in pairs:
-        columns.setdefault(key.split(b"\0")[0].decode("utf-8", "surrogateescape"), value)
-    return columns
+def _name(key):
+    """The name of an input. It ends at a NUL character, as in C."""
+    return key.split(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
 def _add_row(name, value, inputs, shapes, values):
@@ -185,7 +208,7 @@ def _dense(value, info):
             break
         first = first[0]
     if len(shape) > _MAX_RANK:
-        raise invalid_argument(f"tensor parsing error: more than {_MAX_RANK} dimensions")
+        raise _TooManyDimensionsError
     flat = []
     _fill(value, 0, shape, tf.as_dtype(info.dtype), flat)
     return tuple(shape), flat
@@ -195,7 +218,7 @@ def _fill(value, level, shape, dtype, flat):
     if not isinstance(value, list) or isinstance(value, Object):
         if level != len(shape):
             raise invalid_argument(
-                f"JSON Value: {_shown(value)} found at incorrect level: {level + 1} in the JSON DOM."
+                f"JSON Value: {shown(value)} found at incorrect level: {level + 1} in the JSON DOM."
                 f" Expected at level: {len(shape)}"
             )
         flat.append(_element(value, dtype))
@@ -207,53 +230,85 @@ def _fill(value, level, shape, dtype, flat):
             f"Encountered list at unexpected size: {len(value)} at level: {level}"
             f" expected size: {shape[level]}"
         )
+    if level == len(shape) - 1 and _are_plain(value, dtype):
+        flat.extend(value)
+        return
     for item in value:
         _fill(item, level + 1, shape, dtype, flat)
 
 
+def _are_plain(values, dtype):
+    """Whether all values of a flat list are of the type's own kind and range: the common case, quickly."""
+    kinds = set(map(type, values))
+    if dtype in _RANGES:
+        low, high = _RANGES[dtype]
+        return kinds == {int} and low <= min(values) and max(values) <= high
+    if dtype == tf.string:
+        return kinds == {bytes}
+    return dtype in _READABLE and dtype.is_floating and bool(kinds) and kinds <= {int, float}
+
+
 def _element(value, dtype):
-    """Returns the value if the type can hold it, also where TF Serving would wrap a small integer."""
-    if dtype not in _READABLE:
-        message = f"Conversion of JSON Value: {_shown(value)} to type: {_dtype_name(dtype)}"
-        raise ServingError("UNIMPLEMENTED", message)
-    if dtype == tf.string and _is_base64(value):
-        return _base64_decoded(value[0][1])
+    """Returns the value if the type can hold it."""
     kind = type(value)
+    if kind is Object:  # before the type itself is looked at, as there
+        if dtype == tf.string:
+            return base64_decoded(value)
+        raise _type_error(value, dtype)
+    if dtype not in _READABLE:
+        raise ServingError(
+            "UNIMPLEMENTED", f"Conversion of JSON Value: {shown(value)} to type: {dtype_name(dtype)}"
+        )
     if dtype == tf.string:
         fits = kind is bytes
     elif dtype == tf.bool:
         fits = kind is bool
-    elif dtype.is_integer:
-        fits = kind is int and dtype.min <= value <= dtype.max
+    elif dtype in _RANGES:
+        low, high = _RANGES[dtype]
+        fits = kind is int and low <= value <= high
     else:
         fits = kind in (int, float)
     if not fits:
-        name = str(value) if kind is bool else _TYPE_NAMES[kind]
-        raise invalid_argument(
-            f"JSON Value: {_shown(value)} Type: {name} is not of expected type: {_dtype_name(dtype)}"
-        )
+        raise _type_error(value, dtype)
     return value
 
 
-def _base64_decoded(text):
-    """Decodes standard base64, with or without its padding."""
+def _type_error(value, dtype):
+    return invalid_argument(
+        f"JSON Value: {shown(value)} Type: {type_name(value)} is not of expected type: {dtype_name(dtype)}"
+    )
+
+
+def type_name(value):
+    """The name of a JSON value's type."""
+    return str(value) if isinstance(value, bool) else _TYPE_NAMES[type(value)]
+
+
+def base64_decoded(value):
+    """Decodes {"b64": "..."}: standard base64, with or without its padding."""
+    if not is_base64(value):
+        raise invalid_argument(f"JSON Value: {shown(value)} not formatted correctly for base64 data")
+    text = value[0][1].rstrip(b"=")
     try:
-        return base64.b64decode(text.rstrip(b"=") + b"=" * (-len(text.rstrip(b"=")) % 4), validate=True)
+        return base64.b64decode(text + b"=" * (-len(text) % 4), validate=True)
     except binascii.Error as error:
         raise invalid_argument("Unable to base64 decode") from error
 
 
 def _array(flat, shape, info):
+    """Makes the array. Values past its end are dropped: a key given twice has shifted all later rows."""
     dtype = tf.as_dtype(info.dtype)
+    kind = tf.int32 if dtype in _WRAPPED else dtype
     with np.errstate(over="ignore"):  # a float beyond float32 is infinite, as in TF Serving
-        return np.array(flat, dtype=object if dtype == tf.string else dtype.as_numpy_dtype).reshape(shape)
+        array = np.array(flat, dtype=object if kind == tf.string else kind.as_numpy_dtype)
+        return array[: math.prod(shape)].reshape(shape).astype(dtype.as_numpy_dtype, copy=False)
 
 
 def _json_values(name, array):
     """Returns the tensor as nested lists of JSON text."""
     dtype = tf.as_dtype(tf.string if array.dtype == object else array.dtype)
-    if dtype not in _WRITABLE:
-        raise invalid_argument(f"Failed to write JSON value for tensor type: {_dtype_name(dtype)}")
+    if dtype not in _READABLE:
+        raise invalid_argument(f"Failed to write JSON value for tensor type: {dtype_name(dtype)}")
     if dtype == tf.string:
         to_json = _base64_object if name.endswith("_bytes") else quote
     elif dtype.is_floating:
@@ -269,10 +324,6 @@ def _base64_object(value):
     return {b"b64": base64.b64encode(value)}
 
 
-def _dtype_name(dtype):
+def dtype_name(dtype):
     """The names of TensorFlow's C++ side."""
     return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)
-
-
-def _shown(value):
-    return write(value, single_line_arrays=True)

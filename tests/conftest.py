@@ -20,3 +20,14 @@ def _same_random_numbers():
     np.random.seed(0)
     if "keras" in sys.modules:
         sys.modules["keras"].utils.set_random_seed(0)
+
+
+@pytest.fixture
+def own_mixers():
+    """Takes away the mixers that the test registers."""
+    from convnlp.layers import MIXERS
+
+    ours = dict(MIXERS)
+    yield
+    MIXERS.clear()
+    MIXERS.update(ours)

@@ -7,15 +7,12 @@ suites need they read from the mixer's facts.
 import dataclasses
 from collections.abc import Callable
 
-import keras
-import numpy as np
 import pytest
-import tensorflow as tf
 
-from convnlp.layers import MIXERS, build_mixer
-from tests import oracles
+from convnlp.testing import cases
+from tests.oracles import attention, convolutions, fourier, muse, position_mixing
 
-BATCH, TIME, DIM = 2, 7, 8
+LONGEST = {"max_sequence_length": 24}  # more than any suite asks for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,18 +20,20 @@ class Row:
     """What the suites know of a mixer.
 
     Args:
-        oracle: function of (mixer, x [T,D], visible [T,T]), see tests/oracles.py.
+        oracle: function of (mixer, x [T,D], visible [T,T]), see tests/oracles.
         variants: list of dicts of constructor arguments beside `hidden_dim` and `causal`; the first is the
             typical one.
+        copies: bool, see `convnlp.testing.Case`.
     """
 
     oracle: Callable
     variants: list
+    copies: bool = True
 
 
 MIXER_TABLE = {
     "lightweight_conv": Row(
-        oracles.lightweight_conv,
+        convolutions.lightweight_conv,
         [
             {"num_heads": 2, "kernel_size": 3},
             {"num_heads": 8, "kernel_size": 4, "dilation_rate": 2},
@@ -42,7 +41,7 @@ MIXER_TABLE = {
         ],
     ),
     "dynamic_conv": Row(
-        oracles.dynamic_conv,
+        convolutions.dynamic_conv,
         [
             {"num_heads": 2, "kernel_size": 3},
             {"num_heads": 8, "kernel_size": 4, "dilation_rate": 2},
@@ -50,58 +49,73 @@ MIXER_TABLE = {
         ],
     ),
     "dilated_conv": Row(
-        oracles.dilated_conv,
+        convolutions.dilated_conv,
         [
             {"kernel_size": 3, "dilation_rate": 2},
             {"kernel_size": 4},
             {"kernel_size": 2, "dilation_rate": 5, "weight_softmax": True},
         ],
     ),
-    "self_attention": Row(oracles.self_attention, [{"num_heads": 2}, {"num_heads": 8}]),
+    "self_attention": Row(attention.self_attention, [{"num_heads": 2}, {"num_heads": 8}]),
+    "gated_dilated_conv": Row(
+        convolutions.gated_dilated_conv, [{"dilation_rate": 2}, {"kernel_size": 4, "gate_dropout": 0.0}]
+    ),
+    "conv_s2s": Row(convolutions.conv_s2s, [{"kernel_size": 3}, {"kernel_size": 4, "dropout": 0.1}]),
+    "local_attention": Row(
+        attention.local_attention,
+        [
+            {"num_heads": 2, "window_size": 4, "dilation_rate": 2},
+            {"num_heads": 8, "window_size": 3},
+        ],
+    ),
+    "mb_conv": Row(
+        convolutions.mb_conv,
+        [{"kernel_size": 3, "expansion": 2}, {"kernel_size": 4, "expansion": 1, "squeeze_ratio": 0.3}],
+    ),
+    "relative_attention": Row(
+        attention.relative_attention,
+        [{"num_heads": 2, "max_sequence_length": 20}, {"num_heads": 8, "max_sequence_length": 30}],
+    ),
+    "muse": Row(
+        muse.muse,
+        [
+            {"num_heads": 2, "intermediate_dim": 12, "kernel_sizes": (3, 4)},
+            {"num_heads": 8, "intermediate_dim": 8, "kernel_sizes": (15,)},
+        ],
+    ),
+    "synthesizer": Row(
+        attention.synthesizer,
+        [
+            {"modes": ["random"], "num_heads": 2, **LONGEST},
+            {"modes": ["dense", "attention"], "num_heads": 2, **LONGEST},
+            {"modes": ["factorized_dense"], "num_heads": 1, **LONGEST},
+            {"modes": ["frozen_random", "factorized_random"], "num_heads": 8, "rank": 3, **LONGEST},
+        ],
+        copies=False,
+    ),
+    "fourier": Row(
+        fourier.fourier,
+        [{}, {"fixed_length": 24}, {"normalize": False}],
+        copies=False,
+    ),
+    "spatial_gating": Row(
+        position_mixing.spatial_gating,
+        [
+            {"intermediate_dim": 16, **LONGEST},
+            {"intermediate_dim": 6, "tiny_attention_dim": 4, **LONGEST},
+            {"intermediate_dim": 16, "toeplitz": True, "max_sequence_length": 5},
+        ],
+    ),
+    "mlp_mixer": Row(position_mixing.mlp_mixer, [{"token_dim": 16, **LONGEST}]),
+    "feed_forward_stack": Row(position_mixing.feed_forward_stack, [{"expansion": 1, **LONGEST}]),
+    "res_mlp": Row(position_mixing.res_mlp, [{"layer_scale_init": 1.0, **LONGEST}]),
+    "external_attention": Row(attention.external_attention, [{"memory_size": 16}]),
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """One way of building one mixer."""
-
-    name: str
-    options: dict
-    causal: bool
-
-    def build(self, dtype="float32", seed=0):
-        """The mixer with its weights; equal seeds give equal weights whatever the dtype."""
-        keras.utils.set_random_seed(seed)
-        mixer = build_mixer(self.name, hidden_dim=DIM, causal=self.causal, dtype=dtype, **self.options)
-        mixer.build((None, None, DIM))
-        return mixer
-
-    @property
-    def facts(self):
-        """The mixer's class, for its facts."""
-        return MIXERS[self.name]
-
-    def __str__(self):
-        options = "-".join(f"{key}={value}" for key, value in self.options.items())
-        return f"{self.name}-{options}-{'causal' if self.causal else 'both_sides'}"
-
-
-def _cases(variants):
-    return [
-        Case(name, options, causal)
-        for name, row in MIXER_TABLE.items()
-        for options in row.variants[:variants]
-        for causal in (False, True)
-        if not causal or MIXERS[name].supports_causal
-    ]
-
-
-CASES = _cases(None)
-all_cases = pytest.mark.parametrize("case", CASES, ids=str)
-typical_cases = pytest.mark.parametrize("case", _cases(1), ids=str)
-causal_cases = pytest.mark.parametrize("case", [case for case in CASES if case.causal], ids=str)
-
-
-def random_rows(batch=BATCH, time=TIME, seed=1):
-    """Float32 tensor [B,T,D] from a normal distribution."""
-    return tf.constant(np.random.default_rng(seed).normal(size=[batch, time, DIM]).astype("float32"))
+CASES = [
+    case for name, row in MIXER_TABLE.items() for case in cases(name, row.variants, row.oracle, row.copies)
+]
+both_sided_cases = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.typical and not case.causal], ids=str
+)

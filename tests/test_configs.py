@@ -5,9 +5,10 @@ import pathlib
 
 import pytest
 
-from convnlp import experiment
+from configs import common, finetune_classification, pretrain_c4, pretrain_mini
+from convnlp import experiment, objectives
 from convnlp.layers import MIXERS
-from convnlp.models import SIZES
+from convnlp.models import LAYOUTS, SIZES
 
 FILES = sorted(
     path.stem for path in pathlib.Path("configs").glob("*.py") if path.stem not in ("__init__", "common")
@@ -22,7 +23,8 @@ def test_fields_and_sizes(name):
     size = SIZES[config.model.size]
     num_layers = config.model.num_layers or size["num_layers"]
     assert len(config.model.kernel_size) in (1, num_layers)
-    assert config.model.mixer.split(",")[0] in MIXERS
+    assert len(config.model.pool_size) in (1, num_layers)
+    assert config.model.mixer.split(",")[0] in {*MIXERS, *LAYOUTS}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -32,21 +34,51 @@ def test_the_docstring_says_how_to_run_it(name):
 
 def test_the_papers_run():
     config = importlib.import_module("configs.pretrain_c4").get_config("dilated_conv,base")
-    assert (
-        config.train.num_steps == 524_288
-    )
-    assert (
-        config.train.batch_size == 128
-    )
-    assert (
-        config.data.input_length == 512
-    )
+    assert config.train.num_steps == 524_288
+    assert config.train.batch_size == 128
+    assert config.data.input_length == 512
     assert (config.optimizer.name, config.optimizer.schedule, config.optimizer.warmup_steps) == (
         "adafactor",
         "inverse_sqrt",
         10_000,
     )
     assert len(config.model.kernel_size) == SIZES["base"]["num_layers"]
+
+
+def test_the_mixers_that_cannot_decode():
+    cannot = {name for name, mixer in MIXERS.items() if not mixer.supports_causal}
+    assert set(common.ENCODER_ONLY_MIXERS) == cannot
+
+
+def _small_backbone(config, mixer):
+    """The config's model with fewer and narrower layers."""
+    small = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "kernel_size": (3,), "dilation_rate": (1,)}
+    config.model.update(small)
+    backbone = experiment.backbone(config, 50, "float32")
+    assert [layer.mixer_config["name"] for layer in backbone.encoder.layers] == [mixer]
+    assert backbone.max_sequence_length >= config.data.input_length
+    return backbone
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_every_mixer_can_be_pre_trained(mixer):
+    for config in (pretrain_mini.get_config(mixer), pretrain_c4.get_config(f"{mixer},tiny")):
+        backbone = _small_backbone(config, mixer)
+        assert bool(backbone.num_decoder_layers) == MIXERS[mixer].supports_causal
+        objectives.pretraining_loss(backbone, config.objective.names)  # raises where they do not fit
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_every_mixer_can_be_fine_tuned(mixer):
+    assert _small_backbone(finetune_classification.get_config(mixer), mixer).num_decoder_layers == 0
+
+
+def test_a_decoder_only_model_has_room_for_source_and_target():
+    config = pretrain_mini.get_config("relative_attention")
+    config.model.update({"num_layers": 0, "hidden_dim": 16, "num_heads": 2})
+    backbone = experiment.backbone(config, 50, "float32")
+    assert backbone.max_sequence_length == config.data.input_length + config.data.target_length
+    objectives.pretraining_loss(backbone, ["span_corruption"])
 
 
 def test_an_unknown_field_in_a_file_is_refused():

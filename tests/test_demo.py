@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from convnlp import demo
+from convnlp.tour import Tour
 from tests import corpus
 
 # What is appended to the commands of each program: absl takes the last value of a flag.
@@ -23,7 +24,7 @@ QUICK = {
 }
 
 
-class QuickDemo(demo.Demo):
+class QuickTour(Tour):
     """Runs each command with the flags of `QUICK` appended."""
 
     def __init__(self, source):
@@ -45,8 +46,8 @@ def test_the_tour_works_from_text_to_answer(tmp_path, monkeypatch):
     source = f"jsonl:{corpus.write_jsonl(tmp_path / 'texts.jsonl', rows)}"
     workdir = tmp_path / "a directory"
     workdir.mkdir()
-    tour = QuickDemo(source)
-    demo.tour(tour, workdir)
+    tour = QuickTour(source)
+    demo.whole_way(tour, workdir)
 
     assert len(tour.rows) == 11
     assert (workdir / "models" / "packages" / "1" / "saved_model.pb").exists()
@@ -61,5 +62,5 @@ def test_the_tour_works_from_text_to_answer(tmp_path, monkeypatch):
 
 def test_a_step_that_fails_ends_the_demo_with_its_name(capfd):
     with pytest.raises(ChildProcessError, match="count to three: ended with exit code 3"):
-        demo.Demo().run("count to three", "python -c 'raise SystemExit(3)'")
+        Tour().run("count to three", "python -c 'raise SystemExit(3)'")
     assert "$ python -c 'raise SystemExit(3)'" in capfd.readouterr().out

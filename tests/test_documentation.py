@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from convnlp import demo
+from convnlp.tour import Tour
 from tests import documentation
 from tests.documentation import ROOT
 from tests.serving import server_process
 from tests.serving.small_models import save_upper
 
 
-class Recorder(demo.Demo):
+class Recorder(Tour):
     """Remembers the commands of the tour instead of running them."""
 
     def __init__(self):
@@ -54,7 +55,7 @@ def test_make_targets_exist():
 
 def test_the_readme_shows_what_the_demo_runs():
     recorder = Recorder()
-    demo.tour(recorder, Path("runs/demo"))
+    demo.whole_way(recorder, Path("runs/demo"))
     shown = documentation.commands("demo")
     assert len(shown) >= 8
     for words in shown:
@@ -90,8 +91,9 @@ def test_long_commands_name_modules_and_flags_that_exist():
     for python, dash_m, module, *flags in documentation.commands("flags"):
         assert (python, dash_m) == ("python", "-m")
         source = Path(importlib.util.find_spec(module).origin).read_text()
-        shared = (ROOT / "convnlp" / "experiment.py").read_text() if "experiment" in source else ""
-        defined = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', source + shared))
+        for name in ("experiment", "programs"):
+            source += (ROOT / "convnlp" / f"{name}.py").read_text() if name in source else ""
+        defined = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', source))
         for flag in flags:
             name = re.fullmatch(r"--(?:no)?([\w.]+)(?:=.*)?", flag)
             assert name, flag

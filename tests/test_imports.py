@@ -21,19 +21,25 @@ RULES = {
     ),
     "convnlp.data": ((), ("absl", "numpy", "tensorflow", "tensorflow_datasets", "tensorflow_text")),
     "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
+    "convnlp.testing": (("convnlp.kernels", "convnlp.layers"), ("keras", "numpy", "tensorflow")),
     "convnlp": (("configs", "convnlp"), None),
-    "convnlp.demo": (("configs", "serving.client"), ("absl",)),  # runs all else as processes
+    "convnlp.demo": (("configs", "convnlp.tour"), ("absl",)),  # runs all else as processes
+    "convnlp.tour": (("serving.client",), ()),
     "configs": ((), ("ml_collections",)),
     "export": (
         ("convnlp.models", "convnlp.kernels", "convnlp.programs"),
         ("absl", "ai_edge_litert", "numpy", "tensorflow", "tensorflow_serving", "tensorflow_text"),
     ),
-    "serving.client": ((), ()),
+    "serving.client": (("serving.grpc_client", "serving.request_error"), ("tqdm",)),
+    "serving.grpc_client": (("serving.protos", "serving.request_error"), ("google", "grpc")),
+    "serving.protos": ((), ("google",)),
+    "serving.request_error": ((), ()),
     "serving": (
-        (),
+        ("serving.protos",),
         (
             "absl",
             "google",
+            "grpc",
             "numpy",
             "starlette",
             "tensorflow",

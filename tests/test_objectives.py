@@ -138,3 +138,25 @@ def test_dropout_follows_the_seed():
 def test_what_cannot_be_trained_is_refused(changes, arguments, message):
     with pytest.raises(ValueError, match=message):
         objectives.pretraining_loss(backbone(**changes), **arguments)
+
+
+def test_prefix_lm_predicts_the_tokens_behind_the_prefix_from_what_is_before_them():
+    model = backbone(num_decoder_layers=0, mixer="self_attention")
+    ids = np.random.default_rng(0).integers(3, 50, [2, 7]).astype("int32")
+    prefix = np.tile(np.arange(7) < 3, [2, 1])
+    data = {"prefix_lm_token_ids": tf.constant(ids), "prefix_mask": tf.constant(prefix)}
+    result = objectives.pretraining_loss(model, ["prefix_lm"])(data, SEED, training=False)
+    total = 0.0
+    for i in range(3, 7):  # all of the row up to token i is one prefix's worth of the past
+        seen = model.encode(ids[:, :i], prefix_mask=prefix[:, :i])
+        last = model.logits(seen)[:, -1].numpy()
+        total += nats(last, ids[:, i], np.ones(2, bool))
+    np.testing.assert_allclose(result["prefix_lm"][0], total, rtol=1e-5)
+    assert result["prefix_lm"][1] == 8
+    np.testing.assert_allclose(result["loss_sum"], total / 8 * 2, rtol=1e-5)  # two examples
+
+
+def test_prefix_lm_refuses_a_mixer_that_leaks():
+    model = backbone(num_decoder_layers=0, mixer="mb_conv")
+    with pytest.raises(ValueError, match=r"prefix_lm needs mixers with supports_prefix.*Received: mb_conv"):
+        objectives.pretraining_loss(model, ["prefix_lm"])

@@ -55,61 +55,67 @@ def inputs(tmp_path_factory):
     return f"--config.data.source=jsonl:{source}", f"--config.tokenizer={directory}/spm.model"
 
 
-def test_a_run_killed_and_continued_is_the_run_left_alone(tmp_path, inputs):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    process = run_program("convnlp.pretrain", *TINY, *inputs, f"--workdir={whole}")
-    assert process.returncode == 0, process.stderr[-2000:]
-    assert "prediction:" in process.stderr
-
-    command = [sys.executable, "-m", "convnlp.pretrain", *TINY, *inputs, f"--workdir={killed}"]
-    victim = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 300
-    while not list(killed.glob("checkpoints/0*")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    victim.kill()
-    assert victim.wait() == -signal.SIGKILL
-    assert not (killed / "preset").exists()
-    process = run_program("convnlp.pretrain", *TINY, *inputs, f"--workdir={killed}")
-    assert process.returncode == 0, process.stderr[-2000:]
-    assert "Resuming at step" in process.stderr
-
-    assert (whole / "metrics.jsonl").read_bytes() == (killed / "metrics.jsonl").read_bytes()
-    values, others = (_checkpoint(workdir) for workdir in (whole, killed))
-    assert {name for name in values if values[name] != others[name]} == set()
-    _check_outputs(whole)
-
-
 ADAFACTOR = (
     "--config.optimizer.name=adafactor",
     "--config.optimizer.schedule=inverse_sqrt",
     "--config.optimizer.learning_rate=1.0",
     "--config.optimizer.warmup_steps=100",
 )
+MIRRORED = ("--strategy=mirrored", "--num_virtual_devices=2", *ADAFACTOR)
+TWO_WORKERS = ("--strategy=multi_worker", *ADAFACTOR)
 
 
-@pytest.mark.slow
-def test_mirrored_devices_with_the_papers_optimizer(tmp_path, inputs):
-    strategy = ("--strategy=mirrored", "--num_virtual_devices=2")
-    process = run_program("convnlp.pretrain", *TINY, *inputs, *ADAFACTOR, *strategy, f"--workdir={tmp_path}")
-    assert process.returncode == 0, process.stderr[-2000:]
-    _check_outputs(tmp_path)
+def start(workdir, *flags):
+    """The process of a run, or its two with --strategy=multi_worker; errors go to WORKDIR.log."""
+    command = [sys.executable, "-m", "convnlp.pretrain", *TINY, *flags, f"--workdir={workdir}"]
+    environments = [{}]
+    if "--strategy=multi_worker" in flags:
+        with contextlib.ExitStack() as stack:
+            sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+            addresses = [f"127.0.0.1:{listener.getsockname()[1]}" for listener in sockets]
+        tasks = [{"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}} for i in range(2)]
+        environments = [{"TF_CONFIG": json.dumps(task)} for task in tasks]
+    with open(f"{workdir}.log", "a", encoding="utf-8") as log:
+        return [
+            subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, stderr=log)
+            for environment in environments
+        ]
 
 
-@pytest.mark.slow
-def test_two_workers_end_together(tmp_path, inputs):
-    """The chief writes the preset after the last step, when the other one has nothing left to do."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-        addresses = [f"127.0.0.1:{listener.getsockname()[1]}" for listener in sockets]
-    flags = [*TINY, *inputs, *ADAFACTOR, "--strategy=multi_worker", f"--workdir={tmp_path}"]
-    workers = []
-    for index in range(2):
-        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        environment = {**os.environ, "TF_CONFIG": json.dumps(task)}
-        command = [sys.executable, "-m", "convnlp.pretrain", *flags]
-        workers.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL))
-    assert [worker.wait(timeout=500) for worker in workers] == [0, 0]
-    _check_outputs(tmp_path)
+def finish(processes, workdir):
+    """Waits for processes that have to succeed; returns what all runs of the directory have logged."""
+    codes = [process.wait(timeout=500) for process in processes]
+    log = pathlib.Path(f"{workdir}.log").read_text(encoding="utf-8")
+    assert codes == [0] * len(processes), log[-2000:]
+    return log
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param((), id="one device"),
+        pytest.param(MIRRORED, id="mirrored", marks=pytest.mark.slow),
+        pytest.param(TWO_WORKERS, id="two workers", marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_killed_and_continued_is_the_run_left_alone(tmp_path, inputs, flags):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert "prediction:" in finish(start(whole, *inputs, *flags), whole)
+
+    victims = start(killed, *inputs, *flags)
+    deadline = time.monotonic() + 300
+    while not list(killed.glob("checkpoints/0*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for victim in victims:
+        victim.kill()
+    assert [victim.wait() for victim in victims] == [-signal.SIGKILL] * len(victims)
+    assert not (killed / "preset").exists()
+    assert "Resuming at step" in finish(start(killed, *inputs, *flags), killed)
+
+    assert (whole / "metrics.jsonl").read_bytes() == (killed / "metrics.jsonl").read_bytes()
+    values, others = (_checkpoint(workdir) for workdir in (whole, killed))
+    assert {name for name in values if values[name] != others[name]} == set()
+    _check_outputs(whole)
 
 
 def _checkpoint(workdir):
@@ -125,6 +131,7 @@ def _check_outputs(workdir):
     lm = keras_nlp.models.Seq2SeqLM.from_preset(str(workdir / "preset"))
     assert isinstance(lm, convnlp.models.Seq2SeqLM)
     assert isinstance(lm.generate("the old river", max_length=4), str)
+    assert (workdir / "preset" / "experiment.json").read_text() == (workdir / "config.json").read_text()
     card = (workdir / "preset" / "README.md").read_text()
     for text in ("encoder_use", "convnlp.pretrain", "span_corruption + masked_lm", "Wall time"):
         assert text in card

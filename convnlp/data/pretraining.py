@@ -5,7 +5,7 @@ import tensorflow as tf
 from convnlp.data import masked_lm, sources, span_corruption
 from convnlp.data.errors import SourceError
 
-OBJECTIVES = ("span_corruption", "masked_lm")
+OBJECTIVES = ("span_corruption", "masked_lm", "prefix_lm")
 
 
 def batches(
@@ -27,7 +27,7 @@ def batches(
     data_dir=None,
     num_parallel_calls=tf.data.AUTOTUNE,
 ):
-    """Endless batches of one or both pre-training objectives over the same rows of text.
+    """Endless batches of one or more pre-training objectives over the same rows of text.
 
     Documents are tokenized, ended by the end token, concatenated and cut to rows of exactly the length that
     corruption turns into `input_length`; nothing is padded. Rows of files of different sizes are mixed evenly
@@ -41,7 +41,8 @@ def batches(
         input_length: int, S.
         batch_size: int, B, of this worker.
         seed: int.
-        objectives: tuple of "span_corruption" and "masked_lm". Defaults to span corruption alone.
+        objectives: tuple of "span_corruption", "masked_lm" and "prefix_lm". Defaults to span corruption
+            alone.
         noise_density: float in (0, 1). Defaults to 0.15.
         mean_span_length: float. Defaults to 3.
         split: string. Defaults to "train".
@@ -60,7 +61,9 @@ def batches(
 
         - span corruption: `encoder_token_ids`, `encoder_padding_mask` [B,S], `decoder_token_ids` (the targets
           one place later, after the start token), `target_token_ids`, `decoder_padding_mask` [B,T];
-        - masked LM: `masked_token_ids` [B,S], `masked_positions`, `masked_targets` [B,M].
+        - masked LM: `masked_token_ids` [B,S], `masked_positions`, `masked_targets` [B,M];
+        - prefix LM: `prefix_lm_token_ids` and `prefix_mask` [B,S]. The prefix is of any length from 1 to
+          S - 1, the same for all rows and workers, which then have equally many targets.
 
     Raises:
         ValueError: if an argument is out of range, see also `span_corruption.counts`.
@@ -86,7 +89,7 @@ def batches(
     documents = sources.read_blocks(
         source, split, (field,), data_dir=data_dir, num_shards=num_shards, shard_index=shard_index, seed=seed
     )
-    rows = _rows(documents.repeat(num_epochs), tokenizer, field, raw_length, num_parallel_calls)
+    rows = cut_rows(documents.repeat(num_epochs), tokenizer, field, raw_length, num_parallel_calls)
     if shuffle_buffer > 1:
         # Epochs differ all the same, since they lie below; but every iterator has to give the same batches.
         rows = rows.shuffle(shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
@@ -101,6 +104,8 @@ def batches(
             batch |= _span_corruption(tokens, seeds[0], tokenizer, noise_density, mean_span_length)
         if "masked_lm" in objectives:
             batch |= _masked_lm(tokens[:, :input_length], seeds[1], tokenizer, noise_density)
+        if "prefix_lm" in objectives:
+            batch |= _prefix_lm(tokens[:, :input_length], seed, number)
         return batch
 
     dataset = numbered.map(corrupt, num_parallel_calls, deterministic=True).prefetch(tf.data.AUTOTUNE)
@@ -111,8 +116,19 @@ def batches(
     return dataset
 
 
-def _rows(documents, tokenizer, field, length, num_parallel_calls):
-    """Rows of `length` tokens, cut from the documents one after the other."""
+def cut_rows(documents, tokenizer, field, length, num_parallel_calls=tf.data.AUTOTUNE):
+    """Rows of `length` tokens, cut from the documents one after the other.
+
+    Args:
+        documents: tf.data.Dataset of blocks, see `sources.read_blocks`.
+        tokenizer: has `tokenize`, `vocabulary_size()`, `end_token_id`.
+        field: string, the text's field.
+        length: int.
+        num_parallel_calls: int, threads that tokenize. Defaults to tf.data's choice.
+
+    Returns:
+        A tf.data.Dataset of [length], uint16 where the vocabulary allows, else int32.
+    """
     # Rows wait in the shuffle buffer and its checkpoint, where the smaller type halves them.
     dtype = tf.uint16 if tokenizer.vocabulary_size() <= tf.uint16.max else tf.int32
 
@@ -160,3 +176,11 @@ def _masked_lm(tokens, seed, tokenizer, noise_density):
         end_token_id=tokenizer.end_token_id,
     )
     return {"masked_token_ids": masked, "masked_positions": positions, "masked_targets": targets}
+
+
+def _prefix_lm(tokens, seed, number):
+    length = tokens.shape[1]
+    seed = tf.random.experimental.stateless_fold_in(tf.constant([seed, 0], tf.int64), number)
+    prefix_length = tf.random.stateless_uniform([], seed, 1, length, tf.int32)
+    mask = tf.zeros_like(tokens, tf.bool) | (tf.range(length) < prefix_length)  # [B,S]
+    return {"prefix_lm_token_ids": tokens, "prefix_mask": mask}

@@ -3,16 +3,44 @@
 Nothing else in convnlp knows how they are computed. All forms of a kernel give the same values and gradients.
 """
 
+from convnlp.kernels.cross_entropy import cross_entropy
 from convnlp.kernels.depthwise import depthwise_conv
 from convnlp.kernels.dynamic import dynamic_conv
+from convnlp.kernels.fourier import real_dft, real_dft_of_texts
+from convnlp.kernels.full_conv import full_conv, full_conv_valid
+from convnlp.kernels.gated_linear_unit import gated_linear_unit
+from convnlp.kernels.gram import block_size, fold_time, to_blocks, unfold_time
 from convnlp.kernels.implementations import current_implementation, implementation
-from convnlp.kernels.shifts import depthwise_conv_valid, dynamic_conv_valid
+from convnlp.kernels.layer_norm import layer_norm
+from convnlp.kernels.masked_softmax import masked_softmax
+from convnlp.kernels.relu import relu
+from convnlp.kernels.shifts import (
+    depthwise_conv_valid,
+    dynamic_conv_valid,
+    left_taps,
+    seen_with_prefix,
+)
 
 __all__ = [
+    "block_size",
+    "cross_entropy",
     "current_implementation",
     "depthwise_conv",
     "depthwise_conv_valid",
     "dynamic_conv",
     "dynamic_conv_valid",
+    "fold_time",
+    "full_conv",
+    "full_conv_valid",
+    "gated_linear_unit",
     "implementation",
+    "layer_norm",
+    "left_taps",
+    "masked_softmax",
+    "real_dft",
+    "real_dft_of_texts",
+    "relu",
+    "seen_with_prefix",
+    "to_blocks",
+    "unfold_time",
 ]

@@ -12,10 +12,15 @@ import tensorflow as tf
 from convnlp.kernels.shifts import length, pad_time
 
 
+def block_size(kernel_size):
+    """The length of a block. Measured: the best or next to it for K from 7 to 31."""
+    return max(32, kernel_size)
+
+
 def to_blocks(dy, x, kernel_size, left):
     """dy, x [B,T,D] -> dy in blocks [B,N,block,D] and x in blocks with their halo [B,N,block+K-1,D]."""
     time = length(dy)
-    block = max(32, kernel_size)  # Measured: the best or next to it for K from 7 to 31.
+    block = block_size(kernel_size)
     num_blocks = -(-time // block)
     rest = num_blocks * block - time
     dy = tf.reshape(pad_time(dy, 0, rest), [length(dy, 0), num_blocks, block, dy.shape[-1]])  # [B,N,block,D]

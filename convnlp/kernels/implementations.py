@@ -1,6 +1,7 @@
 """Which form of a kernel is traced: one setting for all kernels."""
 
 import contextlib
+import math
 
 import tensorflow as tf
 
@@ -8,6 +9,9 @@ IMPLEMENTATIONS = ("auto", "fast", "plain", "inference")
 
 # A plain global, not a thread-local: MirroredStrategy traces each replica in a thread of its own.
 _selected = "auto"
+
+_LARGE = 2**17  # elements
+_USUAL_BATCH = 64
 
 
 @contextlib.contextmanager
@@ -20,7 +24,7 @@ def implementation(name):
         name: str. `"fast"`: the training forms for CPUs, with gradients of their own. `"plain"`: sums of
             shifted copies, differentiated by TensorFlow, friendly to XLA and TPUs. `"inference"`: what
             exported graphs hold: built-in TFLite ops only, no custom gradient, no compiled island. `"auto"`:
-            `"plain"` under a TPUStrategy, `"fast"` elsewhere.
+            `"plain"` under a TPUStrategy and for tensors too small to gain, `"fast"` elsewhere.
 
     Raises:
         ValueError: if there is no such implementation.
@@ -40,8 +44,20 @@ def implementation(name):
         _selected = previous
 
 
-def current_implementation():
-    """The form that a kernel called now would be traced in: `"fast"`, `"plain"` or `"inference"`."""
+def current_implementation(x=None):
+    """The form that a kernel called now would be traced in: `"fast"`, `"plain"` or `"inference"`.
+
+    Args:
+        x: tensor, of a kernel whose fast form is compiled for every shape and pays only where x is large.
+            Defaults to None: the fast form always pays.
+    """
     if _selected != "auto":
         return _selected
-    return "plain" if isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy) else "fast"
+    if isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy):
+        return "plain"
+    return "fast" if x is None or _is_large(x) else "plain"
+
+
+def _is_large(x):
+    """Whether a pass over x takes longer than an operation's overhead; an unknown axis counts as a batch."""
+    return math.prod(size or _USUAL_BATCH for size in x.shape) >= _LARGE

@@ -50,6 +50,31 @@ def same_segment(segment_ids, kernel_size, left, dilation_rate):
     return met == tf.expand_dims(segment_ids, 2)
 
 
+def seen_with_prefix(prefix_mask, segment_ids, kernel_size, left, dilation_rate):
+    """Which taps a prefix language model keeps.
+
+    Args:
+        prefix_mask: bool tensor [B,T], True = prefix.
+        segment_ids: int32 tensor [B,T] of positive ids, or None.
+        kernel_size: int. K.
+        left: int. How many taps lie left of the position they write to.
+        dilation_rate: int.
+
+    Returns:
+        Bool tensor [B,T,K]: whether tap j at position t meets t itself, an earlier position, or the prefix of
+        t's own text.
+
+    Example:
+    >>> prefix = tf.constant([[True, True, False, False]])
+    >>> seen_with_prefix(prefix, None, 3, 1, 1)[0].numpy().astype(int).tolist()
+    [[1, 1, 1], [1, 1, 0], [1, 1, 0], [1, 1, 0]]
+    """
+    texts = tf.ones(tf.shape(prefix_mask), tf.int32) if segment_ids is None else segment_ids
+    prefixes = pad_for_taps(texts * tf.cast(prefix_mask, tf.int32), kernel_size, left, dilation_rate)
+    met = tf.stack(shifted(prefixes, kernel_size, dilation_rate), axis=-1)  # [B,T,K]
+    return (tf.range(kernel_size) <= left) | (met == tf.expand_dims(texts, 2))
+
+
 def shifted(window, kernel_size, dilation_rate):
     """[B,(K-1)*r+C,...] -> what each of the K taps meets: a list of [B,C,...]."""
     chunk = length(window) - (kernel_size - 1) * dilation_rate

@@ -8,18 +8,34 @@ from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.glu_conv_block import GLUConvBlock
 from convnlp.layers.mixers import (
     MIXERS,
+    ConvS2S,
     DilatedConv,
     DynamicConv,
+    ExternalAttention,
+    FeedForwardStack,
+    FourierMixing,
+    GatedDilatedConv,
     LightweightConv,
+    LocalAttention,
+    MBConv,
+    MLPMixer,
+    Muse,
+    RelativeAttention,
+    ResMLP,
     SelfAttention,
+    SpatialGating,
+    Synthesizer,
     build_mixer,
+    register_mixer,
 )
+from convnlp.layers.prefix_decoder import PrefixDecoder
 from convnlp.layers.relative_position_bias import RelativePositionBias
 from convnlp.layers.residual import Residual
 from convnlp.layers.token_mixer import TokenMixer
 
 __all__ = [
     "MIXERS",
+    "ConvS2S",
     "CrossAttention",
     "Decoder",
     "DecoderLayer",
@@ -28,13 +44,27 @@ __all__ = [
     "DynamicConv",
     "Encoder",
     "EncoderLayer",
+    "ExternalAttention",
     "FeedForward",
+    "FeedForwardStack",
+    "FourierMixing",
     "GLUConvBlock",
+    "GatedDilatedConv",
     "LightweightConv",
+    "LocalAttention",
+    "MBConv",
+    "MLPMixer",
+    "Muse",
+    "PrefixDecoder",
+    "RelativeAttention",
     "RelativePositionBias",
+    "ResMLP",
     "Residual",
     "SelfAttention",
+    "SpatialGating",
+    "Synthesizer",
     "TokenMixer",
     "build_mixer",
     "dropout_seed",
+    "register_mixer",
 ]

@@ -1,14 +1,67 @@
-"""What the convolutional mixers share: normalised taps, a window of past inputs as state, costs."""
+"""What the convolutional mixers share: normalised taps, full kernels, a window of past inputs, costs."""
 
 import keras
 import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.layers.dropout import Dropout
+from convnlp.layers.masks import hide
 from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, require_rate, zero_pads
 
 
-class ConvMixer(TokenMixer):
+class WindowMixer(TokenMixer):
+    """A mixer whose output sees K inputs, r positions apart; the last ones are the state of decoding.
+
+    Args:
+        hidden_dim: int. Width D.
+        kernel_size: int. Number K of inputs seen.
+        dilation_rate: int. The distance r of neighbouring ones.
+        causal: bool. Whether an output sees only its own and earlier positions.
+        **kwargs: `name` and `dtype` of the Keras layer.
+    """
+
+    supports_prefix = True
+
+    def __init__(self, hidden_dim, kernel_size, dilation_rate, causal, **kwargs):
+        super().__init__(hidden_dim, causal, **kwargs)
+        require_count("kernel_size", kernel_size)
+        require_count("dilation_rate", dilation_rate)
+        self.kernel_size = kernel_size
+        self.dilation_rate = dilation_rate
+
+    @property
+    def _reach(self):
+        return (self.kernel_size - 1) * self.dilation_rate
+
+    def empty_state(self, batch_size, max_length):
+        return {"inputs": tf.zeros([batch_size, self._reach, self.hidden_dim], self.compute_dtype)}
+
+    def _seen(self, segment_ids, prefix_mask):
+        """Which taps a prefix language model keeps: bool [B,T,K]."""
+        left = kernels.left_taps(self.kernel_size, self.causal)
+        return kernels.seen_with_prefix(prefix_mask, segment_ids, self.kernel_size, left, self.dilation_rate)
+
+    def advance(self, x_chunk, state, index):
+        window = tf.concat([state["inputs"], x_chunk], axis=1)  # [B,(K-1)*r+C,D]
+        y = self.mix_window(window, x_chunk)
+        return y, {"inputs": tf.ensure_shape(window[:, tf.shape(x_chunk)[1] :], state["inputs"].shape)}
+
+    def mix_window(self, window, x_chunk):
+        """The outputs [B,C,D] of a chunk [B,C,D], with the inputs before it in window [B,(K-1)*r+C,D]."""
+        raise NotImplementedError
+
+    def receptive_field(self, length):
+        return min(length, self._reach + 1)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "kernel_size": self.kernel_size,
+            "dilation_rate": self.dilation_rate,
+        }
+
+
+class ConvMixer(WindowMixer):
     """A depthwise convolution over time: y[i, c] = sum_j taps[h(c), j] x[i + r (j - p), c].
 
     p = K - 1 if causal, else (K - 1) // 2; h(c) = c // (D / H). Inputs outside the row, at pads and in other
@@ -37,22 +90,26 @@ class ConvMixer(TokenMixer):
         causal,
         **kwargs,
     ):
-        super().__init__(hidden_dim, causal, **kwargs)
+        super().__init__(hidden_dim, kernel_size, dilation_rate, causal, **kwargs)
         require_heads(hidden_dim, num_heads)
-        require_count("kernel_size", kernel_size)
-        require_count("dilation_rate", dilation_rate)
         require_rate("kernel_dropout", kernel_dropout)
         self.num_heads = num_heads
-        self.kernel_size = kernel_size
-        self.dilation_rate = dilation_rate
         self.weight_softmax = weight_softmax
         self.kernel_dropout = kernel_dropout
         self._dropout = Dropout(kernel_dropout, dtype=self.dtype_policy, name="kernel_dropout")
 
-    def normalize(self, logits, training):
-        """Logits [...,H,K] -> taps [...,H,K] in the compute type; the softmax runs in float32."""
+    def normalize(self, logits, training, kept=None):
+        """Logits [...,H,K] -> taps [...,H,K] in the compute type; the softmax runs in float32.
+
+        Of taps [B,T,H,K], those that are not `kept`, bool [B,T,K], are zero, and the others normalised.
+        """
         if self.weight_softmax:
-            logits = tf.nn.softmax(tf.cast(logits, tf.float32), axis=-1)
+            logits = tf.cast(logits, tf.float32)
+            if kept is not None:
+                logits += tf.expand_dims(hide(kept), 2)  # [B,T,H,K]
+            logits = tf.nn.softmax(logits, axis=-1)
+        elif kept is not None:
+            logits *= tf.cast(tf.expand_dims(kept, 2), logits.dtype)  # [B,T,H,K]
         return self._dropout(tf.cast(logits, self.compute_dtype), training=training)
 
     def mix(self, x, padding_mask, segment_ids, training):
@@ -60,26 +117,24 @@ class ConvMixer(TokenMixer):
         conv = kernels.depthwise_conv if taps.shape.rank == 2 else kernels.dynamic_conv
         return conv(zero_pads(x, padding_mask), taps, self.dilation_rate, self.causal, segment_ids)
 
-    def taps(self, x, training=False):
-        """The taps [H,K], or [B,T,H,K] where each position of x [B,T,D] has its own."""
+    def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
+        # Taps of their own at each position, since each has others left; with H = D they are K times x.
+        taps = self.taps(x, training, self._seen(segment_ids, prefix_mask))  # [B,T,H,K]
+        return kernels.dynamic_conv(
+            zero_pads(x, padding_mask), taps, self.dilation_rate, self.causal, segment_ids
+        )
+
+    def taps(self, x, training=False, kept=None):
+        """The taps [H,K], or [B,T,H,K] where each position of x [B,T,D] has its own.
+
+        With `kept`, bool [B,T,K], they are [B,T,H,K]; see `normalize`.
+        """
         raise NotImplementedError
 
-    def empty_state(self, batch_size, max_length):
-        return {"inputs": tf.zeros([batch_size, self._reach, self.hidden_dim], self.compute_dtype)}
-
-    def advance(self, x_chunk, state, index):
+    def mix_window(self, window, x_chunk):
         taps = self.taps(x_chunk)
-        window = tf.concat([state["inputs"], x_chunk], axis=1)  # [B,(K-1)*r+C,D]
         conv = kernels.depthwise_conv_valid if taps.shape.rank == 2 else kernels.dynamic_conv_valid
-        y = conv(window, taps, self.dilation_rate)
-        return y, {"inputs": tf.ensure_shape(window[:, tf.shape(x_chunk)[1] :], state["inputs"].shape)}
-
-    @property
-    def _reach(self):
-        return (self.kernel_size - 1) * self.dilation_rate
-
-    def receptive_field(self, length):
-        return min(length, self._reach + 1)
+        return conv(window, taps, self.dilation_rate)
 
     def cost(self, length):
         return {
@@ -92,8 +147,6 @@ class ConvMixer(TokenMixer):
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
-            "kernel_size": self.kernel_size,
-            "dilation_rate": self.dilation_rate,
             "weight_softmax": self.weight_softmax,
             "kernel_dropout": self.kernel_dropout,
         }
@@ -111,5 +164,66 @@ class StaticConvMixer(ConvMixer):
             autocast=False,  # The softmax reads it in float32.
         )
 
-    def taps(self, x, training=False):
-        return self.normalize(self.kernel, training)
+    def taps(self, x, training=False, kept=None):
+        return self.normalize(tf.convert_to_tensor(self.kernel), training, kept)
+
+
+class FullConvMixer(WindowMixer):
+    """A convolution that sees all channels at once, into two halves that a subclass combines.
+
+        [H, G] = Conv(X)        kernel [K,D,2D], taps at i + r (j - p), p = K - 1 if causal, else (K - 1) // 2
+
+    Inputs outside the row, at pads and in other segments count as zero. Bias-free as every projection here.
+
+    Args:
+        hidden_dim, kernel_size, dilation_rate, causal, **kwargs: as in `WindowMixer`.
+        kernel_initializer: Keras initializer of the kernel.
+    """
+
+    gated = False
+
+    def __init__(self, hidden_dim, kernel_size, dilation_rate, causal, kernel_initializer, **kwargs):
+        super().__init__(hidden_dim, kernel_size, dilation_rate, causal, **kwargs)
+        self.kernel_initializer = kernel_initializer
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(self.kernel_size, self.hidden_dim, 2 * self.hidden_dim),
+            initializer=self.kernel_initializer,
+            autocast=False,  # Steps run outside of Keras' autocast.
+        )
+
+    def mix(self, x, padding_mask, segment_ids, training, kept=None):
+        inputs = self.prepare(zero_pads(x, padding_mask), training)
+        kernel = tf.cast(self.kernel, self.compute_dtype)
+        both = kernels.full_conv(
+            inputs, kernel, self.dilation_rate, self.causal, segment_ids, kept
+        )  # [B,T,2D]
+        return self.combine(x, *tf.split(both, 2, axis=-1), training)
+
+    def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
+        kept = self._seen(segment_ids, prefix_mask)
+        return self.mix(x, padding_mask, segment_ids, training, kept)
+
+    def mix_window(self, window, x_chunk):
+        kernel = tf.cast(self.kernel, self.compute_dtype)
+        both = kernels.full_conv_valid(window, kernel, self.dilation_rate)  # [B,C,2D]
+        return self.combine(x_chunk, *tf.split(both, 2, axis=-1), training=False)
+
+    def prepare(self, x, training):
+        """What the convolution sees of x [B,T,D] in training; x itself in inference."""
+        return x
+
+    def combine(self, x, linear, gate, training):
+        """X and the convolution's halves, each [B,T,D] -> [B,T,D]."""
+        raise NotImplementedError
+
+    def cost(self, length):
+        weights = 2 * self.kernel_size * self.hidden_dim**2
+        return {
+            "parameters": weights,
+            "multiply_adds": length * weights,
+            "state_elements": self._reach * self.hidden_dim,
+        }

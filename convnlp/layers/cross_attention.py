@@ -1,9 +1,12 @@
 """Encoder-decoder attention."""
 
 import keras
+import tensorflow as tf
 from keras import ops
 
+from convnlp import kernels
 from convnlp.layers.dropout import Dropout
+from convnlp.layers.heads import merge_heads, split_heads
 from convnlp.layers.projection import projection
 
 CROSS_ATTENTION_INITS = ("independent", "tied")
@@ -64,12 +67,10 @@ class CrossAttention(keras.layers.Layer):
             layer.build(input_shape)
 
     def _split_heads(self, x):
-        shape = ops.shape(x)
-        heads = (self.num_heads, self.hidden_dim // self.num_heads)
-        return ops.reshape(x, (shape[0], shape[1], *heads))  # [B,T,H,D/H]
+        return tf.transpose(split_heads(x, self.num_heads), [0, 2, 1, 3])  # [B,H,T,D/H]
 
     def keys_and_values(self, encoder_output):
-        """[B,S,D] -> {"key": [B,S,H,D/H], "value": [B,S,H,D/H]}, the state that decoding needs."""
+        """[B,S,D] -> {"key": [B,H,S,D/H], "value": [B,H,S,D/H]}, the state that decoding needs."""
         return {
             "key": self._split_heads(self.key(encoder_output)),
             "value": self._split_heads(self.value(encoder_output)),
@@ -87,14 +88,11 @@ class CrossAttention(keras.layers.Layer):
         Returns:
             [B,T,D].
         """
-        query = self._split_heads(self.query(x))
-        scores = ops.cast(ops.einsum("bthd,bshd->bhts", query, memory["key"]), "float32")
-        if allowed is not None:
-            scores = ops.where(ops.expand_dims(allowed, 1), scores, -1e9)
-        weights = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
+        scores = tf.matmul(self._split_heads(self.query(x)), memory["key"], transpose_b=True)  # [B,H,T,S]
+        weights = kernels.masked_softmax(scores, None if allowed is None else ops.expand_dims(allowed, 1))
         weights = self.dropout(weights, training=training)
-        y = ops.einsum("bhts,bshd->bthd", weights, memory["value"])
-        return self.output_projection(ops.reshape(y, ops.shape(x)))  # [B,T,D]
+        y = tf.transpose(tf.matmul(weights, memory["value"]), [0, 2, 1, 3])  # [B,T,H,D/H]
+        return self.output_projection(merge_heads(y))  # [B,T,D]
 
     def call(self, x, encoder_output, allowed=None, training=False):
         """Attends to encoder_output [B,S,D] from x [B,T,D], allowed as in `attend` -> [B,T,D]."""

@@ -3,10 +3,12 @@
 import keras
 from keras import ops
 
+from convnlp.layers.costs import add_costs, norm_cost
 from convnlp.layers.cross_attention import CrossAttention
 from convnlp.layers.encoder import EncoderLayer
 from convnlp.layers.residual import Residual
-from convnlp.layers.stack import Stack, add_costs, norm_cost
+from convnlp.layers.stack import Stack
+from convnlp.layers.states import of_prefix, with_prefix
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -52,7 +54,8 @@ class DecoderLayer(EncoderLayer):
         self.cross_residual.build(input_shape)
 
     def _attend_and_feed(self, x, memory, allowed, training):
-        y = self.cross_attention.attend(self.cross_residual.enter(x), memory, allowed, training)
+        x, y = self.cross_residual.enter(x)
+        y = self.cross_attention.attend(y, memory, allowed, training)
         return self.feed(self.cross_residual.leave(x, y, training), training)
 
     def call(self, x, encoder_output, allowed=None, padding_mask=None, segment_ids=None, training=False):
@@ -60,7 +63,7 @@ class DecoderLayer(EncoderLayer):
 
         `allowed` is bool [B,1 or T,S]; the masks are those of `TokenMixer.call`.
         """
-        y = self.mixing_residual.enter(x)
+        x, y = self.mixing_residual.enter(x)
         y = self.mixing(y, padding_mask=padding_mask, segment_ids=segment_ids, training=training)
         x = self.mixing_residual.leave(x, y, training)
         return self._attend_and_feed(
@@ -71,17 +74,15 @@ class DecoderLayer(EncoderLayer):
         """The flat state before the first token: the mixer's, and the encoder's keys and values."""
         state = self.mixing.init_state(ops.shape(encoder_output)[0], max_length)
         memory = self.cross_attention.keys_and_values(encoder_output)
-        return {
-            **{f"mixing/{k}": v for k, v in state.items()},
-            **{f"cross/{k}": v for k, v in memory.items()},
-        }
+        return {**with_prefix("mixing/", state), **with_prefix("cross/", memory)}
 
     def step(self, x, state, index, allowed=None):
         """The layer at the positions index, index + 1, ... of a chunk: x [B,C,D] -> ([B,C,D], state)."""
-        mixing_state, memory = _with_prefix(state, "mixing/"), _with_prefix(state, "cross/")
-        y, mixing_state = self.mixing.step(self.mixing_residual.enter(x), mixing_state, index)
+        mixing_state, memory = of_prefix("mixing/", state), of_prefix("cross/", state)
+        x, y = self.mixing_residual.enter(x)
+        y, mixing_state = self.mixing.step(y, mixing_state, index)
         x = self._attend_and_feed(self.mixing_residual.leave(x, y), memory, allowed, training=False)
-        return x, {**state, **{f"mixing/{k}": v for k, v in mixing_state.items()}}
+        return x, {**state, **with_prefix("mixing/", mixing_state)}
 
     def cost(self, length, encoder_length=0):
         """The contract's cost of `length` decoder tokens over `encoder_length` encoder tokens."""
@@ -155,10 +156,6 @@ class Decoder(Stack):
         state = dict(state)
         for i, layer in enumerate(self.layers):
             prefix = f"layer_{i}/"
-            x, layer_state = layer.step(x, _with_prefix(state, prefix), index, allowed)
-            state.update({prefix + k: v for k, v in layer_state.items()})
+            x, layer_state = layer.step(x, of_prefix(prefix, state), index, allowed)
+            state.update(with_prefix(prefix, layer_state))
         return self.finish(x), state
-
-
-def _with_prefix(state, prefix):
-    return {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}

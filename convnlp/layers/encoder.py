@@ -1,16 +1,25 @@
 """The encoder: one skeleton, any token mixer in each layer."""
 
+import itertools
+import math
+import operator
+
 import keras
 
+from convnlp.layers.costs import add_costs, norm_cost
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.glu_conv_block import GLUConvBlock
 from convnlp.layers.residual import Residual
-from convnlp.layers.stack import Stack, add_costs, mixing_sublayer, norm_cost
+from convnlp.layers.stack import Stack, mixing_sublayer
+from convnlp.layers.token_mixer import require_count
+from convnlp.layers.token_pooling import MaskPooling, pool_tokens
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class EncoderLayer(keras.layers.Layer):
     """Token mixing, then feed-forward, each in a residual connection.
+
+    Behind a mixer that contains a feed-forward network of its own there is none.
 
     Args:
         mixer: dict, the arguments of `build_mixer` (with "name", "hidden_dim").
@@ -30,40 +39,57 @@ class EncoderLayer(keras.layers.Layer):
         dtype = self.dtype_policy
         self.mixing = mixing_sublayer(mixer, output_init_scale, dtype)
         self.mixing_residual = Residual(residual_form, dropout, dtype=dtype, name="mixing_residual")
-        self.feed_forward = FeedForward(
-            intermediate_dim, dropout, output_init_scale, dtype=dtype, name="feed_forward"
-        )
-        self.feed_forward_residual = Residual(
-            residual_form, dropout, dtype=dtype, name="feed_forward_residual"
-        )
+        self.feed_forward = self.feed_forward_residual = None
+        if not self.mixer.contains_feed_forward:
+            self.feed_forward = FeedForward(
+                intermediate_dim, dropout, output_init_scale, dtype=dtype, name="feed_forward"
+            )
+            self.feed_forward_residual = Residual(
+                residual_form, dropout, dtype=dtype, name="feed_forward_residual"
+            )
+
+    @property
+    def mixer(self):
+        """The layer's `TokenMixer`."""
+        return self.mixing.mixer if isinstance(self.mixing, GLUConvBlock) else self.mixing
 
     def build(self, input_shape):
-        for layer in (self.mixing, self.mixing_residual, self.feed_forward, self.feed_forward_residual):
+        layers = [self.mixing, self.mixing_residual, self.feed_forward, self.feed_forward_residual]
+        for layer in filter(None, layers):
             layer.build(input_shape)
 
-    def call(self, x, padding_mask=None, segment_ids=None, training=False):
+    def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
         """Args and Returns as `TokenMixer.call`: x [B,T,D] -> [B,T,D]."""
-        y = self.mixing_residual.enter(x)
-        y = self.mixing(y, padding_mask=padding_mask, segment_ids=segment_ids, training=training)
+        x, y = self.mixing_residual.enter(x)
+        y = self.mixing(
+            y,
+            padding_mask=padding_mask,
+            segment_ids=segment_ids,
+            training=training,
+            prefix_mask=prefix_mask,
+        )
         x = self.mixing_residual.leave(x, y, training)
         return self.feed(x, training)
 
     def feed(self, x, training=False):
         """The feed-forward sublayer in its residual connection: [B,T,D] -> [B,T,D]."""
-        y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
+        if self.feed_forward is None:
+            return x
+        x, y = self.feed_forward_residual.enter(x)
+        y = self.feed_forward(y, training=training)
         return self.feed_forward_residual.leave(x, y, training)
 
     def receptive_field(self, length):
         """The number of positions that one output position can see."""
-        mixer = self.mixing.mixer if isinstance(self.mixing, GLUConvBlock) else self.mixing
-        return mixer.receptive_field(length)
+        return self.mixer.receptive_field(length)
 
     def cost(self, length):
         """The contract's cost of one example of `length` tokens."""
         dim = self.mixer_config["hidden_dim"]
-        return add_costs(
-            [self.mixing.cost(length), self.feed_forward.cost(length, dim), norm_cost(dim), norm_cost(dim)]
-        )
+        costs = [self.mixing.cost(length), norm_cost(dim)]
+        if self.feed_forward is not None:
+            costs += [self.feed_forward.cost(length, dim), norm_cost(dim)]
+        return add_costs(costs)
 
     def get_config(self):
         return {
@@ -78,11 +104,20 @@ class EncoderLayer(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class Encoder(Stack):
-    """A stack of `EncoderLayer`s.
+    """A stack of `EncoderLayer`s; between them, neighbouring positions may be merged.
+
+    Merging is for long texts, as in CoAtNet: in front of a layer with pool size P > 1, each run of P
+    positions becomes one, the maximum over its tokens. T positions become T / P, rounded up; `output_mask`
+    gives the padding mask of what comes out. Rows of several texts cannot be merged.
 
     Args:
-        mixers: list of dicts, one `build_mixer` argument set per layer.
+        mixers: list of dicts, one `build_mixer` argument set per layer. Without any, x comes out as it is.
         intermediate_dim, residual_form, dropout: as in `EncoderLayer`.
+        pool_sizes: list of ints >= 1, one per layer. Defaults to all 1, no merging.
+
+    Raises:
+        ValueError: if `pool_sizes` has another length or a value below 1; when called, on `segment_ids` or
+            `prefix_mask` where positions are merged.
 
     Example:
     ```python
@@ -96,13 +131,72 @@ class Encoder(Stack):
     layer_class = EncoderLayer
     sublayers_per_layer = 2
 
-    def __init__(self, mixers, intermediate_dim, residual_form="pre", dropout=0.0, **kwargs):
+    def __init__(self, mixers, intermediate_dim, residual_form="pre", dropout=0.0, pool_sizes=None, **kwargs):
         arguments = {"intermediate_dim": intermediate_dim, "residual_form": residual_form, "dropout": dropout}
         super().__init__(mixers, arguments, **kwargs)
+        self.pool_sizes = [1] * len(mixers) if pool_sizes is None else list(pool_sizes)
+        if len(self.pool_sizes) != len(mixers):
+            raise ValueError(
+                f"`pool_sizes` must have one entry per layer, that is {len(mixers)}. Received: {pool_sizes}"
+            )
+        for size in self.pool_sizes:
+            require_count("pool_sizes", size)
+        self.pool_factor = math.prod(self.pool_sizes)
+        self._mask_pooling = MaskPooling(self.pool_factor, name="mask_pooling")
 
-    def call(self, x, padding_mask=None, segment_ids=None, training=False):
-        """Args and Returns as `TokenMixer.call`: x [B,T,D] -> [B,T,D]."""
+    def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
+        """Args as `TokenMixer.call`: x [B,T,D] -> [B,T',D], with T' = T unless positions are merged."""
+        for name, value in (("segment_ids", segment_ids), ("prefix_mask", prefix_mask)):
+            if value is not None and self.pool_factor > 1:
+                raise ValueError(
+                    f"`{name}` must be None: pool_sizes={self.pool_sizes} merges positions that must not see "
+                    f"each other. Received: {name}={value}"
+                )
+        if not self.layers:
+            return x
         x = self.dropout(x, training=training)
-        for layer in self.layers:
-            x = layer(x, padding_mask=padding_mask, segment_ids=segment_ids, training=training)
+        for layer, size in zip(self.layers, self.pool_sizes, strict=True):
+            if size > 1:
+                x, padding_mask = pool_tokens(x, padding_mask, size)
+            x = layer(
+                x,
+                padding_mask=padding_mask,
+                segment_ids=segment_ids,
+                training=training,
+                prefix_mask=prefix_mask,
+            )
         return self.finish(x, training)
+
+    def output_mask(self, padding_mask):
+        """The padding mask of the output: bool [B,T] -> [B,T'], or None -> None."""
+        if padding_mask is None or self.pool_factor == 1:
+            return padding_mask
+        return self._mask_pooling(padding_mask)
+
+    def output_length(self, length):
+        """T' for T = `length`."""
+        return math.ceil(length / self.pool_factor)
+
+    @property
+    def strides(self):
+        return list(itertools.accumulate(self.pool_sizes, operator.mul))
+
+    def _lengths(self, length):
+        """Per layer: how many input positions one of its positions covers, and its number of positions."""
+        return [(stride, math.ceil(length / stride)) for stride in self.strides]
+
+    def cost(self, length):
+        """The contract's cost of one example of `length` input tokens."""
+        lengths = [own for _, own in self._lengths(length)]
+        return self.total_cost([layer.cost(own) for layer, own in zip(self.layers, lengths, strict=True)])
+
+    def receptive_field(self, length):
+        """The number of input positions that one output position can see, in a text of `length` tokens."""
+        reach, earlier = 1, 1
+        for layer, (stride, own) in zip(self.layers, self._lengths(length), strict=True):
+            reach += stride - earlier + (layer.receptive_field(own) - 1) * stride
+            earlier = stride
+        return min(reach, length)
+
+    def get_config(self):
+        return {**super().get_config(), "pool_sizes": self.pool_sizes}

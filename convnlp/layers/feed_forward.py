@@ -1,8 +1,8 @@
 """The position-wise feed-forward sublayer."""
 
 import keras
-from keras import ops
 
+from convnlp import kernels
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.projection import projection
 
@@ -44,7 +44,7 @@ class FeedForward(keras.layers.Layer):
 
     def call(self, x, training=False):
         """[B,T,D] -> [B,T,D]."""
-        return self.outer(self.dropout(ops.relu(self.inner(x)), training=training))
+        return self.outer(self.dropout(kernels.relu(self.inner(x)), training=training))
 
     def cost(self, length, hidden_dim):
         """The contract's cost of one example of `length` tokens."""

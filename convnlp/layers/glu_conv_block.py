@@ -1,8 +1,8 @@
 """The GLU-conv block: a gate in front of a token mixer and a projection behind it."""
 
 import keras
-from keras import ops
 
+from convnlp import kernels
 from convnlp.layers.projection import projection
 
 
@@ -50,13 +50,16 @@ class GLUConvBlock(keras.layers.Layer):
         self.output_projection.build(input_shape)
 
     def _gated(self, x):
-        linear, gate = ops.split(self.gate(x), 2, axis=-1)  # 2 x [B,T,D]
-        return linear * ops.sigmoid(gate)
+        return kernels.gated_linear_unit(self.gate(x))  # [B,T,D]
 
-    def call(self, x, padding_mask=None, segment_ids=None, training=False):
+    def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
         """Args and Returns as `TokenMixer.call`: x [B,T,D] -> [B,T,D]."""
         mixed = self.mixer(
-            self._gated(x), padding_mask=padding_mask, segment_ids=segment_ids, training=training
+            self._gated(x),
+            padding_mask=padding_mask,
+            segment_ids=segment_ids,
+            training=training,
+            prefix_mask=prefix_mask,
         )
         return self.output_projection(mixed)
 

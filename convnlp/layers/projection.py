@@ -1,6 +1,8 @@
-"""The bias-free linear map that every block is made of."""
+"""The bias-free linear map that every block is made of, and the norm in front of it."""
 
 import keras
+
+from convnlp import kernels
 
 
 def projection(units, scale=1.0, **kwargs):
@@ -22,4 +24,13 @@ def projection(units, scale=1.0, **kwargs):
 
 def layer_norm(**kwargs):
     """Layer normalisation over the last axis, computed in float32 whatever the policy."""
-    return keras.layers.LayerNormalization(epsilon=1e-6, **kwargs)
+    return _LayerNorm(epsilon=1e-6, **kwargs)
+
+
+class _LayerNorm(keras.layers.LayerNormalization):
+    """Keras's layer with its weights, computed by our kernel."""
+
+    def call(self, x, residual=False):
+        """Normalises x [..., D]; with `residual` returns x too, to be read in its place."""
+        outputs = kernels.layer_norm(x, self.gamma, self.beta, self.epsilon)
+        return outputs if residual else outputs[0]

@@ -24,7 +24,7 @@ class Residual(keras.layers.Layer):
     `pre` and `sublayer_output` leave the running sum without a norm, so a stack of them ends in one
     (`needs_final_norm`). Departs from the release: LayerNorm with scale and offset, where mesh has RMSNorm.
 
-    Use: `y = residual.enter(x)`, then the sublayer on y, then `x = residual.leave(x, y)`.
+    Use: `x, y = residual.enter(x)`, then the sublayer on y, then `x = residual.leave(x, y)`.
 
     Args:
         residual_form: str. One of the three above.
@@ -39,7 +39,7 @@ class Residual(keras.layers.Layer):
     from convnlp.layers import Residual
     residual, x = Residual("pre"), np.ones([2, 5, 8], "float32")
     residual.build(x.shape)
-    assert residual.leave(x, residual.enter(x)).shape == (2, 5, 8)
+    assert residual.leave(*residual.enter(x)).shape == (2, 5, 8)
     ```
     """
 
@@ -56,8 +56,11 @@ class Residual(keras.layers.Layer):
         self.norm.build(input_shape)
 
     def enter(self, x):
-        """What the sublayer sees: [B,T,D] -> [B,T,D]."""
-        return self.norm(x) if self.residual_form == "pre" else x
+        """X [B,T,D] -> x, to be read in its place, and what the sublayer sees [B,T,D]."""
+        if self.residual_form != "pre":
+            return x, x
+        y, x = self.norm(x, residual=True)
+        return x, y
 
     def leave(self, x, y, training=False):
         """The sum of the input x and the sublayer's output y: 2 x [B,T,D] -> [B,T,D]."""

@@ -2,6 +2,7 @@
 
 import keras
 
+from convnlp.layers.costs import add_costs, norm_cost
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.glu_conv_block import GLUConvBlock
 from convnlp.layers.mixers import build_mixer
@@ -19,19 +20,6 @@ def mixing_sublayer(mixer, output_init_scale, dtype):
     """
     mixer = build_mixer(**mixer, output_init_scale=output_init_scale, dtype=dtype)
     return GLUConvBlock(mixer, output_init_scale, dtype=dtype, name="mixing") if mixer.gated else mixer
-
-
-def add_costs(costs):
-    """The sum of cost dictionaries."""
-    total = {"parameters": 0, "multiply_adds": 0, "state_elements": 0}
-    for cost in costs:
-        total = {key: total[key] + cost[key] for key in total}
-    return total
-
-
-def norm_cost(hidden_dim):
-    """A layer norm's scale and offset; its work per token is not counted."""
-    return {"parameters": 2 * hidden_dim, "multiply_adds": 0, "state_elements": 0}
 
 
 class Stack(keras.layers.Layer):
@@ -61,7 +49,7 @@ class Stack(keras.layers.Layer):
         ]
         self.dropout = Dropout(layer_arguments["dropout"], dtype=dtype, name="dropout")
         self.final_norm = None
-        if needs_final_norm(layer_arguments["residual_form"]):
+        if mixers and needs_final_norm(layer_arguments["residual_form"]):
             self.final_norm = layer_norm(dtype=dtype, name="final_norm")
 
     def build(self, input_shape):
@@ -75,17 +63,31 @@ class Stack(keras.layers.Layer):
         x = x if self.final_norm is None else self.final_norm(x)
         return self.dropout(x, training=training)
 
+    @property
+    def strides(self):
+        """Per layer: how many input positions one of its positions covers."""
+        return [1] * len(self.layers)
+
+    def longest_text(self):
+        """The most input positions that the mixers of all layers take, or None for any number."""
+        return min(
+            (
+                layer.mixer.longest_text * stride
+                for layer, stride in zip(self.layers, self.strides, strict=True)
+                if layer.mixer.longest_text is not None
+            ),
+            default=None,
+        )
+
     def cost(self, *lengths):
         """The contract's cost of one example, summed over the layers; arguments as in their `cost`."""
-        costs = [layer.cost(*lengths) for layer in self.layers]
-        if self.final_norm is not None and self.mixers:
-            costs.append(norm_cost(self.mixers[0]["hidden_dim"]))
-        return add_costs(costs)
+        return self.total_cost([layer.cost(*lengths) for layer in self.layers])
 
-    def receptive_field(self, length):
-        """The number of positions that one output position can see, in a text of `length` tokens."""
-        reach = 1 + sum(layer.receptive_field(length) - 1 for layer in self.layers)
-        return min(reach, length)
+    def total_cost(self, costs):
+        """The sum of the layers' costs and the final norm's."""
+        if self.final_norm is not None:
+            costs = [*costs, norm_cost(self.mixers[0]["hidden_dim"])]
+        return add_costs(costs)
 
     def get_config(self):
         return {**super().get_config(), "mixers": self.mixers, **self.layer_arguments}

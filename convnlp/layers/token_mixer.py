@@ -15,10 +15,15 @@ class TokenMixer(keras.layers.Layer):
         supports_causal: bool. `causal=True` is possible.
         supports_step: bool. A causal mixer has `init_state` and `step`.
         supports_packing: bool. `segment_ids` are possible: several texts in one row do not see each other.
-        needs_max_length: bool. It has weights per position, hence an argument `max_sequence_length`.
+        supports_prefix: bool. `prefix_mask` is possible: behind a prefix that is seen whole, a position sees
+            only what is before it.
+        needs_max_length: bool. It has weights per position, hence an argument and attribute
+            `max_sequence_length`; longer texts raise.
         pad_length_invariant: bool. The outputs at tokens do not depend on how many pads follow them.
         gated: bool. It has no projections of its own: a block puts it between a gate and an output
             projection.
+        contains_feed_forward: bool. It has a feed-forward network inside: a layer around it leaves its own
+            out.
 
     Args:
         hidden_dim: int. Width D of inputs and outputs.
@@ -32,9 +37,11 @@ class TokenMixer(keras.layers.Layer):
     supports_causal = True
     supports_step = True
     supports_packing = True
+    supports_prefix = False
     needs_max_length = False
     pad_length_invariant = True
     gated = True
+    contains_feed_forward = False
 
     def __init__(self, hidden_dim, causal=False, **kwargs):
         super().__init__(**kwargs)
@@ -52,8 +59,13 @@ class TokenMixer(keras.layers.Layer):
                 f"The last axis of `x` must be hidden_dim = {self.hidden_dim}. Received: shape {input_shape}"
             )
 
-    def call(self, x, padding_mask=None, segment_ids=None, training=False):
+    def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
         """Mixes the positions of each row.
+
+        With a `prefix_mask`, position i sees position m of its text if m <= i or m is in the prefix (the
+        prefix language model of Dong et al., 2019, "UniLM", https://arxiv.org/abs/1905.03197). The relation
+        is transitive, so that nothing leaks in a stack either. Attention hides the other keys; normalised
+        taps are normalised over those that are left; other taps are dropped.
 
         Args:
             x: float tensor [B,T,D].
@@ -61,13 +73,18 @@ class TokenMixer(keras.layers.Layer):
             segment_ids: int32 tensor [B,T], 0 = pad: only positions of equal ids see each other. Defaults to
                 one segment a row.
             training: bool. Whether dropout is active.
+            prefix_mask: bool tensor [B,T], True = prefix, which comes first in each text. Defaults to none:
+                every position sees as far as the mixer does.
 
         Returns:
             Tensor [B,T,D] of x's type. Its values at pads mean nothing.
 
         Raises:
-            ValueError: if `segment_ids` are given and the mixer does not support packing.
+            ValueError: if `segment_ids` are given and the mixer does not support packing, `prefix_mask` and
+                it does not support a prefix or is causal, or if T is more than the `max_sequence_length`
+                that the mixer needs.
         """
+        self._require_length("x", x.shape[1])
         if segment_ids is not None:
             if not self.supports_packing:
                 raise ValueError(
@@ -79,7 +96,15 @@ class TokenMixer(keras.layers.Layer):
             padding_mask = tokens if padding_mask is None else tokens & tf.cast(padding_mask, tf.bool)
         elif padding_mask is not None:
             padding_mask = tf.cast(padding_mask, tf.bool)
-        return self.mix(x, padding_mask, segment_ids, training)
+        if prefix_mask is None:
+            return self.mix(x, padding_mask, segment_ids, training)
+        if not self.supports_prefix or self.causal:
+            reason = "a causal one hides the prefix too" if self.supports_prefix else "it would leak"
+            raise ValueError(
+                f"`prefix_mask` must be None for this {type(self).__name__}: {reason}. "
+                f"Received: causal={self.causal}, prefix_mask={prefix_mask}"
+            )
+        return self.mix_prefix(x, padding_mask, segment_ids, training, tf.cast(prefix_mask, tf.bool))
 
     def init_state(self, batch_size, max_length):
         """The state before the first step.
@@ -92,7 +117,8 @@ class TokenMixer(keras.layers.Layer):
             Flat dict of fixed-shape tensors with the batch on axis 0, so that beams can be gathered.
 
         Raises:
-            ValueError: if the mixer is not causal or does not support steps.
+            ValueError: if the mixer is not causal or does not support steps, or if `max_length` is more than
+                the `max_sequence_length` that it needs.
         """
         if not self.supports_step:
             raise ValueError(
@@ -101,6 +127,7 @@ class TokenMixer(keras.layers.Layer):
             )
         if not self.causal:
             raise ValueError("`causal` must be True for incremental decoding. Received: causal=False")
+        self._require_length("max_length", tf.get_static_value(max_length))
         if not self.built:
             self.build((None, None, self.hidden_dim))
         return self.empty_state(batch_size, max_length)
@@ -119,8 +146,24 @@ class TokenMixer(keras.layers.Layer):
         """
         return self.advance(tf.cast(x_chunk, self.compute_dtype), state, index)
 
+    @property
+    def longest_text(self):
+        """The most positions that the mixer takes, or None for any number."""
+        return self.max_sequence_length if self.needs_max_length else None
+
+    def _require_length(self, name, length):
+        if None not in (self.longest_text, length) and length > self.longest_text:
+            raise ValueError(
+                f"`{name}` must have at most max_sequence_length = {self.longest_text} positions: "
+                f"{type(self).__name__} has weights for each of them. Received: {length}"
+            )
+
     def mix(self, x, padding_mask, segment_ids, training):
         """`call` behind its checks: `padding_mask` is bool or None, and covers the pads of `segment_ids`."""
+        raise NotImplementedError
+
+    def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
+        """`mix` with a bool `prefix_mask`, which a mixer that supports a prefix implements."""
         raise NotImplementedError
 
     def empty_state(self, batch_size, max_length):

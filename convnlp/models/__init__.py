@@ -1,4 +1,5 @@
 from convnlp.models import model_card
+from convnlp.models.layouts import LAYOUTS
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.seq2seq_lm import Seq2SeqLM
 from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
@@ -8,6 +9,7 @@ from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocess
 from convnlp.models.tokenizer import Tokenizer
 
 __all__ = [
+    "LAYOUTS",
     "SIZES",
     "Seq2SeqBackbone",
     "Seq2SeqLM",

@@ -4,8 +4,9 @@ import keras
 import keras_nlp
 from keras import ops
 
-from convnlp.layers import Decoder, Encoder
+from convnlp.layers import MIXERS, Decoder, Encoder, PrefixDecoder
 from convnlp.models import presets
+from convnlp.models.layouts import layer_mixers
 from convnlp.models.token_embedding import TokenEmbedding
 
 
@@ -24,27 +25,33 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
 
     Args:
         vocabulary_size: int. Rows of the embedding, sentinels included.
-        num_layers: int. Encoder layers.
+        num_layers: int. Encoder layers. 0 builds a decoder-only model, see `convnlp.layers.PrefixDecoder`:
+            `encode` gives the embedded source, which the decoder's stack reads in front of the target.
         num_heads: int. Heads of attention and cross-attention, and kernels of a shared convolution.
         hidden_dim: int. D.
         intermediate_dim: int. Inner width of the feed-forward sublayers.
         num_decoder_layers: int. Default `num_layers`; 0 builds an encoder alone.
-        mixer: str, or a list with a name per layer. See `convnlp.layers.MIXERS`.
+        mixer: str, or a list with a name per layer. See `convnlp.layers.MIXERS`, and
+            `convnlp.models.LAYOUTS` for names of whole stacks.
         encoder_mixer, decoder_mixer: as `mixer`, for one side.
         kernel_size: int, or a list with one per encoder layer; the decoder takes the first
         `num_decoder_layers`. dilation_rate: as `kernel_size`.
         weight_softmax: bool. Whether taps are normalised. Default None: as is usual for the mixer (no for
             dilated_conv, yes for the others).
+        pool_size: int, or a list with one per encoder layer: how many neighbouring positions become one in
+            front of it; see `convnlp.layers.Encoder`. The decoder attends to what is left.
         mixer_options: dict. Further arguments of the mixer's class; they also override those above for the
-            mixer alone, as in `{"num_heads": 2}` for the paper's two depth filters.
+            mixer alone, as in `{"num_heads": 2}` for the paper's two depth filters. Where the mixers differ,
+            `{"mb_conv": {"expansion": 2}}` is for the layers of that name.
         residual_form: "pre" (default), "post" or "sublayer_output"; see `convnlp.layers.Residual`.
         dropout: float in [0, 1).
-        max_sequence_length: int. For mixers whose parameters depend on the length.
+        max_sequence_length: int. The longest text, for mixers with weights for each position.
         cross_attention_init: "independent" or "tied"; see `convnlp.layers.CrossAttention`.
         dtype: dtype policy.
 
     Raises:
-        ValueError: on an unknown mixer, a list of the wrong length, or a use that the mixer does not support.
+        ValueError: on an unknown mixer, a list of the wrong length, or a use that the mixer does not support,
+            as a mixer in the decoder that cannot be causal.
 
     Example:
     ```python
@@ -70,6 +77,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         kernel_size=7,
         dilation_rate=1,
         weight_softmax=None,
+        pool_size=1,
         mixer_options=None,
         residual_form="pre",
         dropout=0.1,
@@ -93,6 +101,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             "kernel_size": kernel_size,
             "dilation_rate": dilation_rate,
             "weight_softmax": weight_softmax,
+            "pool_size": pool_size,
             "mixer_options": mixer_options,
             "residual_form": residual_form,
             "dropout": dropout,
@@ -104,10 +113,25 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         # === Layers ===
         embedding = TokenEmbedding(vocabulary_size, hidden_dim, dtype=dtype, name="token_embedding")
         encoder = Encoder(
-            _mixers(config, "encoder"), intermediate_dim, residual_form, dropout, dtype=dtype, name="encoder"
+            _mixers(config, "encoder"),
+            intermediate_dim,
+            residual_form,
+            dropout,
+            _per_layer(pool_size, "pool_size", num_layers, may_be_longer=False),
+            dtype=dtype,
+            name="encoder",
         )
         decoder = None
-        if num_decoder_layers:
+        if not num_layers:
+            decoder = PrefixDecoder(
+                _mixers(config, "decoder"),
+                intermediate_dim,
+                residual_form,
+                dropout,
+                dtype=dtype,
+                name="decoder",
+            )
+        elif num_decoder_layers:
             decoder = Decoder(
                 _mixers(config, "decoder"),
                 intermediate_dim,
@@ -126,16 +150,16 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             "encoder_token_ids": keras.Input((None,), dtype="int32", name="encoder_token_ids"),
             "encoder_padding_mask": keras.Input((None,), dtype="int32", name="encoder_padding_mask"),
         }
-        encoder_mask = inputs["encoder_padding_mask"]
+        encoder_mask = ops.cast(inputs["encoder_padding_mask"], "bool")
         x = embedding(inputs["encoder_token_ids"])
-        outputs = {"encoder_sequence_output": encoder(x, padding_mask=ops.cast(encoder_mask, "bool"))}
+        outputs = {"encoder_sequence_output": encoder(x, padding_mask=encoder_mask)}
         if decoder is not None:
             inputs["decoder_token_ids"] = keras.Input((None,), dtype="int32", name="decoder_token_ids")
             inputs["decoder_padding_mask"] = keras.Input((None,), dtype="int32", name="decoder_padding_mask")
             outputs["decoder_sequence_output"] = decoder(
                 embedding(inputs["decoder_token_ids"]),
                 outputs["encoder_sequence_output"],
-                allowed=ops.cast(ops.expand_dims(encoder_mask, 1), "bool"),
+                allowed=ops.expand_dims(encoder.output_mask(encoder_mask), 1),
                 padding_mask=ops.cast(inputs["decoder_padding_mask"], "bool"),
             )
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
@@ -146,7 +170,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             setattr(self, name, value)
         self._config_names = tuple(config)
 
-    def encode(self, token_ids, padding_mask=None, segment_ids=None, training=False):
+    def encode(self, token_ids, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
         """The encoder on token ids.
 
         Args:
@@ -154,16 +178,23 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             padding_mask: bool [B,S], True = token. None: all are.
             segment_ids: int32 [B,S], 0 = pad, for packed rows.
             training: bool. Dropout.
+            prefix_mask: bool [B,S], True = prefix: the others see only what is before them. See
+                `convnlp.layers.TokenMixer.call`.
 
         Returns:
-            [B,S,D].
+            [B,S,D], or fewer positions with a `pool_size`; see `encoder_output_mask`.
         """
         return self.encoder(
             self.token_embedding(token_ids),
             padding_mask=_as_bool(padding_mask),
             segment_ids=segment_ids,
             training=training,
+            prefix_mask=prefix_mask,
         )
+
+    def encoder_output_mask(self, padding_mask):
+        """Which positions of `encode`'s output hold tokens: [B,S] -> bool [B,S] or, pooled, fewer."""
+        return self.encoder.output_mask(_as_bool(padding_mask))
 
     def decode(
         self,
@@ -179,8 +210,8 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
 
         Args:
             token_ids: int32 [B,T], the targets shifted right by one, start token first.
-            encoder_output: [B,S,D].
-            encoder_padding_mask: bool [B,S], True = token.
+            encoder_output: what `encode` returned.
+            encoder_padding_mask: bool [B,S], True = token; what `encode` was given.
             padding_mask: bool [B,T], True = token.
             segment_ids: int32 [B,T], for packed rows.
             encoder_segment_ids: int32 [B,S], with `segment_ids`.
@@ -192,7 +223,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         self._require_decoder("decode")
         allowed = None
         if encoder_padding_mask is not None:
-            allowed = ops.expand_dims(_as_bool(encoder_padding_mask), 1)  # [B,1,S]
+            allowed = ops.expand_dims(self.encoder_output_mask(encoder_padding_mask), 1)  # [B,1,S]
         if segment_ids is not None:
             same = ops.equal(
                 ops.expand_dims(segment_ids, 2), ops.expand_dims(encoder_segment_ids, 1)
@@ -215,13 +246,13 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         """The decoder's state before the first token: a flat dict, name -> tensor with the batch on axis 0.
 
         Args:
-            encoder_output: [B,S,D].
-            encoder_padding_mask: bool [B,S].
+            encoder_output: what `encode` returned.
+            encoder_padding_mask: bool [B,S], what `encode` was given.
             max_length: int. Upper bound of the positions to come.
         """
         self._require_decoder("init_decoder_state")
         state = self.decoder.init_state(encoder_output, max_length)
-        return {**state, "encoder_padding_mask": _as_bool(encoder_padding_mask)}
+        return {**state, "encoder_padding_mask": self.encoder_output_mask(encoder_padding_mask)}
 
     def decode_step(self, token_ids, state, index):
         """The decoder at the positions index, index + 1, ...: int32 [B,C], state -> ([B,C,D], state)."""
@@ -243,13 +274,23 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             return super().from_preset(preset, load_weights=load_weights, **kwargs)
 
     def encoder_only(self):
-        """A new backbone without the decoder, with a copy of the embedding and the encoder's weights."""
+        """A new backbone without the decoder, with a copy of the embedding and the encoder's weights.
+
+        Of a decoder-only model, it is the decoder's stack without the mask.
+        """
         config = {**self.get_config(), "num_decoder_layers": 0, "decoder_mixer": None}
         config.pop("name")
+        stack = self.encoder
+        if not self.num_layers:
+            stack = self.decoder
+            config["num_layers"] = self.num_decoder_layers
+            for argument in ("kernel_size", "dilation_rate"):
+                config[argument] = [mixer[argument] for mixer in stack.mixers]
+            config["encoder_mixer"] = [mixer["name"] for mixer in stack.mixers]
         config["dtype"] = self.dtype_policy
         backbone = type(self).from_config(config)
         backbone.token_embedding.set_weights(self.token_embedding.get_weights())
-        backbone.encoder.set_weights(self.encoder.get_weights())
+        backbone.encoder.set_weights(stack.get_weights())
         return backbone
 
     def cost(self, encoder_length, decoder_length=0):
@@ -268,11 +309,27 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         encoder = self.encoder.cost(encoder_length)
         cost = {**encoder, "parameters": encoder["parameters"] + table, "state_elements": 0}
         if self.decoder is not None:
-            decoder = self.decoder.cost(decoder_length, encoder_length)
+            decoder = self.decoder.cost(decoder_length, self.encoder.output_length(encoder_length))
             cost["parameters"] += decoder["parameters"]
             cost["multiply_adds"] += decoder["multiply_adds"] + table * decoder_length
             cost["state_elements"] = decoder["state_elements"]
-        return {**cost, "receptive_field": self.encoder.receptive_field(encoder_length)}
+        stack = self.encoder if self.num_layers else self.decoder
+        return {**cost, "receptive_field": stack.receptive_field(encoder_length)}
+
+    def require_length(self, side, name, length):
+        """Raises ValueError if the mixers of the "encoder" or "decoder" take no texts of `length` tokens.
+
+        Args:
+            side: str. "encoder" or "decoder".
+            name: str. What the length is called where it comes from.
+            length: int.
+        """
+        longest = getattr(self, side).longest_text()
+        if longest is not None and length > longest:
+            raise ValueError(
+                f"`{name}` must be at most {longest}, the longest text that the {side}'s mixers have weights "
+                f"for (max_sequence_length={self.max_sequence_length}). Received: {name}={length}"
+            )
 
     def _require_decoder(self, method):
         if self.decoder is None:
@@ -290,35 +347,66 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
 
 
 def _check(config):
-    for name in ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim"):
+    for name in ("vocabulary_size", "num_heads", "hidden_dim", "intermediate_dim"):
         if not isinstance(config[name], int) or config[name] < 1:
             raise ValueError(f"`{name}` must be a whole number >= 1. Received: {config[name]!r}")
-    if config["num_decoder_layers"] < 0:
-        raise ValueError(f"`num_decoder_layers` must be >= 0. Received: {config['num_decoder_layers']}")
+    for name in ("num_layers", "num_decoder_layers"):
+        if not isinstance(config[name], int) or config[name] < 0:
+            raise ValueError(f"`{name}` must be a whole number >= 0. Received: {config[name]!r}")
+    if not config["num_layers"] + config["num_decoder_layers"]:
+        raise ValueError("`num_layers` and `num_decoder_layers` must not both be 0. Received: 0 and 0")
 
 
 def _mixers(config, side):
     """One dict of `build_mixer` arguments per layer of the encoder or the decoder."""
     is_decoder = side == "decoder"
+    decoder_only = config["num_layers"] == 0
     num_layers = config["num_decoder_layers"] if is_decoder else config["num_layers"]
-    names = config[f"{side}_mixer"] or config["mixer"]
+    if not num_layers:
+        return []
+    argument = f"{side}_mixer" if config[f"{side}_mixer"] else "mixer"
+    names = _per_layer(
+        layer_mixers(config[argument], num_layers, is_decoder), argument, num_layers, is_decoder
+    )
+    if is_decoder:
+        (_require_prefix if decoder_only else _require_causal)(argument, names)
     shared = {
         "hidden_dim": config["hidden_dim"],
+        "intermediate_dim": config["intermediate_dim"],
         "num_heads": config["num_heads"],
         "weight_softmax": config["weight_softmax"],
         "max_sequence_length": config["max_sequence_length"],
         "dropout": config["dropout"],
-        "causal": is_decoder,
+        "causal": is_decoder and not decoder_only,
     }
     columns = {
-        "name": _per_layer(
-            names, f"{side}_mixer" if config[f"{side}_mixer"] else "mixer", num_layers, is_decoder
-        ),
+        "name": names,
         "kernel_size": _per_layer(config["kernel_size"], "kernel_size", num_layers, is_decoder),
         "dilation_rate": _per_layer(config["dilation_rate"], "dilation_rate", num_layers, is_decoder),
     }
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return [{**shared, **row, **(config["mixer_options"] or {})} for row in rows]
+    options = config["mixer_options"] or {}
+    of_all = {name: value for name, value in options.items() if name not in MIXERS}
+    return [{**shared, **row, **of_all, **options.get(row["name"], {})} for row in rows]
+
+
+def _require_causal(argument, names):
+    for name in names:
+        if name in MIXERS and not MIXERS[name].supports_causal:
+            raise ValueError(
+                f"`{argument}` must be causal in a decoder, and {name!r} cannot be. Use it in the encoder, "
+                f"with a causal `decoder_mixer`, or build an encoder alone with `num_decoder_layers=0`. "
+                f"Received: {argument}={name!r}"
+            )
+
+
+def _require_prefix(argument, names):
+    for name in names:
+        if name in MIXERS and not MIXERS[name].supports_prefix:
+            raise ValueError(
+                f"`{argument}` must have supports_prefix = True without an encoder, and {name!r} has not. "
+                f"Use it in an encoder, with `num_layers` >= 1. Received: {argument}={name!r}, num_layers=0"
+            )
 
 
 def _per_layer(value, name, num_layers, may_be_longer):

@@ -78,6 +78,8 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         # === Layers ===
         self.backbone = backbone.encoder_only() if backbone.num_decoder_layers else backbone
         self.preprocessor = preprocessor
+        if preprocessor is not None:
+            self.backbone.require_length("encoder", "sequence_length", preprocessor.sequence_length)
         self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
         self.head = keras.layers.Dense(num_classes, dtype="float32", name="head")
 
@@ -86,7 +88,7 @@ class TextClassifier(keras_nlp.models.TextClassifier):
             "token_ids": keras.Input((None,), dtype="int32", name="token_ids"),
             "padding_mask": keras.Input((None,), dtype="bool", name="padding_mask"),
         }
-        mean, maximum = _pool(self._encode(inputs), inputs["padding_mask"])
+        mean, maximum = self._pool(inputs)
         pooled = {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[
             pooling
         ]
@@ -101,10 +103,11 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         self.labels = None if labels is None else list(labels)
         self.supports_jit = False  # XLA's depthwise convolution on CPU is slower than no XLA
 
-    def _encode(self, inputs):
-        return self.backbone(
-            {"encoder_token_ids": inputs["token_ids"], "encoder_padding_mask": inputs["padding_mask"]}
-        )["encoder_sequence_output"]
+    def _pool(self, inputs):
+        """Mean and maximum of the encoder's output over the tokens, float32 [B,D] each."""
+        token_ids, mask = inputs["token_ids"], inputs["padding_mask"]
+        encoded = self.backbone({"encoder_token_ids": token_ids, "encoder_padding_mask": mask})
+        return _pool(encoded["encoder_sequence_output"], self.backbone.encoder_output_mask(mask))
 
     def embed(self, inputs):
         """A vector per text: the mean of the encoder's output over its tokens.
@@ -115,7 +118,7 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         Returns:
             float32 [B,D].
         """
-        return _pool(self._encode(inputs), inputs["padding_mask"])[0]
+        return self._pool(inputs)[0]
 
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):

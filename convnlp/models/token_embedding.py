@@ -30,8 +30,14 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
 
     def call(self, inputs, reverse=False):
         """Token ids [B,T] -> [B,T,D]; if `reverse`, states [B,T,D] -> float32 logits [B,T,V]."""
-        outputs = super().call(inputs, reverse=reverse)
-        return ops.cast(outputs, "float32") if reverse else outputs * (INPUT_SCALE * self.output_dim**0.5)
+        if reverse:
+            return ops.cast(self.logits(inputs), "float32")
+        return super().call(inputs) * (INPUT_SCALE * self.output_dim**0.5)
+
+    def logits(self, hidden):
+        """States [B,T,D] -> logits [B,T,V] in the compute type."""
+        hidden, table = (ops.cast(value, self.compute_dtype) for value in (hidden, self.embeddings))
+        return ops.matmul(hidden, ops.transpose(table))
 
     def get_config(self):
         base = keras.layers.Layer.get_config(self)

@@ -92,6 +92,21 @@ def test_masked_lm_alone_reads_rows_of_the_input_length(documents, tokenizer):
     assert dataset.element_spec["masked_token_ids"].shape == (4, 32)
 
 
+def test_prefix_lm_cuts_every_row_of_a_batch_at_the_same_place(documents, tokenizer):
+    plain = first(batches(documents, tokenizer, objectives=("masked_lm", "prefix_lm")), 8)
+    other = first(batches(documents, tokenizer, objectives=("prefix_lm",), num_shards=2, shard_index=1), 8)
+    lengths = []
+    for one, two in zip(plain, other, strict=True):
+        length = one["prefix_mask"][0].sum()
+        np.testing.assert_array_equal(one["prefix_mask"], np.tile(np.arange(32) < length, [4, 1]))
+        np.testing.assert_array_equal(one["prefix_mask"], two["prefix_mask"])
+        kept = np.ones([4, 32], bool)
+        np.put_along_axis(kept, one["masked_positions"], False, axis=1)
+        np.testing.assert_array_equal(one["prefix_lm_token_ids"][kept], one["masked_token_ids"][kept])
+        lengths.append(length)
+    assert 1 <= min(lengths) < max(lengths) <= 31
+
+
 def test_rows_are_shuffled_and_repeated_in_another_order(documents, tokenizer):
     plain = rows(batches(documents, tokenizer, num_epochs=1, shuffle_buffer=0))
     assert len(set(plain)) == len(plain)

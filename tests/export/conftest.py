@@ -47,6 +47,7 @@ def classifier_dir(tmp_path_factory):
     )
     directory = tmp_path_factory.mktemp("presets") / "classifier"
     classifier.save_to_preset(str(directory))
+    (directory / "experiment.json").write_text('{"seed": 0}')
     return directory
 
 

@@ -23,13 +23,14 @@ LM_SIGNATURES = {"serving_default", "generate", "ids", "embed"}
 
 # What TensorFlow Serving's stock server has anyway. A new name belongs here after a look at its registry.
 _STOCK = """
-Abs AddN AddV2 All ArgMax AssignVariableOp BatchMatMulV2 BiasAdd Cast ConcatV2 Const DepthwiseConv2dNative
-DisableCopyOnRead Einsum EnsureShape Equal ExpandDims Fill FloorDiv GatherV2 Greater GreaterEqual Identity
-Less LessEqual Log LogicalAnd LogicalNot LogicalOr MatMul Max Maximum Mean MergeV2Checkpoints Minimum Mul
-Neg NoOp NotEqual Pack Pad ParseExampleV2 Placeholder Prod Range ReadVariableOp RealDiv ReduceJoin Relu
-Reshape RestoreV2 Rsqrt SaveV2 Select SelectV2 Shape ShardedFilename Sigmoid Softmax Split
-SquaredDifference Squeeze StatefulPartitionedCall StaticRegexFullMatch StaticRegexReplace StopGradient
-StridedSlice StringJoin Sub Sum Tile Transpose VarHandleOp VarIsInitializedOp While ZerosLike
+Abs AddN AddV2 All ArgMax AssignVariableOp BatchMatMulV2 BiasAdd Cast ConcatV2 Const Cos
+DepthwiseConv2dNative DisableCopyOnRead Einsum EnsureShape Equal Erfc ExpandDims Fill FloorDiv FloorMod
+GatherV2 Greater GreaterEqual Identity Less LessEqual Log LogicalAnd LogicalNot LogicalOr MatMul Max
+Maximum Mean MergeV2Checkpoints Minimum Mul Neg NoOp NotEqual Pack Pad ParseExampleV2 Placeholder Pow
+Prod Range ReadVariableOp RealDiv ReduceJoin Relu Reshape RestoreV2 Rsqrt SaveV2 Select SelectV2 Shape
+ShardedFilename Sigmoid Sin Softmax Split Square SquaredDifference Squeeze StatefulPartitionedCall
+StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice StringJoin Sub Sum Tanh Tile Transpose
+Unpack VarHandleOp VarIsInitializedOp While ZerosLike
 """
 STOCK_OPS = set(_STOCK.split())
 TEXT_OPS = {"TFText>FastSentencepieceTokenize", "RaggedTensorToTensor"}  # in its tensorflow_text, and stock
@@ -54,6 +55,16 @@ def test_graphs_hold_stock_operations(model, request):
     assert TEXT_OPS <= parity.op_names(text) <= STOCK_OPS | TEXT_OPS
     for directory in (text, ids):
         assert not parity.has_custom_gradients_or_islands(directory)
+
+
+def test_a_text_has_the_answer_it_has_alone(exported_classifier):
+    """Every mixer is in this stack: none lets an answer depend on the batch that it is served in."""
+    signature = tf.saved_model.load(str(exported_classifier[0])).signatures["serving_default"]
+    texts = ["the river", "", "the old teacher follows the river and the quiet teacher follows the old river"]
+    together = signature(text=tf.constant(texts))["scores"]
+    for text, expected in zip(texts, together, strict=True):
+        # Float32 sums over another number of zeros.
+        np.testing.assert_allclose(signature(text=tf.constant([text]))["scores"][0], expected, atol=1e-5)
 
 
 def test_training_kernels_would_be_noticed(tmp_path):
@@ -97,6 +108,7 @@ def test_files_beside_the_graph(exported_classifier, exported_lm, classifier_dir
             vocabulary = source / "assets" / "tokenizer" / "vocabulary.spm"
             assert (assets / "vocabulary.spm").read_bytes() == vocabulary.read_bytes()
             assert version.stat().st_mode & 0o777 == 0o777 & ~_umask()
+    assert (exported_classifier[0] / "assets" / "experiment.json").read_text() == '{"seed": 0}'
     assert (exported_classifier[1] / "assets" / "labels.txt").read_text().split() == LABELS
 
 

@@ -82,7 +82,8 @@ def test_tied_cross_attention_starts_at_a_quarter_of_the_keys():
 def test_residual_forms(form):
     residual, x, y = Residual(form), random(2, 3, D), random(2, 3, D, seed=1)
     residual.build(x.shape)
-    entered, left = residual.enter(x), residual.leave(x, y)
+    (same, entered), left = residual.enter(x), residual.leave(x, y)
+    assert np.array_equal(same, x)
     expected = {
         "pre": (layer_norm(x), x + y),
         "post": (x, layer_norm(x + y)),
@@ -103,6 +104,17 @@ def test_every_form_ends_in_a_norm(form):
 def test_unknown_residual_form_is_named():
     with pytest.raises(ValueError, match=r"residual_form.*'sandwich'"):
         Residual("sandwich")
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_a_mixer_with_a_feed_forward_network_inside_gets_no_second_one(stack):
+    mixer = {"name": "muse", "hidden_dim": D, "num_heads": H, "intermediate_dim": F, "causal": True}
+    layers = Encoder([mixer], F) if stack == "encoder" else Decoder([mixer], F, num_heads=H)
+    layers.build((None, None, D))
+    lengths = [5] if stack == "encoder" else [5, 3]
+    assert layers.count_params() == layers.cost(*lengths)["parameters"]
+    inside = sum(tuple(weight.shape) == (D, F) for weight in layers.weights)
+    assert inside == 1
 
 
 def test_packed_decoder_rows_see_their_own_segment_of_the_encoder_only():

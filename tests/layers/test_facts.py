@@ -1,18 +1,36 @@
 """A use that breaks a fact raises, naming the argument, the rule and the value."""
 
+import pathlib
+import re
+
 import pytest
 import tensorflow as tf
 
+from convnlp import testing
 from convnlp.layers import (
     MIXERS,
+    ConvS2S,
     DilatedConv,
     DynamicConv,
+    ExternalAttention,
+    FeedForwardStack,
+    FourierMixing,
+    GatedDilatedConv,
     LightweightConv,
+    MBConv,
+    MLPMixer,
+    Muse,
+    RelativeAttention,
+    ResMLP,
     SelfAttention,
+    SpatialGating,
+    Synthesizer,
     TokenMixer,
     build_mixer,
+    register_mixer,
 )
-from tests.mixer_table import DIM, MIXER_TABLE
+from convnlp.testing import DIM, facts
+from tests.mixer_table import MIXER_TABLE
 
 
 class Average(TokenMixer):
@@ -27,50 +45,18 @@ class Average(TokenMixer):
         return tf.reduce_mean(x, 1, keepdims=True) + tf.zeros_like(x)
 
 
+@pytest.mark.parametrize("function", [f for f in testing.SUITE if f.__module__ == facts.__name__])
+def test_what_a_mixer_cannot_do_is_refused(function, own_mixers):
+    """The mixers of the table can do most of it."""
+    register_mixer("average", Average)
+    (check,) = [check for check in testing.checks("average") if check.function is function]
+    check()
+
+
 def make(cls, **arguments):
     """`cls` with the typical arguments of its row in the table, which `arguments` override."""
     typical = next((MIXER_TABLE[name].variants[0] for name in MIXERS if MIXERS[name] is cls), {})
     return cls(**{"hidden_dim": DIM, **typical, **arguments})
-
-
-@pytest.mark.parametrize("cls", [Average, *MIXERS.values()])
-def test_causal_needs_supports_causal(cls):
-    if cls.supports_causal:
-        assert make(cls, causal=True).causal
-    else:
-        with pytest.raises(ValueError, match=r"`causal` must be False.*Received: causal=True"):
-            make(cls, causal=True)
-
-
-@pytest.mark.parametrize("cls", [Average, *MIXERS.values()])
-def test_segment_ids_need_supports_packing(cls):
-    mixer, x, ids = make(cls), tf.ones([1, 2, DIM]), tf.constant([[1, 2]])
-    if cls.supports_packing:
-        assert mixer(x, segment_ids=ids).shape == x.shape
-    else:
-        with pytest.raises(ValueError, match="`segment_ids` must be None"):
-            mixer(x, segment_ids=ids)
-
-
-@pytest.mark.parametrize("cls", [Average, *MIXERS.values()])
-def test_steps_need_supports_step_and_causal(cls):
-    if cls.supports_step:
-        assert make(cls, causal=True).init_state(1, 4)
-    else:
-        with pytest.raises(ValueError, match=r"supports_step.*Received: Average"):
-            make(cls).init_state(1, 4)
-
-
-@pytest.mark.parametrize("cls", [cls for cls in MIXERS.values() if cls.supports_step])
-def test_steps_need_a_causal_mixer(cls):
-    with pytest.raises(ValueError, match=r"`causal` must be True.*Received: causal=False"):
-        make(cls).init_state(1, 4)
-
-
-@pytest.mark.parametrize("cls", MIXERS.values())
-def test_mixers_with_weights_per_position_take_a_maximal_length(cls):
-    accepted = "max_sequence_length" in cls.__init__.__code__.co_varnames
-    assert accepted == cls.needs_max_length
 
 
 @pytest.mark.parametrize(
@@ -86,11 +72,40 @@ def test_mixers_with_weights_per_position_take_a_maximal_length(cls):
         (DilatedConv, "kernel_size", True),
         (SelfAttention, "num_heads", 5),
         (SelfAttention, "dropout", -0.1),
+        (GatedDilatedConv, "gate_dropout", 1.0),
+        (ConvS2S, "dropout", 1.0),
+        (Muse, "kernel_sizes", ()),
+        (Muse, "kernel_sizes", [0]),
+        (Muse, "intermediate_dim", 0),
+        (MBConv, "squeeze_ratio", 0),
+        (MBConv, "expansion", 0.5),
+        (RelativeAttention, "max_sequence_length", 0),
+        (Synthesizer, "max_sequence_length", 0),
+        (Synthesizer, "modes", "sparse"),
+        (FourierMixing, "fixed_length", 0),
+        (SpatialGating, "intermediate_dim", 7),
+        (SpatialGating, "tiny_attention_dim", -1),
+        (MLPMixer, "token_dim", 0),
+        (FeedForwardStack, "expansion", 0),
+        (ResMLP, "layer_scale_init", 0.0),
+        (ExternalAttention, "memory_size", 0),
     ],
 )
 def test_bad_arguments_are_named(cls, argument, value):
     with pytest.raises(ValueError, match=rf"`{argument}` must .*Received: .*{value}"):
         make(cls, **{argument: value})
+
+
+def test_the_page_of_models_states_the_facts():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    rows = re.findall(r"\| `(\w+)` \| .* \| (yes|no) \| (.*) \| (yes|no) \|", page)
+    stated = {
+        name: (decoder == "yes", not length.startswith("any"), gate == "yes")
+        for name, decoder, length, gate in rows
+    }
+    assert stated == {
+        name: (cls.supports_causal, cls.needs_max_length, cls.gated) for name, cls in MIXERS.items()
+    }
 
 
 def test_the_wrong_width_is_named():

@@ -98,6 +98,16 @@ def test_base_models_have_the_parameters_of_the_formulae(mixer, parameters):
     assert backbone.count_params() == backbone.cost(512, 114)["parameters"] == parameters
 
 
+@pytest.mark.parametrize("mixer", [name for name, cls in MIXERS.items() if not cls.supports_causal])
+def test_a_mixer_that_cannot_be_causal_makes_an_encoder(mixer):
+    with pytest.raises(ValueError, match=rf"`mixer` must be causal .*num_decoder_layers=0.*mixer='{mixer}'"):
+        Seq2SeqBackbone(**SMALL, mixer=mixer)
+    with pytest.raises(ValueError, match=rf"`decoder_mixer` must be causal .*decoder_mixer='{mixer}'"):
+        Seq2SeqBackbone(**SMALL, decoder_mixer=["dynamic_conv", mixer])
+    assert Seq2SeqBackbone(**SMALL, encoder_mixer=mixer).encode(IDS, MASK).shape == (2, 6, 16)
+    assert Seq2SeqBackbone(**SMALL, mixer=mixer, num_decoder_layers=0).decoder is None
+
+
 def test_a_mixer_per_layer_and_a_side():
     backbone = Seq2SeqBackbone(
         **SMALL, encoder_mixer=["lightweight_conv", "self_attention"], decoder_mixer="dilated_conv"

@@ -199,6 +199,13 @@ def test_rank_labels_are_log_probabilities_of_whole_labels(lm):
         np.testing.assert_allclose(scores[:, j], (logp * weight.numpy()).sum(-1), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("side", "lengths"), [("encoder", (9, 8)), ("decoder", (8, 9))])
+def test_rows_longer_than_the_weights_for_positions_are_refused(tokenizer, side, lengths):
+    backbone = Seq2SeqBackbone(50, 1, 2, 16, 32, mixer="res_mlp", max_sequence_length=8)
+    with pytest.raises(ValueError, match=rf"`{side}_sequence_length` must be at most 8, .*_length=9"):
+        Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, *lengths))
+
+
 def test_an_encoder_alone_is_refused(backbone):
     with pytest.raises(ValueError, match="must have a decoder"):
         Seq2SeqLM(backbone.encoder_only())

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.layers import MIXERS
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor
 from tests import corpus
 
@@ -32,6 +33,34 @@ def test_padding_does_not_change_the_answer(backbone, tokenizer, pooling, width)
     texts = ["the river", "a", ""]
     # float32 sums over another number of zeros
     np.testing.assert_allclose(classifier(short(texts)), classifier(long(texts)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_a_text_has_the_answer_it_has_alone(mixer):
+    """Whatever it is batched with, and however far that is padded."""
+    backbone = Seq2SeqBackbone(
+        50, 2, 2, 16, 32, num_decoder_layers=0, mixer=mixer, kernel_size=3, max_sequence_length=12
+    )
+    classifier = TextClassifier(backbone, 3)
+    ids = np.random.default_rng(0).integers(3, 50, [2, 12])
+    ids[0, 5:] = 0
+    answers = [
+        classifier({"token_ids": rows, "padding_mask": rows != 0})[0] for rows in (ids[:1, :5], ids[:1], ids)
+    ]
+    for answer in answers[1:]:
+        np.testing.assert_allclose(answer, answers[0], atol=1e-5)  # float32 sums over another number of zeros
+
+
+def test_rows_longer_than_the_weights_for_positions_are_refused(tokenizer):
+    backbone = Seq2SeqBackbone(50, 2, 2, 16, 32, mixer="res_mlp", max_sequence_length=12, pool_size=[1, 2])
+    with pytest.raises(ValueError, match=r"`sequence_length` must be at most 12, .*sequence_length=13"):
+        TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 13))
+    assert TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 12)).preprocessor
+    pooled = Seq2SeqBackbone(
+        50, 2, 2, 16, 32, mixer=["dynamic_conv", "res_mlp"], max_sequence_length=12, pool_size=[1, 2]
+    )
+    assert pooled.encoder.longest_text() == 24
+    assert Seq2SeqBackbone(50, 2, 2, 16, 32, max_sequence_length=12).encoder.longest_text() is None
 
 
 def test_a_row_of_pads_gives_finite_logits(classifier):

@@ -16,7 +16,7 @@ _START_SECONDS = 180
 
 def start(*flags):
     """Starts the server in the background and returns the process; its output is text on pipes."""
-    command = [sys.executable, "-m", "serving.server", *flags]
+    command = [sys.executable, "-m", "serving.server", "--port=0", *flags]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -34,7 +34,8 @@ def running(log, model, *flags):
     """
     port = free_port()
     with open(log, "w") as file:
-        command = [sys.executable, "-m", "serving.server", f"--rest_api_port={port}", *flags]
+        # Without gRPC, unless a later flag says otherwise: its default port may belong to another test.
+        command = [sys.executable, "-m", "serving.server", f"--rest_api_port={port}", "--port=0", *flags]
         environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"}
         process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file, env=environment)
         try:

@@ -39,6 +39,62 @@ def save_upper(path):
     tf.saved_model.save(module, str(path), {"serving_default": upper})
 
 
+TYPES = ("float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64")
+TYPES += ("uint8", "uint16", "uint32", "uint64", "bool", "string", "complex64")
+
+
+def save_grammar(path):
+    """Writes a model with a signature for every kind of request: a type each, several inputs, examples."""
+    module = tf.Module()
+    signatures = {}
+
+    def add(name, function, **inputs):
+        specs = [tf.TensorSpec(shape, dtype, key) for key, (shape, dtype) in inputs.items()]
+        signatures[name] = tf.function(function, input_signature=specs)
+
+    for dtype in TYPES:
+        add(dtype, lambda x: {"y": tf.identity(x)}, x=([None], dtype))
+    add(
+        "pair",
+        lambda a, b: {"sum": tf.reduce_sum(a, -1) + tf.cast(b, tf.float32), "twice": 2 * a},
+        a=([None, 2], "float32"),
+        b=([None], "int32"),
+    )
+    add("two", lambda x: {"length": tf.strings.length(x), "x_bytes": x}, x=([None], "string"))
+    add("total", lambda x: {"total": tf.reduce_sum(x), "y": x}, x=([None], "float32"))
+    add("three", lambda x: {"three": tf.constant([1.0, 2.0, 3.0]), "y": x}, x=([None], "float32"))
+    add("scalar", lambda x: {"y": 2 * x}, x=([], "float32"))
+    add("nothing", lambda: {"y": tf.constant([1.0])})
+    add("gather", lambda x: {"y": tf.gather([10.0, 11.0], x)}, x=([None], "int32"))
+    add("half", lambda x: {"y": tf.cast(x, tf.float16)}, x=([None], "float32"))
+
+    def features(inputs):
+        spec = {
+            "x": tf.io.FixedLenFeature([1], tf.float32),
+            "s": tf.io.FixedLenFeature([], tf.string, default_value=""),
+        }
+        return tf.io.parse_example(inputs, spec)
+
+    def classify(inputs):
+        x = features(inputs)["x"]
+        names = tf.tile([["small", "large"]], [tf.shape(x)[0], 1])
+        return {"classes": names, "scores": tf.concat([x, 2 * x], 1)}
+
+    examples = {"inputs": ([None], "string")}
+    add("classify", classify, **examples)
+    add("classes", lambda inputs: {"classes": classify(inputs)["classes"]}, **examples)
+    add("scores", lambda inputs: {"scores": classify(inputs)["scores"]}, **examples)
+    add("flat", lambda inputs: {"scores": classify(inputs)["scores"][:, 0]}, **examples)
+    add("regress", lambda inputs: {"outputs": 0.5 * features(inputs)["x"]}, **examples)
+    add("labels", lambda inputs: {"outputs": tf.strings.length(features(inputs)["s"])}, **examples)
+    module.functions = signatures
+    tf.saved_model.save(
+        module,
+        str(path),
+        {**signatures, tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures["float32"]},
+    )
+
+
 def free_port():
     """Returns a port that nothing listens on."""
     with socket.socket() as listener:

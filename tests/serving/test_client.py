@@ -1,5 +1,6 @@
 """The client: against a server in this process that records what it is asked, and its command line."""
 
+import io
 import json
 import subprocess
 import sys
@@ -8,7 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from serving.client import Client, RequestError, batches, main
+from serving.client import Client, RequestError, batches, connect, main
+from serving.grpc_service import build_grpc_server
+from tests.serving.server_thread import serving
 
 
 class Recorder(BaseHTTPRequestHandler):
@@ -111,6 +114,90 @@ def test_it_needs_nothing_but_the_standard_library():
         "import sys; before = set(sys.modules); import serving.client;"
         "names = {name.split('.')[0] for name in set(sys.modules) - before} - {'serving'};"
         "print(names - set(sys.stdlib_module_names))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_file_has_a_progress_bar_on_a_terminal(server, tmp_path, monkeypatch):
+    texts, answers = tmp_path / "texts.txt", tmp_path / "answers.jsonl"
+    texts.write_text("one\ntwo\nthree\n")
+    arguments = [f"--url={server.url}", "--model=m", f"--input={texts}", f"--output={answers}"]
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert main([*arguments, "--batch_size=2"]) == 0
+    assert "3/3" in sys.stderr.getvalue()
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert main(arguments) == 0
+    assert sys.stderr.getvalue() == ""
+    assert answers.read_text() == "3\n3\n5\n"
+
+
+@pytest.fixture
+def both(models):
+    """A client for REST and one for gRPC, of the same models."""
+    grpc_server = build_grpc_server(models.manager, models.runner, models.metrics)
+    grpc_port = grpc_server.add_insecure_port("127.0.0.1:0")
+    grpc_server.start()
+    with serving(models.app) as port:
+        clients = connect(f"http://127.0.0.1:{port}"), connect(f"grpc://127.0.0.1:{grpc_port}")
+        yield clients
+        clients[1].close()
+    grpc_server.stop(None)
+
+
+def test_rest_and_grpc_answer_alike(both):
+    rest, grpc = both
+    pair = [{"a": [1.0, 2.0], "b": 3}, {"a": [4.0, 5.0], "b": 6}]
+    for model, instances, options in [
+        ("affine", [1.0, 2.0], {}),
+        ("affine", [1.0], {"version": 1}),
+        ("affine", [1.0], {"label": "stable"}),
+        ("affine", [{"text": "é", "count": 2}], {"signature_name": "repeat"}),
+        ("g", pair, {"signature_name": "pair"}),
+        ("g", [[[1, 2], [3, 4]]], {"signature_name": "int64"}),
+        ("g", [True, False], {"signature_name": "bool"}),
+        ("g", ["a", "é"], {"signature_name": "string"}),
+    ]:
+        expected = rest.predict(model, instances, **options)
+        answer = grpc.predict(model, instances, **options)
+        if options.get("signature_name") == "repeat":  # REST marks bytes, gRPC does not know them from text
+            expected[0]["raw_bytes"] = expected[0]["raw_bytes"].decode()
+        assert answer == expected
+    assert grpc.predict("g", [b"\xff\x00"], "string") == [b"\xff\x00"]
+    assert [state["version"] for state in grpc.status("affine")] == ["2", "1"]
+    assert grpc.status("affine", 1)[0]["state"] == rest.status("affine", 1)[0]["state"] == "AVAILABLE"
+    examples = [{"x": 1.5}]
+    assert rest.classify("g", examples, "classify") == [[["small", 1.5], ["large", 3.0]]]
+    assert rest.regress("g", examples, "regress") == [0.75]
+
+
+@pytest.mark.parametrize(
+    ("model", "instances", "options", "message", "status"),
+    [
+        ("none", [1.0], {}, "Servable not found", "NOT_FOUND"),
+        ("affine", ["a"], {}, "input x does not fit", "INVALID_ARGUMENT"),
+        ("affine", [[1.0], [2.0, 3.0]], {}, "its rows differ in shape", "INVALID_ARGUMENT"),
+        ("affine", [1.0], {"signature_name": "none"}, "the model has no signature none", "INVALID_ARGUMENT"),
+        ("g", [1.0], {"signature_name": "complex64"}, "does not know the type", "INVALID_ARGUMENT"),
+    ],
+)
+def test_errors_of_grpc(both, model, instances, options, message, status):
+    with pytest.raises(RequestError, match=message) as error:
+        both[1].predict(model, instances, **options)
+    assert error.value.status == status
+
+
+@pytest.mark.multiprocess
+def test_grpc_needs_no_tensorflow():
+    code = (
+        "import sys; import serving.grpc_client;"
+        "print({'tensorflow', 'tensorflow_serving', 'numpy', 'convnlp'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -6,9 +6,11 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.config import read_model_configs
+from serving.batching import BatchingOptions
+from serving.config import read_batching_options, read_metrics_path, read_model_configs
 from serving.models import ModelConfig
 from serving.protos import BatchingParameters, MonitoringConfig
+from serving.site import METRICS_PATH
 
 FOLDER = Path(__file__).resolve().parents[2] / "serving"
 
@@ -28,16 +30,46 @@ def test_models_config():
 
 
 def test_batching_config():
-    config = parse("batching.config", BatchingParameters)
-    assert config.max_batch_size.value == max(config.allowed_batch_sizes) == 64
-    assert sorted(config.allowed_batch_sizes) == list(config.allowed_batch_sizes)
-    assert config.batch_timeout_micros.value > 0
+    parse("batching.config", BatchingParameters)
+    assert read_batching_options(str(FOLDER / "batching.config")) == BatchingOptions(
+        max_batch_size=64, batch_timeout_micros=0, max_enqueued_batches=100, num_batch_threads=1
+    )
+
+
+def test_every_batching_parameter_is_taken_over(tmp_path):
+    path = tmp_path / "batching.config"
+    path.write_text(
+        "max_batch_size { value: 8 } batch_timeout_micros { value: 5 } max_enqueued_batches { value: 3 }"
+        " num_batch_threads { value: 2 } allowed_batch_sizes: 2 allowed_batch_sizes: 4"
+        ' pad_variable_length_inputs: true thread_pool_name { value: "a" }'
+        " enable_large_batch_splitting { value: true } max_execution_batch_size { value: 4 }"
+    )
+    assert read_batching_options(str(path)) == BatchingOptions(8, 5, 3, 2, (2, 4), True, True, 4)
+    path.write_text("max_batch_size { value: 8 } allowed_batch_sizes: 2")
+    with pytest.raises(ValueError, match=r"batching\.config: `allowed_batch_sizes` must grow up to"):
+        read_batching_options(str(path))
+    path.write_text("max_batch_size: 8")
+    with pytest.raises(ValueError, match=r"batching\.config: "):
+        read_batching_options(str(path))
 
 
 def test_monitoring_config():
     config = parse("monitoring.config", MonitoringConfig)
     assert config.prometheus_config.enable
     assert config.prometheus_config.path == "/monitoring/prometheus/metrics"
+    assert read_metrics_path(str(FOLDER / "monitoring.config")) == METRICS_PATH
+
+
+def test_metrics_are_where_the_configuration_says(tmp_path):
+    path = tmp_path / "monitoring.config"
+    for text, expected in {
+        "": None,
+        "prometheus_config { enable: true }": METRICS_PATH,
+        'prometheus_config { enable: true path: "/metrics" }': "/metrics",
+        'prometheus_config { path: "/metrics" }': None,
+    }.items():
+        path.write_text(text)
+        assert read_metrics_path(str(path)) == expected
 
 
 @pytest.mark.parametrize("message", [BatchingParameters, MonitoringConfig])

@@ -2,21 +2,51 @@
 
 import inspect
 
+import keras
+
+from convnlp.layers.mixers.conv_s2s import ConvS2S
 from convnlp.layers.mixers.dilated_conv import DilatedConv
 from convnlp.layers.mixers.dynamic_conv import DynamicConv
+from convnlp.layers.mixers.external_attention import ExternalAttention
+from convnlp.layers.mixers.feed_forward_stack import FeedForwardStack
+from convnlp.layers.mixers.fourier import FourierMixing
+from convnlp.layers.mixers.gated_dilated_conv import GatedDilatedConv
 from convnlp.layers.mixers.lightweight_conv import LightweightConv
+from convnlp.layers.mixers.local_attention import LocalAttention
+from convnlp.layers.mixers.mb_conv import MBConv
+from convnlp.layers.mixers.mlp_mixer import MLPMixer
+from convnlp.layers.mixers.muse import Muse
+from convnlp.layers.mixers.relative_attention import RelativeAttention
+from convnlp.layers.mixers.res_mlp import ResMLP
 from convnlp.layers.mixers.self_attention import SelfAttention
+from convnlp.layers.mixers.spatial_gating import SpatialGating
+from convnlp.layers.mixers.synthesizer import Synthesizer
+from convnlp.layers.token_mixer import TokenMixer
 
 MIXERS = {
     "lightweight_conv": LightweightConv,
     "dynamic_conv": DynamicConv,
     "dilated_conv": DilatedConv,
     "self_attention": SelfAttention,
+    "gated_dilated_conv": GatedDilatedConv,
+    "conv_s2s": ConvS2S,
+    "local_attention": LocalAttention,
+    "muse": Muse,
+    "mb_conv": MBConv,
+    "relative_attention": RelativeAttention,
+    "synthesizer": Synthesizer,
+    "fourier": FourierMixing,
+    "spatial_gating": SpatialGating,
+    "mlp_mixer": MLPMixer,
+    "feed_forward_stack": FeedForwardStack,
+    "res_mlp": ResMLP,
+    "external_attention": ExternalAttention,
 }
 
 # What a model offers to every mixer of every layer; each takes what it has a use for.
 SHARED_ARGUMENTS = {
     "hidden_dim",
+    "intermediate_dim",
     "num_heads",
     "kernel_size",
     "dilation_rate",
@@ -48,7 +78,10 @@ def build_mixer(name, **config):
     40
     """
     if name not in MIXERS:
-        raise ValueError(f"`mixer` must be one of {', '.join(MIXERS)}. Received: {name!r}")
+        raise ValueError(
+            f"`mixer` must be one of {', '.join(MIXERS)}, or be registered first with `register_mixer` "
+            f"(in a program by --mixer_modules). Received: {name!r}"
+        )
     accepted = set(inspect.signature(MIXERS[name]).parameters) - {"kwargs"}
     unknown = sorted(set(config) - accepted - SHARED_ARGUMENTS - {"dtype"})
     if unknown:
@@ -62,3 +95,53 @@ def build_mixer(name, **config):
         if key == "dtype" or (key in accepted and not (value is None and key in SHARED_ARGUMENTS))
     }
     return MIXERS[name](**taken, name=name)
+
+
+def register_mixer(name, cls):
+    """Adds a mixer of your own to `MIXERS`, so that its name may stand wherever one of ours may.
+
+    It holds for this process: a program does it for the modules of `--mixer_modules`; in Python, import the
+    file with the call before a model is built or loaded. The class is registered with Keras too, unless it
+    is already.
+
+    Args:
+        name: str, a Python identifier that is not a name in `MIXERS`. Running the same definition again, as
+            in a notebook, replaces it.
+        cls: a subclass of `TokenMixer`, whose constructor names `hidden_dim` and `causal`.
+
+    Returns:
+        `cls`.
+
+    Raises:
+        ValueError: if the name is taken or no identifier, or the class is not such a mixer.
+
+    Example:
+    >>> class Identity(TokenMixer):
+    ...     def mix(self, x, padding_mask, segment_ids, training):
+    ...         return x
+    >>> mixer = register_mixer("identity", Identity)
+    >>> build_mixer("identity", hidden_dim=8)(tf.ones([2, 5, 8])).shape
+    TensorShape([2, 5, 8])
+    >>> del MIXERS["identity"]
+    """
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"`name` must be an identifier. Received: name={name!r}")
+    if not (inspect.isclass(cls) and issubclass(cls, TokenMixer)):
+        raise ValueError(f"`cls` must be a subclass of TokenMixer. Received: cls={cls!r}")
+    named = inspect.signature(cls).parameters
+    for argument in ("hidden_dim", "causal"):
+        if argument not in named:
+            raise ValueError(
+                f"`cls` must name `{argument}` among its constructor's arguments: a model passes only those "
+                f"that are named. Received: {cls.__name__}({', '.join(named)})"
+            )
+    taken = MIXERS.get(name)
+    if taken and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ValueError(
+            f"`name` must not be taken: {name!r} is {taken.__module__}.{taken.__qualname__}. "
+            f"Received: name={name!r}, cls={cls!r}"
+        )
+    if keras.saving.get_registered_name(cls) == cls.__name__:
+        keras.saving.register_keras_serializable(package="convnlp_mixer", name=name)(cls)
+    MIXERS[name] = cls
+    return cls

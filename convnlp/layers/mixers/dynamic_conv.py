@@ -76,12 +76,12 @@ class DynamicConv(ConvMixer):
         super().build(input_shape)
         self.generator.build(input_shape)
 
-    def taps(self, x, training=False):
+    def taps(self, x, training=False, kept=None):
         shape = tf.shape(x)
         logits = tf.reshape(
             self.generator(x), [shape[0], shape[1], self.num_heads, self.kernel_size]
         )  # [B,T,H,K]
-        return self.normalize(logits, training)
+        return self.normalize(logits, training, kept)
 
     def cost(self, length):
         cost = super().cost(length)

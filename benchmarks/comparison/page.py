@@ -1,0 +1,225 @@
+"""The table and the plots of a comparison, and one HTML page of both that needs nothing else."""
+
+import html
+import io
+import json
+
+import matplotlib.pyplot as plt
+
+from benchmarks import pages
+from benchmarks.comparison.intervals import Interval
+
+STARTS = {"scratch": "from scratch", "pretrained": "pre-trained"}
+_STYLE = """\
+body { font: 15px/1.5 sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; }
+table { border-collapse: collapse; font-size: 14px; } td, th { padding: .3em .7em; text-align: right; }
+td:first-child, th:first-child { text-align: left; } tr { border-bottom: 1px solid #ddd; }
+svg { max-width: 100%; height: auto; } pre { background: #f5f5f5; padding: .7em; overflow-x: auto; }"""
+
+
+def table_cells(rows):
+    """The table as (header, lines), all of str.
+
+    Args:
+        rows: list of dicts, see `benchmarks.comparison.results.collect`.
+    """
+    starts = [start for start in STARTS if any(start in row["starts"] for row in rows)]
+    header = ["mixer", *(STARTS[start] for start in starts), *(["gain"] if len(starts) > 1 else [])]
+    header += ["seeds", "steps", "parameters", "multiply-adds", "training tokens/s", "prediction tokens/s"]
+    header += ["memory, MB"]
+    return header, [_line(row, starts) for row in rows]
+
+
+def _line(row, starts):
+    scores = [row["starts"].get(start) for start in starts]
+    cells = [row["mixer"], *(_interval(score).percent() if score else "" for score in scores)]
+    if len(starts) > 1:
+        cells.append(Interval(**row["gain"]).percent() if row["gain"] else "")
+    done, mark = [score for score in scores if score], " †" if row["busy"] else ""
+    return [
+        *cells,
+        "/".join(dict.fromkeys(str(len(score["seeds"])) for score in done)),
+        "/".join(dict.fromkeys(f"{score['steps']:,}" for score in done)),
+        f"{row['parameters'] / 1e6:.2f}M",
+        f"{row['multiply_adds'] / 1e6:.1f}M",
+        f"{row['train_tokens_per_second']:,.0f}{mark}",
+        f"{row['predict_tokens_per_second']:,.0f}{mark}",
+        f"{row['memory_bytes'] / 2**20:,.0f}",
+    ]
+
+
+def _interval(score):
+    return Interval(score["mean"], score["half_width"], len(score["seeds"]))
+
+
+def plots(rows):
+    """The plots, title -> matplotlib figure.
+
+    Args:
+        rows: list of dicts, see `benchmarks.comparison.results.collect`.
+    """
+    colors = {row["mixer"]: plt.get_cmap("tab20")(i % 20) for i, row in enumerate(rows)}
+    return {
+        "Score against cost": _plot_cost(rows, colors),
+        "Learning curves": _plot_panels(
+            rows,
+            colors,
+            lambda score: zip(*((step, 100 * value) for step, value in score["curve"]), strict=True),
+            "step",
+            "validation accuracy, per cent",
+        ),
+        "Score against length": _plot_panels(
+            rows,
+            colors,
+            lambda score: zip(
+                *(
+                    ((group["shortest"] + group["longest"]) / 2, 100 * group["accuracy"])
+                    for group in score["by_length"]
+                ),
+                strict=True,
+            ),
+            "tokens of the text, middle of its group",
+            "test accuracy, per cent",
+        ),
+    }
+
+
+def _plot_cost(rows, colors):
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True)
+    costs = {
+        "multiply-adds of a text, millions": lambda row: row["multiply_adds"] / 1e6,
+        "training, thousand tokens/s": lambda row: row["train_tokens_per_second"] / 1e3,
+    }
+    for axis, (label, cost) in zip(axes, costs.items(), strict=True):
+        for row in rows:
+            for start, score in row["starts"].items():
+                color = colors[row["mixer"]]
+                axis.errorbar(
+                    cost(row),
+                    100 * score["mean"],
+                    yerr=100 * (score["half_width"] or 0),
+                    fmt="o" if start == "pretrained" else "s",
+                    color=color,
+                    markerfacecolor=color if start == "pretrained" else "white",
+                    label=row["mixer"] if start == list(row["starts"])[-1] else None,
+                    capsize=2,
+                )
+        axis.set(xlabel=label)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("test accuracy, per cent")
+    _legend(figure, axes[0], "filled circle: pre-trained\nhollow square: from scratch")
+    return figure
+
+
+def _plot_panels(rows, colors, points, xlabel, ylabel):
+    """A panel for each start, a line for each mixer; `points` gives a score's xs and ys."""
+    starts = [start for start in STARTS if any(start in row["starts"] for row in rows)]
+    figure, axes = plt.subplots(1, len(starts), figsize=(11, 4.2), sharey=True, squeeze=False)
+    for axis, start in zip(axes[0], starts, strict=True):
+        for row in rows:
+            if start in row["starts"]:
+                xs, ys = points(row["starts"][start])
+                axis.plot(xs, ys, "o-", markersize=3, color=colors[row["mixer"]], label=row["mixer"])
+        axis.set(xlabel=xlabel, title=STARTS[start])
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel(ylabel)
+    _legend(figure, max(axes[0], key=lambda axis: len(axis.lines)))
+    return figure
+
+
+def _legend(figure, axis, title=None):
+    """One legend to the right of all panels."""
+    figure.tight_layout()
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        title=title,
+        fontsize=8,
+        title_fontsize=8,
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+    )
+
+
+def notes(plan):
+    """What a reader has to know of the figures, a list of sentences."""
+    amount = f"{plan['amount']:,g} {plan['budget']}"
+    pretraining = "no pre-training"
+    if plan["pretrain_source"]:
+        pretraining = (
+            f"{plan['pretrain_amount']:,g} {plan['budget']} of masked-LM on {plan['pretrain_source']}, "
+            "one pre-training a mixer"
+        )
+    return [
+        f"Every mixer has the same skeleton (size {plan['size']}, encoder alone, {plan['data']['length']} "
+        f"tokens), data, seeds and budget: {amount} of {plan['batch_size']} texts for each fine-tuning, and "
+        f"{pretraining}. The step of the best validation accuracy counts.",
+        "Scores are test accuracies in per cent: the mean over seeds ± the half-width of its 95 % interval "
+        "by Student's t. It shows what another seed of fine-tuning would change, not another test set or "
+        "another pre-training. The gain is paired by seed.",
+        "Multiply-adds are those of one text of full length by `cost()`, without the head; tokens/s and "
+        "memory (above that of the imported libraries) are measured in a fresh process on rows without pads. "
+        "† marks speeds measured while other programs kept the machine busy: too low.",
+        f"Trained on {plan['data']['source']} [{plan['data']['split']}], tested on "
+        f"{plan['data']['test_source']} [{plan['data']['test_split']}].",
+    ]
+
+
+def write_html(path, title, result):
+    """Writes the page.
+
+    Args:
+        path: pathlib.Path.
+        title: str.
+        result: dict, {"machine", "plan", "rows", "failed"}, what is written as JSON too.
+    """
+    rows = result["rows"]
+    header, lines = table_cells(rows)
+    parts = [f"<h1>{html.escape(title)}</h1>", _html_table(header, lines)]
+    parts += [f"<p>{html.escape(note)}</p>" for note in notes(result["plan"])]
+    if result["failed"]:
+        parts.append(f"<p><b>Failed: {html.escape(', '.join(result['failed']))}</b></p>")
+    for name, figure in plots(rows).items() if rows else ():
+        parts += [f"<h2>{name}</h2>", _svg(figure)]
+    machine = json.dumps({"machine": result["machine"], "plan": result["plan"]}, indent=1)
+    parts.append(f"<h2>Settings and machine</h2><pre>{html.escape(machine)}</pre>")
+    body = "\n".join(parts)
+    path.write_text(
+        f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
+        f"<style>{_STYLE}</style>\n<body>\n{body}\n</body>\n</html>\n",
+        encoding="utf-8",
+    )
+
+
+def _html_table(header, lines):
+    def line(cells, tag):
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    return "\n".join(["<table>", line(header, "th"), *(line(cells, "td") for cells in lines), "</table>"])
+
+
+def _svg(figure):
+    """The figure as an element of a page."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+    return text.getvalue()[text.getvalue().index("<svg") :]  # behind the XML declaration
+
+
+def write_docs(page, name, result):
+    """Puts table, notes and plots into a page of docs/, between the marks of this task.
+
+    Args:
+        page: pathlib.Path, with the mark `<!-- generated by benchmarks.compare: NAME -->`.
+        name: str, of the task; the plots become PAGE_NAME_*.svg beside the page.
+        result: dict, as in `write_html`.
+    """
+    header, lines = table_cells(result["rows"])
+    parts = [pages.table(header, lines), *notes(result["plan"])]
+    for title, figure in plots(result["rows"]).items():
+        path = page.with_name(f"{page.stem}_{name}_{title.rpartition(' ')[2]}.svg")
+        figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+        plt.close(figure)
+        parts.append(f"![{title}]({path.name})")
+    pages.replace_generated(page, f"<!-- generated by benchmarks.compare: {name} -->", "\n\n".join(parts))

@@ -1,0 +1,94 @@
+"""What the finished cells of a comparison say, a row a mixer."""
+
+import dataclasses
+
+import numpy as np
+
+from benchmarks.comparison.intervals import student
+
+NUM_LENGTH_GROUPS = 4
+
+
+def collect(plan, workdir):
+    """The rows of all mixers that are measured and fine-tuned at least once, best score first.
+
+    Args:
+        plan: `benchmarks.comparison.plan.Plan`.
+        workdir: str.
+
+    Returns:
+        List of dicts: "mixer"; the figures of its measurement; "pretraining", {"steps", "curve"} or None;
+        "starts", start -> {"seeds", "accuracies", "mean", "half_width", "steps", "cpu_seconds", "curve",
+        "by_length"}; "gain", the mean over seeds of pre-trained minus from scratch, or None.
+    """
+    every_row = [_row(plan, workdir, mixer) for mixer in plan.mixers]
+    rows = [row for row in every_row if row["starts"] and "parameters" in row]
+    return sorted(rows, key=lambda row: -max(start["mean"] for start in row["starts"].values()))
+
+
+def _row(plan, workdir, mixer):
+    row, runs = {"mixer": mixer, "pretraining": None, "starts": {}, "gain": None}, {}
+    for cell in plan.cells(mixer):
+        result = cell.result(workdir)
+        if result is None:
+            continue
+        if cell.kind == "measure":
+            row |= result
+        elif cell.kind == "pretrain":
+            row["pretraining"] = result
+        else:
+            runs.setdefault(cell.settings["start"], {})[cell.settings["seed"]] = result
+    row["starts"] = {start: _start(by_seed) for start, by_seed in runs.items()}
+    both = sorted(set.intersection(*map(set, runs.values()))) if len(runs) > 1 else []
+    if both:
+        scratch, pretrained = runs["scratch"], runs["pretrained"]
+        gains = [pretrained[seed]["accuracy"] - scratch[seed]["accuracy"] for seed in both]
+        row["gain"] = dataclasses.asdict(student(gains))
+    return row
+
+
+def _start(by_seed):
+    runs = [by_seed[seed] for seed in sorted(by_seed)]
+    accuracies = [run["accuracy"] for run in runs]
+    score = student(accuracies)
+    return {
+        "seeds": sorted(by_seed),
+        "accuracies": accuracies,
+        "mean": score.mean,
+        "half_width": score.half_width,
+        "steps": runs[0]["steps"],
+        "cpu_seconds": float(np.mean([run["cpu_seconds"] for run in runs])),
+        "curve": np.mean([run["curve"] for run in runs], axis=0).tolist(),
+        "by_length": by_length([run["lengths"] for run in runs], [run["hits"] for run in runs]),
+    }
+
+
+def by_length(lengths, hits):
+    """The accuracy of short and of long texts.
+
+    Args:
+        lengths: list of lists of ints, per seed and text; the same texts for all seeds.
+        hits: list of lists of 0 or 1, likewise.
+
+    Returns:
+        List of dicts {"shortest", "longest", "num_texts", "accuracy"} of groups of about equal size.
+
+    Example:
+    >>> groups = by_length([[2, 3, 3, 9]], [[1, 1, 0, 0]])
+    >>> [(group["shortest"], group["longest"], group["accuracy"]) for group in groups]
+    [(2, 2, 1.0), (3, 3, 0.5), (9, 9, 0.0)]
+    """
+    lengths, hits = np.asarray(lengths[0]), np.mean(hits, axis=0)
+    shares = np.linspace(0, 1, NUM_LENGTH_GROUPS + 1)[1:-1]
+    longest = np.unique(np.quantile(lengths, shares, method="inverted_cdf"))  # of all groups but the last
+    group_of = np.searchsorted(longest, lengths)
+    groups = [(lengths[group_of == group], hits[group_of == group]) for group in np.unique(group_of)]
+    return [
+        {
+            "shortest": int(of_group.min()),
+            "longest": int(of_group.max()),
+            "num_texts": len(of_group),
+            "accuracy": float(right.mean()),
+        }
+        for of_group, right in groups
+    ]

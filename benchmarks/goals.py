@@ -1,0 +1,70 @@
+"""What the library has to reach, two threads, medians: one place for all programs.
+
+A goal belongs to a row of its name whose setting holds all values named here. It is a floor for the row's
+ratio, or a ceiling where the row is a limit; see `benchmarks.rows.Row`.
+"""
+
+_KERNEL = {"dtype": "float32", "length": 512, "padding": "same"}
+_STEP = {"mixer": "lightweight_conv", "dtype": "bfloat16", "length": 512}
+
+GOALS = [
+    *(
+        (f"{mixer} {direction} vs PyTorch", {**_KERNEL, "kernel_size": kernel_size}, goal)
+        for mixers, direction, by_kernel_size in (
+            (("lightweight_conv", "dilated_conv"), "forward", {7: 1.5, 31: 2.8}),
+            (("lightweight_conv", "dilated_conv"), "forward+backward", {7: 2.9, 31: 5.5}),
+            (("dynamic_conv",), "forward", {7: 4.5, 31: 4.5}),
+            (("dynamic_conv",), "forward+backward", {7: 5.0, 31: 5.0}),
+        )
+        for mixer in mixers
+        for kernel_size, goal in by_kernel_size.items()
+    ),
+    *(
+        ("encoder forward vs own attention", {"dtype": "float32", "length": length}, goal)
+        for length, goal in {64: 1.2, 512: 2.2, 1024: 3.3, 2048: 5.2, 4096: 8.4}.items()
+    ),
+    *(
+        ("encoder forward vs keras_nlp TransformerEncoder", {"dtype": "bfloat16", "length": length}, goal)
+        for length, goal in {64: 1.8, 512: 3.8, 1024: 6.0, 2048: 10.0, 4096: 18.0}.items()
+    ),
+    *(
+        (
+            "encoder forward vs PyTorch TransformerEncoder, unmasked",
+            {"dtype": "float32", "length": length},
+            goal,
+        )
+        for length, goal in {512: 1.8, 1024: 2.4, 4096: 6.0}.items()
+    ),
+    ("encoder forward vs PyTorch convolution encoder", {"dtype": "bfloat16"}, 1.0),
+    ("training step vs own float32 graph", _STEP, 2.2),
+    ("training step vs own attention", _STEP, 2.0),
+    ("training step, share of the matmul ceiling", _STEP, 0.35),
+    ("training step vs PyTorch convolution model", _STEP, 1.2),
+    ("training step vs PyTorch Transformer", _STEP, 2.0),
+    ("training memory, length 4096 vs 2048", {}, 2.1),
+    ("decode, time per token at 2048 vs 64", {}, 1.1),
+    ("decode vs keras_nlp", {"output_length": 512}, 2.0),
+    ("host pipeline, share of a core", {}, 0.02),
+    ("import convnlp", {}, 0.5),
+    ("serving, latency added at batch 1", {}, 1.0),
+    ("serving, throughput vs in process", {"clients": 32}, 0.9),
+    ("serving, p99 vs median latency", {"clients": 32}, 3.0),
+    ("serving, memory after the load vs before", {}, 1.02),
+]
+
+
+def goal(name, setting):
+    """The goal of a row, or None.
+
+    Args:
+        name: str, the row's name.
+        setting: dict, the row's setting.
+
+    Example:
+    >>> goal("encoder forward vs own attention", {"dtype": "float32", "length": 512, "batch_size": 16})
+    2.2
+    """
+    for named, conditions, value in GOALS:
+        if named == name and conditions.items() <= setting.items():
+            return value
+    return None

@@ -1,0 +1,98 @@
+"""Asks a server as fast as it answers, from a process of its own.
+
+    python -m benchmarks.load_generator --port=8501 --body=request.json --clients=32 --seconds=10
+
+Every client is a connection that sends its next request when the answer to the last one has come. All of them
+live in one thread on plain sockets: some 30 microseconds of CPU a request, most of them the kernel's. It
+needs the standard library only, so that it starts at once. Prints one line of JSON.
+"""
+
+import argparse
+import json
+import selectors
+import socket
+import statistics
+import time
+
+
+def generate(port, path, body, clients, seconds):
+    """Runs the load.
+
+    Args:
+        port: int, of 127.0.0.1.
+        path: str.
+        body: bytes, what every request sends.
+        clients: int.
+        seconds: float.
+
+    Returns:
+        dict of the requests answered in a second, latencies in ms, and how many answers were no 200.
+    """
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    request = head.encode() + body
+    selector = selectors.DefaultSelector()
+    sent, latencies, failures = {}, [], 0
+    for _ in range(clients):
+        connection = socket.create_connection(("127.0.0.1", port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        selector.register(connection, selectors.EVENT_READ)
+        connection.sendall(request)
+        sent[connection] = time.perf_counter()
+    started = time.perf_counter()
+    cpu = time.process_time()
+    while (now := time.perf_counter()) < started + seconds:
+        for key, _ in selector.select(1):
+            connection = key.fileobj
+            failures += not _read_answer(connection).startswith(b"HTTP/1.1 200 ")
+            now = time.perf_counter()
+            latencies.append(1000 * (now - sent[connection]))
+            connection.sendall(request)
+            sent[connection] = now
+    elapsed = now - started
+    for connection in sent:
+        connection.close()
+    percentiles = statistics.quantiles(latencies, n=100, method="inclusive")
+    return {
+        "requests_per_second": len(latencies) / elapsed,
+        "median_ms": statistics.median(latencies),
+        "p99_ms": percentiles[98],
+        "requests": len(latencies),
+        "failures": failures,
+        "own_cpu_share": (time.process_time() - cpu) / elapsed,
+    }
+
+
+def _read_answer(connection):
+    """Reads one answer whole, by its length."""
+    received = connection.recv(1 << 16)
+    while (end := received.find(b"\r\n\r\n")) < 0:
+        received += _more(connection)
+    length = int(received[:end].lower().split(b"content-length:")[1].split(b"\r\n")[0])
+    while len(received) < end + 4 + length:
+        received += _more(connection)
+    return received
+
+
+def _more(connection):
+    piece = connection.recv(1 << 16)
+    if not piece:
+        raise ConnectionError("the server has closed the connection")
+    return piece
+
+
+def main():
+    """Runs the load that the command line describes."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load_generator")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--path", default="/v1/models/default:predict")
+    parser.add_argument("--body", required=True, help="file with the body of every request")
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    flags = parser.parse_args()
+    with open(flags.body, "rb") as file:
+        body = file.read()
+    print(json.dumps(generate(flags.port, flags.path, body, flags.clients, flags.seconds)))
+
+
+if __name__ == "__main__":
+    main()

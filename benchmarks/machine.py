@@ -1,0 +1,135 @@
+"""The machine: equal threads and memory settings for both sides, what it is, what it reaches at best."""
+
+import ctypes
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+
+PACKAGES = ("tensorflow", "keras", "keras_nlp", "torch", "numpy")
+FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_tile")
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+
+
+def use_threads(count):
+    """Gives TensorFlow, PyTorch where it is installed, and child processes `count` threads.
+
+    To be called before anything runs.
+
+    Args:
+        count: int.
+
+    Raises:
+        RuntimeError: if TensorFlow has been running with another number.
+    """
+    for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        os.environ[name] = str(count)
+    import tensorflow as tf
+
+    threading = tf.config.threading
+    if threading.get_intra_op_parallelism_threads() != count:
+        threading.set_intra_op_parallelism_threads(count)
+        threading.set_inter_op_parallelism_threads(count)
+    if torch := optional_torch():
+        torch.set_num_threads(count)
+
+
+def tune_allocator():
+    """Keeps freed memory in the process instead of returning it to the system after each large array.
+
+    PyTorch asks malloc for every output; by default glibc then maps and clears new pages each time, which
+    makes it up to three times slower. TensorFlow gains nothing. Both sides of a comparison get the setting.
+
+    Returns:
+        bool, whether the C library took it.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, 1 << 30) and mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1))
+
+
+def optional_torch():
+    """PyTorch, or None where requirements-bench.txt is not installed."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
+
+
+def describe(threads):
+    """Dict that says where figures come from: processor, memory, versions, date, commit, command."""
+    facts = _cpu_facts()
+    return {
+        "cpu": facts.get("model name", platform.processor() or platform.machine()),
+        "cores": os.cpu_count(),
+        "threads": threads,
+        "flags": [flag for flag in FLAGS if flag in facts.get("flags", "").split()],
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in PACKAGES},
+        "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "command": _command(),
+    }
+
+
+def _cpu_facts():
+    """What /proc/cpuinfo says of the first processor."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            lines = [text.partition(":") for text in file.read().split("\n\n")[0].splitlines()]
+    except FileNotFoundError:
+        return {}
+    return {key.strip(): value.strip() for key, _, value in lines}
+
+
+def _version(package):
+    try:
+        return importlib.metadata.version(package.replace("_", "-"))
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _commit():
+    """Short hash of the checkout, with "+" if files differ from it; None outside of git."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    command = ["git", "-C", folder, "describe", "--always", "--dirty=+", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def _command():
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    program = ["-m", spec.name] if spec else [os.path.basename(sys.argv[0])]
+    return " ".join(["python", *program, *sys.argv[1:]])
+
+
+def matmul(dtype, rows=8192, inner=512, columns=2048):
+    """A plain matrix product in TensorFlow, whose rate is the ceiling of a training step.
+
+    To be timed in turn with the step, so that both see the same machine.
+
+    Args:
+        dtype: str, "float32" or "bfloat16".
+        rows: int.
+        inner: int.
+        columns: int.
+
+    Returns:
+        (function without arguments that computes it, its floating-point operations: two a multiply-add).
+    """
+    import tensorflow as tf
+
+    left = tf.cast(tf.random.stateless_normal([rows, inner], (0, 1)), dtype)
+    right = tf.cast(tf.random.stateless_normal([inner, columns], (0, 2)), dtype)
+    product = tf.function(tf.matmul, autograph=False)
+    # One value is enough to wait for; a copy of all would take a third as long again.
+    return lambda: product(left, right)[0, 0].numpy(), 2 * rows * inner * columns

@@ -1,0 +1,55 @@
+"""Peak memory of a piece of work, in a process of its own."""
+
+import concurrent.futures
+import dataclasses
+import multiprocessing
+
+from benchmarks import machine
+
+
+@dataclasses.dataclass
+class Peak:
+    """Resident memory of a process, in bytes.
+
+    Args:
+        start: int, before the work, with the function's module imported.
+        peak: int, the highest up to the end of the work.
+    """
+
+    start: int
+    peak: int
+
+
+def peak_memory(function, *args):
+    """Calls `function(*args)` in a fresh process and says how much memory that process took.
+
+    The system's own count for child processes (`getrusage`) begins with the memory of the parent, so the
+    child reads its /proc/self/status. Threads are those of `machine.use_threads` in the parent.
+
+    Args:
+        function: function of a module, which can be pickled, as its arguments can.
+        *args: its arguments.
+
+    Returns:
+        (`Peak`, what the function returned).
+    """
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(_measured, function, args).result()
+
+
+def _measured(function, args):
+    machine.tune_allocator()
+    start = resident("VmRSS")
+    value = function(*args)
+    return Peak(start, resident("VmHWM")), value
+
+
+def resident(key):
+    """Bytes of this process by /proc/self/status: "VmRSS" now, "VmHWM" the highest so far."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        for text in file:
+            name, _, value = text.partition(":")
+            if name == key:
+                return int(value.split()[0]) * 1024
+    raise KeyError(key)

@@ -1,0 +1,40 @@
+"""What the generated pages of docs/ share: text between two marks, tables, plots without a date."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+END = "<!-- end of generated part -->"
+
+
+def replace_generated(page, begin, text):
+    """Puts `text` between the marks of a page and leaves what people wrote around them.
+
+    Args:
+        page: pathlib.Path.
+        begin: str, the mark before the generated part; `END` is the one behind it.
+        text: str.
+
+    Raises:
+        ValueError: if the page has no marks.
+    """
+    head, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, end, tail = rest.partition(END)
+    if not end:
+        raise ValueError(f"{page} must hold {begin!r} and {END!r}")
+    page.write_text(f"{head}{begin}\n\n{text}\n\n{END}{tail}", encoding="utf-8")
+
+
+def table(header, lines):
+    """A Markdown table of rows of cells."""
+    rows = [header, ["---"] * len(header), *lines]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+
+
+def save(figure, path):
+    """Writes a figure without its date and closes it."""
+    figure.tight_layout()
+    with plt.rc_context({"svg.hashsalt": "convnlp"}):
+        figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)

@@ -1,0 +1,5 @@
+"""The models that ours are measured beside, written plainly with the libraries their users have.
+
+`sizes` is everywhere a dict of vocabulary_size, num_layers, num_decoder_layers, num_heads, hidden_dim and
+intermediate_dim, the arguments of `convnlp.models.Seq2SeqBackbone` with those names.
+"""

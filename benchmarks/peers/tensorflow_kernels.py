@@ -1,0 +1,77 @@
+"""The mixing operations as TensorFlow's own ops, differentiated by TensorFlow.
+
+A form is `form(x, taps, left, dilation_rate)` of x [B,T,D] and taps [H,K], or [B,T,H,K] where each position
+has its own.
+"""
+
+import tensorflow as tf
+
+from convnlp import kernels
+
+
+def depthwise_conv2d(x, taps, left, dilation_rate):
+    """tf.nn.depthwise_conv2d with time on the width axis."""
+    kernel_size = taps.shape[1]
+    reach = [left * dilation_rate, (kernel_size - 1 - left) * dilation_rate]
+    image = tf.pad(x[:, tf.newaxis], [[0, 0], [0, 0], reach, [0, 0]])  # [B,1,T+(K-1)*r,D]
+    filters = tf.reshape(_by_channel(x, taps), [1, kernel_size, -1, 1])  # [1,K,D,1]
+    dilations = [dilation_rate, dilation_rate]
+    return tf.nn.depthwise_conv2d(image, filters, [1, 1, 1, 1], "VALID", dilations=dilations)[:, 0]
+
+
+def convolution(x, taps, left, dilation_rate):
+    """tf.nn.convolution with a group for each channel."""
+    kernel_size = taps.shape[1]
+    reach = [left * dilation_rate, (kernel_size - 1 - left) * dilation_rate]
+    filters = _by_channel(x, taps)[:, tf.newaxis]  # [K,1,D]
+    return tf.nn.convolution(tf.pad(x, [[0, 0], reach, [0, 0]]), filters, padding="VALID")
+
+
+def _by_channel(x, taps):
+    return tf.repeat(tf.transpose(taps), x.shape[-1] // taps.shape[0], axis=1)  # [K,D]
+
+
+def shifts(x, taps, left, dilation_rate):
+    """K shifted multiply-adds: convnlp's plain form."""
+    conv = kernels.depthwise_conv if taps.shape.rank == 2 else kernels.dynamic_conv
+    with kernels.implementation("plain"):
+        return conv(x, taps, dilation_rate, causal=left == taps.shape[-1] - 1)
+
+
+def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
+    """As `pytorch_kernels.candidates`, for TensorFlow and for convnlp itself under the name "convnlp"."""
+
+    def ours(x, taps, left, dilation_rate):
+        conv = kernels.depthwise_conv if taps.shape.rank == 2 else kernels.dynamic_conv
+        return conv(x, taps, dilation_rate, causal=left == taps.shape[-1] - 1)
+
+    forms = {"convnlp": ours}
+    if logits.ndim == 2:
+        forms["depthwise_conv2d"] = depthwise_conv2d
+        if dilation_rate == 1:  # The gradient of a dilated grouped convolution has no kernel for CPUs.
+            forms["convolution"] = convolution
+    else:
+        forms |= {"shifts": shifts, "shifts, jit_compile": shifts}
+    x, dy = tf.cast(x, dtype), tf.cast(dy, dtype)
+    # As in the layers: shared taps are weights in float32, generated ones are of the compute type.
+    logits = tf.cast(logits, tf.float32 if logits.ndim == 2 else dtype)
+    mask = tf.ones([*x.shape[:2], 1], dtype)
+
+    def candidate(name, form):
+        def forward(x, logits, mask):
+            taps = tf.nn.softmax(tf.cast(logits, tf.float32)) if softmax else logits
+            return form(x * mask, tf.cast(taps, x.dtype), left, dilation_rate)
+
+        def both(x, logits, mask, dy):
+            with tf.GradientTape() as tape:
+                tape.watch([x, logits])
+                y = forward(x, logits, mask)
+            return tape.gradient(y, [x, logits], dy)
+
+        arguments = (x, logits, mask, dy) if backward else (x, logits, mask)
+        function = tf.function(
+            both if backward else forward, autograph=False, jit_compile=name.endswith("jit_compile") or None
+        )
+        return lambda: function(*arguments)
+
+    return {name: candidate(name, form) for name, form in forms.items()}

@@ -1,0 +1,75 @@
+"""What the programs of benchmarks/ share: flags, equal threads, a table that grows, the JSON file.
+
+A program is a generator of rows and two settings:
+
+    if __name__ == "__main__":
+        program.run(rows, full=Settings(), short=Settings(lengths=(512,), repeats=3))
+"""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+from absl import app, flags
+
+from benchmarks import machine
+from benchmarks.goals import goal
+from benchmarks.rows import HEADER, Row, line, write_json
+
+
+def compare(name, setting, ours, peer, unit="ms", work=None, **detail):
+    """A `Row` with its goal, of two `Timing`s.
+
+    Args:
+        name: str, see `benchmarks.goals` for those with a goal.
+        setting: dict.
+        ours: `Timing`.
+        peer: `Timing`, or None.
+        unit: str. "ms", or with `work` a rate such as "tokens/s". Defaults to "ms".
+        work: float. What one call does, in the rate's unit; None for a time.
+        **detail: further entries of the row's detail, such as peer="conv1d", the form that was timed.
+    """
+    value, better = (_milliseconds, "lower") if work is None else (lambda t: work / t.median, "higher")
+    timings = {"ours_ms": ours, "peer_ms": peer} if peer else {"ours_ms": ours}
+    return Row(
+        name,
+        setting,
+        value(ours),
+        value(peer) if peer else None,
+        unit,
+        better,
+        goal(name, setting),
+        {**detail, **{key: timing.summary(1000) for key, timing in timings.items()}},
+    )
+
+
+def _milliseconds(timing):
+    return 1000 * timing.median
+
+
+def run(rows, full, short):
+    """Runs `rows(settings)` as a program: prints each row, and rewrites --json, when it is there.
+
+    Args:
+        rows: function of settings that yields `Row`s.
+        full: settings of the measurements in docs/.
+        short: settings of `make bench`.
+    """
+    json_path = flags.DEFINE_string("json", None, "File to write the machine and the rows to.")
+    is_short = flags.DEFINE_bool("short", False, "A smaller grid with fewer repeats, as in `make bench`.")
+    threads = flags.DEFINE_integer("threads", 2, "Threads of TensorFlow and of its peers.", lower_bound=1)
+
+    def main(_):
+        machine.use_threads(threads.value)
+        facts = machine.describe(threads.value)
+        facts["allocator_tuned"] = machine.tune_allocator()
+        print(HEADER, flush=True)
+        finished = []
+        for row in rows(short if is_short.value else full):
+            finished.append(row)
+            print(line(row.as_dict()), flush=True)
+            if json_path.value:
+                write_json(json_path.value, facts, finished)
+
+    app.run(main)

@@ -1,0 +1,212 @@
+"""The local server under load, batching on, beside the same SavedModel called in process.
+
+    python -m benchmarks.serve --json=FILE [--model=MODELS/NAME/1] [--minutes=10]
+
+Without --model it exports an untrained classifier of mini size: the time does not depend on the weights. All
+rows come from one run and one machine: server and load generator are processes of their own and share the
+cores with nothing else; in process, the model has all of them. A request is one text of `length` tokens, or
+their ids. Rows:
+- the median latency of one client less the median of a call in process, at batch 1;
+- the requests a second at 32 clients beside the examples a second in process in batches of 32;
+- the 99th percentile of the latency at 32 clients beside its median;
+- the server's memory after `minutes` at full load beside that after the first load.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  (registers the tokenizer ops of the model)
+from absl import flags
+
+from benchmarks import program
+from benchmarks.goals import goal
+from benchmarks.rows import Row
+from benchmarks.timing import interleaved
+
+_MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier, by `export.saved_model`.")
+_MINUTES = flags.DEFINE_float("minutes", None, "How long the last load lasts. Default: 10; 0.1 with --short.")
+# The signature for each kind of input.
+_SIGNATURES = {"text": "serving_default", "ids": "ids"}
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_BATCHING = _ROOT / "serving" / "batching.config"
+_WORDS = "a gripping film with a plot that never lets go and an ending nobody will see coming "
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What to ask.
+
+    Args:
+        inputs: tuple of str, keys of `_SIGNATURES`.
+        length: int, tokens of an example.
+        clients: int.
+        seconds: float, of each load but the last.
+        minutes: float, of the last.
+        repeats: int, see `interleaved`.
+        mixer: str, of the model that is exported without --model.
+        size: str, name in `convnlp.models.SIZES`.
+    """
+
+    inputs: tuple = ("text", "ids")
+    length: int = 128
+    clients: int = 32
+    seconds: float = 10.0
+    minutes: float = 10.0
+    repeats: int = 7
+    mixer: str = "lightweight_conv"
+    size: str = "mini"
+
+
+FULL = Settings()
+SHORT = Settings(length=32, seconds=1.0, minutes=0.05, repeats=3, size="tiny")
+
+
+def rows(settings):
+    """Yields four rows an input."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(_MODEL.value or export_classifier(settings, folder)).absolute()
+        signatures = tf.saved_model.load(str(model)).signatures
+        for name in settings.inputs:
+            yield from _rows_of(settings, name, model, signatures[_SIGNATURES[name]], folder)
+
+
+def _rows_of(settings, name, model, signature, folder):
+    setting = {"input": name, "length": settings.length, "clients": settings.clients}
+    setting["model"] = model.parent.name if _MODEL.value else f"{settings.mixer}, {settings.size}"
+    example = _example(name, settings.length)
+    inprocess = interleaved(
+        {
+            "single": _call(signature, example, 1),
+            "batch": _call(signature, example, settings.clients),
+        },
+        settings.repeats,
+    )
+    single_ms = 1000 * inprocess["single"].median
+    rate = settings.clients / inprocess["batch"].median
+    body = os.path.join(folder, f"{name}.json")
+    with open(body, "w", encoding="utf-8") as file:
+        json.dump({"signature_name": _SIGNATURES[name], "instances": [example]}, file)
+    minutes = settings.minutes if _MINUTES.value is None else _MINUTES.value
+    with _server(model.parent, folder) as (port, pid):
+        _load(port, body, settings.clients, settings.seconds)
+        alone = _load(port, body, 1, settings.seconds)
+        full = _load(port, body, settings.clients, settings.seconds)
+        before = _resident_bytes(pid)
+        last = _load(port, body, settings.clients, 60 * minutes)
+        after = _resident_bytes(pid)
+    what = "serving, latency added at batch 1"
+    added = alone["median_ms"] - single_ms
+    detail = {"inprocess_ms": inprocess["single"].summary(1000), "one_client": alone}
+    yield Row(what, setting, added, None, "ms", "lower", goal(what, setting), detail)
+    what = "serving, throughput vs in process"
+    detail = {"inprocess_batch_ms": inprocess["batch"].summary(1000), "load": full}
+    yield Row(
+        what, setting, full["requests_per_second"], rate, "examples/s", "higher", goal(what, setting), detail
+    )
+    what = "serving, p99 vs median latency"
+    yield Row(
+        what, setting, full["p99_ms"], full["median_ms"], "ms", "limit", goal(what, setting), {"load": full}
+    )
+    what = "serving, memory after the load vs before"
+    setting = {**setting, "minutes": minutes}
+    sizes = after / 2**20, before / 2**20
+    yield Row(what, setting, *sizes, "MB", "limit", goal(what, setting), {"load": last})
+
+
+def _example(name, length):
+    """One instance as JSON has it: a text that is cut at `length` tokens, or ids."""
+    return _WORDS * (length // 8) if name == "text" else [5 + index % 100 for index in range(length)]
+
+
+def _call(signature, example, batch_size):
+    ((name, spec),) = signature.structured_input_signature[1].items()
+    batch = tf.constant([example] * batch_size, spec.dtype)
+    return lambda: [value.numpy() for value in signature(**{name: batch}).values()]
+
+
+@contextlib.contextmanager
+def _server(base_path, folder):
+    """Runs the server with batching; yields its port and process id when it is ready."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "serving.server", f"--rest_api_port={port}", "--port=0"]
+    command += [
+        f"--model_base_path={base_path}",
+        "--enable_batching",
+        f"--batching_parameters_file={_BATCHING}",
+    ]
+    with open(os.path.join(folder, "server.log"), "a+", encoding="utf-8") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            while not _listens(port):
+                if process.poll() is not None:
+                    log.seek(0)
+                    raise RuntimeError(f"the server ended: {log.read()[-2000:]}")
+                time.sleep(0.2)
+            yield port, process.pid
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _listens(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as connection:
+        connection.sendall(b"GET /v1/models/default HTTP/1.0\r\n\r\n")
+        return b" 200 " in connection.recv(100)
+    return False
+
+
+def _load(port, body, clients, seconds):
+    """Runs the load generator and returns what it reports."""
+    command = [sys.executable, "-m", "benchmarks.load_generator", f"--port={port}", f"--body={body}"]
+    command += [f"--clients={clients}", f"--seconds={seconds}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    if report["failures"]:
+        raise RuntimeError(f"{report['failures']} of {report['requests']} requests failed")
+    return report
+
+
+def _resident_bytes(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def export_classifier(settings, folder):
+    """Exports an untrained classifier and returns its version directory."""
+    from convnlp import train_tokenizer
+    from convnlp.models import SIZES, Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
+    from export import versions
+
+    # The project's own pages are text enough for a tokenizer whose speed is that of any other.
+    pages = sorted(_ROOT.glob("docs/*.md"))
+    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines() if line]
+    tokenizer = Tokenizer(train_tokenizer.train(lines, 1000))
+    backbone = Seq2SeqBackbone(
+        tokenizer.vocabulary_size(),
+        **{**SIZES[settings.size], "num_decoder_layers": 0},
+        encoder_mixer=settings.mixer,
+        max_sequence_length=settings.length,
+    )
+    classifier = TextClassifier(
+        backbone,
+        num_classes=2,
+        preprocessor=TextClassifierPreprocessor(tokenizer, settings.length),
+        labels=["negative", "positive"],
+    )
+    preset = os.path.join(folder, "preset")
+    classifier.save_to_preset(preset)
+    return versions.export(preset, os.path.join(folder, "model"), check=False)[0]
+
+
+if __name__ == "__main__":
+    program.run(rows, full=FULL, short=SHORT)

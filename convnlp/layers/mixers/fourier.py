@@ -1,0 +1,105 @@
+"""FNet's token mixing: a Fourier transform, without parameters."""
+
+import keras
+import tensorflow as tf
+
+from convnlp import kernels
+from convnlp.layers.masks import positions_in_segments, same_segment
+from convnlp.layers.token_mixer import TokenMixer, require_count, zero_pads
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class FourierMixing(TokenMixer):
+    """The real part of the discrete Fourier transform over channels and positions.
+
+        y = (n D)^-1/2 Re(F_n X F_D) = (n D)^-1/2 (C_n X C_D - S_n X S_D)
+        F_n[p, q] = exp(-2 pi i p q / n),  C_n = Re F_n,  S_n = -Im F_n
+
+    n is the number of tokens of the text itself, or `fixed_length`. Rows that all have the same n take a
+    complex FFT; texts of different n, and exported models, take the real matrix products. Both give equal
+    results.
+
+    Source: Lee-Thorp et al., 2021, "FNet: Mixing Tokens with Fourier Transforms", section 3,
+    https://arxiv.org/abs/2105.03824.
+    Departs from it: in the paper n is the padded length, so that an output changes with the pads behind the
+    text; here it does not. The factor (n D)^-1/2 keeps the size of x, which the skeleton's residual needs and
+    half precision too.
+
+    Masking: inputs at pads are zero and do not count in n. Causality: no, a transform sees all positions.
+    Packing: each text has its own transform.
+    Cost: no parameters; 2 T D^2 + 2 T^2 D multiply-adds as matrix products, about T D (log T + log D) as FFT.
+
+    Args:
+        hidden_dim: int. Width D.
+        fixed_length: int >= 1. The n of all texts, which count as extended by zeros; longer ones raise.
+            Defaults to `None`: the number of tokens of each text.
+        normalize: bool. Whether there is the factor (n D)^-1/2, which the paper has not. Defaults to `True`.
+        causal: bool. Must be False.
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Call returns a tensor [B,T,D]; see `TokenMixer.call`.
+
+    Raises:
+        ValueError: if a size is not a positive int, a text is longer than `fixed_length`, or `causal`.
+
+    Example:
+    >>> mixer = FourierMixing(hidden_dim=8)
+    >>> mixer(tf.ones([2, 5, 8])).shape
+    TensorShape([2, 5, 8])
+    >>> mixer.cost(5)
+    {'parameters': 0, 'multiply_adds': 1040, 'state_elements': 0}
+    """
+
+    supports_causal = False
+    supports_step = False
+    gated = False
+
+    def __init__(self, hidden_dim, fixed_length=None, normalize=True, causal=False, **kwargs):
+        super().__init__(hidden_dim, causal, **kwargs)
+        if fixed_length is not None:
+            require_count("fixed_length", fixed_length)
+        self.fixed_length = fixed_length
+        self.normalize = normalize
+
+    def mix(self, x, padding_mask, segment_ids, training):
+        if self.fixed_length and (x.shape[1] or 0) > self.fixed_length:
+            raise ValueError(
+                f"`x` must have at most fixed_length = {self.fixed_length} positions. "
+                f"Received: shape {x.shape}"
+            )
+        x, length = zero_pads(x, padding_mask), tf.shape(x)[1]
+        if segment_ids is not None:
+            visible = same_segment(segment_ids)
+            positions = positions_in_segments(segment_ids)
+            sizes = self._sizes(tf.reduce_sum(tf.cast(visible, tf.int32), axis=2))  # [B,T]
+            y = kernels.real_dft_of_texts(x, positions, sizes, visible)
+        elif padding_mask is not None and not self.fixed_length:
+            tokens = tf.cast(padding_mask, tf.int32)
+            sizes = tf.maximum(tf.reduce_sum(tokens, axis=1, keepdims=True), 1)  # [B,1]
+            sizes = tf.tile(sizes, [1, length])
+            y = kernels.real_dft_of_texts(x, tf.expand_dims(tf.range(length), 0), sizes)
+        else:
+            sizes = self._sizes(tf.reshape(length, [1, 1]))
+            y = kernels.real_dft(x, sizes[0, 0])
+        if not self.normalize:
+            return y
+        scale = tf.math.rsqrt(tf.cast(sizes * self.hidden_dim, tf.float32))  # [B or 1,T or 1]
+        return y * tf.cast(tf.expand_dims(scale, 2), y.dtype)
+
+    def _sizes(self, lengths):
+        """The n of texts of these lengths."""
+        return tf.ones_like(lengths) * self.fixed_length if self.fixed_length else lengths
+
+    def receptive_field(self, length):
+        return length
+
+    def cost(self, length):
+        width = self.hidden_dim
+        return {
+            "parameters": 0,
+            "multiply_adds": 2 * length * width**2 + 2 * length**2 * width,
+            "state_elements": 0,
+        }
+
+    def get_config(self):
+        return {**super().get_config(), "fixed_length": self.fixed_length, "normalize": self.normalize}

@@ -1,0 +1,156 @@
+"""Windowed attention: each position attends to its neighbours, in blocks."""
+
+import keras
+import tensorflow as tf
+
+from convnlp import kernels
+from convnlp.layers.attention_mixer import BucketedAttentionMixer
+from convnlp.layers.heads import split_heads
+from convnlp.layers.masks import hide
+from convnlp.layers.token_mixer import require_count
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class LocalAttention(BucketedAttentionMixer):
+    """Multi-head attention to the w positions i + r (j - p), j < w, with T5's bias inside of the window.
+
+        A[i, j] = softmax_j(q_i . k_{i + r (j - p)} + b[h, bucket(r (j - p))])
+        y_i = concat_h(sum_j A[i, j] v_{i + r (j - p)}) W_O
+
+    p = (w - 1) // 2, or w - 1 if causal. With r > 1, positions of equal i mod r form sequences of their own.
+    A sequence is cut into blocks of S = max(w, 32) queries; each meets the S + w - 1 keys that its windows
+    cover, as one matrix product.
+
+    Source: Beltagy et al., 2020, "Longformer", section 3.1, https://arxiv.org/abs/2004.05150 (sliding and
+    dilated windows); bias of Raffel et al., 2020, section 2.1, https://arxiv.org/abs/1910.10683.
+    Departs from it: no global tokens; w counts all positions of a window, as `kernel_size` does; one dilation
+    for all heads; relative bias instead of absolute positions.
+
+    Masking: pads are hidden as keys. Causality: yes. Packing: keys of other texts are hidden.
+    Cost: 4 D^2 + 32 H parameters; 4 T D^2 + 2 T (S + w - 1) D multiply-adds, with T rounded up to whole
+    blocks: of order T w D; a state of 2 (w - 1) r D elements.
+
+    Args:
+        hidden_dim: int. Width D.
+        num_heads: int. Number H of heads; divides D.
+        window_size: int. Number w of positions that one sees, itself among them. Defaults to `64`.
+        dilation_rate: int. Distance r of neighbouring positions of a window, >= 1. Defaults to `1`.
+        dropout: float in [0, 1). Share of the attention weights dropped in training. Defaults to `0.0`.
+        causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
+        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Call returns a tensor [B,T,D]; see `TokenMixer.call`.
+
+    Raises:
+        ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`.
+
+    Example:
+    >>> mixer = LocalAttention(hidden_dim=8, num_heads=2, window_size=4, dilation_rate=3)
+    >>> mixer(tf.ones([2, 50, 8])).shape
+    TensorShape([2, 50, 8])
+    >>> mixer.receptive_field(50)
+    10
+    """
+
+    def __init__(
+        self,
+        hidden_dim,
+        num_heads,
+        window_size=64,
+        dilation_rate=1,
+        dropout=0.0,
+        causal=False,
+        output_init_scale=1.0,
+        **kwargs,
+    ):
+        super().__init__(hidden_dim, num_heads, dropout, causal, output_init_scale, **kwargs)
+        require_count("window_size", window_size)
+        require_count("dilation_rate", dilation_rate)
+        self.window_size = window_size
+        self.dilation_rate = dilation_rate
+
+    def mix_values(self, x, values, padding_mask, segment_ids, training, prefix_mask=None):
+        time = tf.shape(x)[1]
+        # Which text a position belongs to, and to which as part of its prefix; 0, as outside, to none.
+        texts = tf.ones(tf.shape(x)[:2], tf.int32) if segment_ids is None else segment_ids
+        if padding_mask is not None:
+            texts *= tf.cast(padding_mask, tf.int32)
+        prefix = tf.zeros_like(texts) if prefix_mask is None else texts * tf.cast(prefix_mask, tf.int32)
+        labels = tf.stack([texts, prefix], axis=2)  # [B,T,2]
+        labels, x, values = (
+            kernels.fold_time(value, self.dilation_rate) for value in (labels, x, values)
+        )  # [B*r,T/r,2], 2 x [B*r,T/r,D]
+        left = kernels.left_taps(self.window_size, self.causal)
+
+        keys_and_values = tf.concat([self.key(x), values], axis=-1)  # [B*r,T/r,2D]
+        queries, seen = kernels.to_blocks(self.query(x), keys_and_values, self.window_size, left)
+        keys, values = tf.split(_merge_blocks(seen), 2, axis=-1)  # [B*r*N,S+w-1,D]
+        own, met = kernels.to_blocks(labels, labels, self.window_size, left)
+        own_text = _merge_blocks(own)[:, :, :1]  # [B*r*N,S,1]
+        met_text, met_prefix = tf.unstack(tf.expand_dims(_merge_blocks(met), 1), axis=3)  # [B*r*N,1,S+w-1]
+
+        query_places = tf.range(queries.shape[2])  # [S]
+        key_places = tf.range(seen.shape[2]) - left  # [S+w-1]
+        tap = key_places - tf.expand_dims(query_places - left, 1)  # [S,S+w-1]
+        bias = self.position_bias(query_places * self.dilation_rate, key_places * self.dilation_rate)
+        bias += hide((tap >= 0) & (tap < self.window_size))  # [H,S,S+w-1]
+        visible = own_text == met_text  # [B*r*N,S,S+w-1]
+        if prefix_mask is not None:
+            visible &= (tap <= left) | (own_text == met_prefix)
+        bias = tf.expand_dims(bias, 0) + tf.expand_dims(hide(visible), 1)  # [B*r*N,H,S,S+w-1]
+
+        heads = self.num_heads
+        y = self.attend(
+            _merge_blocks(queries), split_heads(keys, heads), split_heads(values, heads), bias, training
+        )
+        y = tf.reshape(y, [tf.shape(x)[0], -1, self.hidden_dim])[:, : tf.shape(x)[1]]  # [B*r,T/r,D]
+        return kernels.unfold_time(y, self.dilation_rate, time)
+
+    @property
+    def _reach(self):
+        return (self.window_size - 1) * self.dilation_rate
+
+    def empty_state(self, batch_size, max_length):
+        return super().empty_state(batch_size, self._reach)
+
+    def advance(self, x_chunk, state, index):
+        chunk = tf.shape(x_chunk)[1]
+        keys, values = (
+            tf.concat([state[name], split_heads(project(x_chunk), self.num_heads)], 1)
+            for name, project in (("keys", self.key), ("values", self.value))
+        )  # 2 x [B,(w-1)*r+C,H,D/H]
+        query_positions = index + tf.range(chunk)  # [C]
+        key_positions = index - self._reach + tf.range(self._reach + chunk)  # [(w-1)*r+C]
+        distance = tf.expand_dims(query_positions, 1) - key_positions
+        visible = (distance >= 0) & (distance <= self._reach) & (key_positions >= 0)
+        visible &= distance % self.dilation_rate == 0
+        bias = self.position_bias(query_positions, key_positions) + hide(visible)  # [H,C,(w-1)*r+C]
+        y = self.attend(self.query(x_chunk), keys, values, tf.expand_dims(bias, 0))
+        return y, {
+            "keys": tf.ensure_shape(keys[:, chunk:], state["keys"].shape),
+            "values": tf.ensure_shape(values[:, chunk:], state["values"].shape),
+        }
+
+    def receptive_field(self, length):
+        return min(length, self._reach + 1)
+
+    def cost(self, length):
+        cost = super().cost(self._reach)  # its state; its multiply-adds are replaced
+        block = kernels.block_size(self.window_size)
+        num_blocks = self.dilation_rate * -(-length // (self.dilation_rate * block))
+        pairs = num_blocks * block * (block + self.window_size - 1)
+        multiply_adds = 4 * length * self.hidden_dim**2 + 2 * pairs * self.hidden_dim
+        return {**cost, "multiply_adds": multiply_adds}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "window_size": self.window_size,
+            "dilation_rate": self.dilation_rate,
+        }
+
+
+def _merge_blocks(x):
+    """[B,N,U,D] -> [B*N,U,D]."""
+    return tf.reshape(x, [-1, *x.shape[2:]])

@@ -1,0 +1,145 @@
+"""CoAtNet's convolution: a wide depthwise convolution, re-weighted by what the whole text holds."""
+
+import math
+
+import keras
+import tensorflow as tf
+
+from convnlp import kernels
+from convnlp.layers.masks import same_segment
+from convnlp.layers.projection import projection
+from convnlp.layers.token_mixer import TokenMixer, require_count, zero_pads
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class MBConv(TokenMixer):
+    """Inverted bottleneck with squeeze-and-excitation, in one dimension.
+
+        Z = DepthConv(gelu(X W_1))                            W_1: [D,E], a filter of K taps for each channel
+        s = sigmoid(gelu(mean_t(Z) W_a) W_b)                  W_a: [E,S], W_b: [S,E]; mean over the tokens
+        Y = (s * Z) W_2                                       W_2: [E,D]
+
+    Taps as in `DilatedConv` at rate 1. It widens and narrows the channels as a feed-forward network does, so
+    a layer around it has no feed-forward sublayer.
+
+    Source: Dai et al., 2021, "CoAtNet: Marrying Convolution and Attention for All Data Sizes", section 2 and
+    appendix A.1, https://arxiv.org/abs/2106.04803; squeeze-and-excitation of Hu et al., 2018.
+    Departs from it: one dimension; the skeleton's layer norm in front of W_1 is the only norm, where the
+    source has batch norms, whose statistics would take in the pads; gelu between W_a and W_b as behind W_1,
+    where Hu et al. have relu; no bias.
+
+    Masking: inputs at pads are zero and do not count in the mean. Causality: no, the mean is over the whole
+    text. Packing: taps that reach into another text meet zeros, each text has its own mean.
+    Cost: E (2 D + 2 S + K) parameters with E = expansion D and S = squeeze_ratio D, T E (2 D + K + 1) + 2 E S
+    multiply-adds.
+
+    Args:
+        hidden_dim: int. Width D.
+        kernel_size: int. Number K of taps, >= 1, odd or even. Defaults to `3`.
+        expansion: int. E / D, >= 1. Defaults to `4`.
+        squeeze_ratio: float in (0, 1]. S / D, rounded up. Defaults to `0.25`.
+        causal: bool. Must be `False`, which is the default.
+        output_init_scale: float. Factor on the standard deviation of the first W_2. Defaults to `1.0`.
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Call returns a tensor [B,T,D]; see `TokenMixer.call`.
+
+    Raises:
+        ValueError: if a size is not a positive int, `squeeze_ratio` is out of range, or `causal` is True.
+
+    Example:
+    >>> mixer = MBConv(hidden_dim=8, kernel_size=3, expansion=2)
+    >>> mixer(tf.ones([2, 5, 8])).shape
+    TensorShape([2, 5, 8])
+    >>> mixer.cost(5)["parameters"]
+    368
+    """
+
+    supports_causal = False
+    supports_step = False
+    gated = False
+    contains_feed_forward = True
+
+    def __init__(
+        self,
+        hidden_dim,
+        kernel_size=3,
+        expansion=4,
+        squeeze_ratio=0.25,
+        causal=False,
+        output_init_scale=1.0,
+        **kwargs,
+    ):
+        super().__init__(hidden_dim, causal, **kwargs)
+        require_count("kernel_size", kernel_size)
+        require_count("expansion", expansion)
+        if not 0 < squeeze_ratio <= 1:
+            raise ValueError(f"`squeeze_ratio` must be in (0, 1]. Received: squeeze_ratio={squeeze_ratio!r}")
+        self.kernel_size = kernel_size
+        self.expansion = expansion
+        self.squeeze_ratio = squeeze_ratio
+        self.output_init_scale = output_init_scale
+        self._inner_dim = expansion * hidden_dim
+        self._squeezed_dim = math.ceil(squeeze_ratio * hidden_dim)
+        dtype = self.dtype_policy
+        self.inner = projection(self._inner_dim, dtype=dtype, name="inner")
+        self.squeeze = projection(self._squeezed_dim, dtype=dtype, name="squeeze")
+        self.excite = projection(self._inner_dim, dtype=dtype, name="excite")
+        self.outer = projection(hidden_dim, output_init_scale, dtype=dtype, name="outer")
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        inner_shape = (*input_shape[:-1], self._inner_dim)
+        self.inner.build(input_shape)
+        self.squeeze.build(inner_shape)
+        self.excite.build((*input_shape[:-1], self._squeezed_dim))
+        self.outer.build(inner_shape)
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(self._inner_dim, self.kernel_size),
+            # Each channel sums its own K inputs only.
+            initializer=keras.initializers.RandomNormal(stddev=self.kernel_size**-0.5),
+        )
+
+    def mix(self, x, padding_mask, segment_ids, training):
+        z = zero_pads(_gelu(self.inner(x)), padding_mask)  # [B,T,E]
+        taps = tf.cast(self.kernel, z.dtype)
+        z = kernels.depthwise_conv(z, taps, causal=False, segment_ids=segment_ids)
+        squeezed = _gelu(self.squeeze(_text_means(z, padding_mask, segment_ids)))  # [B,1 or T,S]
+        return self.outer(z * tf.sigmoid(self.excite(squeezed)))
+
+    def receptive_field(self, length):
+        return length
+
+    def cost(self, length):
+        dim, inner, squeezed = self.hidden_dim, self._inner_dim, self._squeezed_dim
+        return {
+            "parameters": 2 * dim * inner + 2 * inner * squeezed + inner * self.kernel_size,
+            "multiply_adds": length * inner * (2 * dim + self.kernel_size + 1) + 2 * inner * squeezed,
+            "state_elements": 0,
+        }
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "kernel_size": self.kernel_size,
+            "expansion": self.expansion,
+            "squeeze_ratio": self.squeeze_ratio,
+            "output_init_scale": self.output_init_scale,
+        }
+
+
+def _gelu(x):
+    return tf.nn.gelu(x, approximate=True)
+
+
+def _text_means(z, padding_mask, segment_ids):
+    """The mean of z [B,T,E] over the tokens of the text: [B,1,E], or [B,T,E] for packed rows; in float32."""
+    counted = tf.ones(tf.shape(z)[:2], tf.bool) if padding_mask is None else padding_mask
+    counted = tf.expand_dims(counted, 1)  # [B,1,T]
+    if segment_ids is not None:
+        counted &= same_segment(segment_ids)  # [B,T,T]
+    counted = tf.cast(counted, tf.float32)
+    total = tf.matmul(counted, tf.cast(z, tf.float32))  # [B,1 or T,E]
+    means = total / tf.maximum(tf.reduce_sum(counted, axis=2, keepdims=True), 1.0)
+    return tf.cast(means, z.dtype)

@@ -1,0 +1,88 @@
+"""CoAtNet's attention: what a position holds, plus a learned weight for every distance."""
+
+import keras
+import tensorflow as tf
+
+from convnlp.layers.attention_mixer import AttentionMixer
+from convnlp.layers.token_mixer import require_count
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class RelativeAttention(AttentionMixer):
+    """Multi-head attention whose logits are content plus a static weight for the offset, as in a convolution.
+
+        A[h, i, j] = softmax_j(q_i . k_j + w[h, j - i])       w: [H,2L-1], or [H,L] if causal
+        Y = concat_h(A V) W_O
+
+    The usual 1 / sqrt(D / H) is part of the first W_Q.
+
+    Source: Dai et al., 2021, "CoAtNet: Marrying Convolution and Attention for All Data Sizes", equation 3
+    (y_pre), https://arxiv.org/abs/2106.04803.
+    Departs from it: one dimension; projections of queries, keys and values, which the equation leaves out.
+
+    Masking: pads are hidden as keys. Causality: yes. Packing: keys of other texts are hidden.
+    Cost: 4 D^2 + (2 L - 1) H parameters (L H if causal), 4 T D^2 + 2 T^2 D multiply-adds, a state of 2 T D
+    elements.
+
+    Args:
+        hidden_dim: int. Width D.
+        num_heads: int. Number H of heads; divides D.
+        max_sequence_length: int. The most positions L of a row. Defaults to `512`.
+        dropout: float in [0, 1). Share of the attention weights dropped in training. Defaults to `0.0`.
+        causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
+        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Call returns a tensor [B,T,D]; see `TokenMixer.call`.
+
+    Raises:
+        ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`; when called,
+            if T is more than L.
+
+    Example:
+    >>> mixer = RelativeAttention(hidden_dim=8, num_heads=2, max_sequence_length=16)
+    >>> mixer(tf.ones([2, 5, 8])).shape
+    TensorShape([2, 5, 8])
+    >>> mixer.cost(5)["parameters"]
+    318
+    """
+
+    needs_max_length = True
+
+    def __init__(
+        self,
+        hidden_dim,
+        num_heads,
+        max_sequence_length=512,
+        dropout=0.0,
+        causal=False,
+        output_init_scale=1.0,
+        **kwargs,
+    ):
+        super().__init__(hidden_dim, num_heads, dropout, causal, output_init_scale, **kwargs)
+        require_count("max_sequence_length", max_sequence_length)
+        self.max_sequence_length = max_sequence_length
+        # Offsets run from 1 - L to L - 1, or to 0 if causal.
+        self._num_offsets = max_sequence_length if causal else 2 * max_sequence_length - 1
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.offset_weights = self.add_weight(
+            name="offset_weights",
+            shape=(self.num_heads, self._num_offsets),
+            initializer=keras.initializers.RandomNormal(stddev=0.02),
+            autocast=False,  # Attention logits are float32.
+        )
+
+    def position_bias(self, query_positions, key_positions):
+        offset = key_positions - tf.expand_dims(query_positions, 1)  # [Q,K]
+        # A causal mask hides the offsets above 0.
+        slot = tf.clip_by_value(offset + self.max_sequence_length - 1, 0, self._num_offsets - 1)
+        return tf.gather(self.offset_weights, slot, axis=1)  # [H,Q,K]
+
+    def cost(self, length):
+        cost = super().cost(length)
+        return {**cost, "parameters": cost["parameters"] + self.num_heads * self._num_offsets}
+
+    def get_config(self):
+        return {**super().get_config(), "max_sequence_length": self.max_sequence_length}

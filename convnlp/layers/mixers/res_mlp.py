@@ -1,0 +1,100 @@
+"""ResMLP: one matrix over the positions, and affine maps in the place of norms."""
+
+import keras
+import tensorflow as tf
+
+from convnlp.layers.position_matrix import PositionMatrix
+from convnlp.layers.token_mixer import TokenMixer, require_count, zero_pads
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class ResMLP(TokenMixer):
+    """A linear map over the positions, between an affine map and a scale of each channel.
+
+        Aff(x) = a * x + c                                   a, c: [D]
+        y[i] = s * (sum_j A[i, j] Aff(x)[j] + b[i])          A: [L,L], b: [L], s: [D]
+
+    A text of T <= L positions uses A[:T, :T] and b[:T].
+
+    Source: Touvron et al., 2021, "ResMLP: Feedforward networks for image classification with data-efficient
+    training", section 2, https://arxiv.org/abs/2105.03404.
+    Departs from it: the skeleton's norm stands in front of Aff, and its feed-forward sublayer is without Aff
+    and LayerScale; a lower-triangular A makes it causal.
+
+    Masking: Aff(x) is zero at pads, so that their number does not matter. Causality: yes, A is lower
+    triangular. Packing: each text counts its positions from its own start.
+    Cost: L^2 + L + 3 D parameters, T^2 D multiply-adds, a state of T D elements.
+
+    Args:
+        hidden_dim: int. Width D.
+        max_sequence_length: int. The longest text L, >= 1.
+        layer_scale_init: float > 0. The first s; the authors take 0.1 up to 18 layers, 1e-5 for 24 and 1e-6
+            for more. Defaults to `0.1`.
+        causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Call returns a tensor [B,T,D]; see `TokenMixer.call`.
+
+    Raises:
+        ValueError: if a size is not a positive int, or a text is longer than `max_sequence_length`.
+
+    Example:
+    >>> mixer = ResMLP(hidden_dim=8, max_sequence_length=16, causal=True)
+    >>> mixer(tf.ones([2, 5, 8])).shape
+    TensorShape([2, 5, 8])
+    >>> y, state = mixer.step(tf.ones([2, 1, 8]), mixer.init_state(batch_size=2, max_length=5), 0)
+    >>> {name: value.shape for name, value in state.items()}
+    {'inputs': TensorShape([2, 5, 8])}
+    """
+
+    gated = False
+    needs_max_length = True
+
+    def __init__(self, hidden_dim, max_sequence_length, layer_scale_init=0.1, causal=False, **kwargs):
+        super().__init__(hidden_dim, causal, **kwargs)
+        require_count("max_sequence_length", max_sequence_length)
+        if not layer_scale_init > 0:
+            raise ValueError(
+                f"`layer_scale_init` must be > 0. Received: layer_scale_init={layer_scale_init!r}"
+            )
+        self.max_sequence_length = max_sequence_length
+        self.layer_scale_init = layer_scale_init
+        self.matrix = PositionMatrix(max_sequence_length, causal, dtype=self.dtype_policy, name="matrix")
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.matrix.build()
+        for name, first in (("scale", 1.0), ("offset", 0.0), ("layer_scale", self.layer_scale_init)):
+            initializer = keras.initializers.Constant(first)
+            setattr(self, name, self.add_weight(name=name, shape=(self.hidden_dim,), initializer=initializer))
+
+    def mix(self, x, padding_mask, segment_ids, training):
+        y = self.matrix(zero_pads(self._affine(x), padding_mask), segment_ids)
+        return y * tf.cast(self.layer_scale, y.dtype)
+
+    def _affine(self, x):
+        return x * tf.cast(self.scale, x.dtype) + tf.cast(self.offset, x.dtype)
+
+    def empty_state(self, batch_size, max_length):
+        return {"inputs": self.matrix.empty_cache(batch_size, max_length, self.hidden_dim)}
+
+    def advance(self, x_chunk, state, index):
+        y, inputs = self.matrix.step(self._affine(x_chunk), state["inputs"], index)
+        return y * tf.cast(self.layer_scale, y.dtype), {"inputs": inputs}
+
+    def receptive_field(self, length):
+        return length
+
+    def cost(self, length):
+        return {
+            "parameters": self.matrix.num_parameters() + 3 * self.hidden_dim,
+            "multiply_adds": length**2 * self.hidden_dim,
+            "state_elements": length * self.hidden_dim,
+        }
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_sequence_length": self.max_sequence_length,
+            "layer_scale_init": self.layer_scale_init,
+        }

@@ -1,0 +1,61 @@
+"""Merging neighbouring positions into one, between the stages of a stack."""
+
+import keras
+import tensorflow as tf
+
+
+def pool_tokens(x, padding_mask, pool_size):
+    """The maximum of each run of neighbours, over the tokens among them.
+
+    Args:
+        x: float tensor [B,T,D].
+        padding_mask: bool tensor [B,T], True = token; or None, no pads.
+        pool_size: int. Number P of neighbours that become one.
+
+    Returns:
+        Tensor [B,ceil(T/P),D], 0 where all were pads, and its padding mask, bool [B,ceil(T/P)].
+
+    Example:
+    >>> x = tf.constant([[[1.0], [-2.0], [-3.0], [9.0], [9.0]]])
+    >>> y, mask = pool_tokens(x, tf.constant([[True, True, True, False, False]]), 2)
+    >>> y[0, :, 0].numpy().tolist(), mask.numpy().tolist()
+    ([1.0, -3.0, 0.0], [[True, True, False]])
+    """
+    if padding_mask is None:
+        padding_mask = tf.ones(tf.shape(x)[:2], tf.bool)
+    tokens = tf.expand_dims(_runs(padding_mask, pool_size), 3)  # [B,T/P,P,1]
+    largest = tf.reduce_max(tf.where(tokens, _runs(x, pool_size), x.dtype.min), axis=2)  # [B,T/P,D]
+    pooled_mask = tf.reduce_any(tokens, axis=2)  # [B,T/P,1]
+    return tf.where(pooled_mask, largest, tf.zeros_like(largest)), tf.squeeze(pooled_mask, 2)
+
+
+class MaskPooling(keras.layers.Layer):
+    """The padding mask of pooled tokens; a layer, so that it can be part of a functional model.
+
+    Args:
+        pool_size: int. Number P of neighbours that become one.
+        **kwargs: `name` of the Keras layer.
+
+    Example:
+    >>> MaskPooling(2)(tf.constant([[True, True, True, False, False]])).numpy().tolist()
+    [[True, True, False]]
+    """
+
+    def __init__(self, pool_size, **kwargs):
+        super().__init__(**kwargs)
+        self.pool_size = pool_size
+
+    def call(self, padding_mask):
+        """Bool [B,T] -> bool [B,ceil(T/P)]: whether there is a token among the P neighbours."""
+        return tf.reduce_any(_runs(padding_mask, self.pool_size), axis=2)
+
+    def get_config(self):
+        return {**super().get_config(), "pool_size": self.pool_size}
+
+
+def _runs(x, pool_size):
+    """[B,T,...] -> [B,ceil(T/P),P,...], with zeros behind the last position."""
+    shape = tf.shape(x)
+    rest = -shape[1] % pool_size
+    x = tf.pad(x, [[0, 0], [0, rest]] + [[0, 0]] * (x.shape.rank - 2))
+    return tf.reshape(x, [shape[0], -1, pool_size, *x.shape[2:]])  # [B,T/P,P,...]

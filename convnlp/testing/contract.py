@@ -1,0 +1,191 @@
+"""The contract of `TokenMixer`, point by point. Each check takes a `Case` and raises AssertionError."""
+
+import json
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from convnlp.layers import TokenMixer
+from convnlp.testing.cases import BATCH, DIM, TIME, random_rows
+from convnlp.testing.requirements import require
+
+# The same float32 sums in another order or in blocks of another size.
+REORDERED = 1e-5
+
+
+def config_and_weights_make_an_equal_mixer(case):
+    """Saved as JSON and made again, with the weights copied, it gives the same values."""
+    mixer, x = case.build(), random_rows()
+    config = keras.saving.serialize_keras_object(mixer)
+    again = keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
+    require(again.get_config() == mixer.get_config(), f"{again.get_config()} != {mixer.get_config()}")
+    again(x)
+    again.set_weights(mixer.get_weights())
+    np.testing.assert_array_equal(again(x), mixer(x))
+
+
+def methods_keep_their_checks(case):
+    """`call`, `init_state` and `step` are `TokenMixer`'s: a mixer implements what stands behind them."""
+    for method in ("call", "init_state", "step"):
+        kept = getattr(case.facts, method) is getattr(TokenMixer, method)
+        require(kept, f"{case.facts.__name__}.{method} skips the checks of TokenMixer.{method}")
+
+
+def shape_type_and_parameter_count(case):
+    """[B,T,D] in the compute type, and as many parameters as `cost` says."""
+    for dtype in ("float32", "mixed_bfloat16"):
+        mixer = case.build(dtype)
+        y = mixer(random_rows())
+        require(y.shape == (BATCH, TIME, DIM), f"{y.shape} must be {(BATCH, TIME, DIM)}")
+        require(y.dtype == mixer.compute_dtype, f"{y.dtype} must be {mixer.compute_dtype}")
+        counted, stated = mixer.count_params(), mixer.cost(TIME)["parameters"]
+        require(counted == stated, f"{counted} parameters, and cost() says {stated}")
+        shape = mixer.compute_output_spec(keras.KerasTensor((None, None, DIM))).shape
+        require(shape == (None, None, DIM), f"{shape} must be {(None, None, DIM)}")
+
+
+def pads_never_change_valid_outputs(case):
+    """Whatever stands at the pads, and however many follow where `pad_length_invariant`."""
+    mixer, lengths = case.build(), np.array([TIME - 3, TIME])
+    x = random_rows().numpy()
+    tokens = np.arange(TIME) < lengths[:, np.newaxis]
+    expected = mixer(x, padding_mask=tf.constant(tokens)).numpy()
+
+    garbage = np.where(tokens[..., np.newaxis], x, 1e3).astype("float32")
+    np.testing.assert_allclose(
+        mixer(garbage, padding_mask=tf.constant(tokens))[tokens], expected[tokens], atol=REORDERED
+    )
+
+    if case.facts.pad_length_invariant:
+        longer = np.pad(garbage, [[0, 0], [0, 5], [0, 0]], constant_values=-1e3)
+        more = np.pad(tokens, [[0, 0], [0, 5]])
+        np.testing.assert_allclose(
+            mixer(longer, padding_mask=tf.constant(more))[more], expected[tokens], atol=REORDERED
+        )
+
+
+def a_row_of_pads_is_finite(case):
+    """Nothing is divided by the number of tokens where there are none."""
+    y = case.build()(random_rows(), padding_mask=tf.zeros([BATCH, TIME], tf.bool))
+    require(np.isfinite(y).all(), "the outputs of a row without tokens must be finite")
+
+
+def influence(mixer, time):
+    """Bool [T,T]: whether output i depends on input m, by gradient."""
+    x = random_rows(batch=1, time=time)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        # Random signs, so that softmaxes which sum to one cannot hide a dependence.
+        signs = tf.constant(np.random.default_rng(2).normal(size=[DIM]).astype("float32"))
+        outputs = [tf.reduce_sum(y * signs) for y in tf.unstack(mixer(x)[0])]
+    return np.stack([np.abs(tape.gradient(y, x)[0].numpy()).max(-1) > 0 for y in outputs])
+
+
+def causality_and_receptive_field_by_gradient(case):
+    """A causal mixer sees nothing later, and any mixer as far as `receptive_field` says."""
+    mixer = case.build()
+    for time in (3, 20):
+        depends = influence(mixer, time)
+        if case.causal:
+            require(not np.triu(depends, 1).any(), "an output of a causal mixer depends on a later input")
+        widest = max(np.ptp(np.flatnonzero(row)) + 1 for row in depends)
+        stated = mixer.receptive_field(time)
+        require(widest <= stated, f"an output sees {widest} of {time} positions; receptive_field: {stated}")
+    require(widest == stated, f"no output sees more than {widest} positions; receptive_field: {stated}")
+
+
+def step_equals_call(case):
+    """Chunks of 1, 2 and all positions give what one call gives, in a state of the size that `cost` says."""
+    mixer, x = case.build(), random_rows()
+    tokens = np.arange(TIME) < np.array([[TIME - 2], [TIME]])
+    expected = mixer(x, padding_mask=tf.constant(tokens)).numpy()
+    for chunk in (1, 2, TIME):
+        state, outputs = mixer.init_state(BATCH, TIME), []
+        shapes = {key: value.shape for key, value in state.items()}
+        elements, stated = (
+            sum(shape[1:].num_elements() for shape in shapes.values()),
+            mixer.cost(TIME)["state_elements"],
+        )
+        require(elements == stated, f"{elements} state elements, and cost() says {stated}")
+        for index in range(0, TIME, chunk):
+            y, state = mixer.step(x[:, index : index + chunk], state, tf.constant(index))
+            after = {key: value.shape for key, value in state.items()}
+            require(after == shapes, f"a step must keep the shapes of its state: {after} != {shapes}")
+            outputs.append(y)
+        np.testing.assert_allclose(
+            np.concatenate(outputs, 1)[tokens],
+            expected[tokens],
+            atol=REORDERED,
+            err_msg=f"steps of {chunk}",
+        )
+
+
+def step_keeps_its_shapes_in_a_graph_loop(case):
+    """`tf.while_loop` refuses a state whose shape changes."""
+    mixer, x = case.build(), random_rows()
+    state = mixer.init_state(BATCH, TIME)
+
+    @tf.function(autograph=False)
+    def decode(x):
+        def body(index, outputs, state):
+            y, state = mixer.step(x[:, index : index + 1], state, index)
+            return index + 1, outputs.write(index, y[:, 0]), state
+
+        outputs = tf.TensorArray(tf.float32, TIME, element_shape=[BATCH, DIM])
+        _, outputs, _ = tf.while_loop(lambda index, *_: index < TIME, body, (tf.constant(0), outputs, state))
+        return tf.transpose(outputs.stack(), [1, 0, 2])  # [B,T,D]
+
+    np.testing.assert_allclose(decode(x), mixer(x), atol=REORDERED)
+
+
+def packed_equals_separate(case):
+    """Texts in one row, told apart by `segment_ids`, give what each gives alone."""
+    mixer = case.build()
+    texts = [random_rows(batch=1, time=time, seed=time) for time in (4, 1, 6)]
+    packed = tf.concat([*texts, tf.fill([1, 2, DIM], 1e3)], 1)
+    segment_ids = tf.constant([[1] * 4 + [2] + [3] * 6 + [0] * 2])
+    expected = np.concatenate([mixer(text) for text in texts], 1)
+    np.testing.assert_allclose(mixer(packed, segment_ids=segment_ids)[:, :11], expected, atol=REORDERED)
+
+
+def bfloat16_is_near_float32(case):
+    """Within 2^-5 of the largest value.
+
+    bfloat16 keeps eight bits, so a rounding is off by at most 2^-8 of its value. Up to eight of them lie
+    one after the other: inputs, projections, logits, taps, products, sums, output.
+    """
+    x = random_rows()
+    expected = case.build()(x).numpy()
+    y = tf.cast(case.build("mixed_bfloat16")(x), tf.float32)
+    np.testing.assert_allclose(y, expected, atol=2**-5 * np.abs(expected).max())
+
+
+def loss_falls_on_a_copy_task(case):
+    """Tokens are embedded, mixed and told apart again; a mixer that lost them or their order could not.
+
+    One that cannot copy by itself is added to its inputs, as in its block, and must not drown them.
+    """
+    mixer, residual = case.build(), 0.0 if case.copies else 1.0
+    rng = np.random.default_rng(3)
+    tokens = tf.constant(rng.integers(0, 6, size=[16, TIME]))
+    embedding = tf.Variable(rng.normal(size=[6, DIM]).astype("float32"))
+    head = tf.Variable(rng.normal(size=[DIM, 6]).astype("float32") / DIM**0.5)
+    weights = [embedding, head, *(weight.value for weight in mixer.trainable_weights)]
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            x = tf.one_hot(tokens, 6) @ embedding  # [16,T,D]
+            logits = (residual * x + mixer(x, training=True)) @ head
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(tokens, logits))
+        gradients = tape.gradient(loss, weights)
+        for weight, gradient in zip(weights, gradients, strict=True):
+            require(gradient is not None, f"{weight.name} must have an influence on the outputs")
+            weight.assign_sub(0.3 * gradient)
+        return loss
+
+    first = float(step())
+    for _ in range(60):
+        last = float(step())
+    require(last < first / 2, f"the loss fell from {first:.3f} to {last:.3f} only")

@@ -1,0 +1,58 @@
+"""The facts of a mixer's class: what it says it can do works, and what it says it cannot is refused."""
+
+import inspect
+
+import tensorflow as tf
+
+from convnlp.testing.cases import DIM
+from convnlp.testing.requirements import refused, require
+
+
+def causal_needs_supports_causal(case):
+    """`causal=True`."""
+    if case.facts.supports_causal:
+        require(case.make(causal=True).causal, "causal=True must be kept as the attribute `causal`")
+    else:
+        with refused("`causal` must be False", "Received: causal=True"):
+            case.make(causal=True)
+
+
+def segment_ids_need_supports_packing(case):
+    """`segment_ids`."""
+    mixer, x, ids = case.make(), tf.ones([1, 2, DIM]), tf.constant([[1, 2]])
+    if case.facts.supports_packing:
+        require(mixer(x, segment_ids=ids).shape == x.shape, "packed rows must keep their shape")
+    else:
+        with refused("`segment_ids` must be None"):
+            mixer(x, segment_ids=ids)
+
+
+def steps_need_supports_step_and_causal(case):
+    """`init_state`."""
+    if not case.facts.supports_step:
+        with refused("supports_step", f"Received: {case.facts.__name__}"):
+            case.make(causal=case.facts.supports_causal).init_state(1, 4)
+        return
+    require(case.facts.supports_causal, "supports_step needs supports_causal")
+    require(isinstance(case.make(causal=True).init_state(1, 4), dict), "`init_state` must return a dict")
+    with refused("`causal` must be True", "Received: causal=False"):
+        case.make(causal=False).init_state(1, 4)
+
+
+def needs_max_length_is_an_argument(case):
+    """`max_sequence_length`, beyond which texts are refused."""
+    accepted = "max_sequence_length" in inspect.signature(case.facts).parameters
+    require(
+        accepted == case.facts.needs_max_length,
+        f"needs_max_length is {case.facts.needs_max_length}, and the constructor "
+        f"{'takes' if accepted else 'does not take'} max_sequence_length",
+    )
+    if not accepted:
+        return
+    mixer = case.make(max_sequence_length=4, causal=case.facts.supports_step)
+    require(mixer(tf.ones([1, 4, DIM])).shape == (1, 4, DIM), "a text of max_sequence_length must fit")
+    with refused("`x` must have at most max_sequence_length = 4 positions", "Received: 5"):
+        mixer(tf.ones([1, 5, DIM]))
+    if case.facts.supports_step:
+        with refused("`max_length` must have at most max_sequence_length = 4 positions", "Received: 5"):
+            mixer.init_state(1, 5)

@@ -1,0 +1,21 @@
+"""How a check fails: also under `python -O`, which drops the assert statement."""
+
+import contextlib
+
+
+def require(condition, message):
+    """Raises AssertionError with the message unless the condition holds."""
+    if not condition:
+        raise AssertionError(message)
+
+
+@contextlib.contextmanager
+def refused(*words):
+    """Around a use that must be refused: by a ValueError whose message holds all the words."""
+    try:
+        yield
+    except ValueError as error:
+        missing = [word for word in words if word not in str(error)]
+        require(not missing, f"the error must name {missing}: {error}")
+    else:
+        raise AssertionError(f"must be refused by a ValueError that names {', '.join(words)}")

@@ -1,0 +1,115 @@
+"""All checks, and which of them applies to which case."""
+
+import dataclasses
+from collections.abc import Callable
+
+from convnlp.testing import contract, facts, values
+from convnlp.testing.cases import Case, cases
+
+
+def _always(case):
+    return True
+
+
+def _typical(case):
+    return case.typical
+
+
+def _once(case):
+    return case.typical and not case.causal
+
+
+def _stepped(case):
+    return case.causal and case.facts.supports_step
+
+
+def _packed(case):
+    return case.facts.supports_packing
+
+
+def _with_oracle(case):
+    return case.oracle is not None
+
+
+# Check -> whether it applies to a case.
+SUITE = {
+    contract.config_and_weights_make_an_equal_mixer: _always,
+    contract.methods_keep_their_checks: _once,
+    contract.shape_type_and_parameter_count: _always,
+    contract.pads_never_change_valid_outputs: _always,
+    contract.a_row_of_pads_is_finite: _typical,
+    contract.causality_and_receptive_field_by_gradient: _always,
+    contract.step_equals_call: _stepped,
+    contract.step_keeps_its_shapes_in_a_graph_loop: _stepped,
+    contract.packed_equals_separate: _packed,
+    contract.bfloat16_is_near_float32: _always,
+    contract.loss_falls_on_a_copy_task: _typical,
+    facts.causal_needs_supports_causal: _once,
+    facts.segment_ids_need_supports_packing: _once,
+    facts.steps_need_supports_step_and_causal: _once,
+    facts.needs_max_length_is_an_argument: _once,
+    values.values_are_the_oracles: _with_oracle,
+    values.values_with_pads_and_segments_are_the_oracles: _with_oracle,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One check on one case; calling it raises AssertionError if the mixer fails it.
+
+    Args:
+        function: of `SUITE`.
+        case: `Case`.
+    """
+
+    function: Callable
+    case: Case
+
+    def __call__(self):
+        self.function(self.case)
+
+    def __str__(self):
+        return f"{self.function.__name__}-{self.case}"
+
+
+def checks_of(cases):
+    """The `Check`s that apply to a list of `Case`s."""
+    return [Check(function, case) for function, applies in SUITE.items() for case in cases if applies(case)]
+
+
+def checks(name, variants=({},), oracle=None, copies=True):
+    """All that applies to one mixer.
+
+    Under pytest: `@pytest.mark.parametrize("check", checks("my_mixer"), ids=str)`.
+
+    Args:
+        name: str, registered by `convnlp.layers.register_mixer`.
+        variants: sequence of dicts of constructor arguments, the typical ones first. Defaults to the
+            mixer's own defaults.
+        oracle: function, see `Case`. Default None: values are not checked.
+        copies: bool, see `Case`. Defaults to `True`.
+
+    Returns:
+        List of `Check`s.
+    """
+    return checks_of(cases(name, variants, oracle, copies))
+
+
+def check_mixer(name, variants=({},), oracle=None, copies=True):
+    """Runs all `checks` of a mixer.
+
+    Args:
+        name: as in `checks`.
+        variants: as in `checks`.
+        oracle: as in `checks`.
+        copies: as in `checks`.
+
+    Raises:
+        AssertionError: from the first check that fails; its notes name the check and the case.
+    """
+    for check in checks(name, variants, oracle, copies):
+        try:
+            check()
+        except Exception as error:
+            error.add_note(f"in the check {check}")
+            raise

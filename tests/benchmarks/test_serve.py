@@ -1,0 +1,25 @@
+"""The rows of benchmarks.serve, from a run in small."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.slow
+@pytest.mark.serving
+@pytest.mark.multiprocess
+def test_the_program_writes_its_rows(tmp_path):
+    command = [sys.executable, "-m", "benchmarks.serve", "--short", f"--json={tmp_path}/serve.json"]
+    subprocess.run(command, check=True)
+    rows = json.loads((tmp_path / "serve.json").read_text())["rows"]
+    assert [row["name"].removeprefix("serving, ") for row in rows] == 2 * [
+        "latency added at batch 1",
+        "throughput vs in process",
+        "p99 vs median latency",
+        "memory after the load vs before",
+    ]
+    assert {row["setting"]["input"] for row in rows} == {"text", "ids"}
+    assert all(row["ours"] is not None and row["goal"] for row in rows)
+    assert all(row["detail"].get("load", {"failures": 0})["failures"] == 0 for row in rows)

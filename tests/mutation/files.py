@@ -1,0 +1,69 @@
+"""What a mixer consists of, read off the import statements: nothing is imported here."""
+
+import ast
+import pathlib
+
+PACKAGE = "convnlp.layers"
+# What all layers share; it has tests of its own.
+SHARED = ("token_mixer", "costs", "dropout", "projection", "feed_forward", "states")
+
+
+def mixer_names(root):
+    """The keys of the literal dict `MIXERS`."""
+    return list(_mixers(root))
+
+
+def parts_of(root, mixer):
+    """What a mixer is made of, nearest first.
+
+    Args:
+        root: pathlib.Path of the tree.
+        mixer: str, a key of `MIXERS`.
+
+    Returns:
+        Dict, path relative to the root -> set of the classes and functions in it that the mixer uses.
+    """
+    module, cls = _mixers(root)[mixer]
+    parts, waiting = {}, [(module, {cls})]
+    while waiting:
+        module, names = waiting.pop(0)
+        path = str(pathlib.Path(*module.split(".")).with_suffix(".py"))
+        used, words = _used(root / path, names)
+        parts[path] = parts.get(path, set()) | used
+        for other, imported in _imports(root / path):
+            known = parts.get(str(pathlib.Path(*other.split(".")).with_suffix(".py")), set())
+            if other.split(".")[-1] not in SHARED and (new := (set(imported) & words) - known):
+                waiting.append((other, new))
+    return parts
+
+
+def _used(path, names):
+    """Of a file, the definitions that those names lead to, and all words in them."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    defined = {node.name: node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    used, words, waiting = set(), set(), list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in defined and name not in used:
+            used.add(name)
+            found = {node.id for node in ast.walk(defined[name]) if isinstance(node, ast.Name)}
+            words |= found
+            waiting += found
+    return used, words
+
+
+def _mixers(root):
+    path = root / "convnlp" / "layers" / "mixers" / "__init__.py"
+    modules = {name: (module, name) for module, names in _imports(path) for name in names}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == "MIXERS":
+            pairs = zip(node.value.keys, node.value.values, strict=True)
+            return {key.value: modules[value.id] for key, value in pairs}
+    raise ValueError(f"{path} must assign a dict to MIXERS")
+
+
+def _imports(path):
+    """The modules of the package that a file imports from, with the names."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{PACKAGE}."):
+            yield node.module, [alias.name for alias in node.names]

@@ -1,0 +1,113 @@
+"""Attention."""
+
+import math
+
+import numpy as np
+
+from tests.oracles.arithmetic import softmax, texts, weight
+
+
+def bucket(offset, causal):
+    """T5's bucket of a key `offset` positions to the right of its query (architectures.md, 4.4)."""
+    if causal:
+        start, distance, buckets = 0, max(-offset, 0), 32
+    else:
+        start, distance, buckets = (16 if offset > 0 else 0), abs(offset), 16
+    exact = buckets // 2
+    if distance < exact:
+        return start + distance
+    log_share = math.log(distance / exact) / math.log(128 / exact)
+    return start + min(exact + math.floor(log_share * (buckets - exact)), buckets - 1)
+
+
+def attention(mixer, x, visible, prefix, bias, reachable=lambda offset: True):
+    """softmax(q_i k_m + bias(h, m - i)) over the visible, reachable m, head by head.
+
+    If causal, m goes up to i; with a prefix, m behind i has to be in it.
+    """
+    time, dim = x.shape
+    if mixer.causal or prefix is not None:
+        earlier = np.tri(time, dtype=bool)
+        visible = visible & (earlier if prefix is None else earlier | prefix)
+    width = dim // mixer.num_heads
+    queries, keys, values = (x @ weight(layer.kernel) for layer in (mixer.query, mixer.key, mixer.value))
+    mixed = np.zeros([time, dim])
+    for h in range(mixer.num_heads):
+        part = slice(h * width, (h + 1) * width)
+        for i in range(time):
+            seen = [m for m in range(time) if visible[i, m] and reachable(m - i)]
+            if seen:
+                logits = [queries[i, part] @ keys[m, part] + bias(h, m - i) for m in seen]
+                mixed[i, part] = softmax(np.array(logits)) @ values[seen, part]
+    return mixed @ weight(mixer.output_projection.kernel)
+
+
+def bucketed(mixer):
+    """T5's bias: the table's entry of the offset's bucket."""
+    table = weight(mixer.bias.table)
+    return lambda h, offset: table[h, bucket(offset, mixer.causal)]
+
+
+def self_attention(mixer, x, visible, prefix=None):
+    """Attention to all positions."""
+    return attention(mixer, x, visible, prefix, bucketed(mixer))
+
+
+def local_attention(mixer, x, visible, prefix=None):
+    """Attention to the positions that a convolution of w taps would meet."""
+    size, rate = mixer.window_size, mixer.dilation_rate
+    p = size - 1 if mixer.causal else (size - 1) // 2
+    window = [rate * (j - p) for j in range(size)]
+    return attention(mixer, x, visible, prefix, bucketed(mixer), lambda offset: offset in window)
+
+
+def relative_attention(mixer, x, visible, prefix=None):
+    """Attention to all positions, with a weight for each offset."""
+    weights, middle = weight(mixer.offset_weights), mixer.max_sequence_length - 1
+    return attention(mixer, x, visible, prefix, lambda h, offset: weights[h, middle + offset])
+
+
+def external_attention(mixer, x, visible):
+    """Softmax over the tokens of each slot's logits, then shares of the slots, then their values."""
+    tokens = np.flatnonzero(visible[0])
+    shares = softmax((x[tokens] @ weight(mixer.memory_keys.kernel)).T).T  # [tokens,S]
+    y = np.zeros_like(x)
+    for row, i in zip(shares, tokens, strict=True):
+        y[i] = row / (1e-9 + row.sum()) @ weight(mixer.memory_values.kernel)
+    return y
+
+
+def synthesizer(mixer, x, visible):
+    """softmax(B) V with B of the mixture's modes, head by head, positions counted in the text."""
+    time, dim = x.shape
+    width = dim // mixer.num_heads
+    values = x @ weight(mixer.value.kernel)
+    shares = softmax(weight(mixer.mixture)) if len(mixer.modes) > 1 else [1.0]
+    mixed = np.zeros([time, dim])
+    for i, text in texts(visible):
+        seen = [m for m in text if m <= i or not mixer.causal]
+        for h in range(mixer.num_heads):
+            part = slice(h * width, (h + 1) * width)
+            logits = np.zeros(len(seen))
+            for share, mode in zip(shares, mixer.modes, strict=True):
+                score = _score(mixer, mode, x, h, part, i, text.index(i))
+                logits += [share * score(m, text.index(m)) for m in seen]
+            mixed[i, part] = softmax(logits) @ values[seen, part]
+    return mixed @ weight(mixer.output_projection.kernel)
+
+
+def _score(mixer, mode, x, h, part, i, q):
+    """B[i, m] of a mode, as a function of m and its position p in the text; q is the position of i."""
+    if mode == "attention":
+        queries, keys = x @ weight(mixer.query.kernel), x @ weight(mixer.key.kernel)
+        return lambda m, p: queries[i, part] @ keys[m, part]
+    layer = mixer.scores[mode]
+    if mode in ("random", "frozen_random"):
+        return lambda m, p: weight(layer.table)[h, q, p]
+    if mode == "factorized_random":
+        return lambda m, p: weight(layer.left)[h, q] @ weight(layer.right)[h, p]
+    hidden = np.maximum((x[i] @ weight(layer.hidden.kernel))[part], 0)
+    if mode == "dense":
+        return lambda m, p: (hidden @ weight(layer.kernel)[h])[p]
+    a, b = hidden @ weight(layer.kernel_a)[h], hidden @ weight(layer.kernel_b)[h]
+    return lambda m, p: a[p // len(b)] * b[p % len(b)]

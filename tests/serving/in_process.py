@@ -1,0 +1,69 @@
+"""Asks the application without a server around it: no sockets, no process."""
+
+import asyncio
+
+from serving.limits import Limits
+from serving.metrics import Metrics
+from serving.models import ModelConfig, ModelManager
+from serving.rest import RestApp
+from serving.runner import Runner
+from serving.site import build_site
+from serving.warmup import Loader
+
+
+class InProcess:
+    """An application on the models of a directory, one folder a model.
+
+    Args:
+        folder: path. Holds NAME/VERSION/.
+        configs: list of ModelConfig or None. By default the newest version of every model.
+        runner: `Runner` or `Batcher`, or None for a runner of its own.
+        limits: `Limits` or None.
+        **options: of `RestApp`.
+    """
+
+    def __init__(self, folder, configs=None, runner=None, limits=None, **options):
+        self.metrics = Metrics()
+        if configs is None:
+            configs = [ModelConfig(path.name, str(path)) for path in sorted(folder.iterdir())]
+        self.manager = ModelManager(configs, Loader(self.metrics, (limits or Limits()).timeout_ms))
+        self.manager.load(allow_labels_for_unavailable=True)
+        self.runner = runner or Runner(2, 8)
+        self.app = RestApp(
+            self.manager, self.runner, self.metrics, limits, site=build_site(self.metrics), **options
+        )
+
+    def ask(self, method, path, body=b"", headers=()):
+        """Sends one request and returns status, headers and body."""
+        return asyncio.run(request(self.app, method, path, body, headers))
+
+    def post(self, path, body, headers=()):
+        """Sends one POST and returns status and body."""
+        status, _, answer = self.ask("POST", path, body, headers)
+        return status, answer
+
+
+async def request(app, method, path, body=b"", headers=()):
+    """Sends one request to an application and returns status, headers (a dict) and body."""
+    raw_path, _, query = path.partition("?")
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "path": raw_path,
+        "raw_path": raw_path.encode("latin-1"),
+        "query_string": query.encode("latin-1"),
+        "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers],
+    }
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    await app(scope, receive, send)
+    start, *parts = sent
+    headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    return start["status"], headers, b"".join(part["body"] for part in parts)

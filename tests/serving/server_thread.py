@@ -1,0 +1,29 @@
+"""Runs the REST application in a thread of this process, behind real sockets: TensorFlow is there already."""
+
+import contextlib
+import socket
+import threading
+import time
+
+import uvicorn
+
+from serving.http_protocol import Protocol
+
+
+@contextlib.contextmanager
+def serving(app):
+    """Serves an ASGI application until the block ends, and yields its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app, http=Protocol, ws="none", lifespan="off", log_level="critical", server_header=False
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()

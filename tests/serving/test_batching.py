@@ -1,0 +1,210 @@
+"""Dynamic batching, on a model that only remembers what it was asked."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from serving.batching import Batcher, BatchingOptions
+from serving.errors import ServingError
+from serving.metrics import Metrics
+
+
+class Doubler:
+    """Answers 2 x; a negative value is an error. `gate` holds it up."""
+
+    def __init__(self):
+        self.batches = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def run(self, feeds, fetches):
+        self.gate.wait(60)
+        (x,) = feeds.values()
+        self.batches.append(x.tolist())
+        if (x < 0).any():
+            raise ServingError("INVALID_ARGUMENT", f"negative: {x.min()}")
+        return [2 * x for _ in fetches]
+
+
+@pytest.fixture
+def make():
+    batchers = []
+
+    def make(**options):
+        batchers.append(Batcher(BatchingOptions(num_batch_threads=1, **options), Metrics()))
+        return batchers[-1], Doubler()
+
+    yield make
+    for batcher in batchers:
+        batcher.close()
+
+
+def held(batcher, model, first=0):
+    """Occupies the only thread, so that what follows is batched; returns the future of that."""
+    model.gate.clear()
+    future = batcher.submit(model, {"x": np.array([first])}, ("y",))
+    while batcher._waiting:
+        pass
+    return future
+
+
+def ask(batcher, model, *rows):
+    return batcher.submit(model, {"x": np.array(rows)}, ("y",))
+
+
+def value(future):
+    (array,) = future.result(60)
+    return array.tolist()
+
+
+def test_requests_that_wait_run_as_one_and_each_gets_its_own_rows(make):
+    batcher, model = make()
+    futures = [
+        held(batcher, model),
+        ask(batcher, model, 1, 2),
+        ask(batcher, model, 3),
+        ask(batcher, model, 4, 5),
+    ]
+    model.gate.set()
+    assert [value(future) for future in futures] == [[0], [2, 4], [6], [8, 10]]
+    assert model.batches == [[0], [1, 2, 3, 4, 5]]
+
+
+def test_a_full_batch_leaves_and_the_next_one_begins(make):
+    batcher, model = make(max_batch_size=3)
+    futures = [held(batcher, model), *(ask(batcher, model, 2 * i, 2 * i + 1) for i in range(1, 4))]
+    model.gate.set()
+    assert [value(future) for future in futures][1:] == [[4, 6], [8, 10], [12, 14]]
+    assert model.batches == [[0], [2, 3], [4, 5], [6, 7]]
+
+
+def test_a_batch_waits_for_others_up_to_the_timeout(make):
+    batcher, model = make(max_batch_size=4, batch_timeout_micros=60_000_000)
+    futures = [ask(batcher, model, i) for i in range(4)]  # the fourth fills it: nobody waits a minute
+    assert [value(future) for future in futures] == [[0], [2], [4], [6]]
+    assert model.batches == [[0, 1, 2, 3]]
+    batcher, model = make(max_batch_size=4, batch_timeout_micros=1000)
+    assert value(ask(batcher, model, 7)) == [14]
+
+
+def test_batches_are_padded_with_their_last_requests_first_row(make):
+    batcher, model = make(max_batch_size=8, allowed_batch_sizes=(2, 4, 8))
+    futures = [held(batcher, model, 9), ask(batcher, model, 1, 2), ask(batcher, model, 3)]
+    model.gate.set()
+    assert [value(future) for future in futures] == [[18], [2, 4], [6]]
+    assert model.batches == [[9, 9], [1, 2, 3, 3]]
+
+
+def test_other_shapes_and_types_go_into_another_batch(make):
+    batcher, model = make()
+    futures = [
+        held(batcher, model),
+        ask(batcher, model, [1, 2]),
+        ask(batcher, model, [3]),
+        ask(batcher, model, [4.5]),
+    ]
+    futures.append(ask(batcher, model, [5, 6]))
+    model.gate.set()
+    assert [value(future) for future in futures] == [[0], [[2, 4]], [[6]], [[9.0]], [[10, 12]]]
+    assert model.batches == [[0], [[1, 2], [5, 6]], [[3]], [[4.5]]]
+
+
+def test_rows_are_padded_to_the_longest_on_demand(make):
+    batcher, model = make(pad_variable_length_inputs=True)
+    futures = [held(batcher, model), ask(batcher, model, [1, 2, 3]), ask(batcher, model, [7])]
+    model.gate.set()
+    assert value(futures[1]) == [[2, 4, 6]]
+    assert value(futures[2]) == [[14, 14, 14]]
+    assert model.batches[1] == [[1, 2, 3], [7, 7, 7]]
+
+
+def test_only_the_request_to_blame_gets_the_error(make):
+    batcher, model = make()
+    futures = [held(batcher, model), ask(batcher, model, 1), ask(batcher, model, -2), ask(batcher, model, 3)]
+    model.gate.set()
+    assert value(futures[1]) == [2]
+    assert value(futures[3]) == [6]
+    with pytest.raises(ServingError, match="negative: -2"):
+        value(futures[2])
+
+
+def test_what_waits_too_long_a_queue_is_refused(make):
+    batcher, model = make(max_batch_size=1, max_enqueued_batches=2)
+    futures = [held(batcher, model), ask(batcher, model, 1), ask(batcher, model, 2)]
+    with pytest.raises(
+        ServingError, match="currently 2 batches enqueued and max_enqueued_batches is 2"
+    ) as error:
+        ask(batcher, model, 3)
+    assert error.value.http_status == 503
+    model.gate.set()
+    assert [value(future) for future in futures] == [[0], [2], [4]]
+
+
+def test_a_cancelled_request_never_runs(make):
+    batcher, model = make()
+    held(batcher, model)
+    assert ask(batcher, model, 1).cancel()
+    last = ask(batcher, model, 2)
+    model.gate.set()
+    assert value(last) == [4]
+    assert model.batches == [[0], [2]]
+
+
+def test_requests_larger_than_a_batch_are_refused_or_split(make):
+    batcher, model = make(max_batch_size=3)
+    with pytest.raises(ServingError, match="Task size 4 is larger than maximum input batch size 3"):
+        ask(batcher, model, 1, 2, 3, 4)
+    batcher, model = make(max_batch_size=3, enable_large_batch_splitting=True)
+    assert value(ask(batcher, model, 1, 2, 3, 4)) == [2, 4, 6, 8]
+    assert sorted(model.batches) == [[1, 2, 3], [4]]
+    with pytest.raises(ServingError, match="negative: -4"):
+        value(ask(batcher, model, 1, 2, 3, -4))
+
+
+def test_inputs_without_rows_run_alone(make):
+    batcher, model = make()
+    assert value(ask(batcher, model)) == []
+    with pytest.raises(ServingError, match="must have at least one dimension"):
+        batcher.submit(model, {"x": np.array(1)}, ("y",))
+    with pytest.raises(ServingError, match="must have equal 0th-dimension size"):
+        batcher.submit(model, {"x": np.zeros(1), "z": np.zeros(2)}, ("y",))
+    with pytest.raises(ServingError, match="must have at least one input tensor"):
+        batcher.submit(model, {}, ("y",))
+
+
+def test_outputs_need_the_batch_axis(make):
+    batcher, model = make()
+    model.run = lambda feeds, fetches: [np.array(1.0)]
+    with pytest.raises(ServingError, match="Batched output tensor has 0 dimensions"):
+        value(ask(batcher, model, 1))
+    model.run = lambda feeds, fetches: [np.zeros(3)]
+    with pytest.raises(ServingError, match="0th dimension does not equal the sum"):
+        value(ask(batcher, model, 1))
+
+
+def test_many_clients_each_get_their_own_answer():
+    metrics, model = Metrics(), Doubler()
+    batcher = Batcher(
+        BatchingOptions(max_batch_size=16, max_enqueued_batches=1000, num_batch_threads=3), metrics
+    )
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda i: value(ask(batcher, model, i)), range(400)))
+    batcher.close()
+    assert answers == [[2 * i] for i in range(400)]
+    assert metrics.input_batch_size.value() == 400
+    assert metrics.wrapped_runs.value() == metrics.processed_batch_size.value() == len(model.batches)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_batch_size": 0}, "`max_batch_size` must be positive. Received: max_batch_size=0"),
+        ({"batch_timeout_micros": -1}, "`batch_timeout_micros` must not be negative"),
+        ({"allowed_batch_sizes": (4, 8)}, "`allowed_batch_sizes` must grow up to the largest batch"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        BatchingOptions(**options)

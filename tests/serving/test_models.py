@@ -1,0 +1,158 @@
+"""Which versions are served: policies, labels, new and broken versions, on a loader without models."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from serving.errors import ServingError
+from serving.models import ModelConfig, ModelManager
+
+
+class Fake:
+    """A model that knows whether it has been closed."""
+
+    def __init__(self, name, version, path):
+        self.name, self.version, self.path = name, version, path
+        self.closed = False
+
+    def close(self):
+        self.closed = True
+
+
+def load(name, version, path):
+    if (Path(path) / "broken").exists():
+        raise ServingError("DATA_LOSS", "truncated\nand more")
+    return Fake(name, version, path)
+
+
+@pytest.fixture
+def base(tmp_path):
+    (tmp_path / "1").mkdir()
+    return tmp_path
+
+
+def manage(base, *, retries=5, **policy):
+    manager = ModelManager([ModelConfig("m", str(base), **policy)], load, retries, retry_seconds=0)
+    manager.load(allow_labels_for_unavailable=True)
+    return manager
+
+
+def states(manager, name="m"):
+    return {version: state.state for version, state in manager.status(name).items()}
+
+
+def poll(manager, name="m"):
+    manager._update(manager._configs[name])
+
+
+def breaks(folder):
+    folder.mkdir()
+    (folder / "broken").touch()
+
+
+def asked(manager, **which):
+    """The version that answers."""
+    servable = manager.acquire("m", **which)
+    manager.release(servable)
+    return servable.version
+
+
+def test_policies_choose_among_the_versions_on_disk(tmp_path):
+    for name in ("1", "2", "0010", "notes", "-3", "²"):
+        (tmp_path / name).mkdir()
+    path = str(tmp_path)
+    assert ModelConfig("m", path).wanted() == {10: f"{path}/0010"}
+    assert ModelConfig("m", path, num_latest=2).wanted() == {2: f"{path}/2", 10: f"{path}/0010"}
+    assert ModelConfig("m", path, num_latest=None).wanted().keys() == {1, 2, 10}
+    assert ModelConfig("m", path, versions=(1, 7)).wanted() == {1: f"{path}/1"}
+    assert ModelConfig("m", f"{path}/none").wanted() == {}
+
+
+def test_versions_and_labels_are_found(base):
+    (base / "2").mkdir()
+    manager = manage(base, num_latest=None, labels={"stable": 1, "next": 3})
+    assert (asked(manager), asked(manager, version=1), asked(manager, label="stable")) == (2, 1, 1)
+    for which, error in {
+        ("version", 3): r"Servable not found for request: Specific\(m, 3\)",
+        ("label", "next"): r"Servable not found for request: Specific\(m, 3\)",
+        ("label", "none"): "Unrecognized servable version label: none",
+    }.items():
+        with pytest.raises(ServingError, match=error):
+            manager.acquire("m", **dict([which]))
+    with pytest.raises(ServingError, match=r"Servable not found for request: Latest\(n\)"):
+        manager.acquire("n")
+
+
+def test_a_new_version_takes_over_and_the_old_one_ends_after_its_last_user(base):
+    manager = manage(base)
+    old = manager.acquire("m")
+    (base / "2").mkdir()
+    poll(manager)
+    assert states(manager) == {2: "AVAILABLE", 1: "UNLOADING"}
+    assert asked(manager) == 2
+    assert not old.closed
+    manager.release(old)
+    while states(manager)[1] != "END":
+        time.sleep(0.01)
+    assert old.closed
+    assert manager._users == {}
+
+
+def test_a_broken_version_is_reported_and_the_old_one_keeps_serving(base):
+    manager = manage(base, retries=2)
+    breaks(base / "2")
+    for state in ("LOADING", "LOADING", "END", "END"):
+        poll(manager)
+        assert states(manager) == {2: state, 1: "AVAILABLE"}
+        assert asked(manager) == 1
+    status = manager.status("m", 2)[2]
+    assert (status.error_code, status.error_message) == ("DATA_LOSS", "truncated")
+    (base / "2" / "broken").unlink()  # given up, but the directory has changed
+    poll(manager)
+    assert states(manager) == {2: "AVAILABLE", 1: "END"}
+
+
+def test_a_version_that_is_gone_from_disk_is_dropped_but_not_the_last_one(base):
+    (base / "2").mkdir()
+    manager = manage(base, num_latest=None)
+    (base / "2").rmdir()
+    poll(manager)
+    assert states(manager) == {2: "END", 1: "AVAILABLE"}
+    (base / "1").rmdir()
+    poll(manager)
+    assert states(manager) == {2: "END", 1: "AVAILABLE"}
+    (base / "2").mkdir()
+    poll(manager)
+    assert states(manager) == {2: "AVAILABLE", 1: "END"}
+
+
+def test_another_configuration_is_taken_over(base, tmp_path_factory):
+    manager = manage(base)
+    other = tmp_path_factory.mktemp("other")
+    (other / "5").mkdir()
+    manager.reload([ModelConfig("m", str(base)), ModelConfig("n", str(other))])
+    assert manager.available() == [("m", 1), ("n", 5)]
+    manager.reload([ModelConfig("n", str(other), labels={"stable": 5})])
+    assert manager.available() == [("n", 5)]
+    assert manager.acquire("n", label="stable").version == 5
+    with pytest.raises(ServingError, match="assign label to version 7 of model n, which is not currently"):
+        manager.reload([ModelConfig("n", str(other), labels={"next": 7})])
+    assert manager.available() == [("n", 5)]
+    with pytest.raises(ValueError, match="models must have different names"):
+        manager.reload([ModelConfig("n", str(other)), ModelConfig("n", str(base))])
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({"labels": {"next": 2}}, "label next names version 2, which is not loaded"),
+        ({"versions": (3,)}, r"there is no versions \[3\] in"),
+    ],
+)
+def test_what_cannot_be_served_at_the_start_is_named(base, policy, message):
+    with pytest.raises(ValueError, match=message):
+        ModelManager([ModelConfig("m", str(base), **policy)], load).load()
+    breaks(base / "2")
+    with pytest.raises(ValueError, match="2 does not load: truncated"):
+        ModelManager([ModelConfig("m", str(base))], load).load()

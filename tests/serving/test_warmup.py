@@ -1,0 +1,105 @@
+"""Loading a version: its warm-up requests, and what is wrong with broken ones."""
+
+import shutil
+
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from serving.errors import ServingError
+from serving.inference import CLASSIFY_METHOD, REGRESS_METHOD
+from serving.metrics import Metrics
+from serving.warmup import FILE_NAME, Loader
+
+
+def write_requests(version, *logs):
+    (version / "assets.extra").mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(version / FILE_NAME)) as writer:
+        for log in logs:
+            writer.write(log.SerializeToString())
+
+
+def example(**features):
+    return tf.train.Example(
+        features=tf.train.Features(
+            feature={
+                name: tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
+                for name, value in features.items()
+            }
+        )
+    )
+
+
+def all_kinds():
+    """A record of each kind for the model `g`."""
+    predict = prediction_log_pb2.PredictionLog()
+    predict.predict_log.request.inputs["x"].CopyFrom(tf.make_tensor_proto([1.0]))
+    classify, regress, both = (prediction_log_pb2.PredictionLog() for _ in range(3))
+    for request, name in (
+        (classify.classify_log.request, "classify"),
+        (regress.regress_log.request, "regress"),
+    ):
+        request.model_spec.signature_name = name
+        request.input.example_list.examples.append(example(x=1.0))
+    for method, name in ((CLASSIFY_METHOD, "classify"), (REGRESS_METHOD, "regress")):
+        task = both.multi_inference_log.request.tasks.add(method_name=method)
+        task.model_spec.signature_name = name
+    both.multi_inference_log.request.input.example_list.examples.append(example(x=1.0))
+    return predict, classify, regress, both
+
+
+@pytest.fixture
+def version(model_folder, tmp_path):
+    return shutil.copytree(model_folder / "g" / "1", tmp_path / "1")
+
+
+def test_every_request_is_asked_before_the_version_serves(version):
+    write_requests(version, *all_kinds())
+    metrics = Metrics()
+    Loader(metrics, num_iterations=2)("g", 1, str(version)).close()
+    assert metrics.warmup_records.value(str(version), "OK") == 4
+    assert metrics.warmup_latency.value(str(version), "OK") == 1
+    assert metrics.load_attempts.value(str(version), "success") == 1
+    Loader(metrics, num_iterations=0)("g", 1, str(version)).close()
+    assert metrics.warmup_latency.value(str(version), "OK") == 1
+
+
+def test_a_version_that_fails_its_warm_up_is_not_served(version):
+    log = all_kinds()[0]
+    log.predict_log.request.CopyFrom(predict_pb2.PredictRequest())
+    write_requests(version, all_kinds()[0], log)
+    metrics = Metrics()
+    with pytest.raises(ServingError, match=r"warm-up request 2 of .*: .*input size does not match"):
+        Loader(metrics)("g", 1, str(version))
+    assert metrics.load_attempts.value(str(version), "fail") == 1
+    assert metrics.warmup_records.value(str(version), "INVALID_ARGUMENT") == 2
+    (version / FILE_NAME).write_bytes(b"no record file")
+    with pytest.raises(ServingError, match="warm-up request 0"):
+        Loader(metrics)("g", 1, str(version))
+
+
+def truncate_graph(version):
+    data = (version / "saved_model.pb").read_bytes()
+    (version / "saved_model.pb").write_bytes(data[: len(data) // 2])
+
+
+def truncate_variables(version):
+    data = next((version / "variables").glob("*.data*"))
+    data.write_bytes(b"")
+
+
+def use_an_unknown_op(version):
+    model = saved_model_pb2.SavedModel.FromString((version / "saved_model.pb").read_bytes())
+    model.meta_graphs[0].graph_def.node[0].op = "NoSuchOp"
+    (version / "saved_model.pb").write_bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize("breaks", [truncate_graph, truncate_variables, use_an_unknown_op, shutil.rmtree])
+def test_a_broken_version_is_an_error_with_a_reason(model_folder, tmp_path, breaks):
+    version = shutil.copytree(model_folder / "affine" / "1", tmp_path / "1")
+    breaks(version)
+    metrics = Metrics()
+    with pytest.raises((ServingError, OSError)):
+        Loader(metrics)("affine", 1, str(version))
+    assert metrics.load_attempts.value(str(version), "fail") == 1

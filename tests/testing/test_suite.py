@@ -1,0 +1,141 @@
+"""Each check passes a sound mixer and fails one with just its defect."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp import testing
+from convnlp.layers import LightweightConv, register_mixer
+from tests.oracles import convolutions
+
+OPTIONS = {"num_heads": 2, "kernel_size": 3}
+
+
+def mix_without_pads(self, x, padding_mask, segment_ids, training):
+    return LightweightConv.mix(self, x, None, segment_ids, training)
+
+
+def mix_whole_rows(self, x, padding_mask, segment_ids, training):
+    return LightweightConv.mix(self, x, padding_mask, None, training)
+
+
+def mix_both_sides(self, x, padding_mask, segment_ids, training):
+    return LightweightConv.mix(self, tf.reverse(x, [1]), padding_mask, segment_ids, training)
+
+
+def divide_by_tokens(self, x, padding_mask, segment_ids, training):
+    y = LightweightConv.mix(self, x, padding_mask, segment_ids, training)
+    if padding_mask is None:
+        return y
+    return y / tf.reduce_sum(tf.cast(padding_mask, y.dtype), 1)[:, tf.newaxis, tf.newaxis]
+
+
+def round_twice(self, x, padding_mask, segment_ids, training):
+    y = LightweightConv.mix(self, x, padding_mask, segment_ids, training)
+    return y * 1.1 if y.dtype == tf.bfloat16 else y
+
+
+def lose_everything(self, x, padding_mask, segment_ids, training):
+    y = LightweightConv.mix(self, x, padding_mask, segment_ids, training)
+    return tf.reduce_mean(x, [1, 2], keepdims=True) + 0 * y
+
+
+def growing_state(self, x_chunk, state, index):
+    y, _ = LightweightConv.advance(self, x_chunk, state, index)
+    return y, {"inputs": tf.concat([state["inputs"], x_chunk], 1)}
+
+
+def forget_the_state(self, x_chunk, state, index):
+    y, after = LightweightConv.advance(self, x_chunk, {"inputs": tf.zeros_like(state["inputs"])}, index)
+    return y, after
+
+
+DEFECTS = {
+    "config_and_weights_make_an_equal_mixer": {
+        "get_config": lambda self: {**LightweightConv.get_config(self), "dilation_rate": 2}
+    },
+    "methods_keep_their_checks": {"call": lambda self, x, padding_mask=None: x},
+    "shape_type_and_parameter_count": {
+        "cost": lambda self, length: {**LightweightConv.cost(self, length), "parameters": 7}
+    },
+    "pads_never_change_valid_outputs": {"mix": mix_without_pads},
+    "a_row_of_pads_is_finite": {"mix": divide_by_tokens},
+    "causality_and_receptive_field_by_gradient": {"mix": mix_both_sides},
+    "step_equals_call": {"advance": forget_the_state},
+    "step_keeps_its_shapes_in_a_graph_loop": {"advance": growing_state},
+    "packed_equals_separate": {"mix": mix_whole_rows},
+    "bfloat16_is_near_float32": {"mix": round_twice},
+    "loss_falls_on_a_copy_task": {"mix": lose_everything},
+    "causal_needs_supports_causal": {"causal": property(lambda self: False, lambda self, value: None)},
+    "segment_ids_need_supports_packing": {
+        "supports_packing": False,
+        "call": lambda self, x, padding_mask=None, segment_ids=None: x,
+    },
+    "steps_need_supports_step_and_causal": {"init_state": lambda self, batch_size, max_length: {}},
+    "needs_max_length_is_an_argument": {"needs_max_length": True},
+    "values_are_the_oracles": {"normalize": lambda self, logits, training: logits},
+    "values_with_pads_and_segments_are_the_oracles": {"mix": mix_without_pads},
+}
+
+
+def errors(members, name):
+    """What the checks of that name say of a lightweight convolution with those members; None for nothing."""
+    register_mixer("defective", type("Defective", (LightweightConv,), members))
+    found = []
+    for check in testing.checks("defective", [OPTIONS], convolutions.lightweight_conv):
+        if check.function.__name__ == name:
+            try:
+                check()
+            except (AssertionError, ValueError) as error:
+                found.append(type(error))
+            else:
+                found.append(None)
+    return found
+
+
+def test_there_is_a_defect_for_every_check():
+    assert set(DEFECTS) == {function.__name__ for function in testing.SUITE}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_check_passes_without_its_defect_and_fails_with_it(name, own_mixers):
+    assert set(errors({}, name)) == {None}
+    # TensorFlow itself refuses a state that grows in a loop.
+    expected = ValueError if name == "step_keeps_its_shapes_in_a_graph_loop" else AssertionError
+    assert set(errors(DEFECTS[name], name)) in ({expected}, {expected, None})
+
+
+def test_check_mixer_names_the_check_and_the_case(own_mixers):
+    register_mixer("defective", type("Defective", (LightweightConv,), {"mix": mix_without_pads}))
+    with pytest.raises(AssertionError) as caught:
+        testing.check_mixer("defective", [OPTIONS])
+    assert caught.value.__notes__ == [
+        "in the check pads_never_change_valid_outputs-defective-num_heads=2-kernel_size=3-both_sides"
+    ]
+
+
+def test_cases_are_every_variant_in_every_direction():
+    cases = testing.cases("dilated_conv", [{"kernel_size": 3}, {"kernel_size": 4}])
+    assert [(case.options["kernel_size"], case.causal, case.typical) for case in cases] == [
+        (3, False, True),
+        (3, True, True),
+        (4, False, False),
+        (4, True, False),
+    ]
+    checks = testing.checks_of(cases)
+    assert not any("oracle" in str(check) for check in checks)
+    assert sum("loss_falls" in str(check) for check in checks) == 2
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(ValueError, match=r"`name` must be one of .*Received: 'shift'"):
+        testing.cases("shift")
+    with pytest.raises(ValueError, match=r"`variants` must hold .*Received: \[\]"):
+        testing.cases("dilated_conv", [])
+
+
+def test_the_weights_of_a_case_are_moved_and_repeatable():
+    (case, _) = testing.cases("lightweight_conv", [OPTIONS])
+    first, again = case.build().get_weights(), case.build("mixed_bfloat16").get_weights()
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, case.build(seed=1).get_weights())
