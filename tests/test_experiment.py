@@ -13,6 +13,7 @@ def test_an_encoder_alone_is_saved_with_its_tokenizer_for_fine_tuning(tmp_path):
     config.model.update({"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "kernel_size": (3,)})
     tokenizer = Tokenizer(corpus.tiny_proto())
     backbone = experiment.backbone(config, tokenizer.vocabulary_size(), "float32")
+    (tmp_path / "config.json").write_text(config.to_json_best_effort(), encoding="utf-8")
     experiment.save_preset(backbone, tmp_path, {}, tokenizer)
 
     config = finetune_classification.get_config()

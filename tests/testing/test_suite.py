@@ -73,7 +73,7 @@ DEFECTS = {
     },
     "steps_need_supports_step_and_causal": {"init_state": lambda self, batch_size, max_length: {}},
     "needs_max_length_is_an_argument": {"needs_max_length": True},
-    "values_are_the_oracles": {"normalize": lambda self, logits, training: logits},
+    "values_are_the_oracles": {"normalize": lambda self, logits, training, kept=None: logits},
     "values_with_pads_and_segments_are_the_oracles": {"mix": mix_without_pads},
 }
 
