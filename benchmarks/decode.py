@@ -32,7 +32,7 @@ class Settings:
     Args:
         cases: list of (sampler, batch_size), see `SAMPLERS`.
         lengths: ints, output lengths of ours and of our attention; growth is from the first to the last.
-        peer_lengths: ints, output lengths beside keras_nlp. Only of cases with "greedy".
+        peer_lengths: ints, output lengths beside keras_nlp.
         attention_positions: int. Our attention is left out where its caches have more positions, of all rows
             and beams.
         input_length: int.
@@ -62,11 +62,12 @@ def _case(settings, sampler, batch_size):
         mixer: Seq2SeqLM(backbone(mixer, "float32", settings.sizes, max(settings.lengths) + 1))
         for mixer in (CONVOLUTION, ATTENTION)
     }
+    options = {"num_beams": settings.num_beams} if sampler == "beam" else {}
     for lm in lms.values():
-        options = {"num_beams": settings.num_beams} if sampler == "beam" else {}
         lm.compile(sampler=SAMPLERS[sampler](**options))
-    if sampler == "greedy":
-        lms["BART"] = keras_nlp_models.seq2seq_lm(settings.sizes, max(settings.lengths) + 1)
+    lms["BART"] = keras_nlp_models.seq2seq_lm(
+        settings.sizes, max(settings.lengths) + 1, SAMPLERS[sampler](**options)
+    )
     num_rows = batch_size * (settings.num_beams if sampler == "beam" else 1)
 
     def is_timed(name, length):

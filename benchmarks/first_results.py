@@ -50,6 +50,8 @@ VARIANTS = {
     "10 epochs instead of 5": {"config.task.num_epochs": 10.0},
     "1,500 more steps of pre-training, on film reviews": {"config.init_from": "reviews/preset"},
 }
+# The runs on TREC-6 from the pre-trained preset by `train.dtype`.
+PRECISIONS = {"mixed_bfloat16": "pretrained", "float32": "float32"}
 # What the served models are asked: texts of no data set.
 QUESTIONS = {
     "trec6": ("How far is the moon from the earth ?", "Who painted the ceiling of the Sistine Chapel ?"),
@@ -109,6 +111,18 @@ def variants(data, workdir, seeds):
             overrides["config.init_from"] = workdir / changes["config.init_from"]
         for seed in seeds:
             _finetune(data, workdir / f"sst2_variant{number}_{seed}", "sst2", seed, overrides)
+
+
+def precision(data, workdir, seeds):
+    """TREC-6 once more in float32, and the bfloat16 classifiers asked in float32, as an export computes."""
+    test = f"--source=jsonl:{data}/classification/trec6.test.jsonl.gz"
+    for seed in seeds:
+        overrides = {**_start("pretrained", workdir), "config.train.dtype": "float32"}
+        _finetune(data, workdir / f"trec6_float32_{seed}", "trec6", seed, overrides)
+        trained = workdir / f"trec6_pretrained_{seed}"
+        if not (trained / "in_float32.json").exists():
+            options = [f"--preset={trained}/preset", test, f"--output={trained}/in_float32.json"]
+            subprocess.run([sys.executable, "-m", "convnlp.evaluate", *options], check=True)
 
 
 def _pretrain_on_reviews(data, workdir):
@@ -233,6 +247,7 @@ def collect(workdir, seeds):
             results["classification"][name] = starts
     changed = {what: _runs(workdir, f"sst2_variant{i}", seeds) for i, what in enumerate(VARIANTS)}
     results["variants"] = {what: runs for what, runs in changed.items() if runs}
+    results["precision"] = _precision(workdir, seeds)
     if (workdir / "cogs" / "results.json").exists():
         results["cogs"] = _json(workdir / "cogs" / "results.json")
     if (workdir / "cogs" / "gen.json").exists():
@@ -240,6 +255,16 @@ def collect(workdir, seeds):
     if (workdir / "served.json").exists():
         results["served"] = _json(workdir / "served.json")
     return results
+
+
+def _precision(workdir, seeds):
+    """Accuracies on TREC-6 by the type of training and that of asking; {} unless all runs are finished."""
+    runs = {dtype: _runs(workdir, f"trec6_{name}", seeds) for dtype, name in PRECISIONS.items()}
+    exported = [workdir / f"trec6_pretrained_{seed}" / "in_float32.json" for seed in seeds]
+    if not (all(runs.values()) and all(path.exists() for path in exported)):
+        return {}
+    asked = [_json(path)["scores"]["accuracy"] for path in exported]
+    return {**runs, "mixed_bfloat16, asked in float32": _summary(asked)}
 
 
 def _runs(workdir, name, seeds):
@@ -250,11 +275,17 @@ def _runs(workdir, name, seeds):
     runs = [_json(path) for path in paths]
     accuracies = [run["test"]["accuracy"] for run in runs]
     return {
-        "accuracies": accuracies,
-        "mean": float(np.mean(accuracies)),
-        "std": float(np.std(accuracies, ddof=1)) if len(runs) > 1 else 0.0,
+        **_summary(accuracies),
         "cpu_seconds": float(np.mean([run["cpu_seconds"] for run in runs])),
         "num_examples": runs[0]["test"]["num_examples"],
+    }
+
+
+def _summary(accuracies):
+    return {
+        "accuracies": accuracies,
+        "mean": float(np.mean(accuracies)),
+        "std": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
     }
 
 
@@ -269,7 +300,7 @@ def define_flags():
     flags.DEFINE_string("docs_dir", "docs", "Directory for the page, its plots and its figures.")
     flags.DEFINE_list(
         "stages",
-        ["pretrain", "finetune", "variants", "baseline", "cogs", "serve", "report"],
+        ["pretrain", "finetune", "variants", "precision", "baseline", "cogs", "serve", "report"],
         "What to do.",
     )
     flags.DEFINE_list("sets", ["trec6", "sst2", "ag_news"], "What to fine-tune on.")
@@ -286,6 +317,7 @@ def main(_):
         "pretrain": lambda: pretrain(data, workdir),
         "finetune": lambda: finetune(data, workdir, args.sets, args.starts, args.seeds),
         "variants": lambda: variants(data, workdir, args.seeds),
+        "precision": lambda: precision(data, workdir, args.seeds),
         "baseline": lambda: baseline(data, workdir),
         "cogs": lambda: cogs(data, workdir),
         "serve": lambda: serve(workdir, args.sets),

@@ -35,6 +35,8 @@ def write(results, docs_dir):
         parts = [classification_table(results), "![Test accuracies](first_results_accuracy.svg)", *parts]
     if results["variants"] and "sst2" in results["classification"]:
         parts.append(variants_table(results))
+    if results["precision"]:
+        parts.append(precision_table(results))
     if "cogs" in results:
         parts.append(cogs_table(results))
     if "served" in results:
@@ -67,6 +69,15 @@ def variants_table(results):
     rows = {"as above": results["classification"]["sst2"]["pretrained"], **results["variants"]}
     lines = ["| SST-2, pre-trained | test accuracy |", "| --- | --- |"]
     lines += [f"| {what} | {_mean_and_std(runs)} |" for what, runs in rows.items()]
+    return "\n".join(lines)
+
+
+def precision_table(results):
+    """TREC-6 by the type that the matrix products are computed in."""
+    lines = ["| TREC-6, pre-trained, fine-tuned in | test accuracy | CPU seconds |", "| --- | --- | --- |"]
+    for name, runs in results["precision"].items():
+        seconds = f"{runs['cpu_seconds']:.0f}" if "cpu_seconds" in runs else ""
+        lines.append(f"| {name} | {_mean_and_std(runs)} | {seconds} |")
     return "\n".join(lines)
 
 
