@@ -42,8 +42,7 @@ def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
     """As `pytorch_kernels.candidates`, for TensorFlow and for convnlp itself under the name "convnlp"."""
 
     def ours(x, taps, left, dilation_rate):
-        conv = kernels.depthwise_conv if taps.shape.rank == 2 else kernels.dynamic_conv
-        return conv(x, taps, dilation_rate, causal=left == taps.shape[-1] - 1)
+        return kernels.depthwise_conv(x, taps, dilation_rate, causal=left == taps.shape[-1] - 1)
 
     forms = {"convnlp": ours}
     if logits.ndim == 2:
@@ -59,6 +58,11 @@ def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
 
     def candidate(name, form):
         def forward(x, logits, mask):
+            if name == "convnlp" and logits.shape.rank == 4:  # the mask and the softmax are the kernel's
+                causal = left == logits.shape[-1] - 1
+                return kernels.dynamic_conv(
+                    x, logits, dilation_rate, causal, padding_mask=mask[..., 0] > 0, softmax=softmax
+                )
             taps = tf.nn.softmax(tf.cast(logits, tf.float32)) if softmax else logits
             return form(x * mask, tf.cast(taps, x.dtype), left, dilation_rate)
 

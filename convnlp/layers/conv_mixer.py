@@ -112,17 +112,10 @@ class ConvMixer(WindowMixer):
             logits *= tf.cast(tf.expand_dims(kept, 2), logits.dtype)  # [B,T,H,K]
         return self._dropout(tf.cast(logits, self.compute_dtype), training=training)
 
-    def mix(self, x, padding_mask, segment_ids, training):
-        taps = self.taps(x, training)
-        conv = kernels.depthwise_conv if taps.shape.rank == 2 else kernels.dynamic_conv
-        return conv(zero_pads(x, padding_mask), taps, self.dilation_rate, self.causal, segment_ids)
-
     def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
         # Taps of their own at each position, since each has others left; with H = D they are K times x.
         taps = self.taps(x, training, self._seen(segment_ids, prefix_mask))  # [B,T,H,K]
-        return kernels.dynamic_conv(
-            zero_pads(x, padding_mask), taps, self.dilation_rate, self.causal, segment_ids
-        )
+        return kernels.dynamic_conv(x, taps, self.dilation_rate, self.causal, segment_ids, padding_mask)
 
     def taps(self, x, training=False, kept=None):
         """The taps [H,K], or [B,T,H,K] where each position of x [B,T,D] has its own.
@@ -163,6 +156,10 @@ class StaticConvMixer(ConvMixer):
             initializer=keras.initializers.GlorotUniform(),
             autocast=False,  # The softmax reads it in float32.
         )
+
+    def mix(self, x, padding_mask, segment_ids, training):
+        x = zero_pads(x, padding_mask)
+        return kernels.depthwise_conv(x, self.taps(x, training), self.dilation_rate, self.causal, segment_ids)
 
     def taps(self, x, training=False, kept=None):
         return self.normalize(tf.convert_to_tensor(self.kernel), training, kept)

@@ -81,6 +81,28 @@ def test_forms_are_equal_in_bfloat16(kernel, setting):
     assert_equal(value_and_gradients(kernel, "fast", x, taps, dy, **options), expected, tf.bfloat16)
 
 
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("masks", [(), ("padding_mask",), ("segment_ids", "padding_mask")], ids=str)
+@pytest.mark.parametrize("setting", [SETTINGS[0], SETTINGS[3], SETTINGS[4]], ids=str)
+def test_the_dynamic_kernel_equals_softmax_mask_and_convolution(setting, masks, dtype):
+    """Written out: a softmax of the logits in float32, zeros at the pads, and the kernel without either."""
+    *size, rate, causal = setting
+    x, logits, dy = arguments("dynamic", size, dtype)
+    tokens = segments(size[0]) > 0
+    packed = {"segment_ids": segments(size[0])} if "segment_ids" in masks else {}
+    options = {"dilation_rate": rate, "causal": causal, **packed}
+    with kernels.implementation("plain"), tf.GradientTape() as tape:
+        tape.watch([x, logits])
+        kept = x * tf.expand_dims(tf.cast(tokens, dtype), 2) if "padding_mask" in masks else x
+        y = kernels.dynamic_conv(kept, tf.nn.softmax(tf.cast(logits, tf.float32)), **options)
+    expected = [y, *tape.gradient(y, [x, logits], output_gradients=dy)]
+    expected = [tf.cast(value, tf.float32).numpy() for value in expected]
+    options |= {"softmax": True, **({"padding_mask": tokens} if "padding_mask" in masks else {})}
+    for form in ("fast", "plain", "inference"):
+        results = value_and_gradients("dynamic", form, x, logits, dy, **options)
+        assert_equal(results, expected, dtype)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_graph_of_unknown_lengths_equals_the_plain_form(kernel):
     """One trace with unknown batch and length serves all, also in a loop that adds up gradients."""

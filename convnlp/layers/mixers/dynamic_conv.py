@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from convnlp import kernels
 from convnlp.layers.conv_mixer import ConvMixer
 
 
@@ -76,12 +77,22 @@ class DynamicConv(ConvMixer):
         super().build(input_shape)
         self.generator.build(input_shape)
 
+    def mix(self, x, padding_mask, segment_ids, training):
+        taps, softmax = self._logits(x), self.weight_softmax
+        if training and self.kernel_dropout:  # between the softmax and the convolution
+            taps, softmax = self.normalize(taps, training), False
+        return kernels.dynamic_conv(
+            x, taps, self.dilation_rate, self.causal, segment_ids, padding_mask, softmax
+        )
+
     def taps(self, x, training=False, kept=None):
+        return self.normalize(self._logits(x), training, kept)
+
+    def _logits(self, x):
         shape = tf.shape(x)
-        logits = tf.reshape(
+        return tf.reshape(
             self.generator(x), [shape[0], shape[1], self.num_heads, self.kernel_size]
         )  # [B,T,H,K]
-        return self.normalize(logits, training, kept)
 
     def cost(self, length):
         cost = super().cost(length)
