@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from convnlp.testing import contract, facts, values
+from convnlp.testing import contract, facts, prefix, values
 from convnlp.testing.cases import Case, cases
 
 
@@ -31,6 +31,10 @@ def _with_oracle(case):
     return case.oracle is not None
 
 
+def _with_prefix(case):
+    return case.facts.supports_prefix and not case.causal
+
+
 # Check -> whether it applies to a case.
 SUITE = {
     contract.config_and_weights_make_an_equal_mixer: _always,
@@ -50,6 +54,9 @@ SUITE = {
     facts.needs_max_length_is_an_argument: _once,
     values.values_are_the_oracles: _with_oracle,
     values.values_with_pads_and_segments_are_the_oracles: _with_oracle,
+    prefix.targets_see_the_past_and_the_prefix_sees_itself: lambda case: _with_prefix(case) and case.typical,
+    prefix.values_with_a_prefix_are_the_oracles: lambda case: _with_prefix(case) and _with_oracle(case),
+    prefix.packed_prefixes_equal_separate: lambda case: _with_prefix(case) and _packed(case),
 }
 
 

@@ -1,4 +1,4 @@
-"""The prefix language model: what a position may see, with which values, in one layer and in a stack."""
+"""The prefix language model in a stack, and where it is refused; `convnlp.testing.prefix` has one layer."""
 
 import numpy as np
 import pytest
@@ -6,57 +6,12 @@ import tensorflow as tf
 
 from convnlp.layers import MIXERS, Encoder, TokenMixer
 from convnlp.testing import DIM, random_rows
-from convnlp.testing.cases import BATCH, TIME
-from convnlp.testing.contract import REORDERED, influence
-from convnlp.testing.values import TOLERANCE
-from tests.mixer_table import CASES, MIXER_TABLE
+from convnlp.testing.cases import TIME
+from convnlp.testing.contract import influence
+from convnlp.testing.prefix import allowed
+from tests.mixer_table import MIXER_TABLE
 
-SUPPORTING = [case for case in CASES if case.facts.supports_prefix and not case.causal]
-cases = pytest.mark.parametrize("case", SUPPORTING, ids=str)
-typical_cases = pytest.mark.parametrize("case", [case for case in SUPPORTING if case.typical], ids=str)
-PREFIX_LENGTHS = np.array([[4], [0]])
-PREFIX = np.arange(TIME) < PREFIX_LENGTHS
-
-
-def allowed(prefix):
-    """UniLM's relation: position i may see m if c[m] <= c[i], c the running number of the targets so far."""
-    count = np.cumsum(~prefix)
-    return count <= count[:, np.newaxis]
-
-
-@typical_cases
-def test_targets_see_the_past_and_the_prefix_sees_itself(case):
-    """By gradient: of all that an output depends on, exactly what the relation allows is left."""
-    mixer, prefix = case.build(), np.arange(20) < 11
-
-    def masked(x):
-        return mixer(x, prefix_mask=tf.constant(prefix[np.newaxis]))
-
-    everything = influence(mixer, 20)
-    assert everything[:11, 11:].any()  # a source that looks at targets: what has to go
-    np.testing.assert_array_equal(influence(masked, 20), everything & allowed(prefix))
-
-
-@cases
-def test_values(case):
-    mixer, x = case.build(), random_rows()
-    tokens = np.arange(TIME) < np.array([[TIME - 1], [TIME - 2]])
-    y = mixer(x, padding_mask=tf.constant(tokens), prefix_mask=tf.constant(PREFIX))
-    for row in range(BATCH):
-        visible = np.broadcast_to(tokens[row], [TIME, TIME])
-        expected = case.oracle(mixer, x[row].numpy().astype("float64"), visible, PREFIX[row])
-        np.testing.assert_allclose(y[row][tokens[row]], expected[tokens[row]], atol=TOLERANCE)
-
-
-@cases
-def test_packed_equals_separate_whatever_comes_behind(case):
-    mixer, x = case.build(), random_rows(batch=1, time=12).numpy()
-    prefix = np.array([[True, True, False, False, False, True, True, True, True, False, True, True]])
-    segments = np.array([[1] * 5 + [2] * 5 + [0] * 2], "int32")
-    packed = mixer(x, segment_ids=tf.constant(segments), prefix_mask=tf.constant(prefix))[0]
-    for part in (slice(0, 5), slice(5, 10)):
-        alone = mixer(x[:, part], prefix_mask=tf.constant(prefix[:, part]))[0]
-        np.testing.assert_allclose(packed[part], alone, atol=REORDERED)
+PREFIX = np.arange(TIME) < np.array([[4], [0]])
 
 
 @pytest.mark.parametrize("masked", [True, False])

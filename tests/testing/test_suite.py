@@ -50,6 +50,14 @@ def forget_the_state(self, x_chunk, state, index):
     return y, after
 
 
+def mix_without_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
+    return LightweightConv.mix(self, x, padding_mask, segment_ids, training)
+
+
+def mix_prefixes_of_whole_rows(self, x, padding_mask, segment_ids, training, prefix_mask):
+    return LightweightConv.mix_prefix(self, x, padding_mask, None, training, prefix_mask)
+
+
 DEFECTS = {
     "config_and_weights_make_an_equal_mixer": {
         "get_config": lambda self: {**LightweightConv.get_config(self), "dilation_rate": 2}
@@ -75,6 +83,9 @@ DEFECTS = {
     "needs_max_length_is_an_argument": {"needs_max_length": True},
     "values_are_the_oracles": {"normalize": lambda self, logits, training, kept=None: logits},
     "values_with_pads_and_segments_are_the_oracles": {"mix": mix_without_pads},
+    "targets_see_the_past_and_the_prefix_sees_itself": {"mix_prefix": mix_without_prefix},
+    "values_with_a_prefix_are_the_oracles": {"mix_prefix": mix_without_prefix},
+    "packed_prefixes_equal_separate": {"mix_prefix": mix_prefixes_of_whole_rows},
 }
 
 

@@ -1,0 +1,54 @@
+"""The prefix language model in one layer: what a position may see, with which values."""
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.testing.cases import BATCH, TIME, random_rows
+from convnlp.testing.contract import REORDERED, influence
+from convnlp.testing.requirements import require
+from convnlp.testing.values import TOLERANCE
+
+
+def allowed(prefix):
+    """UniLM's relation: position i may see m if c[m] <= c[i], c the running number of the targets so far.
+
+    Args:
+        prefix: bool array [T].
+
+    Returns:
+        Bool array [T,T].
+    """
+    count = np.cumsum(~prefix)
+    return count <= count[:, np.newaxis]
+
+
+def targets_see_the_past_and_the_prefix_sees_itself(case):
+    """By gradient: of all that an output depends on, exactly what the relation allows is left."""
+    mixer, prefix = case.build(), np.arange(20) < 11
+    everything = influence(mixer, 20)
+    require(everything[:11, 11:].any(), "without a mask, the source must look at targets: what has to go")
+    left = influence(lambda x: mixer(x, prefix_mask=tf.constant(prefix[np.newaxis])), 20)
+    np.testing.assert_array_equal(left, everything & allowed(prefix))
+
+
+def values_with_a_prefix_are_the_oracles(case):
+    """Of rows with pads, one of them without a prefix."""
+    mixer, x = case.build(), random_rows()
+    prefix = np.arange(TIME) < np.array([[4], [0]])
+    tokens = np.arange(TIME) < np.array([[TIME - 1], [TIME - 2]])
+    y = mixer(x, padding_mask=tf.constant(tokens), prefix_mask=tf.constant(prefix))
+    for row in range(BATCH):
+        visible = np.broadcast_to(tokens[row], [TIME, TIME])
+        expected = case.oracle(mixer, x[row].numpy().astype("float64"), visible, prefix[row])
+        np.testing.assert_allclose(y[row][tokens[row]], expected[tokens[row]], atol=TOLERANCE)
+
+
+def packed_prefixes_equal_separate(case):
+    """Each text of a row has a prefix of its own, whatever stands behind it."""
+    mixer, x = case.build(), random_rows(batch=1, time=12).numpy()
+    prefix = np.array([[True, True, False, False, False, True, True, True, True, False, True, True]])
+    segments = np.array([[1] * 5 + [2] * 5 + [0] * 2], "int32")
+    packed = mixer(x, segment_ids=tf.constant(segments), prefix_mask=tf.constant(prefix))[0]
+    for part in (slice(0, 5), slice(5, 10)):
+        alone = mixer(x[:, part], prefix_mask=tf.constant(prefix[:, part]))[0]
+        np.testing.assert_allclose(packed[part], alone, atol=REORDERED)
