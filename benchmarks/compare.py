@@ -6,12 +6,15 @@ r"""Which mixer for this data? The same skeleton, data, seeds and budget for eac
 
 On your own data give --source (and --validation_split, --test_source, ...) instead of --task. Every mixer is
 fine-tuned from random weights and, with --pretrain_source, from its own pre-training, for each seed. Prints
-the table, and writes comparison.json and the page comparison.html into DIR after each mixer.
+the table, and writes comparison.json and the page comparison.html (with --task, comparison-TASK.*) into DIR
+after each mixer.
 
-A comparison consists of cells: the measurement of a mixer, its pre-training, and a fine-tuning for each start
-and seed. Each has a directory in DIR/cells, named by what it is and a hash of all its settings. The same
-command continues where it was stopped, and computes no finished cell again; with another setting only the
-cells that depend on it are new. What changes in our code or in the data files is not seen: take another DIR.
+A comparison consists of cells: the measurement of a mixer, its pre-training, and a fine-tuning for each
+start and seed. Each has a directory in DIR/cells, named by what it is and a hash of all its settings. The
+same command continues where it was stopped, and computes no finished cell again; with another setting only
+the cells that depend on it are new. Several commands may share a DIR at the same time. --kinds=measure
+computes the measurements alone, for a while in which the machine has nothing else to do. What changes in our
+code or in the data files is not seen: take another DIR.
 """
 
 import dataclasses
@@ -64,6 +67,9 @@ def define_flags():
     flags.DEFINE_string("label_field", "label", "Field of the class.")
     flags.DEFINE_integer(
         "length", None, "Tokens of a text; longer ones are cut. Default: the task's, or 64.", lower_bound=1
+    )
+    flags.DEFINE_multi_enum(
+        "kinds", list(plan.KINDS), plan.KINDS, "Of cells to compute; may be given several times."
     )
     flags.DEFINE_string("docs_page", "", "Page with the mark of --task, to put table and plots into.")
 
@@ -138,17 +144,19 @@ def tokenizer_of(args):
     return str(path)
 
 
-def compute(comparison, mixer, workdir, mixer_modules):
+def compute(comparison, mixer, workdir, args):
     """Computes the missing cells of a mixer in a process of its own, which logs to DIR/log-MIXER.txt.
 
     Returns:
         bool, whether all of them are finished.
     """
-    plan_path = workdir / "plan.json"
+    plan_path = workdir / f"plan{_suffix(args)}.json"
     comparison.write(plan_path)
     command = [sys.executable, "-m", "benchmarks.comparison.worker", plan_path, workdir, mixer]
     with open(workdir / f"log-{mixer}.txt", "ab") as log:
-        child = subprocess.Popen([*command, *mixer_modules], stdout=log, stderr=log)
+        child = subprocess.Popen(
+            [*command, ",".join(args.kinds), *args.mixer_modules], stdout=log, stderr=log
+        )
     try:
         return child.wait() == 0
     finally:
@@ -165,12 +173,17 @@ def report(comparison, workdir, facts, failed, args):
         "rows": results.collect(comparison, workdir),
         "failed": failed,
     }
-    write_json(workdir / "comparison.json", result)
+    write_json(workdir / f"comparison{_suffix(args)}.json", result)
     title = f"Token mixers on {args.task or args.source}"
-    page.write_html(workdir / "comparison.html", title, result)
+    page.write_html(workdir / f"comparison{_suffix(args)}.html", title, result)
     if args.docs_page and result["rows"]:
         page.write_docs(pathlib.Path(args.docs_page), args.task, result)
     return result["rows"]
+
+
+def _suffix(args):
+    """Of the files in the working directory, which several tasks may share."""
+    return f"-{args.task}" if args.task else ""
 
 
 def main(_):
@@ -185,16 +198,16 @@ def main(_):
     comparison = plan_of(args, tokenizer_of(args))
     failed, rows = [], []
     for mixer in comparison.mixers:
-        cells = comparison.cells(mixer)
+        cells = [cell for cell in comparison.cells(mixer) if cell.kind in args.kinds]
         missing = sum(cell.result(workdir) is None for cell in cells)
         print(f"{mixer}: {len(cells) - missing} of {len(cells)} cells are there", flush=True)
-        if missing and not compute(comparison, mixer, workdir, args.mixer_modules):
+        if missing and not compute(comparison, mixer, workdir, args):
             failed.append(mixer)
             print(f"{mixer} failed, see {workdir}/log-{mixer}.txt", file=sys.stderr, flush=True)
         rows = report(comparison, workdir, facts, failed, args)
     if rows:
         print(pages.table(*page.table_cells(rows)))
-    print(f"{workdir}/comparison.html")
+    print(f"{workdir}/comparison{_suffix(args)}.html")
     if failed:
         raise ValueError(f"{len(failed)} of {len(comparison.mixers)} mixers failed: {', '.join(failed)}")
 

@@ -1,10 +1,12 @@
 """Computes the cells of one mixer, one after the other, in one process.
 
-    python -m benchmarks.comparison.worker PLAN DIR MIXER [MODULE...]
+    python -m benchmarks.comparison.worker PLAN DIR MIXER KIND[,KIND...] [MODULE...]
 
-`benchmarks.compare` starts it: PLAN is what `Plan.write` has written, MODULEs register mixers.
+`benchmarks.compare` starts it: PLAN is what `Plan.write` has written, KINDs are of `plan.KINDS`, MODULEs
+register mixers.
 """
 
+import fcntl
 import gc
 import json
 import pathlib
@@ -16,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import memory
-from benchmarks.comparison.plan import Plan, steps_of, training_flops
+from benchmarks.comparison.plan import KINDS, Plan, steps_of, training_flops
 from benchmarks.timing import interleaved
 from configs import finetune_classification, pretrain_mini
 from convnlp import experiment, finetune, objectives, pretrain, programs
@@ -30,20 +32,29 @@ REPEATS = 5  # quiet samples of a speed
 MASKED_SHARE = 0.15  # of the tokens, predicted over the whole vocabulary in pre-training
 
 
-def compute(plan, workdir, mixer):
-    """Computes what is missing of a mixer's cells in this process."""
+def compute(plan, workdir, mixer, kinds=KINDS):
+    """Computes what is missing of a mixer's cells in this process; waits for cells that another computes."""
     for cell in plan.cells(mixer):
-        if cell.result(workdir) is None:
-            directory = cell.directory(workdir)
-            directory.mkdir(parents=True, exist_ok=True)
-            checkpoints.write_json(directory / "settings.json", cell.settings)
-            print(f"{cell.name}", flush=True)
-            result = COMPUTE[cell.kind](plan, cell, workdir)
-            checkpoints.write_json(directory / "result.json", result)
-            for rest in ("checkpoints", "tensorboard", *(["preset"] if cell.kind == "finetune" else [])):
-                shutil.rmtree(directory / rest, ignore_errors=True)
-            keras.backend.clear_session()
-            gc.collect()
+        if cell.kind not in kinds or cell.result(workdir) is not None:
+            continue
+        directory = cell.directory(workdir)
+        directory.mkdir(parents=True, exist_ok=True)
+        with open(directory / "lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed, if only by the end of the process
+            if cell.result(workdir) is None:
+                _compute_cell(plan, cell, workdir)
+
+
+def _compute_cell(plan, cell, workdir):
+    directory = cell.directory(workdir)
+    checkpoints.write_json(directory / "settings.json", cell.settings)
+    print(f"{cell.name}", flush=True)
+    result = COMPUTE[cell.kind](plan, cell, workdir)
+    checkpoints.write_json(directory / "result.json", result)
+    for rest in ("checkpoints", "tensorboard", *(["preset"] if cell.kind == "finetune" else [])):
+        shutil.rmtree(directory / rest, ignore_errors=True)
+    keras.backend.clear_session()
+    gc.collect()
 
 
 def pretrain_config(plan, mixer):
@@ -223,10 +234,10 @@ def by_text(plan, preset, dtype):
 COMPUTE = {"measure": _measured, "pretrain": _pretrained, "finetune": _finetuned}
 
 
-def main(plan_path, workdir, mixer, *mixer_modules):
+def main(plan_path, workdir, mixer, kinds, *mixer_modules):
     """Imports the modules and computes what is missing."""
     programs.import_mixers(mixer_modules)
-    compute(Plan.read(plan_path), workdir, mixer)
+    compute(Plan.read(plan_path), workdir, mixer, kinds.split(","))
 
 
 if __name__ == "__main__":
