@@ -26,6 +26,7 @@ from serving.http_protocol import Protocol
 from serving.limits import Limits
 from serving.metrics import Metrics
 from serving.models import ModelConfig, ModelManager
+from serving.page import page_routes
 from serving.rest import RestApp
 from serving.runner import Runner
 from serving.site import build_site
@@ -71,6 +72,9 @@ _MONITORING_CONFIG_FILE = flags.DEFINE_string(
 )
 _BATCHING = flags.DEFINE_boolean("enable_batching", False, "Run the requests of several clients as one.")
 _BATCHING_FILE = flags.DEFINE_string("batching_parameters_file", None, "BatchingParameters in text format.")
+_PAGE = flags.DEFINE_boolean(
+    "page", True, "Show browsers a page at / to try the models; no flag of tensorflow_model_server."
+)
 _TIMEOUT = flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "How long a request may take.", 1)
 # The limits below are no flags of tensorflow_model_server, which has none.
 _LIMITS = {
@@ -98,9 +102,9 @@ def main(argv):
     try:
         listener = _listener(_HOST.value, _REST_PORT.value)
         runner = _runner(metrics)
-        site = _site(metrics)
         loader = Loader(metrics, _TIMEOUT.value, _WARMUP.value * _WARMUP_ITERATIONS.value)
         manager = ModelManager(_model_configs(), loader, _MAX_RETRIES.value, _RETRY_MICROS.value / 1e6)
+        site = _site(metrics, manager)
         grpc_server = build_grpc_server(manager, runner, metrics, limits, _THREADS.value, _ANY_LABELS.value)
         grpc_port = _bind_grpc(grpc_server, _HOST.value, _GRPC_PORT.value)
         manager.load(_ANY_LABELS.value)
@@ -124,6 +128,8 @@ def main(argv):
     )
     for name, version in manager.available():
         print(f"serving {name} version {version}: http://{_address(listener)}/v1/models/{name}", flush=True)
+    if _PAGE.value:
+        print(f"page to try them: http://{_address(listener)}/", flush=True)
     if grpc_port:
         print(f"gRPC on port {grpc_port}", flush=True)
     try:
@@ -150,9 +156,9 @@ def _runner(metrics):
     return Batcher(read_batching_options(file) if file else BatchingOptions(), metrics)
 
 
-def _site(metrics):
+def _site(metrics, manager):
     path = read_metrics_path(_MONITORING_CONFIG_FILE.value) if _MONITORING_CONFIG_FILE.value else None
-    return build_site(metrics if path else None, path)
+    return build_site(metrics if path else None, path, page_routes(manager.names) if _PAGE.value else ())
 
 
 def _listener(host, port):

@@ -5,6 +5,7 @@ import asyncio
 from serving.limits import Limits
 from serving.metrics import Metrics
 from serving.models import ModelConfig, ModelManager
+from serving.page import page_routes
 from serving.rest import RestApp
 from serving.runner import Runner
 from serving.site import build_site
@@ -29,9 +30,8 @@ class InProcess:
         self.manager = ModelManager(configs, Loader(self.metrics, (limits or Limits()).timeout_ms))
         self.manager.load(allow_labels_for_unavailable=True)
         self.runner = runner or Runner(2, 8)
-        self.app = RestApp(
-            self.manager, self.runner, self.metrics, limits, site=build_site(self.metrics), **options
-        )
+        site = build_site(self.metrics, routes=page_routes(self.manager.names))
+        self.app = RestApp(self.manager, self.runner, self.metrics, limits, site=site, **options)
 
     def ask(self, method, path, body=b"", headers=()):
         """Sends one request and returns status, headers and body."""

@@ -39,6 +39,63 @@ def save_upper(path):
     tf.saved_model.save(module, str(path), {"serving_default": upper})
 
 
+def save_classifier(path, strength):
+    """Writes a model that tells good texts from bad ones by their words, with all signatures of a classifier.
+
+    A word is worth 1, -1 or 0; `strength` says how sure the model is of it.
+    """
+    module = tf.Module()
+    names = tf.constant(["bad", "good"])
+
+    def worth(words):
+        good = tf.strings.regex_full_match(words, "good|fine|gripping")
+        return tf.cast(good, tf.float32) - tf.cast(tf.strings.regex_full_match(words, "bad|dull"), tf.float32)
+
+    def words_of(text):
+        return tf.strings.split(text).to_tensor("")  # [B,T]
+
+    def answer(words):
+        logit = strength * tf.reduce_sum(worth(words), axis=1)
+        scores = tf.nn.softmax(tf.stack([-logit, logit], axis=1))
+        return {"label": tf.gather(names, tf.argmax(scores, axis=1)), "scores": scores}
+
+    def explain(text):
+        words = words_of(text)
+        sign = 2.0 * tf.cast(tf.argmax(answer(words)["scores"], axis=1)[:, None], tf.float32) - 1.0
+        tokens = tf.where(words == "", "", " " + words)
+        return {**answer(words), "tokens": tokens, "importances": strength * sign * worth(words)}
+
+    def classify(inputs):
+        text = tf.io.parse_example(inputs, {"text": tf.io.FixedLenFeature([], tf.string)})["text"]
+        scores = answer(words_of(text))["scores"]
+        return {"classes": tf.tile(names[None], [tf.shape(scores)[0], 1]), "scores": scores}
+
+    def text(name):
+        return tf.TensorSpec([None], tf.string, name)
+
+    def pair(text, text_pair):
+        return answer(words_of(text + " " + text_pair))
+
+    functions = {
+        "serving_default": tf.function(lambda text: answer(words_of(text)), input_signature=[text("text")]),
+        "pair": tf.function(pair, input_signature=[text("text"), text("text_pair")]),
+        "classify": tf.function(classify, input_signature=[text("inputs")]),
+        "explain": tf.function(explain, input_signature=[text("text")]),
+    }
+    tf.saved_model.save(module, str(path), functions)
+
+
+def save_generator(path):
+    """Writes a model that "generates" a text: the given one, backwards."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def generate(text):
+        letters = tf.strings.bytes_split(text).to_tensor("")
+        return {"generated_text": tf.strings.reduce_join(letters[:, ::-1], axis=1)}
+
+    tf.saved_model.save(tf.Module(), str(path), {"serving_default": generate, "generate": generate})
+
+
 TYPES = ("float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64")
 TYPES += ("uint8", "uint16", "uint32", "uint64", "bool", "string", "complex64")
 

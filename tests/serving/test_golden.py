@@ -13,6 +13,7 @@ import pytest
 from serving.config import read_model_configs
 from serving.metrics import Metrics
 from serving.models import ModelManager
+from serving.page import page_routes
 from serving.rest import RestApp
 from serving.runner import Runner
 from serving.site import build_site
@@ -40,7 +41,7 @@ def ports(tmp_path_factory):
     metrics = Metrics()
     manager = ModelManager(read_model_configs(f"{folder}/models.config"), Loader(metrics))
     manager.load(allow_labels_for_unavailable=True)
-    runner, site = Runner(2, 8), build_site(metrics)
+    runner, site = Runner(2, 8), build_site(metrics, routes=page_routes(manager.names))
     default = RestApp(manager, runner, metrics, site=site)
     cors = RestApp(manager, runner, metrics, cors=True, site=site)
     with server_thread.serving(default) as port, server_thread.serving(cors) as cors_port:

@@ -59,6 +59,7 @@ def test_every_flag_reaches_its_part(base_path, tmp_path):
         "--rest_api_enable_cors_support",
         "--max_text_bytes=3",
         "--max_body_bytes=200",
+        "--nopage",
     ]
     with server_process.running(tmp_path / "log", "affine", *flags) as client:
         assert client.predict("affine", [1.0, 2.0]) == [2.5, 3.0]
@@ -77,6 +78,7 @@ def test_every_flag_reaches_its_part(base_path, tmp_path):
             assert error.value.status == status
         status, headers, _ = ask(client, "POST", "/v1/models/affine:predict", b'{"instances": [[1.0]]}')
         assert (status, headers["Access-Control-Allow-Origin"]) == (200, "*")
+        assert ask(client, "GET", "/", headers={"Accept": "text/html"})[0] == 404
         assert metric(client, ":tensorflow:serving:batching_session:wrapped_run_count") > 4
         with grpc.insecure_channel(f"127.0.0.1:{grpc_port}") as channel:
             request = get_model_status_pb2.GetModelStatusRequest()
@@ -122,6 +124,7 @@ def test_versions_change_under_load_and_no_request_fails(tmp_path):
             assert client.predict("affine", [0.0]) == [1.0]
 
             shutil.move(tmp_path / "new", base_path / "3")
+            assert ask(client, "GET", "/", headers={"Accept": "text/html"})[0] == 200
             wait_for(lambda: client.predict("affine", [0.0]) == [3.0])
             states = {state["version"]: state["state"] for state in client.status("affine")}
             assert (states["3"], states["1"]) == ("AVAILABLE", "END")

@@ -1,0 +1,101 @@
+// One model's answer, as elements. Whatever comes from outside is put in as text.
+
+/** Makes an element with attributes and children, which are elements or texts. */
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** A summary in a few words, for the line that screen readers read out. */
+export function inShort({ label, scores, ...others }) {
+  if (label === undefined) return shown(others.generated_text ?? Object.values(others)[0]).slice(0, 80);
+  return isNumbers(scores) ? `${shown(label)}, ${percent(Math.max(...scores))}` : shown(label);
+}
+
+/** The outputs of a model: label, probabilities, and whatever else there is. */
+export function showOutputs({ label, scores, ...others }, classes) {
+  const parts = [];
+  if (label !== undefined) parts.push(element("p", { class: "label" }, shown(label)));
+  if (isNumbers(scores)) parts.push(bars(scores, classes, label));
+  else if (scores !== undefined) others.scores = scores;
+  for (const [name, value] of Object.entries(others)) {
+    parts.push(element("h3", {}, readable(name)), element("p", { class: "text" }, shown(value)));
+  }
+  return parts;
+}
+
+/** The pieces of the text on a ground the stronger, the more they mattered for the label. */
+export function showTokens({ tokens, importances, label }) {
+  const pieces = [tokens].flat().map((token, i) => ({ token, value: [importances].flat()[i] }));
+  const kept = pieces.filter(({ token }) => token !== "");
+  const largest = Math.max(...kept.map(({ value }) => Math.abs(value)), Number.MIN_VALUE);
+  const text = element("p", { class: "tokens" });
+  const rows = element("tbody");
+  for (const { token, value } of kept) {
+    const piece = element("span", { class: value < 0 ? "piece against" : "piece", title: signed(value) });
+    piece.style.setProperty("--strength", Math.abs(value) / largest);
+    piece.append(token.trimStart(), element("span", { class: "unseen" }, ` (${signed(value)})`));
+    if (token.startsWith(" ")) text.append(" ");
+    text.append(piece);
+    const cells = [element("th", { scope: "row" }, token.trim() || "space"), element("td", { class: "number" }, signed(value))];
+    rows.append(element("tr", {}, ...cells));
+  }
+  const head = element("tr", {}, element("th", { scope: "col" }, "Piece"), element("th", { scope: "col" }, "Importance"));
+  return [
+    element("h3", {}, "What mattered"),
+    text,
+    element(
+      "p",
+      { class: "quiet" },
+      `Blue speaks for “${shown(label)}”; orange, underlined, against it. Deepest: ${signed(strongest(kept))}, the fall`,
+      " of the label's log-probability when the piece is left out.",
+    ),
+    element("details", {}, element("summary", {}, "Values"), element("table", {}, element("thead", {}, head), rows)),
+  ];
+}
+
+function strongest(pieces) {
+  return pieces.reduce((most, { value }) => (Math.abs(value) > Math.abs(most) ? value : most), 0);
+}
+
+function bars(scores, classes, label) {
+  const list = element("ul", { class: "bars", role: "list" });
+  const best = scores.indexOf(Math.max(...scores));
+  const named = scores.map((score, i) => ({ score, name: classes[i] ?? (i === best && label) ?? `class ${i}` }));
+  named.sort((a, b) => b.score - a.score);
+  for (const { name, score } of named.slice(0, 10)) {
+    const bar = element("span", {});
+    bar.style.setProperty("--score", Math.min(Math.max(score, 0), 1));
+    const track = element("span", { class: "track", "aria-hidden": "true" }, bar);
+    const value = element("span", { class: "value" }, percent(score));
+    list.append(element("li", {}, element("span", { class: "name" }, shown(name)), track, value));
+  }
+  if (named.length <= 10) return list;
+  const more = element("p", { class: "quiet" }, `and ${named.length - 10} classes of less`);
+  return element("div", {}, list, more);
+}
+
+function isNumbers(value) {
+  return Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === "number");
+}
+
+function shown(value) {
+  if (typeof value === "string") return value;
+  const text = JSON.stringify(value);
+  return text.length > 300 ? `${text.slice(0, 300)} …` : text;
+}
+
+function readable(name) {
+  return (name[0].toUpperCase() + name.slice(1)).replaceAll("_", " ");
+}
+
+function percent(score) {
+  if (score < 1 && score >= 0.9995) return "> 99.9 %";
+  return score > 0 && score < 0.0005 ? "< 0.1 %" : `${(100 * score).toFixed(1)} %`;
+}
+
+function signed(value) {
+  return typeof value === "number" ? `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}` : "no number";
+}

@@ -1,0 +1,134 @@
+// The page at `/`: asks the models that are served, as any client of the REST interface does.
+
+import { element, inShort, showOutputs, showTokens } from "./answer.js";
+import { predict, textInputs, versionsOf } from "./rest.js";
+
+const [form, model, other, text, second, secondPart, message, answers, list] = [
+  "form", "model", "other", "text", "second", "second-part", "message", "answers", "models",
+].map((id) => document.getElementById(id));
+const names = JSON.parse(document.querySelector("meta[name=models]").content);
+let served = []; // the versions that take a text
+let running = new AbortController();
+
+/** Looks what is served now, and keeps what is chosen. */
+async function refresh() {
+  const versions = [];
+  for (const name of names) {
+    try {
+      versions.push(...(await versionsOf(name)));
+    } catch (error) {
+      versions.push({ name, version: "", state: "", error: error.message, signatures: {}, tasks: {} });
+    }
+  }
+  list.replaceChildren(...versions.map(row));
+  served = versions.filter(({ tasks }) => tasks.text);
+  const options = () => served.map((one) => new Option(titleOf(one), one.path));
+  choose(model, options());
+  choose(other, [new Option("nothing", ""), ...options()]);
+  form.hidden = !served.length;
+  if (!served.length) message.textContent = "None of the models takes a text; they can be asked over REST.";
+  showSecond();
+}
+
+function choose(select, options) {
+  const chosen = select.value;
+  select.replaceChildren(...options);
+  if (options.some(({ value }) => value === chosen)) select.value = chosen;
+}
+
+function chosenModels() {
+  const paths = [model.value, other.value].filter(Boolean);
+  return paths.map((path) => served.find((one) => one.path === path)).filter(Boolean);
+}
+
+function showSecond() {
+  secondPart.hidden = !chosenModels().some(({ tasks }) => tasks.pair);
+}
+
+function titleOf({ name, version }) {
+  return `${name}, version ${version}`;
+}
+
+function row({ name, version, state, error, signatures, tasks }) {
+  const { label, generated_text: generated } = signatures[tasks.text]?.outputs ?? {};
+  const answers = label ? "labels texts" : generated ? "generates text" : "answers texts";
+  const purposes = { text: answers, pair: "labels pairs", generate: "generates text", explain: "shows what mattered" };
+  const uses = Object.keys(purposes).filter((task) => tasks[task]).map((task) => purposes[task]);
+  const others = Object.keys(signatures).sort().join(", ");
+  const use = uses.join(", ") || (others && `takes no text; its signatures: ${others}`);
+  const about = element("span", {}, element("strong", {}, name), version && ` version ${version}, ${state}`);
+  return element("li", {}, about, element("span", { class: error ? "error" : "quiet" }, error || use));
+}
+
+/** Asks the chosen models one after the other, so that neither takes the other's time. */
+async function run() {
+  running.abort();
+  running = new AbortController();
+  const { signal } = running;
+  const chosen = chosenModels();
+  const articles = chosen.map((one) => element("article", {}, element("h2", {}, titleOf(one))));
+  answers.replaceChildren(...articles);
+  answers.setAttribute("aria-busy", "true");
+  message.textContent = "Asking …";
+  try {
+    const summaries = [];
+    for (const [i, one] of chosen.entries()) summaries.push(await part(articles[i], () => answer(one, articles[i], signal)));
+    message.textContent = summaries.join(" ");
+    for (const [i, one] of chosen.entries()) await part(articles[i], () => furtherAnswers(one, articles[i], signal));
+    await refresh();
+    answers.removeAttribute("aria-busy");
+  } catch (error) {
+    if (error.name !== "AbortError") throw error; // a newer question has been asked
+  }
+}
+
+/** Runs a part; its failure is shown in the model's article, and the others go on. */
+async function part(article, task) {
+  try {
+    return await task();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    article.append(element("p", { class: "error" }, error.message));
+    return `Error: ${error.message}`;
+  }
+}
+
+function isPair({ tasks }) {
+  return tasks.pair && second.value !== "";
+}
+
+async function answer(one, article, signal) {
+  const signature = isPair(one) ? one.tasks.pair : one.tasks.text;
+  const [first, pair] = textInputs(one.signatures[signature]);
+  const inputs = pair ? { [first]: text.value, [pair]: second.value } : { [first]: text.value };
+  const { outputs, milliseconds } = await predict(one, signature, inputs, signal);
+  const taken = `${milliseconds.toFixed(milliseconds < 100 ? 1 : 0)} ms`;
+  article.append(...showOutputs(outputs, one.classes), element("p", { class: "quiet latency" }, `${taken} to the server and back`));
+  return `${one.name}: ${inShort(outputs)}, in ${taken}.`;
+}
+
+/** What takes longer: generated text, and the pieces of the text that mattered. */
+async function furtherAnswers(one, article, signal) {
+  const { generate, explain } = one.tasks;
+  const of = (signature) => ({ [textInputs(one.signatures[signature])[0]]: text.value });
+  if (generate) {
+    const { outputs } = await predict(one, generate, of(generate), signal);
+    article.append(...showOutputs(outputs, []));
+  }
+  if (explain && !isPair(one)) {
+    const { outputs } = await predict(one, explain, of(explain), signal);
+    article.append(...showTokens(outputs));
+  }
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  run();
+});
+form.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+});
+form.addEventListener("change", showSecond);
+document.addEventListener("visibilitychange", () => document.hidden || refresh());
+await refresh();
+text.focus();

@@ -1,0 +1,109 @@
+// The server's REST interface: which models there are, what can be asked of them, and the asking.
+
+/** Asks once. Returns the answer and the milliseconds from here to the server and back. */
+export async function ask(path, body, signal) {
+  const options = body ? { method: "POST", body: JSON.stringify(body), signal } : { signal };
+  const started = performance.now();
+  let response, text;
+  try {
+    response = await fetch(path, options);
+    text = await response.text();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The server does not answer.");
+  }
+  const milliseconds = performance.now() - started;
+  const answer = parse(text);
+  if (!response.ok) throw new Error(answer?.error ?? `The server answers ${response.status}.`);
+  return { answer, milliseconds };
+}
+
+/** Runs a signature on one example; inputs is an object of texts. Returns its outputs by name. */
+export async function predict(model, signature, inputs, signal) {
+  const columns = Object.fromEntries(Object.entries(inputs).map(([name, text]) => [name, [text]]));
+  const body = { signature_name: signature, inputs: columns };
+  const { answer, milliseconds } = await ask(`${model.path}:predict`, body, signal);
+  const names = Object.keys(model.signatures[signature].outputs);
+  const outputs = names.length === 1 ? { [names[0]]: answer.outputs } : answer.outputs;
+  for (const [name, value] of Object.entries(outputs)) {
+    if (Array.isArray(value) && value.length === 1) outputs[name] = value[0];
+  }
+  return { outputs, milliseconds };
+}
+
+/** What a version can be asked: its signatures, their tasks, and the names of its classes, if it tells. */
+async function abilities(base, version) {
+  const path = `${base}/versions/${version}`;
+  const { answer } = await ask(`${path}/metadata`);
+  const signatures = answer.metadata.signature_def.signature_def;
+  delete signatures.__saved_model_init_op;
+  const tasks = tasksOf(signatures);
+  let classes = []; // in the order of the scores
+  if (tasks.classes) {
+    const body = { signature_name: tasks.classes, examples: [{ text: "" }] };
+    const reply = await ask(`${path}:classify`, body).catch(() => undefined);
+    classes = reply?.answer.results[0].map(([name]) => name) ?? [];
+  }
+  return { signatures, tasks, classes };
+}
+
+const known = new Map(); // of versions that have been asked for them
+
+/** The versions of a model, newest first; those that can be asked have a path, signatures and tasks. */
+export async function versionsOf(name) {
+  const base = `v1/models/${encodeURIComponent(name)}`;
+  const { answer } = await ask(base);
+  const found = answer.model_version_status.sort((a, b) => Number(b.version) - Number(a.version));
+  let path = base; // the newest one is asked as clients ask: by the model's name
+  const models = [];
+  for (const { version, state, status } of found) {
+    const model = { name, version, state, error: status.error_message, signatures: {}, tasks: {} };
+    if (state === "AVAILABLE") {
+      const key = `${base}/versions/${version}`;
+      if (!known.has(key)) known.set(key, await abilities(base, version));
+      Object.assign(model, known.get(key), { path });
+      path = null;
+      model.path ??= key;
+    }
+    models.push(model);
+  }
+  return models;
+}
+
+/** Which signature serves which purpose: `text` answers a text; the others may be missing. */
+function tasksOf(signatures) {
+  const has = (name, inputs, ...outputs) =>
+    signatures[name] &&
+    textInputs(signatures[name]).length === inputs &&
+    outputs.every((output) => output in signatures[name].outputs);
+  const text = ["serving_default", ...Object.keys(signatures).sort()].find((name) => has(name, 1));
+  return {
+    text,
+    pair: has("pair", 2) ? "pair" : undefined,
+    explain: has("explain", 1, "tokens", "importances") ? "explain" : undefined,
+    generate: has("generate", 1) && !sameOutputs(signatures.generate, signatures[text]) ? "generate" : undefined,
+    classes: signatures.classify?.outputs.classes ? "classify" : undefined,
+  };
+}
+
+/** The names of a signature's inputs if all of them are batches of texts, in order; else none. */
+export function textInputs({ inputs, outputs }) {
+  const isText = ({ dtype, tensor_shape: shape }) =>
+    dtype === "DT_STRING" && (shape.unknown_rank || shape.dim.length === 1);
+  const readsExamples = Object.keys(outputs).every((name) => ["classes", "scores", "outputs"].includes(name));
+  return Object.values(inputs).every(isText) && !readsExamples ? Object.keys(inputs).sort() : [];
+}
+
+function sameOutputs(one, other) {
+  return Object.keys(one.outputs).sort().join() === Object.keys(other.outputs).sort().join();
+}
+
+/** JSON as the server writes it: with NaN and Infinity, which are null here. */
+function parse(text) {
+  try {
+    const strings = /"(?:[^"\\]|\\.)*"/.source;
+    return JSON.parse(text.replace(new RegExp(`${strings}|-?(?:NaN|Infinity)`, "g"), (found) => (found[0] === '"' ? found : "null")));
+  } catch {
+    return undefined;
+  }
+}

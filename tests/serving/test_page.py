@@ -1,0 +1,75 @@
+"""The files of the page, and who is shown them; what it does is in test_page_in_a_browser.py."""
+
+import asyncio
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import serving.page
+from serving.page import page_routes
+from serving.site import build_site
+from tests.serving.in_process import request
+
+FOLDER = Path(serving.page.__file__).with_name("page")
+BROWSER = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")]
+
+
+def ask(method, path, headers=(), names=("one", "two")):
+    return asyncio.run(request(build_site(routes=page_routes(lambda: names)), method, path, b"", headers))
+
+
+def test_browsers_get_the_page_and_other_clients_what_the_real_server_answers():
+    status, headers, body = ask("GET", "/", BROWSER)
+    assert (status, headers["content-type"], headers["vary"]) == (200, "text/html; charset=utf-8", "Accept")
+    assert body.startswith(b"<!doctype html>")
+    for method, accept in [("GET", ()), ("GET", [("Accept", "*/*")]), ("POST", BROWSER), ("PUT", BROWSER)]:
+        status, _, body = ask(method, "/", accept)
+        assert (status, body[:6]) == (404, b"<HTML>")
+
+
+def test_every_file_is_served_and_nothing_else():
+    page = ask("GET", "/", BROWSER)[2].decode()
+    used = set(re.findall(r'(?:href|src)="(page/[^"]+)"', page))
+    for path in FOLDER.glob("*.js"):
+        used |= {f"page/{name}" for name in re.findall(r'from "\./(.*)"', path.read_text())}
+    assert used == {f"page/{path.name}" for path in FOLDER.iterdir() if path.name != "index.html"}
+    types = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+    for name in used:
+        status, headers, body = ask("GET", f"/{name}")
+        assert (status, headers["content-type"]) == (200, types[Path(name).suffix])
+        assert body == (FOLDER / Path(name).name).read_bytes()
+    for path in ("/page", "/page/", "/page/index.html", "/page/none.js", "/page/../page.py", "/page.css"):
+        assert ask("GET", path, BROWSER)[0] == 404, path
+
+
+@pytest.mark.parametrize("path", ["/", "/page/page.js"])
+def test_head_is_the_answer_without_its_body(path):
+    status, headers, body = ask("GET", path, BROWSER)
+    assert int(headers["content-length"]) == len(body)
+    assert ask("HEAD", path, BROWSER) == (status, headers, b"")
+
+
+def test_the_policy_lets_nothing_in_from_elsewhere_and_the_files_keep_it():
+    for path in ("/", "/page/page.css", "/page/page.js"):
+        headers = ask("GET", path, BROWSER)[1]
+        policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == "'none'"
+        assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+        assert headers["x-content-type-options"] == "nosniff"
+    for path in FOLDER.iterdir():
+        text = path.read_text()
+        assert not re.search(r"https?:|//\w+\.\w|@import|url\(", text), path
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text), path
+    page = (FOLDER / "index.html").read_text()
+    assert not re.search(r"<style|<script(?! src)|\sstyle=|\son\w+=", page)
+
+
+def test_names_of_models_stand_in_the_page_as_text():
+    names = ["z", "<script>alert(1)</script>", "a \"b\" & 'c'", "größer"]
+    page = ask("GET", "/", BROWSER, names)[2].decode()
+    assert "<script>alert" not in page
+    (content,) = re.findall('<meta name="models" content="([^"]*)">', page)
+    assert json.loads(html.unescape(content)) == sorted(names)

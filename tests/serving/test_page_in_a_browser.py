@@ -1,0 +1,216 @@
+"""The page in Chromium: typed into, submitted by keyboard, read, and compared with what REST answers."""
+
+import pytest
+
+from serving.client import Client
+from serving.limits import Limits
+from tests.serving import browser, server_thread
+from tests.serving.browser import CONTROL, ENTER, TAB
+from tests.serving.in_process import InProcess
+from tests.serving.small_models import free_port, save_affine, save_classifier, save_generator
+
+pytestmark = [
+    pytest.mark.serving,
+    pytest.mark.multiprocess,
+    pytest.mark.skipif(
+        not (browser.CHROMIUM and browser.DRIVER), reason="chromium and chromium-driver are not installed"
+    ),
+]
+MINUS = "\u2212"
+TEXT = "A gripping film with <b>fine</b> music, good but dull\n<script>document.title = 'taken'</script>"
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory):
+    """The port of a server with two classifiers, a generator, and a model that takes no text."""
+    folder = tmp_path_factory.mktemp("page")
+    save_classifier(folder / "reviews" / "1", 0.6)
+    save_classifier(folder / "strict" / "7", 2.0)
+    save_generator(folder / "backwards" / "1")
+    save_affine(folder / "affine" / "3", 1)
+    application = InProcess(folder, limits=Limits(text_bytes=1000))
+    with server_thread.serving(application.app) as port:
+        yield port
+    application.runner.close()
+
+
+@pytest.fixture(scope="module")
+def driver_port():
+    port = free_port()
+    with browser.driver(port):
+        yield port
+
+
+@pytest.fixture(scope="module")
+def window(driver_port):
+    with browser.opened(driver_port) as window:
+        yield window
+
+
+@pytest.fixture
+def page(window, port):
+    """A fresh page, that has looked at the models."""
+    return load(window, port)
+
+
+def load(window, port):
+    window.open(f"http://127.0.0.1:{port}/")
+    window.wait("document.activeElement.id === 'text'")
+    return window
+
+
+def choose(page, select, name):
+    page.script(f"document.getElementById('{select}').focus()")
+    page.type(name)
+    page.wait(f"document.getElementById('{select}').selectedOptions[0].text.startsWith('{name}')")
+
+
+def submit(page, text, box="text"):
+    """Types a text, presses Ctrl + Enter and waits for all that is asked."""
+    page.script(f"document.getElementById('{box}').focus()")
+    page.type(text + CONTROL + ENTER)
+    page.wait("document.querySelector('article .latency, article .error')")
+    page.wait("!document.getElementById('answers').hasAttribute('aria-busy')")
+
+
+def texts(page, selector):
+    return page.script(f"return [...document.querySelectorAll('{selector}')].map((e) => e.textContent)")
+
+
+def client(port):
+    return Client(f"http://127.0.0.1:{port}")
+
+
+def test_a_text_is_answered_as_over_rest(page, port, tmp_path):
+    choose(page, "model", "reviews")
+    submit(page, TEXT)
+    (answer,) = client(port).predict("reviews", [TEXT], "explain")
+    assert texts(page, "article h2") == ["reviews, version 1"]
+    assert texts(page, ".label") == [answer["label"]] == ["good"]
+    bad, good = (f"{100 * score:.1f} %" for score in answer["scores"])
+    assert texts(page, ".bars .name") + texts(page, ".bars .value") == ["good", "bad", good, bad]
+    widths = page.script("return [...document.querySelectorAll('.track span')].map((e) => e.offsetWidth)")
+    track = page.script("return document.querySelector('.track').offsetWidth")
+    # Widths are whole pixels.
+    assert widths == pytest.approx([track * score for score in reversed(answer["scores"])], abs=1)
+    assert float(texts(page, ".latency")[0].split()[0]) > 0
+    assert texts(page, "#message")[0].startswith(f"reviews: good, {good}, in ")
+
+    # Every piece with its value, for screen readers, and on a ground as deep as it matters.
+    values = [f"{MINUS if value < 0 else '+'}{abs(value):.2f}" for value in answer["importances"]]
+    spoken = [f"{token.strip()} ({value})" for token, value in zip(answer["tokens"], values, strict=True)]
+    assert texts(page, ".piece") == spoken
+    depths = page.script(
+        "return [...document.querySelectorAll('.piece')].map((e) => +e.style.getPropertyValue('--strength'))"
+    )
+    assert depths == pytest.approx([abs(value) / 0.6 for value in answer["importances"]], abs=1e-6)
+    assert texts(page, ".against") == [f"dull ({MINUS}0.60)"]
+    assert texts(page, "details td") == values
+
+    assert page.script("return document.querySelectorAll('article b, article script').length") == 0
+    assert page.script("return document.title") == "Models"
+    assert page.script("return document.activeElement.id") == "text"
+    assert page.complaints() == []
+    page.screenshot(tmp_path / "page.png")
+    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_two_models_side_by_side(page, port):
+    choose(page, "model", "reviews")
+    choose(page, "other", "strict")
+    submit(page, "good good dull")
+    assert texts(page, "article h2") == ["reviews, version 1", "strict, version 7"]
+    first, second = (
+        client(port).predict(name, ["good good dull"])[0]["scores"] for name in ("reviews", "strict")
+    )
+    expected = [f"{100 * score:.1f} %" for scores in (first, second) for score in reversed(scores)]
+    assert texts(page, ".bars .value") == expected
+    assert expected[0] != expected[2]
+    tops = page.script("return [...document.querySelectorAll('article')].map((e) => e.offsetTop)")
+    assert tops[0] == tops[1]
+
+
+def test_pairs_where_the_model_takes_them(page, port):
+    choose(page, "model", "reviews")
+    page.type(TAB + TAB + "good" + TAB + "bad bad")
+    submit(page, "", "second")
+    row = {"text": "good", "text_pair": "bad bad"}
+    (answer,) = client(port).predict("reviews", [row], "pair")
+    assert texts(page, ".bars .value")[0] == f"{100 * answer['scores'][0]:.1f} %"
+    assert texts(page, ".label") == ["bad"]
+    assert texts(page, ".piece") == []
+    choose(page, "model", "backwards")
+    assert page.script("return document.getElementById('second').offsetParent === null")
+
+
+def test_generated_text(page):
+    choose(page, "model", "backwards")
+    submit(page, ">i< not markup")
+    assert texts(page, "article h3") == ["Generated text"]
+    assert texts(page, "article .text") == ["pukram ton <i>"]
+    assert page.script("return document.querySelectorAll('article i').length") == 0
+
+
+def test_models_without_text_are_shown_and_not_offered(page):
+    listed = dict(zip(texts(page, "#models strong"), texts(page, "#models li"), strict=True))
+    assert (
+        listed["affine"]
+        == "affine version 3, AVAILABLEtakes no text; its signatures: repeat, serving_default, slow"
+    )
+    assert listed["strict"] == "strict version 7, AVAILABLElabels texts, labels pairs, shows what mattered"
+    assert listed["backwards"] == "backwards version 1, AVAILABLEgenerates text"
+    assert texts(page, "#model option") == ["backwards, version 1", "reviews, version 1", "strict, version 7"]
+
+
+def test_an_error_is_shown_and_the_page_goes_on(page):
+    choose(page, "model", "strict")
+    page.script("document.getElementById('text').value = 'good '.repeat(300)")
+    submit(page, "")
+    error = "Text of 1500 bytes is longer than 1000 (--max_text_bytes)"
+    assert texts(page, "article .error")[0] == error
+    assert texts(page, "#message") == [f"Error: {error}"]
+    page.script("document.getElementById('text').value = ''")
+    submit(page, "bad")
+    assert texts(page, ".label") == ["bad"]
+
+
+def test_all_by_keyboard_and_with_names(page):
+    assert page.script(
+        "return [...document.querySelectorAll('select, textarea')].every((e) => e.labels.length)"
+    )
+    choose(page, "model", "reviews")
+    order = ["model"]
+    for _ in range(4):
+        page.type(TAB)
+        order.append(page.script("return document.activeElement.id || document.activeElement.tagName"))
+    assert order == ["model", "other", "text", "second", "BUTTON"]
+    assert page.script("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert page.script("return document.getElementById('message').getAttribute('aria-live')") == "polite"
+
+
+def test_dark(page):
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    light = page.script(ground)
+    page.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    assert page.script(ground) != light
+    page.command("Emulation.setEmulatedMedia", features=[])
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(driver_port, port, tmp_path):
+    with browser.opened(driver_port, phone=True) as phone:
+        load(phone, port)
+        choose(phone, "model", "reviews")
+        choose(phone, "other", "strict")
+        submit(phone, "good " + "longword" * 30 + " bad")
+        phone.script("for (const part of document.querySelectorAll('details')) part.open = true")
+        assert phone.script("return [innerWidth, document.documentElement.scrollWidth]") == [360, 360]
+        first, second = phone.script(
+            "return [...document.querySelectorAll('article')].map((e) => e.offsetTop)"
+        )
+        assert first < second
+        # Below 16 pixels, phones zoom into the box that is typed in.
+        assert (
+            phone.script("return parseFloat(getComputedStyle(document.getElementById('text')).fontSize)")
+            >= 16
+        )
+        phone.screenshot(tmp_path / "phone.png")
