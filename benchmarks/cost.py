@@ -11,6 +11,7 @@ count agree.
 """
 
 import dataclasses
+import gc
 
 import numpy as np
 import tensorflow as tf
@@ -77,6 +78,7 @@ def rows(settings):
     for mixer in settings.mixers:
         if MIXERS[mixer].supports_causal:
             yield from model_rows(mixer, settings)
+            gc.collect()  # a base model is a gigabyte
 
 
 def mixer_rows(name, length, settings):

@@ -35,7 +35,7 @@ CLASSIFICATION = {
     "ag_news": {
         "labels": ("world", "sports", "business", "science"),
         "input_length": 64,
-        "num_epochs": 4.0,
+        "num_epochs": 3.0,
         "batch_size": 64,
     },
 }
