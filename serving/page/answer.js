@@ -39,20 +39,21 @@ export function showTokens({ tokens, importances, label }) {
     piece.append(token.trimStart(), element("span", { class: "unseen" }, ` (${signed(value)})`));
     if (token.startsWith(" ")) text.append(" ");
     text.append(piece);
-    const cells = [element("th", { scope: "row" }, token.trim() || "space"), element("td", { class: "number" }, signed(value))];
-    rows.append(element("tr", {}, ...cells));
+    const name = element("th", { scope: "row" }, token.trim() || "space");
+    rows.append(element("tr", {}, name, element("td", { class: "number" }, signed(value))));
   }
-  const head = element("tr", {}, element("th", { scope: "col" }, "Piece"), element("th", { scope: "col" }, "Importance"));
+  const columns = ["Piece", "Importance"].map((name) => element("th", { scope: "col" }, name));
+  const values = element("table", {}, element("thead", {}, element("tr", {}, ...columns)), rows);
   return [
     element("h3", {}, "What mattered"),
     text,
     element(
       "p",
       { class: "quiet" },
-      `Blue speaks for “${shown(label)}”; orange, underlined, against it. Deepest: ${signed(strongest(kept))}, the fall`,
-      " of the label's log-probability when the piece is left out.",
+      `Blue speaks for “${shown(label)}”; orange, underlined, against it. `,
+      `Deepest: ${signed(strongest(kept))}, the fall of the label's log-probability when the piece is left out.`,
     ),
-    element("details", {}, element("summary", {}, "Values"), element("table", {}, element("thead", {}, head), rows)),
+    element("details", {}, element("summary", {}, "Values"), values),
   ];
 }
 
@@ -63,7 +64,8 @@ function strongest(pieces) {
 function bars(scores, classes, label) {
   const list = element("ul", { class: "bars", role: "list" });
   const best = scores.indexOf(Math.max(...scores));
-  const named = scores.map((score, i) => ({ score, name: classes[i] ?? (i === best && label) ?? `class ${i}` }));
+  const nameOf = (i) => classes[i] ?? (i === best ? label : undefined) ?? `class ${i}`;
+  const named = scores.map((score, i) => ({ score, name: nameOf(i) }));
   named.sort((a, b) => b.score - a.score);
   for (const { name, score } of named.slice(0, 10)) {
     const bar = element("span", {});

@@ -12,14 +12,9 @@ let running = new AbortController();
 
 /** Looks what is served now, and keeps what is chosen. */
 async function refresh() {
-  const versions = [];
-  for (const name of names) {
-    try {
-      versions.push(...(await versionsOf(name)));
-    } catch (error) {
-      versions.push({ name, version: "", state: "", error: error.message, signatures: {}, tasks: {} });
-    }
-  }
+  const failed = (name, { message: error }) => [{ name, error, signatures: {}, tasks: {} }];
+  const asked = names.map((name) => versionsOf(name).catch((error) => failed(name, error)));
+  const versions = (await Promise.all(asked)).flat();
   list.replaceChildren(...versions.map(row));
   served = versions.filter(({ tasks }) => tasks.text);
   const options = () => served.map((one) => new Option(titleOf(one), one.path));
@@ -31,6 +26,8 @@ async function refresh() {
 }
 
 function choose(select, options) {
+  const same = (one, i) => one.text === select.options[i].text && one.value === select.options[i].value;
+  if (options.length === select.options.length && options.every(same)) return; // it may be in use
   const chosen = select.value;
   select.replaceChildren(...options);
   if (options.some(({ value }) => value === chosen)) select.value = chosen;
@@ -52,8 +49,12 @@ function titleOf({ name, version }) {
 function row({ name, version, state, error, signatures, tasks }) {
   const { label, generated_text: generated } = signatures[tasks.text]?.outputs ?? {};
   const answers = label ? "labels texts" : generated ? "generates text" : "answers texts";
-  const purposes = { text: answers, pair: "labels pairs", generate: "generates text", explain: "shows what mattered" };
-  const uses = Object.keys(purposes).filter((task) => tasks[task]).map((task) => purposes[task]);
+  const uses = [
+    tasks.text && answers,
+    tasks.pair && "labels pairs",
+    tasks.generate && "generates text",
+    tasks.explain && "shows what mattered",
+  ].filter(Boolean);
   const others = Object.keys(signatures).sort().join(", ");
   const use = uses.join(", ") || (others && `takes no text; its signatures: ${others}`);
   const about = element("span", {}, element("strong", {}, name), version && ` version ${version}, ${state}`);
@@ -72,9 +73,13 @@ async function run() {
   message.textContent = "Asking …";
   try {
     const summaries = [];
-    for (const [i, one] of chosen.entries()) summaries.push(await part(articles[i], () => answer(one, articles[i], signal)));
+    for (const [i, one] of chosen.entries()) {
+      summaries.push(await part(articles[i], () => answer(one, articles[i], signal)));
+    }
     message.textContent = summaries.join(" ");
-    for (const [i, one] of chosen.entries()) await part(articles[i], () => furtherAnswers(one, articles[i], signal));
+    for (const [i, one] of chosen.entries()) {
+      await part(articles[i], () => furtherAnswers(one, articles[i], signal));
+    }
     await refresh();
     answers.removeAttribute("aria-busy");
   } catch (error) {
@@ -103,7 +108,9 @@ async function answer(one, article, signal) {
   const inputs = pair ? { [first]: text.value, [pair]: second.value } : { [first]: text.value };
   const { outputs, milliseconds } = await predict(one, signature, inputs, signal);
   const taken = `${milliseconds.toFixed(milliseconds < 100 ? 1 : 0)} ms`;
-  article.append(...showOutputs(outputs, one.classes), element("p", { class: "quiet latency" }, `${taken} to the server and back`));
+  const ofOne = second.value && !secondPart.hidden && !pair ? "; this model reads the first text alone" : "";
+  const latency = element("p", { class: "quiet latency" }, `${taken} to the server and back${ofOne}`);
+  article.append(...showOutputs(outputs, one.classes), latency);
   return `${one.name}: ${inShort(outputs)}, in ${taken}.`;
 }
 

@@ -77,11 +77,12 @@ function tasksOf(signatures) {
     textInputs(signatures[name]).length === inputs &&
     outputs.every((output) => output in signatures[name].outputs);
   const text = ["serving_default", ...Object.keys(signatures).sort()].find((name) => has(name, 1));
+  const saysMore = () => !sameOutputs(signatures.generate, signatures[text]);
   return {
     text,
     pair: has("pair", 2) ? "pair" : undefined,
     explain: has("explain", 1, "tokens", "importances") ? "explain" : undefined,
-    generate: has("generate", 1) && !sameOutputs(signatures.generate, signatures[text]) ? "generate" : undefined,
+    generate: has("generate", 1) && saysMore() ? "generate" : undefined,
     classes: signatures.classify?.outputs.classes ? "classify" : undefined,
   };
 }
@@ -100,9 +101,9 @@ function sameOutputs(one, other) {
 
 /** JSON as the server writes it: with NaN and Infinity, which are null here. */
 function parse(text) {
+  const stringsAndSpecials = /"(?:[^"\\]|\\.)*"|-?(?:NaN|Infinity)/g;
   try {
-    const strings = /"(?:[^"\\]|\\.)*"/.source;
-    return JSON.parse(text.replace(new RegExp(`${strings}|-?(?:NaN|Infinity)`, "g"), (found) => (found[0] === '"' ? found : "null")));
+    return JSON.parse(text.replace(stringsAndSpecials, (found) => (found[0] === '"' ? found : "null")));
   } catch {
     return undefined;
   }

@@ -1,9 +1,14 @@
 """The page in Chromium: typed into, submitted by keyboard, read, and compared with what REST answers."""
 
+import contextlib
+
 import pytest
+import tensorflow as tf
 
 from serving.client import Client
+from serving.errors import ServingError
 from serving.limits import Limits
+from serving.models import ModelConfig
 from tests.serving import browser, server_thread
 from tests.serving.browser import CONTROL, ENTER, TAB
 from tests.serving.in_process import InProcess
@@ -20,18 +25,41 @@ MINUS = "\u2212"
 TEXT = "A gripping film with <b>fine</b> music, good but dull\n<script>document.title = 'taken'</script>"
 
 
+def save_odd(path):
+    """Writes a model that takes a text, and answers neither a label nor a text."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "line")])
+    def odd(line):
+        lengths = tf.cast(tf.strings.length(line), tf.float32)
+        return {"root": tf.sqrt(-lengths), "half_and_twice": tf.stack([lengths / 2, lengths * 2], axis=1)}
+
+    tf.saved_model.save(tf.Module(), str(path), {"of_lines": odd})
+
+
 @pytest.fixture(scope="module")
-def port(tmp_path_factory):
-    """The port of a server with two classifiers, a generator, and a model that takes no text."""
+def folder(tmp_path_factory):
+    """Two classifiers, a generator, a model with other answers, and one that takes no text."""
     folder = tmp_path_factory.mktemp("page")
     save_classifier(folder / "reviews" / "1", 0.6)
     save_classifier(folder / "strict" / "7", 2.0)
     save_generator(folder / "backwards" / "1")
+    save_odd(folder / "odd" / "1")
     save_affine(folder / "affine" / "3", 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(folder):
+    """The application on these models, and its port."""
     application = InProcess(folder, limits=Limits(text_bytes=1000))
     with server_thread.serving(application.app) as port:
-        yield port
+        yield application, port
     application.runner.close()
+
+
+@pytest.fixture(scope="module")
+def port(served):
+    return served[1]
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +187,21 @@ def test_models_without_text_are_shown_and_not_offered(page):
     )
     assert listed["strict"] == "strict version 7, AVAILABLElabels texts, labels pairs, shows what mattered"
     assert listed["backwards"] == "backwards version 1, AVAILABLEgenerates text"
-    assert texts(page, "#model option") == ["backwards, version 1", "reviews, version 1", "strict, version 7"]
+    offered = [option.split(",")[0] for option in texts(page, "#model option")]
+    assert offered == ["backwards", "odd", "reviews", "strict"]
+
+
+def test_a_model_with_other_answers(page):
+    choose(page, "model", "odd")
+    choose(page, "other", "reviews")
+    page.script("document.getElementById('second').value = 'bad'")
+    submit(page, "good")
+    article = page.script("return document.querySelector('article').innerText").splitlines()
+    assert [line for line in article if line][1:5] == ["Half and twice", "[2,8]", "Root", "null"]  # NaN
+    assert [latency.partition("; ")[2] for latency in texts(page, ".latency")] == [
+        "this model reads the first text alone",
+        "",
+    ]
 
 
 def test_an_error_is_shown_and_the_page_goes_on(page):
@@ -214,3 +256,28 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(driver_port, port, tmp_path
             >= 16
         )
         phone.screenshot(tmp_path / "phone.png")
+
+
+def test_versions_that_come_are_seen_and_so_is_a_broken_one(page, folder, served):
+    save_classifier(folder / "reviews" / "2", 3.0)
+    (folder / "strict" / "8").mkdir()
+    (folder / "strict" / "8" / "saved_model.pb").write_bytes(b"truncated")
+    configs = [ModelConfig(name, str(folder / name), None) for name in ("reviews", "strict")]
+    with contextlib.suppress(ServingError):
+        served[0].manager.reload(configs)
+    choose(page, "model", "reviews")
+    submit(page, "good")  # after which the page looks again
+    listed = [line for line in texts(page, "#models li") if line.startswith(("reviews", "strict"))]
+    assert [line.partition(", ")[0] for line in listed] == [
+        "reviews version 2",
+        "reviews version 1",
+        "strict version 8",
+        "strict version 7",
+    ]
+    assert all(", AVAILABLElabels texts" in line for line in (*listed[:2], listed[3]))
+    assert "LOADING" in listed[2]
+    assert "saved_model.pb" in listed[2]  # in the error
+    choose(page, "model", "reviews, version 1")
+    choose(page, "other", "reviews, version 2")
+    submit(page, "")
+    assert texts(page, ".bars .value")[::2] == ["76.9 %", "99.8 %"]  # 1 / (1 + exp(-2 * 0.6)) and of 3.0
