@@ -20,6 +20,8 @@ RULES = {
         ("h5py", "keras", "keras_nlp", "numpy", "sentencepiece", "tensorflow", "tensorflow_text"),
     ),
     "convnlp.data": ((), ("absl", "numpy", "tensorflow", "tensorflow_datasets", "tensorflow_text")),
+    "convnlp.bulk": (("convnlp.data",), ("numpy", "tensorflow", "tensorflow_text")),
+    "convnlp.bulk.pipeline": (("convnlp.bulk", "convnlp.data"), ("apache_beam",)),
     "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
     "convnlp.testing": (("convnlp.kernels", "convnlp.layers"), ("keras", "numpy", "tensorflow")),
     "convnlp": (("configs", "convnlp"), None),

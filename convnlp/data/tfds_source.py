@@ -5,14 +5,15 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from convnlp.data.errors import SourceError
+from convnlp.data.splits import Split
 
 BLOCK_EXAMPLES = 64
 
 
 def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
     """The examples of a prepared data set in blocks; see `sources.read_blocks`."""
-    builder = _builder(name, data_dir)
-    features = builder.info.features
+    found = builder(name, data_dir)
+    features = found.info.features
     for field in schema.texts + ((schema.label.field,) if schema.label else ()):
         if field not in features:
             raise SourceError(f"tfds:{name} has no field {field!r} (there are: {', '.join(features)})")
@@ -21,7 +22,7 @@ def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
             raise SourceError(f"tfds:{name}: {field} must be a text; it is {features[field]}")
     try:
         shard = tfds.even_splits(split, num_shards, drop_remainder=False)[shard_index]
-        dataset = builder.as_dataset(
+        dataset = found.as_dataset(
             split=shard,
             shuffle_files=seed is not None,
             # Ordered sets are shuffled too where a seed asks for it.
@@ -30,7 +31,7 @@ def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
             ),
         )
     except (ValueError, AssertionError) as error:
-        names = ", ".join(builder.info.splits)
+        names = ", ".join(found.info.splits)
         raise SourceError(
             f"tfds:{name}: cannot read split {split!r} (there are: {names}): {error}"
         ) from error
@@ -56,21 +57,43 @@ def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
 
 def label_names(name, field, data_dir):
     """Names of the classes of a ClassLabel feature."""
-    features = _builder(name, data_dir).info.features
+    features = builder(name, data_dir).info.features
     feature = dict(features.items()).get(field)
     if not isinstance(feature, tfds.features.ClassLabel):
         raise SourceError(f"tfds:{name}: {field} has no class names; it is {feature}")
     return tuple(feature.names)
 
 
-def _builder(name, data_dir):
+def bounds(name, split, data_dir):
+    """(name of the split, first, end) of a split with a slice, the last two as indices of its examples."""
+    splits = builder(name, data_dir).info.splits
+    split = Split.parse(split)
+    if split.name not in splits:
+        raise SourceError(f"tfds:{name} has no split {split.name!r} (there are: {', '.join(splits)})")
+    return split.name, *split.bounds(splits[split.name].num_examples)
+
+
+def examples(name, split, first, end, data_dir):
+    """Yields the examples of these indices as they are stored, in order: dicts of NumPy values."""
+    yield from (
+        builder(name, data_dir)
+        .as_dataset(
+            split=f"{split}[{first}:{end}]",
+            read_config=tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False),
+        )
+        .as_numpy_iterator()
+    )
+
+
+def builder(name, data_dir):
+    """The builder of a prepared data set; raises `SourceError` where there is none."""
     try:
-        builder = tfds.builder(name, data_dir=data_dir)
+        found = tfds.builder(name, data_dir=data_dir)
     except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
         raise SourceError(f"tfds:{name}: TFDS knows no data set of this name, config and version") from error
-    if not builder.is_prepared():
+    if not found.is_prepared():
         raise SourceError(
-            f"tfds:{name} is not prepared in {builder.data_path}; where there is a network, get it with "
+            f"tfds:{name} is not prepared in {found.data_path}; where there is a network, get it with "
             f"`tfds build {name} --data_dir=DIR`, or write one from other data with convnlp.prepare_tfds"
         )
-    return builder
+    return found

@@ -1,0 +1,107 @@
+r"""Predicts a whole file or data set with an exported model, on Apache Beam.
+
+    python -m convnlp.batch_predict --model=MODELS/sst2/1 --input='jsonl:texts-*.jsonl.gz' --output=DIR
+    python -m convnlp.batch_predict ... --runner=FlinkRunner -- --flink_master=HOST:8081
+
+Inputs: jsonl:GLOB, lines:GLOB (a text a line), text:GLOB (documents between blank lines), tfds:NAME, pydocs.
+In DIR each shard of the input has a file predictions-*, whose rows hold the place and the fields of an
+example and the model's outputs, and where it has bad lines a file bad-* with their places and reasons. The
+same command continues a run that was stopped. Flags of Beam's own come after `--`.
+"""
+
+import logging as python_logging
+import os
+import time
+
+from absl import flags, logging
+
+from convnlp.bulk import inputs, job, model, outputs
+from convnlp.programs import run
+
+_RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
+
+_MODEL = flags.DEFINE_string("model", None, "Directory of a SavedModel: MODELS/NAME/VERSION.", required=True)
+_INPUT = flags.DEFINE_string(
+    "input", None, "jsonl:GLOB, lines:GLOB, text:GLOB, tfds:NAME or pydocs.", required=True
+)
+_OUTPUT = flags.DEFINE_string("output", None, "Directory to write to, new or of the same job.", required=True)
+_FORMAT = flags.DEFINE_enum("format", "jsonl", outputs.FORMATS, "Of the predictions.")
+_SIGNATURE = flags.DEFINE_string("signature", "serving_default", "What to ask the model; it must take texts.")
+_TEXT_FIELDS = flags.DEFINE_list(
+    "text_fields", None, "Field of each input of the signature, by name sorted. Default: the inputs' names."
+)
+_SPLIT = flags.DEFINE_string("split", "train", "Split of tfds:NAME, with a slice where wanted: test[:10%].")
+_DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Examples at a time.", lower_bound=1)
+_SHARD_SIZE = flags.DEFINE_integer(
+    "shard_size", 10_000, "Examples a file of the output, of which a restart keeps the whole ones.", 1
+)
+_RUNNER = flags.DEFINE_enum("runner", "DirectRunner", _RUNNERS, "Beam's runner; the first is this machine.")
+
+
+def load_pipeline():
+    """The module that needs Beam.
+
+    Raises:
+        ValueError: if Beam is not installed.
+    """
+    python_logging.getLogger("apache_beam").setLevel(python_logging.ERROR)  # warnings are notes to itself
+    try:
+        from convnlp.bulk import pipeline
+    except ImportError as error:
+        if not (error.name or "").startswith("apache_beam"):
+            raise
+        raise ValueError(
+            "convnlp.batch_predict needs Apache Beam: pip install -r requirements-beam.txt, "
+            "in an environment of its own"
+        ) from error
+    return pipeline
+
+
+def text_fields():
+    """The fields to read, one an input of the signature."""
+    names = model.text_inputs(_MODEL.value, _SIGNATURE.value)
+    fields = _TEXT_FIELDS.value or names
+    if len(fields) != len(names):
+        raise ValueError(
+            f"--text_fields must name a field for each input of the signature: {', '.join(names)}. "
+            f"Received: {','.join(fields)}"
+        )
+    return tuple(fields)
+
+
+def main(argv):
+    """Input -> shards -> model -> files -> summary."""
+    start = time.monotonic()
+    pipeline = load_pipeline()
+    options = pipeline.options(_RUNNER.value, argv[1:])
+    fields = text_fields()
+    source = inputs.open_input(_INPUT.value, _SPLIT.value, _SHARD_SIZE.value, _DATA_DIR.value)
+    folder = os.path.normpath(_OUTPUT.value) if "://" not in _OUTPUT.value else _OUTPUT.value.rstrip("/")
+    facts = job.facts(
+        source=f"{_INPUT.value} {_SPLIT.value}",
+        format=_FORMAT.value,
+        signature=_SIGNATURE.value,
+        fields=list(fields),
+        shard_size=_SHARD_SIZE.value,
+        model=model.fingerprint(_MODEL.value),
+        inputs=source.facts(),
+    )
+    summary = job.open_folder(folder, facts)
+    if summary is None:
+        if kept := job.num_done(folder):
+            logging.warning("%s: %d shards of an earlier run are kept", folder, kept)
+        work = pipeline.Work(source, fields, folder, _FORMAT.value)
+        handler = pipeline.Handler(_MODEL.value, _SIGNATURE.value, _BATCH_SIZE.value)
+        pipeline.run(work, handler, options)
+        summary = job.read_summary(folder)
+    else:
+        print(f"{folder} is complete: nothing is left to do")
+    print(
+        f"{summary['examples']} examples: {summary['predictions']} predictions, {summary['bad']} bad; "
+        f"{summary['shards']} shards in {folder}, {time.monotonic() - start:.0f} s"
+    )
+
+
+if __name__ == "__main__":
+    run(main)

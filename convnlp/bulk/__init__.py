@@ -1,0 +1,1 @@
+"""What `convnlp.batch_predict` is made of. Only `pipeline` needs Apache Beam."""

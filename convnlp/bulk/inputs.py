@@ -1,0 +1,224 @@
+"""Inputs of a bulk prediction, cut into shards: the unit that is predicted, written and, in a restart, kept.
+
+| source | an example is |
+| --- | --- |
+| `jsonl:GLOB` | a line, plain or .gz, with a JSON object |
+| `lines:GLOB` | a line of UTF-8 text, plain or .gz, in the field "text" |
+| `text:GLOB` | a document, separated from the next by a blank line, in the field "text" |
+| `pydocs` | a document of the installed Python, fields "text" and "label" |
+| `tfds:NAME` | an example of a prepared TFDS data set |
+
+How an input is cut depends on the files and the shard size alone, so that a second run finds the shards of
+the first one.
+"""
+
+import itertools
+import typing
+
+import tensorflow as tf
+
+from convnlp.bulk import lines
+from convnlp.data import files, pydocs, schema, tfds_source
+from convnlp.data.errors import SourceError
+
+KINDS = ("jsonl", "lines", "text", "pydocs", "tfds")
+SHARD_BYTES = 1 << 24  # where a shard ends that has fewer examples; bounds the memory of a worker
+
+
+class Record(typing.NamedTuple):
+    """An example before it is looked at.
+
+    Attributes:
+        file: string, its file, or the name and split of its data set.
+        line: int from 1, its (first) line in the file, or its number in the data set.
+        size: int, its bytes as stored.
+        data: bytes as stored, or a dict of TFDS.
+        error: string, why it cannot be used; "" where it may be.
+    """
+
+    file: str
+    line: int
+    size: int
+    data: bytes | dict
+    error: str = ""
+
+
+class Part(typing.NamedTuple):
+    """What one worker reads in one go: one shard, or all of a file in which reading cannot begin anywhere.
+
+    Attributes:
+        file: int, index of the file in the input.
+        shard: int, index of the first shard in the file.
+        offset: int, where it begins: a byte, or the index of an example.
+        line: int, number of its first line.
+        num_shards: int, or None for all to the end of the file.
+    """
+
+    file: int
+    shard: int = 0
+    offset: int = 0
+    line: int = 1
+    num_shards: int | None = None
+
+
+def open_input(source, split="train", shard_size=10_000, data_dir=None):
+    """The input of a source string.
+
+    Args:
+        source: string, see above.
+        split: string, of a TFDS data set, with a slice where wanted. Default "train".
+        shard_size: int >= 1, examples a shard; fewer where they have more than 16 MiB. Default 10,000.
+        data_dir: string, where TFDS looks.
+
+    Returns:
+        A `FileInput` or `TFDSInput`.
+
+    Raises:
+        SourceError: if there is no such input.
+    """
+    kind, _, name = source.partition(":")
+    if kind not in KINDS or (not name and kind != "pydocs"):
+        raise SourceError(
+            "input must be 'jsonl:GLOB', 'lines:GLOB', 'text:GLOB', 'pydocs' or 'tfds:NAME'; "
+            f"received {source!r}"
+        )
+    if kind == "tfds":
+        return TFDSInput(name, split, shard_size, data_dir)
+    if split != "train":
+        raise SourceError(f"split is for tfds:NAME; received {split!r} with {source}")
+    if kind == "pydocs":
+        kind, name = "jsonl", pydocs.path(name)
+    return FileInput(files.find(source, name), kind, shard_size)
+
+
+class FileInput:
+    """Files of lines or of documents.
+
+    Args:
+        paths: list of strings.
+        kind: "jsonl", "lines" or "text".
+        shard_size: int >= 1.
+    """
+
+    def __init__(self, paths, kind, shard_size):
+        self.paths = paths
+        self._kind, self._shard_size = kind, shard_size
+
+    def facts(self):
+        """What tells this input from another: the files with their sizes and times."""
+        stats = [tf.io.gfile.stat(path) for path in self.paths]
+        return [
+            [path, stat.length, stat.mtime_nsec // 10**9]
+            for path, stat in zip(self.paths, stats, strict=True)
+        ]
+
+    def parts(self, file):
+        """Yields the `Part`s of the file of this index; reads all of it to count its lines if need be."""
+        if self._kind == "text" or not lines.is_seekable(self.paths[file]):
+            yield Part(file)
+            return
+        for shard, group in enumerate(_cut(lines.read(self.paths[file]), self._shard_size)):
+            yield Part(file, shard, group[0].offset, group[0].number, 1)
+
+    def shards(self, part):
+        """Yields (name, list of `Record`s) of the shards of a part."""
+        path = self.paths[part.file]
+        stored = lines.read(path, part.offset, part.line)
+        records = _documents(path, stored) if self._kind == "text" else _records(path, stored)
+        shards = itertools.islice(_cut(records, self._shard_size), part.num_shards)
+        for shard, group in enumerate(shards, part.shard):
+            yield shard_name(part.file, shard), group
+
+    def fields(self, record):
+        """The fields of a record as a dict; raises ValueError with the reason where it is a bad one."""
+        if record.error:
+            raise ValueError(record.error)
+        if self._kind == "text":
+            return schema.parse_text(record.data)
+        if not record.data.strip():
+            raise ValueError("empty line")
+        data = record.data.removeprefix(b"\xef\xbb\xbf") if record.line == 1 else record.data
+        return schema.parse_json(data) if self._kind == "jsonl" else schema.parse_text(data.rstrip(b"\r\n"))
+
+
+class TFDSInput:
+    """A prepared TFDS data set; see `convnlp.data.tfds_source`.
+
+    Args:
+        name: string, such as "glue/sst2".
+        split: string.
+        shard_size: int >= 1.
+        data_dir: string or None.
+    """
+
+    def __init__(self, name, split, shard_size, data_dir):
+        self._name, self._shard_size, self._data_dir = name, shard_size, data_dir
+        self._split, self._first, self._end = tfds_source.bounds(name, split, data_dir)
+        self.paths = [f"tfds:{name}[{self._split}]"]
+
+    def facts(self):
+        full_name = tfds_source.builder(self._name, self._data_dir).info.full_name  # with its version
+        return [[full_name, self._split, self._first, self._end]]
+
+    def parts(self, file):
+        for shard, first in enumerate(range(self._first, self._end, self._shard_size)):
+            yield Part(file, shard, first, first + 1, 1)
+
+    def shards(self, part):
+        end = min(part.offset + self._shard_size, self._end)
+        examples = tfds_source.examples(self._name, self._split, part.offset, end, self._data_dir)
+        records = [
+            Record(self.paths[0], number, 0, example) for number, example in enumerate(examples, part.line)
+        ]
+        yield shard_name(part.file, part.shard), records
+
+    def fields(self, record):
+        return {name: _plain(name, value) for name, value in record.data.items()}
+
+
+def shard_name(file, shard):
+    """Name of a shard, which its output files have in theirs."""
+    return f"{file:05d}-{shard:06d}"
+
+
+def _cut(items, shard_size):
+    """Yields lists of `shard_size` items, shorter where they have `SHARD_BYTES` before."""
+    group, size = [], 0
+    for item in items:
+        group.append(item)
+        size += item.size
+        if len(group) == shard_size or size >= SHARD_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _records(path, stored):
+    for line in stored:
+        error = f"longer than {lines.MAX_LINE_BYTES} bytes" if line.size > lines.MAX_LINE_BYTES else ""
+        yield Record(path, line.number, line.size, b"" if error else line.data, error)
+
+
+def _documents(path, stored):
+    def numbered():
+        for line in stored:
+            if line.size > lines.MAX_LINE_BYTES:
+                raise SourceError(f"{path}, line {line.number}: longer than {lines.MAX_LINE_BYTES} bytes")
+            yield line.number, line.data
+
+    for record in files.text_records(path, numbered()):
+        yield Record(record.path, record.line, len(record.data), record.data)
+
+
+def _plain(name, value):
+    """A value of TFDS as JSON has it; bytes are text."""
+    if isinstance(value, dict):
+        return {key: _plain(f"{name}/{key}", item) for key, item in value.items()}
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name} is not UTF-8 (byte {error.start + 1})") from error
+    value = getattr(value, "tolist", lambda: value)()
+    return [_plain(name, item) for item in value] if isinstance(value, list) else value

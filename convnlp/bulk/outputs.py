@@ -1,0 +1,133 @@
+"""The files of a bulk prediction: rows as JSON-lines or TFRecord, each file complete or not there.
+
+A row is {"file", "line", "input": the fields of the example, and each output of the model by its name}. As
+a tf.Example it has the features "file", "line", "input/FIELD" and the outputs; texts are bytes, and a field
+that is neither a text, a number nor a list of such is JSON.
+"""
+
+import base64
+import json
+import uuid
+
+import numpy as np
+import tensorflow as tf
+
+FORMATS = ("jsonl", "tfrecord")
+PARTIAL = ".partial-"  # in the names of files that are being written
+
+
+def is_done(folder, shard, format):
+    """Whether the files of a shard are there."""
+    return tf.io.gfile.exists(_predictions(folder, shard, format))
+
+
+def num_bad(folder, shard):
+    """Number of bad lines of a shard that is done."""
+    path = _bad(folder, shard)
+    if not tf.io.gfile.exists(path):
+        return 0
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return sum(1 for _ in file)
+
+
+def write_shard(folder, shard, format, rows, bad):
+    """Writes the bad lines of a shard, if it has any, and then its predictions, which say that it is done."""
+    if bad:
+        write_rows(_bad(folder, shard), "jsonl", bad)
+    write_rows(_predictions(folder, shard, format), format, rows)
+
+
+def row(file, line, fields, outputs):
+    """A row as above; texts as strings, bytes that are none as {"b64": ...}.
+
+    Args:
+        file: string.
+        line: int.
+        fields: dict of what JSON knows.
+        outputs: dict, name -> NumPy value, or bytes.
+
+    Raises:
+        ValueError: if an output is called as a part of the row.
+    """
+    found = {"file": file, "line": line, "input": fields}
+    if taken := sorted(set(found) & set(outputs)):
+        raise ValueError(f"the model's outputs must not be called file, line or input. Received: {taken}")
+    return found | {name: _json_value(value) for name, value in outputs.items()}
+
+
+def write_rows(path, format, rows):
+    """Writes rows to a file that appears when it is complete.
+
+    Args:
+        path: string.
+        format: "jsonl" or "tfrecord".
+        rows: iterable of dicts.
+    """
+    partial = f"{path}{PARTIAL}{uuid.uuid4().hex}"
+    try:
+        if format == "jsonl":
+            with tf.io.gfile.GFile(partial, "wb") as file:
+                file.write(b"")  # without a write there would be no file
+                for found in rows:
+                    file.write(_json_line(found))
+        else:
+            with tf.io.TFRecordWriter(partial) as writer:
+                for found in rows:
+                    writer.write(example(found).SerializeToString())
+        tf.io.gfile.rename(partial, path, overwrite=True)
+    except BaseException:
+        if tf.io.gfile.exists(partial):
+            tf.io.gfile.remove(partial)
+        raise
+
+
+def example(found):
+    """The tf.Example of a row."""
+    fields = {f"input/{name}": value for name, value in found["input"].items()}
+    features = {name: value for name, value in found.items() if name != "input"} | fields
+    # A name may hold half of a surrogate pair, which protobuf's strings may not.
+    encoded = {
+        name.encode("utf-8", "backslashreplace").decode(): _feature(value) for name, value in features.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=encoded))
+
+
+def _predictions(folder, shard, format):
+    return f"{folder}/predictions-{shard}.{format}"
+
+
+def _bad(folder, shard):
+    return f"{folder}/bad-{shard}.jsonl"
+
+
+def _json_line(found):
+    try:
+        return json.dumps(found, ensure_ascii=False).encode("utf-8") + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair, which only the escaped form can say
+        return json.dumps(found).encode("utf-8") + b"\n"
+
+
+def _json_value(value):
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(value).decode()}
+    value = np.asarray(value)
+    if value.dtype == object:
+        return [_json_value(item) for item in value]
+    # The shortest decimal numbers that are read back as these; 0.1, not 0.10000000149011612.
+    return (value.astype(str).astype(float) if value.dtype.kind == "f" else value).tolist()
+
+
+def _feature(value):
+    values = value if isinstance(value, list) else [value]
+    kinds = {type(item) for item in values}
+    if kinds <= {int, bool} and all(-(2**63) <= item < 2**63 for item in values):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    if float in kinds and kinds <= {int, float}:
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    if kinds != {str}:
+        values = [json.dumps(value)]
+    encoded = [item.encode("utf-8", "backslashreplace") for item in values]
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))

@@ -1,0 +1,152 @@
+"""Lines, records and shards: everything once, at its right place, cut in the same way each time."""
+
+import gzip
+
+import pytest
+
+from convnlp import prepare_tfds
+from convnlp.bulk import inputs, lines
+from convnlp.data import SourceError
+from tests import corpus
+
+ROWS = corpus.reviews(25)
+
+
+def shards(source):
+    """All shards of an input, each part read on its own: {name: records}."""
+    found = [
+        shard for i in range(len(source.paths)) for part in source.parts(i) for shard in source.shards(part)
+    ]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def examples(source):
+    """(file, line, fields or the reason why there are none) of all examples."""
+    rows = []
+    for records in shards(source).values():
+        for record in records:
+            try:
+                rows.append((record.file, record.line, source.fields(record)))
+            except ValueError as error:
+                rows.append((record.file, record.line, str(error)))
+    return rows
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz"])
+def test_json_lines_are_cut_into_shards(tmp_path, name):
+    path = corpus.write_jsonl(tmp_path / name, ROWS)
+    source = inputs.open_input(f"jsonl:{path}", shard_size=10)
+    assert {shard: len(records) for shard, records in shards(source).items()} == {
+        "00000-000000": 10,
+        "00000-000001": 10,
+        "00000-000002": 5,
+    }
+    assert examples(source) == [(path, i, row) for i, row in enumerate(ROWS, 1)]
+    # A plain file is read by several workers at once, a packed one by one.
+    assert len(list(source.parts(0))) == (1 if name.endswith(".gz") else 3)
+
+
+def test_files_are_numbered_in_their_order(tmp_path):
+    for name in ("b.jsonl", "a.jsonl.gz"):
+        corpus.write_jsonl(tmp_path / name, ROWS[:3])
+    (tmp_path / "c.jsonl").touch()
+    source = inputs.open_input(f"jsonl:{tmp_path}/*.jsonl*", shard_size=2)
+    assert [path.rpartition("/")[2] for path in source.paths] == ["a.jsonl.gz", "b.jsonl", "c.jsonl"]
+    assert list(shards(source)) == [f"{file:05d}-{shard:06d}" for file in range(2) for shard in range(2)]
+
+
+def test_bad_lines_say_why(tmp_path):
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"text": "a"}\r\n\n{"text": \n[1]\n"\xff"\n  \n{"text": "b"}')
+    source = inputs.open_input(f"jsonl:{path}")
+    reasons = [(line, found) for _, line, found in examples(source)]
+    assert reasons[0] == (1, {"text": "a"})
+    assert reasons[-1] == (7, {"text": "b"})
+    expected = ["empty line", "not JSON", "not a JSON object: [1]", "not UTF-8 (byte 2", "empty line"]
+    for (line, reason), beginning, number in zip(reasons[1:-1], expected, range(2, 7), strict=True):
+        assert line == number
+        assert reason.startswith(beginning)
+
+
+@pytest.mark.parametrize("name", ["long.txt", "long.txt.gz"])
+def test_a_long_line_is_bad_and_the_next_one_is_right(tmp_path, name, monkeypatch):
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
+    texts = ["x" * 99, "y" * 100, "z" * 1000, "after", "last" * 50]
+    data = "\n".join(texts).encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    source = inputs.open_input(f"lines:{tmp_path}/{name}", shard_size=2)
+    too_long = "longer than 100 bytes"
+    # With its end a line of 100 letters has 101 bytes.
+    assert [found for _, _, found in examples(source)] == [
+        {"text": texts[0]}, too_long, too_long, {"text": "after"}, too_long,
+    ]  # fmt: skip
+
+
+def test_a_shard_of_large_examples_ends_earlier(tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "SHARD_BYTES", 300)
+    text = ("a" * 120 + "\n") * 10
+    for name in ("plain.txt", "packed.txt.gz"):
+        data = text.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        sizes = [len(found) for found in shards(inputs.open_input(f"lines:{tmp_path}/{name}")).values()]
+        assert sizes == [3, 3, 3, 1]
+
+
+def test_documents_and_lines_of_text(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\n\nGrüße\n")
+    assert examples(inputs.open_input(f"text:{path}")) == [
+        (str(path), 1, {"text": "one\ntwo"}),
+        (str(path), 4, {"text": "Grüße"}),
+    ]
+    assert [found for *_, found in examples(inputs.open_input(f"lines:{path}"))] == [
+        {"text": "one"}, {"text": "two"}, "empty line", {"text": "Grüße"},
+    ]  # fmt: skip
+
+
+def test_a_remote_file_is_read_as_a_local_one(tmp_path):
+    """`file://` goes the way of all that TensorFlow's file systems know."""
+    for name in ("rows.jsonl", "rows.jsonl.gz"):
+        path = corpus.write_jsonl(tmp_path / name, ROWS)
+        remote = inputs.open_input(f"jsonl:file://{path}", shard_size=10)
+        assert [row[1:] for row in examples(remote)] == list(enumerate(ROWS, 1))
+
+
+def test_a_truncated_file_is_an_error_with_its_place(tmp_path):
+    path = tmp_path / "cut.jsonl.gz"
+    corpus.write_jsonl(path, corpus.reviews(2000))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SourceError, match=r"cut.jsonl.gz, line \d+: cannot be read: Compressed file ended"):
+        examples(inputs.open_input(f"jsonl:{path}"))
+
+
+def test_tfds(tmp_path):
+    reviews = corpus.write_jsonl(tmp_path / "reviews.jsonl", ROWS)
+    prepare_tfds.prepare(
+        f"jsonl:{reviews}", "reviews:1.0.0", str(tmp_path), {"test": "train"}, label_field="label"
+    )
+    source = inputs.open_input("tfds:reviews", "test[5:]", shard_size=8, data_dir=str(tmp_path))
+    assert [len(records) for records in shards(source).values()] == [8, 8, 4]
+    assert examples(source) == [
+        ("tfds:reviews[test]", i, row) for i, row in enumerate(ROWS[5:], 6)
+    ]  # numbered in the whole split
+    assert source.facts() == [["reviews/1.0.0", "test", 5, 25]]
+    with pytest.raises(SourceError, match="has no split 'dev'"):
+        inputs.open_input("tfds:reviews", "dev", data_dir=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("csv:a", "input must be 'jsonl:GLOB'"),
+        ("jsonl:", "input must be 'jsonl:GLOB'"),
+        ("jsonl:none/*.jsonl", "no such file"),
+    ],
+)
+def test_wrong_inputs(source, message):
+    with pytest.raises(SourceError, match=message):
+        inputs.open_input(source)
+    with pytest.raises(SourceError, match="split is for tfds"):
+        inputs.open_input("jsonl:a", "test")

@@ -1,0 +1,72 @@
+"""The folder of a bulk prediction: taken up by the same job, refused to another."""
+
+import os
+
+import pytest
+
+from convnlp.bulk import inputs, job
+from tests import corpus
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A function of changed arguments that gives the facts of a job on two files."""
+    for name in ("a", "b"):
+        corpus.write_jsonl(tmp_path / f"{name}.jsonl", corpus.reviews(3))
+
+    def facts(**changes):
+        source = inputs.open_input(f"jsonl:{tmp_path}/*.jsonl")
+        usual = {"format": "jsonl", "signature": "serving_default", "fields": ["text"], "shard_size": 10}
+        return job.facts(
+            **{**usual, "source": "jsonl:x", "model": "abc", "inputs": source.facts(), **changes}
+        )
+
+    return facts
+
+
+def test_the_same_job_is_taken_up(tmp_path, made):
+    folder = tmp_path / "out"
+    assert job.open_folder(str(folder), made()) is None
+    (folder / "predictions-00000-000000.jsonl").touch()
+    (folder / "predictions-00000-000001.jsonl.partial-12").touch()
+    assert job.open_folder(str(folder), made()) is None
+    assert sorted(os.listdir(folder)) == ["job.json", "predictions-00000-000000.jsonl"]
+    assert job.num_done(str(folder)) == 1
+    summary = {"examples": 6, "predictions": 5, "bad": 1, "shards": 1}
+    job.write_summary(str(folder), summary)
+    assert job.open_folder(str(folder), made()) == summary
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "xyz"}, "model 'abc' there, 'xyz' here"),
+        ({"signature": "pair", "shard_size": 5}, r"signature .*; shard_size 10 there, 5 here"),
+        ({"fields": ["title"]}, r"fields \['text'\] there, \['title'\] here"),
+        ({"format": "tfrecord"}, "format 'jsonl' there, 'tfrecord' here"),
+    ],
+)
+def test_another_job_is_refused_with_the_difference(tmp_path, made, change, message):
+    folder = str(tmp_path / "out")
+    job.open_folder(folder, made())
+    with pytest.raises(ValueError, match=f"has another: {message}"):
+        job.open_folder(folder, made(**change))
+    assert os.listdir(folder) == ["job.json"]
+
+
+def test_a_changed_input_is_refused(tmp_path, made):
+    folder = str(tmp_path / "out")
+    job.open_folder(folder, made())
+    corpus.write_jsonl(tmp_path / "b.jsonl", corpus.reviews(4))
+    with pytest.raises(ValueError, match=r"1 input files changed, such as .*b\.jsonl"):
+        job.open_folder(folder, made())
+
+
+def test_what_is_no_job(tmp_path, made):
+    (tmp_path / "notes").write_text("x")
+    with pytest.raises(ValueError, match=r"must be a new or empty directory.* holds a.jsonl"):
+        job.open_folder(str(tmp_path), made())
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "job.json").write_text("{")
+    with pytest.raises(ValueError, match=r"job.json is damaged"):
+        job.open_folder(str(tmp_path / "out"), made())
