@@ -1,4 +1,4 @@
-"""The program as a user runs it. What needs Beam is marked, and skipped where it is missing."""
+"""The program, in this process. What needs Beam is marked, and skipped where that is missing."""
 
 import importlib.util
 import json
@@ -7,12 +7,15 @@ import sys
 
 import pytest
 import tensorflow as tf
+from absl import flags
+from absl.testing import flagsaver
 
+from convnlp import batch_predict
 from convnlp.bulk import outputs
+from convnlp.data import SourceError
 from tests import corpus
 from tests.run_program import run_program
 
-pytestmark = pytest.mark.multiprocess
 BEAM = importlib.util.find_spec("apache_beam") is not None
 ROWS = corpus.reviews(50)
 
@@ -32,16 +35,19 @@ def folder(tmp_path):
     return tmp_path
 
 
-def batch_predict(folder, model, *flags):
-    return run_program(
-        "convnlp.batch_predict",
-        f"--model={model}",
-        f"--input=jsonl:{folder}/*.jsonl*",
-        f"--output={folder}/out",
-        "--shard_size=8",
-        "--batch_size=4",
-        *flags,
-    )
+@pytest.fixture
+def predict(folder, model, capsys):
+    """A function of changed flags, and of Beam's own, that runs the program and returns its last line."""
+    flags.FLAGS.mark_as_parsed()
+    usual = {"model": model, "input": f"jsonl:{folder}/*.jsonl*", "output": f"{folder}/out"}
+    usual |= {"shard_size": 8, "batch_size": 4}
+
+    def run(*beam_flags, **changes):
+        with flagsaver.flagsaver(**{**usual, **changes}):
+            batch_predict.main(["batch_predict", *beam_flags])
+        return capsys.readouterr().out.splitlines()[-1]
+
+    return run
 
 
 def read(folder, kind="predictions"):
@@ -50,25 +56,16 @@ def read(folder, kind="predictions"):
     return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def last_line(text):
-    return text.splitlines()[-1]
-
-
 @pytest.mark.skipif(BEAM, reason="Apache Beam is installed")
-def test_without_beam_one_line_says_what_to_install(folder, model):
-    done = batch_predict(folder, model)
-    assert done.returncode == 1
-    assert last_line(done.stderr).startswith("error: convnlp.batch_predict needs Apache Beam: pip install -r")
-    assert "requirements-beam.txt" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_without_beam_one_line_says_what_to_install(folder, predict):
+    with pytest.raises(ValueError, match=r"needs Apache Beam: pip install -r requirements-beam\.txt"):
+        predict()
     assert not (folder / "out").exists()
 
 
 @needs_beam
-def test_each_line_has_one_answer_or_one_reason(folder, model):
-    done = batch_predict(folder, model)
-    assert done.returncode == 0, done.stderr
-    assert last_line(done.stdout).startswith("53 examples: 50 predictions, 3 bad; 8 shards in ")
+def test_each_line_has_one_answer_or_one_reason(folder, predict):
+    assert predict().startswith("53 examples: 50 predictions, 3 bad; 8 shards in ")
     places = [(f"{folder}/a.jsonl", i) for i in range(1, 31)]
     places += [(f"{folder}/b.jsonl.gz", i) for i in range(1, 21)]
     expected = []
@@ -86,37 +83,31 @@ def test_each_line_has_one_answer_or_one_reason(folder, model):
 
 
 @needs_beam
-def test_a_restart_keeps_what_is_done(folder, model):
-    assert batch_predict(folder, model).returncode == 0
+def test_a_restart_keeps_what_is_done(folder, predict):
+    predict()
     whole = read(folder)
     (folder / "out" / "summary.json").unlink()
     for name in ("00000-000001", "00000-000003", "00001-000000"):
         (folder / "out" / f"predictions-{name}.jsonl").unlink()
     kept = folder / "out" / "predictions-00001-000001.jsonl"
     kept.write_text('{"kept": 1}\n')  # so that it shows that this one is not made again
-    done = batch_predict(folder, model, "--batch_size=32")
-    assert done.returncode == 0, done.stderr
-    assert "5 shards of an earlier run are kept" in done.stderr
     # Counted from the shards' sizes and the bad lines, the three of a shard that was there among them.
-    assert last_line(done.stdout).startswith("53 examples: 50 predictions, 3 bad; 8 shards in ")
+    assert predict(batch_size=32).startswith("53 examples: 50 predictions, 3 bad; 8 shards in ")
     assert read(folder) == [*whole[:38], {"kept": 1}, *whole[46:]]
 
-    done = batch_predict(folder, model)
-    assert "is complete: nothing is left to do" in done.stdout
-    done = batch_predict(folder, model, "--signature=pair", "--text_fields=text,text")
-    assert done.returncode == 1
-    assert "signature 'serving_default' there, 'pair' here" in last_line(done.stderr)
+    assert predict().startswith("53 examples: 50 predictions, 3 bad; 8 shards in ")
+    assert read(folder) == [*whole[:38], {"kept": 1}, *whole[46:]]
+    with pytest.raises(ValueError, match="signature 'serving_default' there, 'pair' here"):
+        predict(signature="pair", text_fields=["text", "text"])
 
 
 @needs_beam
-def test_other_signatures_fields_formats_and_beams_own_flags(folder, model):
-    flags = ["--signature=pair", "--text_fields=text,label_name", "--format=tfrecord"]
+def test_other_signatures_fields_formats_and_beams_own_flags(folder, predict):
     rows = [{"text": row["text"], "label_name": str(row["label"])} for row in ROWS]
     corpus.write_jsonl(folder / "b.jsonl.gz", rows)
     (folder / "a.jsonl").unlink()
-    beam = ["--", "--direct_num_workers=2", "--direct_running_mode=multi_threading"]
-    done = batch_predict(folder, model, *flags, *beam)
-    assert done.returncode == 0, done.stderr
+    beam_flags = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
+    predict(*beam_flags, signature="pair", text_fields=["text", "label_name"], format="tfrecord")
     files = sorted(map(str, (folder / "out").glob("predictions-*.tfrecord")))
     assert len(files) == 7
     found = []
@@ -125,44 +116,43 @@ def test_other_signatures_fields_formats_and_beams_own_flags(folder, model):
         found.append(feature["joined"].bytes_list.value[0].decode())
     assert found == [f"{row['text']}|{row['label_name']}" for row in rows]
 
-    done = batch_predict(folder, model, "--", "--flink_mastr=here")
-    assert done.returncode == 1
-    assert last_line(done.stderr) == "error: Beam has no such flag. Received: '--flink_mastr=here'"
+    with pytest.raises(ValueError, match=r"Beam has no such flag\. Received: '--flink_mastr=here'"):
+        predict("--flink_mastr=here")
 
 
 @needs_beam
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("changes", "message"),
     [
-        (["--signature=total"], "the model's output 'count' must have an entry an example"),
-        (["--signature=ids"], "`signature` must take a text an example"),
-        (["--text_fields=a,b"], "--text_fields must name a field for each input of the signature: text."),
-        (["--model=none"], "`model` must be the directory of a SavedModel. Received: 'none'"),
+        ({"signature": "total"}, "the model's output 'count' must have an entry an example"),
+        ({"signature": "ids"}, "`signature` must take a text an example"),
+        (
+            {"text_fields": ["a", "b"]},
+            "--text_fields must name a field for each input of the signature",
+        ),
+        ({"model": "none"}, "`model` must be the directory of a SavedModel. Received: 'none'"),
     ],
 )
-def test_errors_are_one_line(folder, model, flags, message):
-    done = batch_predict(folder, model, *flags)
-    assert done.returncode == 1
-    assert message in last_line(done.stderr)
-    assert "Traceback" not in done.stderr
+def test_errors(predict, changes, message):
+    with pytest.raises(ValueError, match=message):
+        predict(**changes)
 
 
 @needs_beam
-def test_a_file_that_ends_early_is_one_line_and_what_was_whole_is_kept(folder, model):
+def test_of_a_file_that_ends_early_what_was_whole_is_kept(folder, predict):
     corpus.write_jsonl(folder / "b.jsonl.gz", corpus.reviews(3000))
     data = (folder / "b.jsonl.gz").read_bytes()
     (folder / "b.jsonl.gz").write_bytes(data[: len(data) // 2])
-    done = batch_predict(folder, model, "--shard_size=100")
-    assert done.returncode == 1
-    assert "b.jsonl.gz, line" in last_line(done.stderr)
-    assert "cannot be read" in last_line(done.stderr)
-    assert "Traceback" not in done.stderr
+    with pytest.raises(SourceError, match=r"b\.jsonl\.gz, line \d+: cannot be read: Compressed"):
+        predict(shard_size=100)
     assert (folder / "out" / "predictions-00001-000000.jsonl").exists()
+    assert not (folder / "out" / "summary.json").exists()
 
 
 @needs_beam
+@pytest.mark.multiprocess
 def test_a_language_model_writes_a_text_a_line(tmp_path):
-    """`generate` of an exported preset, the smallest there is."""
+    """`generate` of an exported preset, by the program as a user runs it."""
     from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
     from export import versions
 
@@ -179,6 +169,8 @@ def test_a_language_model_writes_a_text_a_line(tmp_path):
         "--signature=generate",
         f"--input=lines:{tmp_path}/texts.txt",
         f"--output={tmp_path}/out",
+        "--",
+        "--direct_num_workers=1",
     )
     assert done.returncode == 0, done.stderr
     rows = read(tmp_path)
@@ -186,8 +178,6 @@ def test_a_language_model_writes_a_text_a_line(tmp_path):
     assert [row["generated_text"] for row in rows] == lm.generate(texts, max_length=4)
 
 
-def test_a_process_that_ends_leaves_no_module_of_beams():
-    """Nothing else of convnlp loads Beam, which costs seconds."""
-    import convnlp.batch_predict  # noqa: F401
-
+@pytest.mark.skipif(BEAM, reason="Apache Beam is installed")
+def test_the_program_is_loaded_without_beam():
     assert "convnlp.bulk.pipeline" not in sys.modules
