@@ -39,13 +39,18 @@ _SHARD_SIZE = flags.DEFINE_integer(
 _RUNNER = flags.DEFINE_enum("runner", "DirectRunner", _RUNNERS, "Beam's runner; the first is this machine.")
 
 
-def load_pipeline():
+def load_pipeline(runner):
     """The module that needs Beam.
+
+    Args:
+        runner: string. On this machine errors are raised to us, so that Beam need not log them; of other
+            runners its log is all there is.
 
     Raises:
         ValueError: if Beam is not installed.
     """
-    python_logging.getLogger("apache_beam").setLevel(python_logging.ERROR)  # warnings are notes to itself
+    level = python_logging.CRITICAL if runner == "DirectRunner" else python_logging.WARNING
+    python_logging.getLogger("apache_beam").setLevel(level)
     try:
         from convnlp.bulk import pipeline
     except ImportError as error:
@@ -73,7 +78,7 @@ def text_fields():
 def main(argv):
     """Input -> shards -> model -> files -> summary."""
     start = time.monotonic()
-    pipeline = load_pipeline()
+    pipeline = load_pipeline(_RUNNER.value)
     options = pipeline.options(_RUNNER.value, argv[1:])
     fields = text_fields()
     source = inputs.open_input(_INPUT.value, _SPLIT.value, _SHARD_SIZE.value, _DATA_DIR.value)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from convnlp.data.errors import SourceError
 
 MAX_LINE_BYTES = 1 << 20  # longer lines are bad input; of them this much is kept
-_BUFFER_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 16
 
 
 class Line(typing.NamedTuple):

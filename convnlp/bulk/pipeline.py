@@ -82,7 +82,17 @@ def run(work, handler, beam_options):
         work: `Work`.
         handler: `Handler`.
         beam_options: see `options`.
+
+    Raises:
+        ValueError: if a worker fails by an error whose class Beam does not keep, such as a full disk.
     """
+    try:
+        _run(work, handler, beam_options)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
+
+
+def _run(work, handler, beam_options):
     with beam.Pipeline(options=beam_options) as pipeline:
         shards = (
             pipeline

@@ -1,5 +1,6 @@
 """The program, in this process. What needs Beam is marked, and skipped where that is missing."""
 
+import errno
 import importlib.util
 import json
 import os
@@ -147,6 +148,17 @@ def test_of_a_file_that_ends_early_what_was_whole_is_kept(folder, predict):
         predict(shard_size=100)
     assert (folder / "out" / "predictions-00001-000000.jsonl").exists()
     assert not (folder / "out" / "summary.json").exists()
+
+
+@needs_beam
+def test_a_full_disk_is_an_error_of_one_line(folder, predict, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(outputs, "write_shard", full)
+    with pytest.raises(ValueError, match=r"No space left on device \[while running"):
+        predict()
+    assert os.listdir(folder / "out") == ["job.json"]
 
 
 @needs_beam

@@ -1,0 +1,28 @@
+"""The tests of a folder: a target for each file, which pytest runs."""
+
+def pytest_tests(deps = [], test_deps = [], shared = []):
+    """Declares a library of the folder's helpers, `support`, and a py_test for each test_*.py.
+
+    Args:
+        deps: labels that helpers and tests need.
+        test_deps: labels that the tests alone need.
+        shared: test files that others import.
+    """
+    native.py_library(
+        name = "support",
+        testonly = True,
+        srcs = native.glob(["*.py"], exclude = ["test_*.py"]) + shared,
+        data = ["//:files"],
+        visibility = ["//tests:__subpackages__"],
+        deps = deps,
+    )
+    own = [":support"] if native.package_name() == "tests" else [":support", "//tests:support"]
+    for file in native.glob(["test_*.py"]):
+        native.py_test(
+            name = file[:-len(".py")],
+            size = "large",
+            srcs = ["//tests:run_pytest.py", file],
+            args = ["$(rootpath %s)" % file],
+            main = "//tests:run_pytest.py",
+            deps = own + test_deps,
+        )
