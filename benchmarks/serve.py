@@ -28,6 +28,7 @@ import tensorflow_text  # noqa: F401  (registers the tokenizer ops of the model)
 from absl import flags
 
 from benchmarks import program
+from benchmarks.exported import export_classifier
 from benchmarks.goals import goal
 from benchmarks.rows import Row
 from benchmarks.timing import interleaved
@@ -73,7 +74,9 @@ SHORT = Settings(length=32, seconds=1.0, minutes=0.05, repeats=3, size="tiny")
 def rows(settings):
     """Yields four rows an input."""
     with tempfile.TemporaryDirectory() as folder:
-        model = pathlib.Path(_MODEL.value or export_classifier(settings, folder)).absolute()
+        model = pathlib.Path(
+            _MODEL.value or export_classifier(settings.mixer, settings.size, settings.length, folder)
+        ).absolute()
         signatures = tf.saved_model.load(str(model)).signatures
         for name in settings.inputs:
             yield from _rows_of(settings, name, model, signatures[_SIGNATURES[name]], folder)
@@ -179,33 +182,6 @@ def _load(port, body, clients, seconds):
 def _resident_bytes(pid):
     with open(f"/proc/{pid}/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def export_classifier(settings, folder):
-    """Exports an untrained classifier and returns its version directory."""
-    from convnlp import train_tokenizer
-    from convnlp.models import SIZES, Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
-    from export import versions
-
-    # The project's own pages are text enough for a tokenizer whose speed is that of any other.
-    pages = sorted(_ROOT.glob("docs/*.md"))
-    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines() if line]
-    tokenizer = Tokenizer(train_tokenizer.train(lines, 1000))
-    backbone = Seq2SeqBackbone(
-        tokenizer.vocabulary_size(),
-        **{**SIZES[settings.size], "num_decoder_layers": 0},
-        encoder_mixer=settings.mixer,
-        max_sequence_length=settings.length,
-    )
-    classifier = TextClassifier(
-        backbone,
-        num_classes=2,
-        preprocessor=TextClassifierPreprocessor(tokenizer, settings.length),
-        labels=["negative", "positive"],
-    )
-    preset = os.path.join(folder, "preset")
-    classifier.save_to_preset(preset)
-    return versions.export(preset, os.path.join(folder, "model"), check=False)[0]
 
 
 if __name__ == "__main__":

@@ -1,11 +1,20 @@
-"""The BUILD files, read without Bazel: they are Python, called with stand-ins for the rules."""
+"""The BUILD files, read without Bazel: they are Python, called with stand-ins for the rules.
 
+Where a Bazel is installed, it builds all targets and runs a test.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("configs", "convnlp", "export", "serving")
+PACKAGES = ("benchmarks", "configs", "convnlp", "export", "serving", "tests")
+BAZEL = shutil.which("bazel")
 
 
 def targets(folder):
@@ -16,14 +25,25 @@ def targets(folder):
         paths = sorted(path for pattern in patterns for path in folder.glob(pattern))
         names = [str(path.relative_to(folder)) for path in paths if "__pycache__" not in path.parts]
         # As in Bazel, a folder with a BUILD file of its own belongs to another package.
-        packages = [str(path.parent.relative_to(folder)) for path in folder.glob("*/**/BUILD")]
+        packages = [f"{path.parent.relative_to(folder)}/" for path in folder.glob("*/**/BUILD")]
         return [name for name in names if name not in exclude and not name.startswith(tuple(packages))]
 
     def rule(kind):
-        return lambda name, srcs, deps=(), **_: found.append((kind, name, srcs, list(deps)))
+        return lambda name, srcs=(), deps=(), **_: found.append((kind, name, srcs, list(deps)))
 
-    rules = {"py_library": rule("py_library"), "py_binary": rule("py_binary")}
-    exec((folder / "BUILD").read_text(), {"glob": glob, "package": lambda **_: None, **rules})
+    def pytest_tests(deps=(), test_deps=(), shared=(), programs=()):
+        tests = glob(["test_*.py"])
+        assert set(shared) <= set(tests)
+        files = [f"{name}.py" for name in programs]
+        rule("py_library")("support", glob(["*.py"], exclude=tests + files), [*deps, *test_deps])
+        for name, file in zip(programs, files, strict=True):
+            rule("py_binary")(name, [file])
+        for test in tests:
+            rule("py_test")(test.removesuffix(".py"), [test])
+
+    rules = {name: rule(name) for name in ("py_library", "py_binary")}
+    ignored = dict.fromkeys(("exports_files", "load", "package"), lambda *_, **__: None)
+    exec((folder / "BUILD").read_text(), {"glob": glob, "pytest_tests": pytest_tests, **ignored, **rules})
     return found
 
 
@@ -46,8 +66,10 @@ def test_every_program_is_a_binary():
         for kind, name, _, _ in targets(folder)
         if kind == "py_binary"
     }
-    scripts = {path for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
-    assert binaries == {path for path in scripts if '__name__ == "__main__"' in path.read_text()}
+    scripts = {path for package in PACKAGES[:-1] for path in (ROOT / package).rglob("*.py")}
+    main = re.compile('^if __name__ == "__main__":', re.M)
+    programs = {path for path in scripts if main.search(path.read_text())}
+    assert binaries == programs | {ROOT / "tests" / "mutation" / "mutate.py"}
 
 
 @pytest.mark.parametrize("folder", folders(), ids=lambda folder: str(folder.relative_to(ROOT)))
@@ -62,3 +84,24 @@ def test_dependencies_exist(folder):
 def test_workspace_and_version():
     assert (ROOT / ".bazelversion").read_text().strip() == "7.4.1"
     assert 'workspace(name = "convnlp")' in (ROOT / "WORKSPACE").read_text()
+
+
+@pytest.mark.multiprocess
+@pytest.mark.skipif(not BAZEL, reason="Bazel is not installed")
+def test_bazel_builds_everything_and_runs_a_test(tmp_path):
+    """Seconds with what an earlier run left; Bazel keeps that in its own folder in the user's home."""
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+
+    def bazel(*arguments):
+        done = subprocess.run(
+            [BAZEL, "--max_idle_secs=20", *arguments],
+            cwd=ROOT,
+            env=os.environ | {"PATH": path},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout + done.stderr
+
+    assert "Build completed successfully" in bazel("build", "//...")
+    assert re.search("//tests/bulk:test_outputs .*PASSED", bazel("test", "//tests/bulk:test_outputs"))

@@ -1,0 +1,43 @@
+"""A classifier to measure: untrained, since the time does not depend on the weights, and exported."""
+
+import os
+import pathlib
+
+from convnlp import train_tokenizer
+from convnlp.models import SIZES, Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
+from export import versions
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def export_classifier(mixer, size, length, folder):
+    """Exports a classifier of two classes.
+
+    Args:
+        mixer: str.
+        size: str, name in `convnlp.models.SIZES`.
+        length: int, tokens at which texts are cut.
+        folder: str, to write below.
+
+    Returns:
+        pathlib.Path, the version directory.
+    """
+    # The project's own pages are text enough for a tokenizer whose speed is that of any other.
+    pages = sorted(_ROOT.glob("docs/*.md"))
+    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines() if line]
+    tokenizer = Tokenizer(train_tokenizer.train(lines, 1000))
+    backbone = Seq2SeqBackbone(
+        tokenizer.vocabulary_size(),
+        **{**SIZES[size], "num_decoder_layers": 0},
+        encoder_mixer=mixer,
+        max_sequence_length=length,
+    )
+    classifier = TextClassifier(
+        backbone,
+        num_classes=2,
+        preprocessor=TextClassifierPreprocessor(tokenizer, length),
+        labels=["negative", "positive"],
+    )
+    preset = os.path.join(folder, "preset")
+    classifier.save_to_preset(preset)
+    return versions.export(preset, os.path.join(folder, "model"), check=False)[0]
