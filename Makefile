@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 JOBS ?= 2
 BENCHMARKS := kernels encoder train_step decode cost input
 
-.PHONY: setup demo test test-all lint bench clean
+.PHONY: setup demo test test-all test-beam lint bench clean
 
 setup: $(VENV)/.ready-dev
 
@@ -24,6 +24,16 @@ test: setup
 
 test-all: setup
 	$(RUN) -m pytest -n $(JOBS) --dist loadfile
+
+# Apache Beam wants an older protobuf, and so an environment of its own.
+test-beam: .venv-beam/.ready
+	.venv-beam/bin/python -m pytest tests/bulk -m "beam and not slow"
+
+.venv-beam/.ready: requirements-beam.txt requirements.txt
+	@test -x .venv-beam/bin/python || $(PYTHON) -m venv .venv-beam
+	.venv-beam/bin/python -m pip install --quiet --disable-pip-version-check \
+		-r requirements-beam.txt -c requirements-dev.txt pytest pytest-timeout
+	@touch $@
 
 lint: setup
 	$(RUN) -m ruff check .
