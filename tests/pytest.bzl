@@ -1,29 +1,30 @@
 """The tests of a folder: a target for each file, which pytest runs."""
 
-def pytest_tests(deps = [], test_deps = [], shared = [], programs = []):
+def pytest_tests(deps = [], test_deps = [], shared = [], binaries = []):
     """Declares a library of the folder's helpers, `support`, and a py_test for each test_*.py.
 
     Args:
         deps: labels that helpers and tests need.
         test_deps: labels that the tests alone need.
         shared: test files that others import.
-        programs: names of files that are programs.
+        binaries: names of files that are programs.
     """
     native.py_library(
         name = "support",
         testonly = True,
-        srcs = native.glob(["*.py"], exclude = ["test_*.py"] + [name + ".py" for name in programs]) + shared,
+        srcs = native.glob(["*.py"], exclude = ["test_*.py"] + [name + ".py" for name in binaries]) + shared,
         data = ["//:files"],
         visibility = ["//tests:__subpackages__"],
         deps = deps,
     )
     own = [":support"] if native.package_name() == "tests" else [":support", "//tests:support"]
-    for name in programs:
+    for name in binaries:
         native.py_binary(
             name = name,
             testonly = True,
             srcs = [name + ".py"],
             main = name + ".py",
+            visibility = ["//tests:__subpackages__"],
             deps = own,
         )
     for file in native.glob(["test_*.py"]):

@@ -31,19 +31,25 @@ def targets(folder):
     def rule(kind):
         return lambda name, srcs=(), deps=(), **_: found.append((kind, name, srcs, list(deps)))
 
-    def pytest_tests(deps=(), test_deps=(), shared=(), programs=()):
+    def pytest_tests(deps=(), test_deps=(), shared=(), binaries=()):
         tests = glob(["test_*.py"])
         assert set(shared) <= set(tests)
-        files = [f"{name}.py" for name in programs]
+        files = [f"{name}.py" for name in binaries]
         rule("py_library")("support", glob(["*.py"], exclude=tests + files), [*deps, *test_deps])
-        for name, file in zip(programs, files, strict=True):
+        for name, file in zip(binaries, files, strict=True):
             rule("py_binary")(name, [file])
         for test in tests:
             rule("py_test")(test.removesuffix(".py"), [test])
 
+    def programs(names, deps):
+        for name in names:
+            rule("py_binary")(name, [f"{name}.py"], deps)
+        rule("py_library")("programs", deps=[f":{name}" for name in names])
+
     rules = {name: rule(name) for name in ("py_library", "py_binary")}
     ignored = dict.fromkeys(("exports_files", "load", "package"), lambda *_, **__: None)
-    exec((folder / "BUILD").read_text(), {"glob": glob, "pytest_tests": pytest_tests, **ignored, **rules})
+    scope = {"glob": glob, "programs": programs, "pytest_tests": pytest_tests, **ignored, **rules}
+    exec((folder / "BUILD").read_text(), scope)
     return found
 
 
