@@ -91,7 +91,7 @@ class Predictor:
             chosen = order[start : start + self._batch_size]
             columns = zip(*(rows[i] for i in chosen), strict=True)
             inputs = {name: tf.constant(column) for name, column in zip(self._names, columns, strict=True)}
-            outputs = {name: value.numpy() for name, value in self._function(**inputs).items()}
+            outputs = {name: value.numpy() for name, value in sorted(self._function(**inputs).items())}
             for name, value in outputs.items():
                 if value.shape[:1] != (len(chosen),):
                     raise ValueError(
