@@ -123,7 +123,27 @@ class _Classifier:
         }
         if not all(right(outputs[key]) for key, right in labels_are_right.items() if key in outputs):
             return np.inf
-        return _relative(outputs["scores"], tf.nn.softmax(self.edge(inputs)))
+        error = _relative(outputs["scores"], tf.nn.softmax(self.edge(inputs)))
+        return np.maximum(error, self._explanation_error(inputs, outputs)) if name == "explain" else error
+
+    def _explanation_error(self, inputs, outputs):
+        """The same of an explanation, with a row of the batch for each piece that is left out."""
+        detokenize = self._model.preprocessor.tokenizer.detokenize
+        rows = self._rows(inputs)
+        worst = 0.0
+        for i, (ids, mask) in enumerate(zip(*(row.numpy() for row in rows.values()), strict=True)):
+            count = mask.sum() - 1  # without the end token
+            tokens = outputs["tokens"][i]
+            text = b"".join(tokens).decode()
+            if not all(tokens[:count]) or any(tokens[count:]) or text.strip() != detokenize(ids).strip():
+                return np.inf
+            all_and_without = np.stack([ids] + [np.append(np.delete(ids, t), 0) for t in range(count)])
+            logits = self.edge({"token_ids": all_and_without})
+            log_scores = tf.nn.log_softmax(logits).numpy()[:, outputs["scores"][i].argmax()]
+            expected = np.zeros(len(tokens))
+            expected[:count] = log_scores[0] - log_scores[1:]
+            worst = np.maximum(worst, _relative(outputs["importances"][i], expected))
+        return worst
 
     def edge(self, inputs):
         """The logits [B,C]."""

@@ -29,8 +29,11 @@ def request(servable, name, batch_size):
     Returns:
         dict, input name -> NumPy array.
     """
+    asked = texts(batch_size)
+    if name == "explain":  # costs the square of the length
+        asked = [text[:100] for text in asked]
     values = {
-        "text": tf.constant(texts(batch_size)),
+        "text": tf.constant(asked),
         "text_pair": tf.constant(texts(batch_size)[::-1]),
         "inputs": tf.constant([_example(text) for text in texts(batch_size)]),
     }

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from convnlp.models import Seq2SeqLM
+from export.explain import explain
 
 _TEXT = tf.TensorSpec([None], tf.string)
 _TOKEN_IDS = tf.TensorSpec([None, None], tf.int32)
@@ -49,6 +50,7 @@ def servable(model, max_length=None):
     | | pair | text [B], text_pair [B] | label [B], scores [B,C] |
     | | classify | inputs [B]: a tf.Example with the feature "text" | classes [B,C], scores [B,C] |
     | | ids | token_ids [B,T], pads = 0 | label [B], scores [B,C] |
+    | | explain | text [B] | label [B], scores [B,C], tokens [B,T], importances [B,T]: see `export.explain` |
     | Seq2SeqLM | serving_default, generate | text [B] | generated_text [B] |
     | | ids | token_ids [B,T], pads = 0 | generated_ids [B,max_length], pads = 0 |
     | both | embed | text [B] | embedding [B,D], the mean of the encoder's output over the tokens |
@@ -172,12 +174,19 @@ class EncoderRows:
 def _classifier(classifier, rows):
     names = label_names(classifier)
 
-    def answer(inputs):
-        logits = classifier(inputs, training=False)
+    def answer_of(logits):
         return {
             "label": tf.gather(tf.constant(names), tf.argmax(logits, axis=-1)),
             "scores": tf.nn.softmax(logits),
         }
+
+    def answer(inputs):
+        return answer_of(classifier(inputs, training=False))
+
+    def explained(text):
+        inputs = rows.of_texts(text)
+        logits = classifier(inputs, training=False)
+        return {**answer_of(logits), **explain(classifier, inputs, logits)}
 
     def classify(inputs):
         text = tf.io.parse_example(inputs, {"text": tf.io.FixedLenFeature([], tf.string)})["text"]
@@ -191,6 +200,7 @@ def _classifier(classifier, rows):
         ),
         "classify": signature(classify, inputs=_TEXT),
         "ids": signature(lambda token_ids: answer(rows.of_ids(token_ids)), token_ids=_TOKEN_IDS),
+        "explain": signature(explained, text=_TEXT),
     }
 
 

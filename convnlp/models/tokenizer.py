@@ -132,13 +132,16 @@ class Tokenizer(keras_nlp.tokenizers.SentencePieceTokenizer):
             if isinstance(inputs, (tf.Tensor, tf.RaggedTensor))
             else tf.ragged.constant(inputs, tf.int32)
         )
-        surfaces = tf.gather(tf.constant(self._surfaces), ids)
-        text = tf.strings.reduce_join(surfaces, axis=-1)
+        text = tf.strings.reduce_join(self.pieces(ids), axis=-1)
         text = tf.strings.regex_replace(tf.strings.regex_replace(text, f"^{_SPACE}", ""), _SPACE, " ")
         if not tf.executing_eagerly():
             return text
         text = text.numpy()
         return text.decode() if isinstance(text, bytes) else [row.decode() for row in text]
+
+    def pieces(self, ids):
+        """What each id adds to the text, a space as "\u2581": "" for pad and eos, strings shaped as `ids`."""
+        return tf.gather(tf.constant(self._surfaces), ids)
 
     def get_config(self):
         return {**super().get_config(), "num_sentinels": self.num_sentinels}

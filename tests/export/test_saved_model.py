@@ -18,7 +18,7 @@ from export import parity, requests, signatures, versions
 from tests.export.conftest import GENERATED, LABELS, LENGTH
 from tests.run_program import ROOT, run_program
 
-CLASSIFIER_SIGNATURES = {"serving_default", "pair", "classify", "ids", "embed"}
+CLASSIFIER_SIGNATURES = {"serving_default", "pair", "classify", "ids", "explain", "embed"}
 LM_SIGNATURES = {"serving_default", "generate", "ids", "embed"}
 
 # What TensorFlow Serving's stock server has anyway. A new name belongs here after a look at its registry.
