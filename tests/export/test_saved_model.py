@@ -25,12 +25,12 @@ LM_SIGNATURES = {"serving_default", "generate", "ids", "embed"}
 _STOCK = """
 Abs AddN AddV2 All ArgMax AssignVariableOp BatchMatMulV2 BiasAdd Cast ConcatV2 Const Cos
 DepthwiseConv2dNative DisableCopyOnRead Einsum EnsureShape Equal Erfc ExpandDims Fill FloorDiv FloorMod
-GatherV2 Greater GreaterEqual Identity Less LessEqual Log LogicalAnd LogicalNot LogicalOr MatMul Max
-Maximum Mean MergeV2Checkpoints Minimum Mul Neg NoOp NotEqual Pack Pad ParseExampleV2 Placeholder Pow
-Prod Range ReadVariableOp RealDiv ReduceJoin Relu Reshape RestoreV2 Rsqrt SaveV2 Select SelectV2 Shape
-ShardedFilename Sigmoid Sin Softmax Split Square SquaredDifference Squeeze StatefulPartitionedCall
-StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice StringJoin Sub Sum Tanh Tile Transpose
-Unpack VarHandleOp VarIsInitializedOp While ZerosLike
+GatherV2 Greater GreaterEqual Identity Less LessEqual Log LogSoftmax LogicalAnd LogicalNot LogicalOr
+MatMul Max Maximum Mean MergeV2Checkpoints Minimum Mul Neg NoOp NotEqual Pack Pad ParseExampleV2
+Placeholder Pow Prod Range ReadVariableOp RealDiv ReduceJoin Relu Reshape RestoreV2 Rsqrt SaveV2
+ScatterNd Select SelectV2 Shape ShardedFilename Sigmoid Sin Softmax Split Square SquaredDifference
+Squeeze StatefulPartitionedCall StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice
+StringJoin Sub Sum Tanh Tile Transpose Unpack VarHandleOp VarIsInitializedOp Where While ZerosLike
 """
 STOCK_OPS = set(_STOCK.split())
 TEXT_OPS = {"TFText>FastSentencepieceTokenize", "RaggedTensorToTensor"}  # in its tensorflow_text, and stock
