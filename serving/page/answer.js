@@ -34,8 +34,10 @@ export function showTokens({ tokens, importances, label }) {
   const text = element("p", { class: "tokens" });
   const rows = element("tbody");
   for (const { token, value } of kept) {
-    const piece = element("span", { class: value < 0 ? "piece against" : "piece", title: signed(value) });
-    piece.style.setProperty("--strength", Math.abs(value) / largest);
+    const strength = Math.abs(value) / largest;
+    const classes = ["piece", value < 0 && "against", strength > 0.2 && "clearly"].filter(Boolean).join(" ");
+    const piece = element("span", { class: classes, title: signed(value) });
+    piece.style.setProperty("--strength", strength);
     piece.append(token.trimStart(), element("span", { class: "unseen" }, ` (${signed(value)})`));
     if (token.startsWith(" ")) text.append(" ");
     text.append(piece);

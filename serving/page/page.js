@@ -98,8 +98,12 @@ async function part(article, task) {
   }
 }
 
+function hasSecond() {
+  return !secondPart.hidden && secondPart.open && second.value !== "";
+}
+
 function isPair({ tasks }) {
-  return tasks.pair && second.value !== "";
+  return tasks.pair && hasSecond();
 }
 
 async function answer(one, article, signal) {
@@ -108,7 +112,7 @@ async function answer(one, article, signal) {
   const inputs = pair ? { [first]: text.value, [pair]: second.value } : { [first]: text.value };
   const { outputs, milliseconds } = await predict(one, signature, inputs, signal);
   const taken = `${milliseconds.toFixed(milliseconds < 100 ? 1 : 0)} ms`;
-  const ofOne = second.value && !secondPart.hidden && !pair ? "; this model reads the first text alone" : "";
+  const ofOne = hasSecond() && !pair ? "; this model reads the first text alone" : "";
   const latency = element("p", { class: "quiet latency" }, `${taken} to the server and back${ofOne}`);
   article.append(...showOutputs(outputs, one.classes), latency);
   return `${one.name}: ${inShort(outputs)}, in ${taken}.`;

@@ -160,7 +160,10 @@ def test_two_models_side_by_side(page, port):
 
 def test_pairs_where_the_model_takes_them(page, port):
     choose(page, "model", "reviews")
-    page.type(TAB + TAB + "good" + TAB + "bad bad")
+    page.type(TAB + TAB)
+    page.type("good" + TAB)
+    page.type(ENTER + TAB)
+    page.type("bad bad")
     submit(page, "", "second")
     row = {"text": "good", "text_pair": "bad bad"}
     (answer,) = client(port).predict("reviews", [row], "pair")
@@ -194,6 +197,7 @@ def test_models_without_text_are_shown_and_not_offered(page):
 def test_a_model_with_other_answers(page):
     choose(page, "model", "odd")
     choose(page, "other", "reviews")
+    page.script("document.getElementById('second-part').open = true")
     page.script("document.getElementById('second').value = 'bad'")
     submit(page, "good")
     article = page.script("return document.querySelector('article').innerText").splitlines()
@@ -225,7 +229,7 @@ def test_all_by_keyboard_and_with_names(page):
     for _ in range(4):
         page.type(TAB)
         order.append(page.script("return document.activeElement.id || document.activeElement.tagName"))
-    assert order == ["model", "other", "text", "second", "BUTTON"]
+    assert order == ["model", "other", "text", "SUMMARY", "BUTTON"]
     assert page.script("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert page.script("return document.getElementById('message').getAttribute('aria-live')") == "polite"
 
