@@ -18,6 +18,7 @@ import functools
 
 import numpy as np
 import tensorflow as tf
+from absl import flags
 
 from benchmarks import machine, program, timing
 from benchmarks.peers import keras_nlp_models
@@ -34,6 +35,7 @@ from benchmarks.small_models import (
 from convnlp.models import TextClassifier
 
 NUM_CLASSES = 2
+_DTYPES = flags.DEFINE_list("dtypes", [], f"Of {', '.join(POLICIES)}. Default: both.")
 
 
 @dataclasses.dataclass
@@ -61,7 +63,9 @@ class Settings:
 
 def rows(settings):
     """Yields the rows of throughput, then those of latency."""
-    for dtype in settings.dtypes:
+    for dtype in _DTYPES.value or settings.dtypes:
+        if dtype not in POLICIES:
+            raise ValueError(f"`--dtypes` must be of {', '.join(POLICIES)}. Received: {dtype!r}")
         models = _Models(dtype, settings)
         for length in settings.lengths:
             for padding in ("none", "half") if length in settings.padded_lengths else ("none",):
