@@ -26,7 +26,8 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-_PATIENCE_SECONDS = 60
+# All takes milliseconds; a busy machine may take many times as long.
+_PATIENCE_SECONDS = 180
 
 
 class Browser:
@@ -50,8 +51,12 @@ class Browser:
             metrics = {"width": 360, "height": 740, "pixelRatio": 1, "touch": True}
             options["mobileEmulation"] = {"deviceMetrics": metrics}
         logs = {"browser": "ALL"}
-        capabilities = {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": logs}}
-        session = self._ask("POST", "/session", {"capabilities": capabilities})
+        wanted = {
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": logs,
+            "timeouts": {"script": 1000 * _PATIENCE_SECONDS},
+        }
+        session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self._session = f"/session/{session['sessionId']}"
 
     def _ask(self, method, path, body=None):

@@ -51,7 +51,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def served(folder):
     """The application on these models, and its port."""
-    application = InProcess(folder, limits=Limits(text_bytes=1000))
+    application = InProcess(folder, limits=Limits(text_bytes=1000, timeout_ms=180_000))
     with server_thread.serving(application.app) as port:
         yield application, port
     application.runner.close()
