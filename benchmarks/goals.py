@@ -50,6 +50,9 @@ GOALS = [
     ("serving, throughput vs in process", {"clients": 32}, 0.9),
     ("serving, p99 vs median latency", {"clients": 32}, 3.0),
     ("serving, memory after the load vs before", {}, 1.02),
+    *(("edge, size", {"size": "mini", "mode": mode}, 8.0) for mode in ("dynamic", "int8")),
+    ("edge, one thread vs SavedModel", {"size": "mini", "mode": "dynamic", "length": 128}, 3.0),
+    *(("edge, accuracy lost vs float32", {"mode": mode}, 0.5) for mode in ("dynamic", "int8")),
 ]
 
 

@@ -48,21 +48,24 @@ def _milliseconds(timing):
     return 1000 * timing.median
 
 
-def run(rows, full, short):
+def run(rows, full, short, threads=2):
     """Runs `rows(settings)` as a program: prints each row, and rewrites --json, when it is there.
 
     Args:
         rows: function of settings that yields `Row`s.
         full: settings of the measurements in docs/.
         short: settings of `make bench`.
+        threads: int. Default of --threads.
     """
     json_path = flags.DEFINE_string("json", None, "File to write the machine and the rows to.")
     is_short = flags.DEFINE_bool("short", False, "A smaller grid with fewer repeats, as in `make bench`.")
-    threads = flags.DEFINE_integer("threads", 2, "Threads of TensorFlow and of its peers.", lower_bound=1)
+    num_threads = flags.DEFINE_integer(
+        "threads", threads, "Threads of TensorFlow and of its peers.", lower_bound=1
+    )
 
     def main(_):
-        machine.use_threads(threads.value)
-        facts = machine.describe(threads.value)
+        machine.use_threads(num_threads.value)
+        facts = machine.describe(num_threads.value)
         facts["allocator_tuned"] = machine.tune_allocator()
         print(HEADER, flush=True)
         finished = []

@@ -1,9 +1,10 @@
 """Runs signatures as a stranger would: `python -I fresh_run.py JOBS RESULTS`, in a process without convnlp.
 
-JOBS is a pickled list of `(directory, uses_text_ops, [(signature, {input: array}), ...])`, RESULTS a pickled
-list of `(directory, signature, loader, inputs, {output: array})` rows; loader is "python" for
-`tf.saved_model.load` and "session" for the Session that TensorFlow Serving runs. This file is run, not
-imported, and imports nothing of the project.
+JOBS is a pickled list of `(directory, uses_text_ops, tensor_names, [(signature, {input: array}), ...])`;
+tensor_names, {signature: ({input: tensor}, {output: tensor})}, is for runtimes that do not read signatures.
+RESULTS is a pickled list of `(directory, signature, loader, inputs, {output: array} or the error)` rows;
+loader is "python" for `tf.saved_model.load` and "session" for the Session that TensorFlow Serving runs. This
+file is run, not imported, and imports nothing of the project.
 """
 
 import pickle
@@ -19,16 +20,25 @@ def main(jobs_path, results_path):
 
     with open(jobs_path, "rb") as file:
         jobs = sorted(pickle.load(file), key=lambda job: job[1])
-    results = []
-    for directory, uses_text_ops, requests in jobs:
+    rows = []
+    for directory, uses_text_ops, _, requests in jobs:
         if uses_text_ops:
             import tensorflow_text  # noqa: F401 - registers the tokenizer's op
         elif any(name.startswith("tensorflow_text") for name in sys.modules):
             raise RuntimeError("tensorflow_text was loaded before a model that must do without it")
-        for loader, run in (("python", _python(tf, directory)), ("session", _session(tf, directory))):
-            results += [(directory, name, loader, inputs, run(name, inputs)) for name, inputs in requests]
+        for loader, load in (("python", _python), ("session", _session)):
+            try:
+                run = load(tf, directory)
+            except Exception as error:
+                run = _raises(error)
+            for name, inputs in requests:
+                try:
+                    outputs = run(name, inputs)
+                except Exception as error:
+                    outputs = str(error)
+                rows.append((directory, name, loader, inputs, outputs))
     with open(results_path, "wb") as file:
-        pickle.dump(results, file)
+        pickle.dump(rows, file)
 
 
 def _python(tf, directory):
@@ -50,6 +60,13 @@ def _session(tf, directory):
         signature = signatures[name]
         feed = {signature.inputs[key].name: value for key, value in inputs.items()}
         return session.run({key: info.name for key, info in signature.outputs.items()}, feed)
+
+    return run
+
+
+def _raises(error):
+    def run(name, inputs):
+        raise error
 
     return run
 

@@ -3,30 +3,25 @@
 import os
 import pathlib
 import statistics
-import tempfile
 import time
-import zipfile
 
 import numpy as np
-import tensorflow as tf
 
-from convnlp import kernels
-from export import parity, preset, requests, signatures
+from export import conversion, edge_model, parity, preset, refusal, requests, signatures, tflite_metadata
 
-MODES = ("dynamic", "fp32", "fp16")
-INPUTS = ("ids", "text")
-TEXT_OPERATIONS = {"TFText>FastSentencepieceTokenize", "RaggedTensorToTensor"}
 TIMED_RUNS = 31
 
 
-def export(preset_dir, output, mode="dynamic", inputs="ids"):
+def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
     """Converts a preset, compares it with the preset, and writes the file.
 
     Args:
         preset_dir: str. A directory written by `save_to_preset`.
         output: str. The file; one that exists is replaced.
-        mode: "dynamic", "fp32" or "fp16".
+        mode: str, one of `conversion.MODES`.
         inputs: "ids" or "text".
+        rows: list of int32 [1,T], token ids that calibrate mode "int8", see `export.calibration.rows`; None
+            for the other modes.
 
     Returns:
         dict with "megabytes" (of the file), "milliseconds" (median for one text of full length on one thread)
@@ -38,45 +33,54 @@ def export(preset_dir, output, mode="dynamic", inputs="ids"):
         OSError: if the file cannot be written. Nothing is left behind then.
     """
     model = preset.load(preset_dir)
+    servable, content = converted(model, mode, inputs, rows)
+    content = packed(content, model, servable, preset_dir, mode, inputs)
+    measured = _measured(model, servable, content, inputs)
+    bound = parity.BOUND if mode == "fp32" else np.finfo(np.float32).max
+    if not measured["largest_error"] <= bound:  # NaN too
+        raise ValueError(f"the {mode} model differs from the preset by {measured['largest_error']:.3g}")
+    _write(content, pathlib.Path(output))
+    return {**measured, "megabytes": len(content) / 1e6}
+
+
+def converted(model, mode, inputs="ids", rows=None):
+    """The model as a servable and as a flatbuffer without metadata; arguments as of `export`.
+
+    Raises:
+        ValueError: naming the mixers, or else the operations, that TFLite does not have.
+    """
     servable = signatures.edge(model, inputs)
-    content = convert(servable, mode, inputs)
-    custom, expected = custom_operations(content), TEXT_OPERATIONS if inputs == "text" else set()
+    try:
+        content = conversion.convert(servable, mode, inputs, rows)
+    except conversion.UnsupportedError as error:
+        raise ValueError(refusal.message(model, error)) from error
+    custom = conversion.custom_operations(content)
+    expected = conversion.TEXT_OPERATIONS if inputs == "text" else set()
     if custom != expected:
         raise ValueError(f"{inputs} models have the custom operations {expected or '{}'}. Received: {custom}")
-    facts = _measured(model, servable, content, inputs)
-    bound = parity.BOUND if mode == "fp32" else np.finfo(np.float32).max
-    if not facts["largest_error"] <= bound:  # NaN too
-        raise ValueError(f"the {mode} model differs from the preset by {facts['largest_error']:.3g}")
-    output = pathlib.Path(output)
-    _write(content, model, preset_dir, output)
-    return {**facts, "megabytes": output.stat().st_size / 1e6}
+    return servable, content
 
 
-def convert(servable, mode, inputs):
-    """The flatbuffer of a `signatures.edge` servable, as bytes."""
-    with tempfile.TemporaryDirectory() as directory:
-        with kernels.implementation("inference"):
-            tf.saved_model.save(servable.module, directory, signatures=servable.signatures)
-        converter = tf.lite.TFLiteConverter.from_saved_model(directory, signature_keys=["serving_default"])
-        converter.allow_custom_ops = inputs == "text"
-        if mode != "fp32":
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        if mode == "fp16":
-            converter.target_spec.supported_types = [tf.float16]
-        try:
-            return converter.convert()
-        except Exception as error:  # of several classes, without a common one of their own
-            reason = str(error).strip().splitlines()[0]
-            raise ValueError(f"TFLite cannot hold this model: {reason}") from error
+def packed(content, model, servable, preset_dir, mode, inputs):
+    """The bytes of the file: a flatbuffer with its metadata, and the preset's files behind it."""
+    facts = _facts(model, servable, mode, inputs)
+    files = {os.path.basename(file): file for file in preset.asset_files(preset_dir)}
+    return tflite_metadata.with_archive(tflite_metadata.with_metadata(content, facts), files, facts)
 
 
-def custom_operations(content):
-    """The names of the operations in a flatbuffer that are not built into TFLite; Flex ones count too."""
-    from ai_edge_litert import schema_py_generated as schema
-
-    model = schema.Model.GetRootAs(content, 0)
-    codes = [model.OperatorCodes(i).CustomCode() for i in range(model.OperatorCodesLength())]
-    return {code.decode() for code in codes if code}
+def _facts(model, servable, mode, inputs):
+    """What the file says of itself, see `EdgeModel`."""
+    is_classifier = hasattr(model, "num_classes")
+    tokenizer = model.preprocessor.tokenizer
+    return {
+        "inputs": inputs,
+        "output": "logits" if is_classifier else "embedding",
+        "mode": mode,
+        "sequence_length": servable.rows.max_length,
+        "labels": list(signatures.label_names(model)) if is_classifier else None,
+        "pad_token_id": tokenizer.pad_token_id,
+        "end_token_id": tokenizer.end_token_id,
+    }
 
 
 def runner(content, inputs="ids"):
@@ -96,17 +100,7 @@ def runner(content, inputs="ids"):
         interpreter = litert.InterpreterWithCustomOps(
             custom_op_registerers=tflite_registrar.SELECT_TFTEXT_OPS, model_content=content, num_threads=1
         )
-    source, target = interpreter.get_input_details()[0]["index"], interpreter.get_output_details()[0]["index"]
-
-    def run(array):
-        if tuple(interpreter.get_input_details()[0]["shape"]) != array.shape:
-            interpreter.resize_tensor_input(source, array.shape)
-        interpreter.allocate_tensors()
-        interpreter.set_tensor(source, array)
-        interpreter.invoke()
-        return interpreter.get_tensor(target)
-
-    return run
+    return edge_model.runner(interpreter)
 
 
 def _measured(model, servable, content, inputs):
@@ -118,27 +112,25 @@ def _measured(model, servable, content, inputs):
         (array,) = request.values()
         errors.append(np.max(np.abs(run(array) - reference.edge(request))))
     longest = array[-1:]  # the last text fills its row
-    run(longest)
+    return {"milliseconds": milliseconds(run, longest), "largest_error": float(np.max(errors))}
+
+
+def milliseconds(run, array):
+    """The median time of `run(array)`."""
+    run(array)
     seconds = []
     for _ in range(TIMED_RUNS):
         start = time.perf_counter()
-        run(longest)
+        run(array)
         seconds.append(time.perf_counter() - start)
-    return {"milliseconds": 1e3 * statistics.median(seconds), "largest_error": float(np.max(errors))}
+    return 1e3 * statistics.median(seconds)
 
 
-def _write(content, model, preset_dir, output):
+def _write(content, output):
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         partial.write_bytes(content)
-        with zipfile.ZipFile(partial, "a") as archive:  # behind the flatbuffer, where TFLite does not look
-            for file in preset.asset_files(preset_dir):
-                archive.write(file, os.path.basename(file))
-            if hasattr(model, "num_classes"):
-                archive.writestr(
-                    "labels.txt", "".join(f"{label}\n" for label in signatures.label_names(model))
-                )
         partial.replace(output)
     finally:
         partial.unlink(missing_ok=True)

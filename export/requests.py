@@ -43,6 +43,24 @@ def request(servable, name, batch_size):
     return {key: values[key].numpy() for key in inputs}
 
 
+def of_servable(servable):
+    """What a check asks, (signature, inputs): all signatures and batch sizes, ids of odd lengths as well."""
+    asked = []
+    for name in servable.signatures:
+        for batch_size in BATCH_SIZES:
+            inputs = request(servable, name, batch_size)
+            asked.append((name, inputs))
+            asked += [(name, cut) for cut in [odd_length(inputs, batch_size)] if cut]
+    return asked
+
+
+def odd_length(inputs, batch_size):
+    """The inputs cut to 2 * batch_size - 1 places: 1, 3, 9; None where they have no axis for it."""
+    if any(value.ndim < 2 for value in inputs.values()):
+        return None
+    return {name: value[:, : 2 * batch_size - 1] for name, value in inputs.items()}
+
+
 def warm_up_records(servable):
     """Serialized PredictionLogs, a request per signature and batch size, for `tf_serving_warmup_requests`."""
     from tensorflow_serving.apis import predict_pb2, prediction_log_pb2

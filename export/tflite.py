@@ -1,26 +1,35 @@
-"""Exports a preset as one TFLite file, and measures it with LiteRT.
+r"""Exports a preset as one TFLite file, and measures it with LiteRT.
 
     python -m export.tflite --preset=RUN/preset --output=sentiment.tflite
 
 gives `token_ids` [B,T] -> `logits` [B,C] in built-in operations alone, with B and T resizable;
 `--inputs=text` has the tokenizer inside (`text` [B]), as two custom operations that an app registers from
-tensorflow_text. Of a language model the encoder is exported: `embedding` [B,D]. The file is a zip archive
-too: `unzip -p sentiment.tflite labels.txt` gives the names of the classes, one a line; config.json and
-vocabulary.spm, the SentencePiece model that makes the ids, are there beside it.
+tensorflow_text. Of a language model the encoder is exported: `embedding` [B,D]. `--mode=int8` quantizes the
+activations too and needs texts of yours for their ranges, which should be of all lengths:
+
+    python -m export.tflite --preset=RUN/preset --output=sentiment.tflite --mode=int8 \
+        --calibration_source=jsonl:train.jsonl
+
+The file is a zip archive too: `unzip -p sentiment.tflite labels.txt` gives the names of the classes, one a
+line; model.json, config.json and vocabulary.spm, the SentencePiece model that makes the ids, are there beside
+it. `export.run_tflite` asks the file; `export.tflite_report` compares the modes.
 """
 
 from absl import app, flags
 
 from convnlp import programs
-from export import lite
+from export import calibration_flags, conversion, lite, preset
 
 _PRESET = flags.DEFINE_string("preset", None, "Directory of the preset to export.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write.", required=True)
 _MODE = flags.DEFINE_enum(
-    "mode", "dynamic", lite.MODES, "Weights: dynamic-range int8 (activations float), fp32, or fp16."
+    "mode",
+    "dynamic",
+    conversion.MODES,
+    "Weights: dynamic-range int8 (activations float), fp32, or fp16; int8: activations too.",
 )
 _INPUTS = flags.DEFINE_enum(
-    "inputs", "ids", lite.INPUTS, "What goes in: token ids, or texts (custom operations)."
+    "inputs", "ids", conversion.INPUTS, "What goes in: token ids, or texts (custom operations)."
 )
 
 
@@ -28,7 +37,8 @@ def main(argv):
     """Exports and prints what has been made."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
-    facts = lite.export(_PRESET.value, _OUTPUT.value, _MODE.value, _INPUTS.value)
+    rows = calibration_flags.rows(preset.load(_PRESET.value)) if _MODE.value == "int8" else None
+    facts = lite.export(_PRESET.value, _OUTPUT.value, _MODE.value, _INPUTS.value, rows)
     print(f"{_OUTPUT.value}  {facts['megabytes']:.1f} MB, {_MODE.value}, {_INPUTS.value} in")
     print(
         f"one text of full length on one thread: {facts['milliseconds']:.1f} ms (median of {lite.TIMED_RUNS})"

@@ -9,7 +9,7 @@ import tempfile
 import tensorflow as tf
 
 from convnlp import kernels
-from export import parity, preset, requests, signatures
+from export import preset, requests, signatures, verification
 
 
 def export(preset_dir, output, ids_output=None, version=None, max_length=None, check=True):
@@ -22,10 +22,10 @@ def export(preset_dir, output, ids_output=None, version=None, max_length=None, c
             "_ids".
         version: int >= 0. Default: 1 more than the highest version in either directory.
         max_length: int. See `signatures.servable`.
-        check: bool. Run `parity.check` before anything appears in `output`.
+        check: bool. Run `verification.check` before anything appears in `output`.
 
     Returns:
-        (path of the version, path of its ids-only twin, the errors of `parity.check` or {}).
+        (path of the version, path of its ids-only twin, the errors of `verification.check` or {}).
 
     Raises:
         ValueError: if the preset is not fit for it, the version exists, or a signature differs from the
@@ -48,10 +48,10 @@ def export(preset_dir, output, ids_output=None, version=None, max_length=None, c
             servables = dict(zip(scratch, (everything, everything.only("ids")), strict=True))
             for directory, servable in servables.items():
                 _save(servable, model, preset_dir, directory)
-        errors = parity.check(model, servables) if check else {}
+        errors = verification.check(model, servables) if check else {}
         for directory, target in reversed(list(zip(scratch, targets, strict=True))):  # the twin first
             directory.rename(target)
-    names = dict(zip(map(str, scratch), targets, strict=True))
+    names = dict(zip(scratch, targets, strict=True))
     return *targets, {(names[directory], *key): error for (directory, *key), error in errors.items()}
 
 

@@ -13,7 +13,7 @@ from convnlp.models import (
     TextClassifierPreprocessor,
     Tokenizer,
 )
-from export import preset, versions
+from export import lite, preset, versions
 from tests import corpus
 
 LABELS = ["bad", "fair", "good"]
@@ -64,6 +64,14 @@ def lm_dir(tmp_path_factory):
 @pytest.fixture(scope="session")
 def classifier(classifier_dir):
     return preset.load(str(classifier_dir))
+
+
+@pytest.fixture(scope="session")
+def fp32_file(classifier_dir, tmp_path_factory):
+    """The classifier as TFLite, exact, for token ids; the export has compared it with the preset."""
+    file = tmp_path_factory.mktemp("tflite") / "model.tflite"
+    lite.export(str(classifier_dir), str(file), "fp32")
+    return file
 
 
 @pytest.fixture(scope="session")

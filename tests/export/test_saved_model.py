@@ -14,7 +14,8 @@ import pytest
 import tensorflow as tf
 
 from convnlp import kernels
-from export import parity, requests, signatures, versions
+from export import loaders, requests, signatures, verification, versions
+from export.graph import Graph
 from tests.export.conftest import GENERATED, LABELS, LENGTH
 from tests.run_program import ROOT, run_program
 
@@ -40,10 +41,10 @@ TEXT_OPS = {"TFText>FastSentencepieceTokenize", "RaggedTensorToTensor"}  # in it
     ("model", "expected"), [("classifier", CLASSIFIER_SIGNATURES), ("lm", LM_SIGNATURES)]
 )
 def test_every_signature_equals_the_preset_in_a_fresh_process(model, expected, request):
-    """`export` asked each one, at batch 1, 2 and 5, by both loaders; here is what came of it."""
+    """`export` asked each one, at batch 1, 2 and 5, by all loaders; here is what came of it."""
     text, ids, errors = request.getfixturevalue(f"exported_{model}")
     asked = {(text, name) for name in expected} | {(ids, "ids")}
-    assert set(errors) == {(*pair, loader) for pair in asked for loader in ("python", "session")}
+    assert set(errors) == {(*pair, loader) for pair in asked for loader in loaders.LOADERS}
     # Float32 sums of some ten layers in another order; the largest seen is 3e-7.
     assert max(errors.values()) < 5e-6
 
@@ -51,10 +52,12 @@ def test_every_signature_equals_the_preset_in_a_fresh_process(model, expected, r
 @pytest.mark.parametrize("model", ["classifier", "lm"])
 def test_graphs_hold_stock_operations(model, request):
     text, ids, _ = request.getfixturevalue(f"exported_{model}")
-    assert parity.op_names(ids) <= STOCK_OPS
-    assert TEXT_OPS <= parity.op_names(text) <= STOCK_OPS | TEXT_OPS
-    for directory in (text, ids):
-        assert not parity.has_custom_gradients_or_islands(directory)
+    graphs = Graph(text), Graph(ids)
+    assert graphs[1].op_names() <= STOCK_OPS
+    assert TEXT_OPS <= graphs[0].op_names() <= STOCK_OPS | TEXT_OPS
+    for graph in graphs:
+        assert not graph.has_custom_gradients()
+        assert not graph.must_be_compiled()
 
 
 def test_a_text_has_the_answer_it_has_alone(exported_classifier):
@@ -73,7 +76,8 @@ def test_training_kernels_would_be_noticed(tmp_path):
         return kernels.dynamic_conv(x, tf.ones([1, 4, 1, 3]))
 
     tf.saved_model.save(tf.Module(), str(tmp_path), signatures={"serving_default": trained})
-    assert parity.has_custom_gradients_or_islands(tmp_path)
+    graph = Graph(tmp_path)
+    assert graph.has_custom_gradients() or graph.must_be_compiled()
 
 
 def test_shapes_of_the_signatures(exported_classifier, exported_lm):
@@ -134,7 +138,7 @@ def test_the_check_sees_a_wrong_weight(classifier, exported_classifier):
     bias.assign([np.nan, *value[1:]])  # of all differences the one that comparisons lose most easily
     try:
         with pytest.raises(ValueError, match=r"'ids' of .* differs from the preset by nan"):
-            parity.check(classifier, {exported_classifier[1]: only_ids})
+            verification.check(classifier, {exported_classifier[1]: only_ids})
     finally:
         bias.assign(value)
 
@@ -145,7 +149,7 @@ def test_the_check_sees_a_model_that_only_python_can_load(classifier, tmp_path):
     servable.module.model_variables = classifier
     tf.saved_model.save(servable.module, str(tmp_path), signatures=servable.signatures)
     with pytest.raises(ValueError, match=r"fails in a fresh process.*Could not find variable"):
-        parity.check(classifier, {tmp_path: servable})
+        verification.check(classifier, {tmp_path: servable})
 
 
 def test_texts_are_padded_to_the_longest_or_to_a_fixed_length(classifier, monkeypatch):

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export import lite, preset, requests, signatures
+from export import conversion, lite, preset, requests, signatures
 from tests.export.conftest import LABELS, LENGTH
 from tests.run_program import run_program
 
 
-@pytest.mark.parametrize(("inputs", "custom"), [("ids", set()), ("text", lite.TEXT_OPERATIONS)])
+@pytest.mark.parametrize(("inputs", "custom"), [("ids", set()), ("text", conversion.TEXT_OPERATIONS)])
 def test_fp32_equals_the_preset(inputs, custom, classifier_dir, tmp_path):
     """All mixers, batch 1, 2 and 5 of different lengths."""
     file = tmp_path / "model.tflite"
     facts = lite.export(str(classifier_dir), str(file), "fp32", inputs)
-    assert lite.custom_operations(file.read_bytes()) == custom
+    assert conversion.custom_operations(file.read_bytes()) == custom
     assert facts["largest_error"] < 5e-6  # float32 sums of some ten layers in another order
     assert facts["megabytes"] == file.stat().st_size / 1e6
     with zipfile.ZipFile(file) as archive:
@@ -26,11 +26,10 @@ def test_fp32_equals_the_preset(inputs, custom, classifier_dir, tmp_path):
         assert archive.read("vocabulary.spm") == vocabulary.read_bytes()
 
 
-def test_batch_and_length_are_free(classifier, classifier_dir, tmp_path):
-    lite.export(str(classifier_dir), str(tmp_path / "m.tflite"), "fp32")
-    run = lite.runner((tmp_path / "m.tflite").read_bytes())
+def test_batch_and_length_are_free(classifier, fp32_file):
+    run = lite.runner(fp32_file.read_bytes())
     rng = np.random.default_rng(0)
-    for batch, length in ((1, 1), (3, 7), (1, LENGTH), (2, LENGTH + 9)):
+    for batch, length in ((1, 1), (3, 7), (1, LENGTH), (2, LENGTH + 9), (5, 128), (1, 7)):
         ids = rng.integers(3, 100, [batch, length]).astype("int32")
         kept = ids[:, :LENGTH]
         expected = classifier({"token_ids": kept, "padding_mask": kept != 0}, training=False)
@@ -40,7 +39,7 @@ def test_batch_and_length_are_free(classifier, classifier_dir, tmp_path):
 def test_a_language_model_gives_its_encoder_and_modes_trade_size_for_error(lm_dir):
     model = preset.load(str(lm_dir))
     servable = signatures.edge(model, "ids")
-    contents = {mode: lite.convert(servable, mode, "ids") for mode in lite.MODES}
+    contents = {mode: conversion.convert(servable, mode, "ids") for mode in ("dynamic", "fp16", "fp32")}
     # Dynamic-range int8 leaves weights of less than 1024 elements alone, of which this model has many.
     assert max(len(contents["dynamic"]), len(contents["fp16"])) < len(contents["fp32"])
     request = requests.request(servable, "serving_default", 5)
@@ -58,22 +57,23 @@ def test_a_language_model_gives_its_encoder_and_modes_trade_size_for_error(lm_di
 
 def test_what_tflite_has_no_operation_for():
     unknown = signatures.signature(lambda x: {"y": tf.linalg.svd(x)[0]}, x=tf.TensorSpec([2, 2]))
-    with pytest.raises(ValueError, match="TFLite cannot hold this model"):
-        lite.convert(signatures.Servable(tf.Module(), {"serving_default": unknown}, None), "fp32", "ids")
+    servable = signatures.Servable(tf.Module(), {"serving_default": unknown}, None)
+    with pytest.raises(conversion.UnsupportedError, match="Svd"):
+        conversion.convert(servable, "fp32", "ids")
 
 
 def test_nothing_is_left_of_a_failed_export(classifier_dir, tmp_path, monkeypatch):
     def fail(preset_dir):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(lite, "convert", lambda *_: b"")
-    monkeypatch.setattr(lite, "custom_operations", lambda _: set())
+    monkeypatch.setattr(lite, "converted", lambda *_: (signatures.edge(_[0], "ids"), b""))
     monkeypatch.setattr(lite, "_measured", lambda *_: {"milliseconds": 1.0, "largest_error": 0.0})
     monkeypatch.setattr(preset, "asset_files", fail)
     with pytest.raises(OSError, match="No space left"):
         lite.export(str(classifier_dir), str(tmp_path / "m.tflite"))
     assert list(tmp_path.iterdir()) == []
 
+    monkeypatch.setattr(lite, "packed", lambda *_: b"")
     monkeypatch.setattr(lite, "_measured", lambda *_: {"milliseconds": 1.0, "largest_error": np.nan})
     with pytest.raises(ValueError, match="dynamic model differs from the preset by nan"):
         lite.export(str(classifier_dir), str(tmp_path / "m.tflite"))

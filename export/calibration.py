@@ -1,0 +1,60 @@
+"""The rows that calibrate full int8: from the user's texts, of all lengths that these have."""
+
+import numpy as np
+
+from convnlp.data import sources
+
+NUM_TEXTS = 200
+_READ = 10_000  # texts to choose from
+
+
+def rows(model, source, fields=("text",), split="train", num_texts=NUM_TEXTS, data_dir=None):
+    """Token ids of texts, from the shortest to the longest in equal steps of rank, padded as in training.
+
+    All rows have the model's length, so that the ranges hold for texts with pads behind them too, and for the
+    longest ones, which are cut. The first row is the empty text: without any pads, the calibration would find
+    that nothing is ever hidden.
+
+    Args:
+        model: the `TextClassifier` or `Seq2SeqLM`.
+        source: str, see `convnlp.data.sources`.
+        fields: tuple of str. The text's field, or the two of a pair.
+        split: str.
+        num_texts: int >= 1. How many texts, of the first 10,000.
+        data_dir: str. For TFDS.
+
+    Returns:
+        list of int32 [1,L].
+
+    Raises:
+        ValueError: if the source cannot be read, or has no texts.
+    """
+    if num_texts < 1:
+        raise ValueError(f"`num_texts` must be >= 1. Received: {num_texts}")
+    blocks, count = [], 0
+    for block in sources.read_blocks(source, split, fields, data_dir=data_dir):
+        blocks.append([block[field].numpy() for field in fields])
+        count += len(blocks[-1][0])
+        if count >= _READ:
+            break
+    columns = [np.concatenate(column)[:_READ] for column in zip(*blocks, strict=True)]
+    token_ids = encoded(model, columns)
+    by_length = np.argsort((token_ids != 0).sum(axis=1), kind="stable")
+    steps = np.linspace(0, len(by_length) - 1, min(num_texts, len(by_length)))
+    chosen = token_ids[by_length[np.round(steps).astype(int)]]
+    return list(np.concatenate([encoded(model, [[""]] * len(fields)), chosen])[:, None])
+
+
+def encoded(model, columns):
+    """Token ids int32 [N,L] of texts, or pairs of texts, as the model reads them.
+
+    Args:
+        model: the `TextClassifier` or `Seq2SeqLM`.
+        columns: one or two lists of N str.
+    """
+    texts = tuple(np.asarray(column) for column in columns)
+    if hasattr(model, "num_classes"):
+        return model.preprocessor(texts if len(texts) == 2 else texts[0], y=None)["token_ids"].numpy()
+    if len(texts) != 1:
+        raise ValueError(f"a language model reads one text. Received: {len(texts)} fields")
+    return model.preprocessor.generate_preprocess(texts[0])["encoder_token_ids"].numpy()

@@ -1,0 +1,125 @@
+"""A TFLite file of `export.tflite`, run with ai-edge-litert, NumPy and sentencepiece alone.
+
+    model = EdgeModel("sentiment.tflite")
+    model.predict(["a gripping film"])  # [{"label": "positive", "scores": {"negative": 0.03, ...}}]
+
+Neither TensorFlow nor convnlp is imported here: the file can be copied beside an application.
+"""
+
+import json
+import zipfile
+
+import numpy as np
+import sentencepiece
+from ai_edge_litert.interpreter import Interpreter
+
+FACTS = "model.json"
+VOCABULARY = "vocabulary.spm"
+
+
+class EdgeModel:
+    """The model of a file, with its tokenizer and the names of its classes.
+
+    Args:
+        path: str. A file of `export.tflite`, made for token ids.
+        num_threads: int. Of LiteRT. Default 1.
+
+    Raises:
+        OSError: if the file cannot be read.
+        ValueError: if it is no such file.
+
+    Attributes:
+        facts: dict: "inputs" ("ids"), "output" ("logits" or "embedding"), "mode", "sequence_length" (where
+            texts are cut), "labels" (None for an embedding), "pad_token_id", "end_token_id".
+    """
+
+    def __init__(self, path, num_threads=1):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                self.facts = json.loads(archive.read(FACTS))
+                vocabulary = archive.read(VOCABULARY)
+        except (zipfile.BadZipFile, KeyError, ValueError) as error:
+            raise ValueError(f"{path} is not a file of export.tflite: {error}") from error
+        if self.facts["inputs"] != "ids":
+            raise ValueError(
+                f"{path} has its tokenizer inside, as operations of tensorflow_text that an app registers: "
+                "export with --inputs=ids for this runner"
+            )
+        self._tokenizer = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
+        self._run = runner(Interpreter(model_path=str(path), num_threads=num_threads))
+
+    def token_ids(self, texts, pairs=None):
+        """Token ids as the model was trained on, padded to the longest.
+
+        A text gives `tokens </s>`, a pair `first </s> second </s>`. A text that is too long loses its tail;
+        of a pair the longer one is cut until both fit.
+
+        Args:
+            texts: list of B str.
+            pairs: list of B str, the second texts. Default None.
+
+        Returns:
+            int32 [B,T].
+        """
+        columns = [self._tokenizer.encode(list(column)) for column in (texts, pairs) if column is not None]
+        rows = [self._row(segments) for segments in zip(*columns, strict=True)]
+        longest = max(map(len, rows))
+        pad = self.facts["pad_token_id"]
+        return np.array([row + [pad] * (longest - len(row)) for row in rows], np.int32)
+
+    def run(self, token_ids):
+        """Logits [B,C], or the embedding [B,D], of token ids int32 [B,T]."""
+        return self._run(token_ids)
+
+    def predict(self, texts, pairs=None):
+        """The answer to each text, or pair of texts.
+
+        Args:
+            texts: list of str.
+            pairs: list of str, the second texts. Default None.
+
+        Returns:
+            list of dicts: {"label": str, "scores": {label: probability}}, or {"embedding": list of float}.
+        """
+        outputs = self.run(self.token_ids(texts, pairs))
+        labels = self.facts["labels"]
+        if labels is None:
+            return [{"embedding": row.tolist()} for row in outputs]
+        exponentials = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        scores = exponentials / exponentials.sum(axis=1, keepdims=True)
+        return [
+            {"label": labels[row.argmax()], "scores": dict(zip(labels, row.tolist(), strict=True))}
+            for row in scores
+        ]
+
+    def _row(self, segments):
+        room = self.facts["sequence_length"] - len(segments)
+        kept = [room]
+        if len(segments) == 2:
+            first = min(len(segments[0]), max(room - len(segments[1]), room - room // 2))
+            kept = [first, room - first]
+        row = []
+        for segment, count in zip(segments, kept, strict=True):
+            row += [*segment[:count], self.facts["end_token_id"]]
+        return row
+
+
+def runner(interpreter):
+    """A function from an input array to the output array of a LiteRT interpreter with one of each.
+
+    Any batch and length can follow on any other: the tensors are resized where the shape has changed.
+    """
+    source, target = interpreter.get_input_details()[0]["index"], interpreter.get_output_details()[0]["index"]
+    shape = None
+
+    def run(array):
+        nonlocal shape
+        if shape != array.shape:
+            interpreter.resize_tensor_input(source, array.shape)
+            interpreter.allocate_tensors()
+            shape = array.shape
+        interpreter.set_tensor(source, array)
+        interpreter.invoke()
+        return interpreter.get_tensor(target)
+
+    return run

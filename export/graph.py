@@ -1,0 +1,79 @@
+"""What the file of a SavedModel says, read without loading the model."""
+
+import pathlib
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.framework import dtypes
+
+_INIT = "__saved_model_init_op"
+
+
+class Graph:
+    """The graph of a SavedModel that servers run: the one tagged "serve".
+
+    Args:
+        directory: str or path. Of the SavedModel.
+
+    Raises:
+        ValueError: if it holds no SavedModel, or none tagged "serve", or one without signatures.
+
+    Attributes:
+        signatures: dict, name -> SignatureDef.
+    """
+
+    def __init__(self, directory):
+        file = pathlib.Path(directory, "saved_model.pb")
+        try:
+            saved_model = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+        except FileNotFoundError:
+            raise ValueError(f"{directory} holds no saved_model.pb") from None
+        except DecodeError as error:
+            raise ValueError(f"{file} is damaged: {error}") from error
+        tagged = [meta for meta in saved_model.meta_graphs if list(meta.meta_info_def.tags) == ["serve"]]
+        if not tagged:
+            found = [list(meta.meta_info_def.tags) for meta in saved_model.meta_graphs]
+            raise ValueError(f"{directory} must have a graph with the tag 'serve'. Received: {found}")
+        self._graph = tagged[0].graph_def
+        self.signatures = {
+            name: signature for name, signature in tagged[0].signature_def.items() if name != _INIT
+        }
+        if not self.signatures:
+            raise ValueError(f"{directory} has no signatures")
+
+    def nodes(self):
+        """All nodes of the graph and of its functions."""
+        yield from self._graph.node
+        for function in self._graph.library.function:
+            yield from function.node_def
+
+    def op_names(self):
+        """The names of all operations."""
+        return {node.op for node in self.nodes()}
+
+    def must_be_compiled(self):
+        """Whether XLA has to compile a part of it (`jit_compile=True`)."""
+        holders = [*self.nodes(), *self._graph.library.function]
+        return any(holder.attr["_XlaMustCompile"].b for holder in holders)
+
+    def has_custom_gradients(self):
+        """Whether it carries gradients along, which nobody asks of a server."""
+        return any(node.attr["_gradient_op_type"].s.startswith(b"CustomGradient") for node in self.nodes())
+
+    def tensor_names(self, signature):
+        """({input: tensor}, {output: tensor}) of a signature: the names in the graph, such as "x:0"."""
+        definition = self.signatures[signature]
+        return tuple(
+            {name: info.name for name, info in infos.items()}
+            for infos in (definition.inputs, definition.outputs)
+        )
+
+    def input_specs(self, signature):
+        """{input: (NumPy dtype, shape)} of a signature; None is any size, and a shape of None any shape."""
+        specs = {}
+        for name, info in self.signatures[signature].inputs.items():
+            dims = [None if dim.size < 0 else dim.size for dim in info.tensor_shape.dim]
+            shape = None if info.tensor_shape.unknown_rank else tuple(dims)
+            specs[name] = np.dtype(dtypes.as_dtype(info.dtype).as_numpy_dtype), shape
+        return specs

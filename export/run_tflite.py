@@ -1,0 +1,75 @@
+"""Asks a TFLite file, with ai-edge-litert, NumPy, sentencepiece and absl alone: no TensorFlow.
+
+    python -m export.run_tflite --model=sentiment.tflite --text="a gripping film" --text="dull"
+    python -m export.run_tflite --model=sentiment.tflite --input=texts.txt
+
+Prints a JSON object a text: {"label", "scores"}, or {"embedding"} of a language model's encoder. --input has
+a text a line, or where its name ends in .jsonl an object with "text" and, for pairs, "text_pair"; "-" is
+standard input.
+"""
+
+import itertools
+import json
+import sys
+
+from absl import app, flags
+
+from export.edge_model import EdgeModel
+
+_MODEL = flags.DEFINE_string("model", None, "File of export.tflite.", required=True)
+_TEXT = flags.DEFINE_multi_string("text", [], "A text to answer. Can be repeated.")
+_TEXT_PAIR = flags.DEFINE_multi_string("text_pair", [], "The second text of a pair, one for each --text.")
+_INPUT = flags.DEFINE_string(
+    "input", None, "File of texts, one a line, or of JSON lines; - is standard input."
+)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 8, "Texts at a time.", lower_bound=1)
+_NUM_THREADS = flags.DEFINE_integer("num_threads", 1, "Threads of LiteRT.", lower_bound=1)
+
+
+def examples():
+    """Yields (text, second text or None) of the flags and the file.
+
+    Raises:
+        ValueError: if a pair has one text, or a line of the file is no example.
+    """
+    pairs = _TEXT_PAIR.value or [None] * len(_TEXT.value)
+    if len(pairs) != len(_TEXT.value):
+        raise ValueError(
+            f"--text_pair must be given for each --text. Received: {len(pairs)} of {len(_TEXT.value)}"
+        )
+    yield from zip(_TEXT.value, pairs, strict=True)
+    if _INPUT.value is None:
+        return
+    with sys.stdin if _INPUT.value == "-" else open(_INPUT.value, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not _INPUT.value.endswith(".jsonl"):
+                yield line.rstrip("\n"), None
+                continue
+            try:
+                example = json.loads(line)
+                yield example["text"], example.get("text_pair")
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise ValueError(f'{_INPUT.value}, line {number}: not a JSON object with "text"') from None
+
+
+def main(argv):
+    """Loads the model and answers, batch by batch."""
+    if len(argv) > 1:
+        raise app.UsageError(f"unknown argument {argv[1]!r}")
+    try:
+        if not _TEXT.value and _INPUT.value is None:
+            raise ValueError("--text or --input must be given")
+        model = EdgeModel(_MODEL.value, _NUM_THREADS.value)
+        # Texts alone and pairs do not share a batch.
+        for has_pair, group in itertools.groupby(examples(), key=lambda example: example[1] is not None):
+            while batch := list(itertools.islice(group, _BATCH_SIZE.value)):
+                texts, pairs = zip(*batch, strict=True)
+                for answer in model.predict(texts, pairs if has_pair else None):
+                    print(json.dumps(answer, ensure_ascii=False), flush=True)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    app.run(main)

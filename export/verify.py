@@ -1,0 +1,86 @@
+"""Proves what a server needs of a SavedModel, ours or not, and exits with 1 where it does not hold.
+
+    python -m export.verify --model=MODELS/sentiment [--preset=RUN/preset]
+
+Every signature is asked by `tf.saved_model.load`, by a Session, which is what TensorFlow Serving runs, and by
+TensorFlow's C API, in processes without convnlp; the last one without Python's tensorflow too. All must give
+the same answers, those of the preset where one is given, at batch 1, 2 and 5 and odd lengths. All operations
+must be in TensorFlow Serving's stock server. What is asked: the preset's texts, else the warm-up requests in
+`assets.extra`, else values made up from the signature.
+"""
+
+import pathlib
+import sys
+
+from absl import app, flags
+
+from convnlp import programs
+from export import parity, preset, recorded, requests, signatures, verification
+from export.graph import Graph
+
+_MODEL = flags.DEFINE_string(
+    "model",
+    None,
+    "SavedModel, or the directory of its versions, of which the highest is taken.",
+    required=True,
+)
+_PRESET = flags.DEFINE_string("preset", None, "The preset that it was exported from.")
+_BOUND = flags.DEFINE_float(
+    "bound",
+    parity.BOUND,
+    "How far floats may differ, relative to the largest where that is above 1.",
+    lower_bound=0,
+)
+
+
+def version_directory(path):
+    """The SavedModel at `path`, or the highest version in it."""
+    path = pathlib.Path(path)
+    versions = [child for child in path.glob("*") if child.name.isdecimal() and child.is_dir()]
+    if (path / "saved_model.pb").exists() or not versions:
+        return path
+    return max(versions, key=lambda child: int(child.name))
+
+
+def table(report, asked):
+    """Lines of signature, loader, number of requests, and the largest differences."""
+    width = max(9, *(len(name) for _, name, _ in report.differences)) if report.differences else 9
+    lines = [f"{'signature':<{width}}  loader   requests  from python  from the preset"]
+    for (_, name, loader), (from_python, from_preset) in report.differences.items():
+        count = sum(name == other for other, _ in asked)
+        last = "" if from_preset is None else f"{from_preset:.2g}"
+        lines.append(f"{name:<{width}}  {loader:<7}  {count:>8}  {from_python:>11.2g}  {last:>15}".rstrip())
+    return lines
+
+
+def main(argv):
+    """Asks, compares, prints; exit code 1 where a rule is broken."""
+    if len(argv) > 1:
+        raise app.UsageError(f"unknown argument {argv[1]!r}")
+    directory = version_directory(_MODEL.value)
+    graph = Graph(directory)
+    if _PRESET.value:
+        model = preset.load(_PRESET.value)
+        servable = signatures.servable(model)
+        foreign = sorted(set(graph.signatures) - set(servable.signatures))
+        if foreign:
+            raise ValueError(f"--preset has no signature {', '.join(foreign)}, which {directory} has")
+        asked, made_up = requests.of_servable(servable), []
+        asked = [(name, inputs) for name, inputs in asked if name in graph.signatures]
+    else:
+        model = None
+        asked, made_up = recorded.of_saved_model(directory, graph)
+    report = verification.verify({directory: asked}, model, _BOUND.value)
+    print(f"{directory}: {len(graph.op_names())} kinds of operations, {len(asked)} requests")
+    print("\n".join(table(report, asked)))
+    for name in made_up:
+        print(f"{name}: asked with made-up values, as {recorded.WARM_UP} has no request for it")
+    for violation in report.violations:
+        print(f"FAILED: {violation}")
+    if report.violations:
+        sys.exit(1)
+    print(f"all hold: the largest difference is {report.largest:.2g}, the bound {_BOUND.value:g}")
+
+
+if __name__ == "__main__":
+    programs.run(main)

@@ -1,0 +1,177 @@
+"""What a device has of a TFLite file: LiteRT, sentencepiece, and the archive behind the model."""
+
+import json
+import pydoc_data.topics
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+from export import tflite_metadata
+from export.edge_model import EdgeModel
+from tests import corpus
+from tests.export.conftest import LABELS, LENGTH
+from tests.run_program import ROOT
+
+TEXTS = [
+    "the river",
+    "",
+    "A dreadful film about the engine. The old teacher follows the quiet river.",
+    "Köln 🙂",
+]
+PAIRS = ["a bridge", "the old captain repairs the broken clock behind the station near the harbour", "", "x"]
+ODD_TEXTS = [
+    "",
+    "  two  spaces and a\ttab \n and a line ",
+    "Ångström ﬁne \uff46\uff55\uff4c\uff4c ² ½ İ ß \u0301",
+    "\u4f60\u597d \u0645\u0631\u062d\u0628\u0627 🙂👩‍👩‍👧 \u200b\ufeff",
+    "</s> <pad> <unk> <extra_id_0> \u2581",
+    "word" * 400,
+]
+
+
+@pytest.fixture(scope="module")
+def model(fp32_file):
+    return EdgeModel(str(fp32_file))
+
+
+def test_answers_equal_the_preset(model, classifier):
+    for texts, pairs in ((TEXTS, None), (TEXTS, PAIRS), (TEXTS[:1], None)):
+        x = tuple(column for column in (texts, pairs) if column is not None)
+        rows = classifier.preprocessor(x if pairs else texts, y=None)
+        logits = np.asarray(classifier(rows, training=False))
+        expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        for answer, scores in zip(model.predict(texts, pairs), expected, strict=True):
+            assert list(answer["scores"]) == LABELS
+            np.testing.assert_allclose(list(answer["scores"].values()), scores, atol=5e-6)
+            assert answer["label"] == LABELS[scores.argmax()]
+
+
+def test_tokens_equal_the_library(model, classifier):
+    """Real sentences, of Python's documentation, and the texts of the corpus."""
+    sentences = [line for text in pydoc_data.topics.topics.values() for line in text.split("\n\n")]
+    assert len(sentences) > 1000
+    texts = [*sentences[::4], *corpus.documents(100), *ODD_TEXTS]
+    pairs = texts[::-1]
+    for columns in ((texts,), (texts, pairs)):
+        expected = classifier.preprocessor(columns if len(columns) == 2 else texts, y=None)
+        ids, lengths = expected["token_ids"].numpy(), expected["padding_mask"].numpy().sum(axis=1)
+        found = model.token_ids(*columns)
+        assert found.shape == (len(texts), lengths.max())
+        np.testing.assert_array_equal(found, ids[:, : found.shape[1]])
+
+
+def test_a_file_that_is_no_model(tmp_path, fp32_file):
+    (tmp_path / "m.tflite").write_bytes(b"not a zip")
+    with pytest.raises(ValueError, match=r"m.tflite is not a file of export.tflite"):
+        EdgeModel(str(tmp_path / "m.tflite"))
+    with zipfile.ZipFile(tmp_path / "m.tflite", "w") as archive, zipfile.ZipFile(fp32_file) as original:
+        for name in original.namelist():
+            content = original.read(name)
+            archive.writestr(name, content.replace(b'"inputs": "ids"', b'"inputs": "text"'))
+    with pytest.raises(ValueError, match="has its tokenizer inside"):
+        EdgeModel(str(tmp_path / "m.tflite"))
+
+
+RUNNER = """
+import runpy, sys
+try:
+    runpy.run_module("export.run_tflite", run_name="__main__", alter_sys=True)
+finally:
+    heavy = {"convnlp", "keras", "keras_hub", "tensorflow", "tensorflow_text"} & {
+        name.partition(".")[0] for name in sys.modules
+    }
+    print("imported:", sorted(heavy), file=sys.stderr)
+"""
+
+
+def run_tflite(*flags, stdin=None):
+    command = [sys.executable, "-c", RUNNER, *flags]
+    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.multiprocess
+def test_runner_needs_no_tensorflow(model, fp32_file, tmp_path):
+    lines = [{"text": TEXTS[0]}, {"text": TEXTS[1], "text_pair": PAIRS[1]}, {"text": TEXTS[2]}]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = run_tflite(f"--model={fp32_file}", f"--text={TEXTS[2]}", f"--input={tmp_path / 'texts.jsonl'}")
+    assert done.returncode == 0, done.stderr
+    assert "imported: []" in done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    expected = model.predict([TEXTS[2], TEXTS[0]]) + model.predict([TEXTS[1]], [PAIRS[1]])
+    expected += model.predict([TEXTS[2]])
+    assert [answer["label"] for answer in answers] == [answer["label"] for answer in expected]
+    for answer, other in zip(answers, expected, strict=True):
+        # Other batches, so sums over other numbers of zeros.
+        assert answer["scores"] == pytest.approx(other["scores"], abs=5e-6)
+
+    done = run_tflite(f"--model={fp32_file}", "--input=-", stdin="one\ntwo\n")
+    assert [sorted(json.loads(line)) for line in done.stdout.splitlines()] == [["label", "scores"]] * 2
+    done = run_tflite(f"--model={tmp_path / 'none.tflite'}", "--text=one")
+    assert done.returncode == 1
+    assert [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert "Traceback" not in done.stderr
+
+
+def test_metadata_is_what_tflite_support_reads(fp32_file):
+    """Read by hand, field by field, as the generated classes of metadata_schema.fbs do."""
+    content = fp32_file.read_bytes()
+    model = schema.Model.GetRootAs(content, 0)
+    entries = {model.Metadata(i).Name(): model.Metadata(i).Buffer() for i in range(model.MetadataLength())}
+    assert b"min_runtime_version" in entries  # the converter's own are still there
+    buffer = model.Buffers(entries[tflite_metadata.ENTRY.encode()]).DataAsNumpy().tobytes()
+    assert buffer[4:8] == b"M001"
+    root = Table.root(buffer)
+    assert root.string(0) == "convnlp"
+    assert root.string(7) == "1.1.0"
+    (graph,) = root.tables(3)
+    (source,), (target,) = graph.tables(2), graph.tables(3)
+    assert (source.string(0), target.string(0)) == ("token_ids", "logits")
+    assert f"beyond {LENGTH} places" in source.string(1)
+    (unit,) = source.tables(4)
+    assert unit.byte(0) == 5  # SentencePieceTokenizerOptions
+    (vocabulary,) = unit.table(1).tables(0)
+    (labels,) = target.tables(6)
+    assert (vocabulary.string(0), labels.string(0)) == ("vocabulary.spm", "labels.txt")
+    assert (vocabulary.byte(2), labels.byte(2)) == (0, 2)  # UNKNOWN, TENSOR_AXIS_LABELS
+    with zipfile.ZipFile(fp32_file) as archive:
+        assert archive.testzip() is None
+        facts = json.loads(archive.read("model.json"))
+    assert facts["labels"] == LABELS
+    assert facts["sequence_length"] == LENGTH
+
+
+class Table:
+    """A table of a flatbuffer, by the numbers of its fields."""
+
+    def __init__(self, buffer, position):
+        import flatbuffers
+
+        self._table = flatbuffers.table.Table(buffer, position)
+
+    @classmethod
+    def root(cls, buffer):
+        return cls(buffer, int.from_bytes(buffer[:4], "little"))
+
+    def _offset(self, field):
+        offset = self._table.Offset(4 + 2 * field)
+        assert offset, field
+        return offset + self._table.Pos
+
+    def string(self, field):
+        return self._table.String(self._offset(field)).decode()
+
+    def byte(self, field):
+        offset = self._table.Offset(4 + 2 * field)
+        return self._table.Bytes[offset + self._table.Pos] if offset else 0
+
+    def table(self, field):
+        return Table(self._table.Bytes, self._table.Indirect(self._offset(field)))
+
+    def tables(self, field):
+        start = self._table.Vector(self._offset(field) - self._table.Pos)
+        count = self._table.VectorLen(self._offset(field) - self._table.Pos)
+        return [Table(self._table.Bytes, self._table.Indirect(start + 4 * i)) for i in range(count)]

@@ -1,0 +1,88 @@
+"""Full int8: what calibrates it, what stays float, how far off it is; and mixers that TFLite lacks."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from ai_edge_litert import schema_py_generated as schema
+
+from convnlp import layers
+from convnlp.layers import TokenMixer
+from export import calibration, conversion, lite, refusal
+from tests import corpus
+from tests.export.conftest import LENGTH
+from tests.small_classifier import small_classifier
+
+
+def test_calibration_has_all_lengths_and_pads(classifier, tmp_path):
+    texts = ["a river", *corpus.documents(40)]
+    path = corpus.write_jsonl(tmp_path / "texts.jsonl", [{"text": t, "other": t[::-1]} for t in texts])
+    rows = calibration.rows(classifier, f"jsonl:{path}", num_texts=10)
+    assert {row.shape for row in rows} == {(1, LENGTH)}
+    assert {row.dtype.name for row in rows} == {"int32"}
+    lengths = [int((row != 0).sum()) for row in rows]
+    assert lengths == sorted(lengths)
+    shortest = int(classifier.preprocessor(texts[:1], y=None)["padding_mask"].numpy().sum())
+    assert (len(lengths), *lengths[:2], lengths[-1]) == (11, 1, shortest, LENGTH)
+    every = calibration.rows(classifier, f"jsonl:{path}", num_texts=1000)
+    expected = classifier.preprocessor(["", *texts], y=None)["token_ids"].numpy()
+    assert sorted(row[0].tolist() for row in every) == sorted(expected.tolist())
+
+    pairs = calibration.rows(classifier, f"jsonl:{path}", ("text", "other"), num_texts=1000)
+    assert max(int((row == 1).sum()) for row in pairs) == 2  # an end token behind each text
+    with pytest.raises(ValueError, match="no field 'none'"):
+        calibration.rows(classifier, f"jsonl:{path}", ("none",))
+
+
+def test_modes_and_their_arguments(classifier):
+    for mode, rows in (("int8", None), ("int8", []), ("dynamic", [np.ones([1, 4], np.int32)])):
+        with pytest.raises(ValueError, match="`calibration` is needed for mode int8, and for no other"):
+            lite.converted(classifier, mode, "ids", rows)
+    with pytest.raises(ValueError, match="mode int8 is for inputs=ids"):
+        lite.converted(classifier, "int8", "text", [np.ones([1, 4], np.int32)])
+
+
+def test_int8_of_every_mixer(classifier, tmp_path):
+    """All mixers are in this stack; the rows have pads, whose masks would fill an int8 tensor's range."""
+    cut = [{"text": row["text"][:length]} for row in corpus.reviews(20) for length in (8, 20, 200)]
+    path = corpus.write_jsonl(tmp_path / "texts.jsonl", cut)
+    rows = calibration.rows(classifier, f"jsonl:{path}", num_texts=40)
+    _, content = lite.converted(classifier, "int8", "ids", rows)
+    assert conversion.custom_operations(content) == set()
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    tensors = model.subgraphs[0].tensors
+    assert tensors[model.subgraphs[0].outputs[0]].type == schema.TensorType.FLOAT32
+    activations = [
+        t for t in tensors if t.type == schema.TensorType.INT8 and model.buffers[t.buffer].data is None
+    ]
+    assert len(activations) > 5 * len(layers.MIXERS)
+    scales = [scale for t in activations if t.quantization is not None for scale in t.quantization.scale]
+    assert max(scales) < 10  # 255 times that is the range
+
+    run = lite.runner(content)
+    ids = np.concatenate(rows)
+    expected = np.asarray(classifier({"token_ids": ids, "padding_mask": ids != 0}, training=False))
+    found = np.concatenate([run(row) for row in rows])
+    # An int8 activation errs by 1/500 of its range, some fifty of them deep; a lost mask, or a wrong number
+    # of tokens, by half of the range of the logits and more.
+    assert np.abs(found - expected).max() < 0.15 * np.ptp(expected)
+    for batch, length in ((1, 7), (5, LENGTH), (2, LENGTH - 3)):
+        assert np.isfinite(run(ids[:batch, :length])).all()
+
+
+class Singular(TokenMixer):
+    """Scales by the largest singular value of the row, for which TFLite has no operation."""
+
+    supports_causal = supports_step = supports_packing = False
+
+    def mix(self, x, padding_mask, segment_ids, training):
+        return x / (1.0 + tf.linalg.svd(x, compute_uv=False)[:, :1, None])
+
+
+def test_a_mixer_without_operations_is_refused_by_name(own_mixers):
+    layers.register_mixer("singular", Singular)
+    model = small_classifier(["dynamic_conv", "singular"], length=8, labels=["0", "1"])
+    assert {type(mixer).__name__ for mixer in refusal.mixers(model)} == {"DynamicConv", "Singular"}
+    with pytest.raises(ValueError, match=r"no built-in operations for the mixer Singular \(.*Svd") as error:
+        lite.converted(model, "dynamic")
+    assert "DynamicConv" not in str(error.value)

@@ -1,0 +1,201 @@
+"""What `export.verify` sees: wrong answers, operations that servers lack, loaders that disagree."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from export import loaders, recorded, requests, stock, verification
+from export.graph import Graph
+from tests.run_program import run_program
+
+LONG = b"longer than what a TF_TString holds in place" * 3
+NUMBERS = ("float32", "float64", "int32", "int64", "uint8", "float16", "bool")
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory):
+    """A SavedModel whose answers can be told without running it."""
+    directory = str(tmp_path_factory.mktemp("known"))
+    module = tf.Module()
+    module.slope = tf.Variable([2.0, -1.0])
+
+    def affine(x):
+        return {"y": x[:, None] * module.slope + 1.0, "rows": tf.shape(x)}
+
+    def twice(text):
+        return {"twice": text + text, "same": text}
+
+    def types(**inputs):
+        return {f"{name}_back": tf.reverse(value, [0]) for name, value in inputs.items()}
+
+    specs = {name: tf.TensorSpec([None, 2], name, name) for name in NUMBERS}
+    functions = {
+        "serving_default": tf.function(affine, input_signature=[tf.TensorSpec([None], name="x")]),
+        "twice": tf.function(twice, input_signature=[tf.TensorSpec([None], tf.string, "text")]),
+        "types": tf.function(types).get_concrete_function(**specs),
+    }
+    tf.saved_model.save(module, directory, signatures=functions)
+    return directory
+
+
+@pytest.mark.multiprocess
+def test_the_c_api_gives_answers_that_are_known(known, tmp_path):
+    """The expected values are written here: no TensorFlow computes them."""
+    graph = Graph(known)
+    text = np.array([b"", b"a\0b", "Köln".encode(), LONG], object)
+    rows = {name: np.array([[0, 1], [1, 1], [1, 0]]).astype(name) for name in NUMBERS}
+    asked = [
+        ("serving_default", {"x": np.array([1.0, 0.5, -3.0], np.float32)}),
+        ("serving_default", {"x": np.zeros([0], np.float32)}),
+        ("twice", {"text": text}),
+        ("types", rows),
+        ("types", {**rows, "int32": rows["float32"]}),  # not the signature's type
+    ]
+    names = {name: graph.tensor_names(name) for name in graph.signatures}
+    jobs, results = tmp_path / "jobs", tmp_path / "results"
+    jobs.write_bytes(pickle.dumps([(known, False, names, asked), (str(tmp_path), False, names, asked[:1])]))
+    script = loaders.__file__.replace("loaders.py", "c_api.py")
+    subprocess.run([sys.executable, "-I", script, jobs, results], check=True, capture_output=True)
+    answered, op_list = pickle.loads(results.read_bytes())
+    (affine, empty, twice, types, wrong, missing) = (outputs for *_, outputs in answered)
+
+    np.testing.assert_array_equal(affine["y"], [[3, 0], [2, 0.5], [-5, 4]])
+    assert affine["rows"].tolist() == [3]
+    assert empty["y"].shape == (0, 2)
+    assert twice["twice"].tolist() == [b"", b"a\0ba\0b", "KölnKöln".encode(), LONG + LONG]
+    assert twice["same"].tolist() == text.tolist()
+    for name in NUMBERS:
+        assert types[f"{name}_back"].dtype == name
+        assert types[f"{name}_back"].tolist() == rows[name][::-1].tolist()
+    assert isinstance(wrong, str)
+    assert "Could not find SavedModel" in missing
+    assert b"MatMul" in op_list
+    assert b"FastSentencepiece" not in op_list
+
+
+def test_operations_that_the_stock_server_lacks(known, tmp_path):
+    graph = Graph(known)
+    assert not stock.uses_text_ops(graph)
+    assert stock.violations(graph, graph.op_names()) == []
+    (line,) = stock.violations(graph, graph.op_names() - {"ReverseV2"})
+    assert line == "operations that the stock server does not have: ReverseV2"
+
+    @tf.function(input_signature=[tf.TensorSpec([2])], jit_compile=True)
+    def compiled(x):
+        return x + tf.py_function(lambda value: value, [x], tf.float32)
+
+    tf.saved_model.save(tf.Module(), str(tmp_path), signatures={"serving_default": compiled})
+    graph = Graph(tmp_path)
+    python, compiler = stock.violations(graph, graph.op_names())
+    assert "EagerPyFunc" in python
+    assert "jit_compile" in compiler
+
+
+def test_text_operations_are_known_by_name(exported_classifier):
+    text, ids, _ = exported_classifier
+    assert stock.uses_text_ops(Graph(text))
+    assert not stock.uses_text_ops(Graph(ids))
+
+
+def test_what_is_no_saved_model(tmp_path):
+    with pytest.raises(ValueError, match="holds no saved_model"):
+        Graph(tmp_path)
+    (tmp_path / "saved_model.pb").write_bytes(b"truncated")
+    with pytest.raises(ValueError, match="is damaged"):
+        Graph(tmp_path)
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(ValueError, match="must have a graph with the tag 'serve'"):
+        Graph(tmp_path)
+
+
+def test_recorded_requests_are_asked_at_every_batch_and_at_odd_lengths(exported_classifier):
+    text, *_ = exported_classifier
+    asked, made_up = recorded.of_saved_model(text, Graph(text))
+    assert made_up == []
+    shapes = {}
+    for name, inputs in asked:
+        shapes.setdefault(name, set()).update(value.shape for value in inputs.values())
+    assert set(shapes) == set(Graph(text).signatures)
+    for name, found in shapes.items():
+        assert {shape[0] for shape in found} == set(requests.BATCH_SIZES), name
+    assert {(1, 1), (2, 3), (5, 9)} <= shapes["ids"]
+
+
+def test_requests_are_made_up_from_shapes_and_types(known):
+    asked, made_up = recorded.of_saved_model(known, Graph(known))
+    assert made_up == ["serving_default", "twice", "types"]
+    shapes = [inputs["x"].shape for name, inputs in asked if name == "serving_default"]
+    assert shapes == [(1,), (2,), (5,)]
+    for name, inputs in asked:
+        if name == "types":
+            assert {key: value.dtype.name for key, value in inputs.items()} == {key: key for key in NUMBERS}
+            assert {value.shape for value in inputs.values()} <= {(1, 2), (2, 2), (5, 2)}
+
+
+def report_of(monkeypatch, directory, answers, **kwargs):
+    """The report where the loaders give these answers to one request."""
+    inputs = {"x": np.zeros([1], np.float32), "text": np.array([b"a", b"a"], object)}
+    rows = [
+        (directory, "serving_default", loader, pickle.loads(pickle.dumps(inputs)), outputs)
+        for loader, outputs in answers.items()
+    ]
+    monkeypatch.setattr(loaders, "ask", lambda graphs, asked: (rows, graphs[directory].op_names()))
+    names = Graph(directory).signatures
+    return verification.verify({directory: [(name, inputs) for name in names]}, **kwargs)
+
+
+def scores(*values, label=b"a"):
+    return {"scores": np.array([values], np.float32), "label": np.array([label], object)}
+
+
+def test_loaders_that_disagree(known, monkeypatch):
+    same = dict.fromkeys(loaders.LOADERS, scores(0.25, np.inf))
+    report = report_of(monkeypatch, known, same)
+    assert report.violations == []
+    assert set(report.differences.values()) == {(0.0, None)}
+    for wrong, difference in [
+        (scores(0.25 + 0.01, np.inf), "0.01"),
+        (scores(np.nan, np.inf), "nan"),
+        (scores(0.25, np.inf, label=b"b"), "inf"),
+        ({"scores": scores(0.25, np.inf)["scores"]}, "inf"),
+    ]:
+        report = report_of(monkeypatch, known, {**same, "c_api": wrong})
+        (line,) = report.violations
+        assert f"(c_api loader) differs from the python loader by {difference}" in line
+    assert report_of(monkeypatch, known, {**same, "c_api": scores(0.26, np.inf)}, bound=0.1).violations == []
+
+
+def test_a_loader_that_fails_and_a_signature_that_nobody_asked(known, monkeypatch):
+    report = report_of(monkeypatch, known, {"python": scores(0.5), "session": "Could not\nfind variable x"})
+    (line,) = report.violations
+    assert line.endswith("(session loader) fails in a fresh process: Could not find variable x")
+    monkeypatch.setattr(loaders, "ask", lambda graphs, asked: ([], graphs[known].op_names()))
+    lines = verification.verify({known: []}).violations
+    assert len(lines) == 3
+    assert all("was not asked" in line for line in lines)
+
+
+@pytest.mark.multiprocess
+def test_program_sees_other_weights(exported_classifier, classifier, classifier_dir, tmp_path):
+    """The preset of another training, of the same architecture."""
+    bias = classifier.head.bias
+    value = bias.numpy()
+    bias.assign(value + np.array([0.1, 0, 0]))
+    try:
+        classifier.save_to_preset(str(tmp_path / "other"))
+    finally:
+        bias.assign(value)
+    ids = exported_classifier[1].parent
+    done = run_program("export.verify", f"--model={ids}", f"--preset={tmp_path / 'other'}")
+    assert done.returncode == 1, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[:3] for line in lines if line.startswith("ids ")] == [
+        ["ids", loader, "6"] for loader in loaders.LOADERS
+    ]
+    failed = [line for line in lines if line.startswith("FAILED: ")]
+    assert len(failed) == 3
+    assert all("differs from the preset by" in line for line in failed)
