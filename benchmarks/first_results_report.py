@@ -13,7 +13,7 @@ STARTS = {"pretrained": "pre-trained", "scratch": "from scratch"}
 def write(results, docs_dir):
     """Writes first_results.json, two plots, and the tables between the marks of first_results.md.
 
-    A data set without finished runs keeps the row that first_results.json has of it.
+    What has no finished runs, a data set or a whole table, keeps what first_results.json has of it.
 
     Args:
         results: dict, as `benchmarks.first_results.collect` returns it.
@@ -24,8 +24,9 @@ def write(results, docs_dir):
     """
     path = docs_dir / "first_results.json"
     if path.exists():
-        earlier = json.loads(path.read_text(encoding="utf-8"))["classification"]
-        results = {**results, "classification": {**earlier, **results["classification"]}}
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+        classification = {**earlier["classification"], **results["classification"]}
+        results = {**earlier, **results, "classification": classification}
     figures = {name: value for name, value in results.items() if name != "pretraining"}
     path.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     plot_pretraining(results["pretraining"], docs_dir / "first_results_pretraining.svg")
