@@ -28,8 +28,7 @@ def made_up(lost):
             yield Row("edge, one thread vs SavedModel", at, 2.0 + place, 8.0, "ms", "lower", goal)
 
 
-def test_goals_and_page(monkeypatch):
-    monkeypatch.setattr(edge, "_SPLIT", type("Flag", (), {"value": "test"}))
+def test_goals_and_page():
     rows = list(made_up(0.4))
     with_goal = {(row.name, row.setting["mode"], row.setting.get("length")): row.met for row in rows}
     with_goal = {key: met for key, met in with_goal.items() if met is not None}
@@ -40,7 +39,7 @@ def test_goals_and_page(monkeypatch):
         ("edge, accuracy lost vs float32", "int8", None): True,
         ("edge, one thread vs SavedModel", "dynamic", 128): True,
     }
-    page = edge.text(rows)
+    page = edge.text(rows, "test")
     assert "**trec6**, mini, 500 texts of the split test:" in page
     assert (
         "| form | MB | ms, n = 32 | ms, n = 128 | largest error of a logit | accuracy | points lost |" in page
