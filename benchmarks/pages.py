@@ -1,9 +1,4 @@
-"""What the generated pages of docs/ share: text between two marks, tables, plots without a date."""
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+"""What the generated pages of docs/ share: text between two marks, tables."""
 
 END = "<!-- end of generated part -->"
 
@@ -30,11 +25,3 @@ def table(header, lines):
     """A Markdown table of rows of cells."""
     rows = [header, ["---"] * len(header), *lines]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
-
-
-def save(figure, path):
-    """Writes a figure without its date and closes it."""
-    figure.tight_layout()
-    with plt.rc_context({"svg.hashsalt": "convnlp"}):
-        figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)

@@ -10,10 +10,10 @@ without a page gets one with nothing else on it.
 import json
 import pathlib
 
-import matplotlib.pyplot as plt
 from absl import app, flags
 
 from benchmarks import pages, rows
+from benchmarks.figures import plt, save_figure
 
 PROGRAMS = {
     "kernels": "Mixing operations",
@@ -61,7 +61,7 @@ def write(results, folder):
     for name, plot in (("ratio", plot_ratios), ("rate", plot_rates), ("memory", plot_memory)):
         figure = plot(results)
         if figure is not None:
-            pages.save(figure, folder / f"performance_{name}.svg")
+            save_figure(figure, folder / f"performance_{name}.svg")
             parts.append(f"![{plot.__doc__.partition('.')[0]}](performance_{name}.svg)")
     for program, title in PROGRAMS.items():
         if program in results:

@@ -4,10 +4,9 @@ import html
 import io
 import json
 
-import matplotlib.pyplot as plt
-
 from benchmarks import pages
 from benchmarks.comparison.intervals import Interval
+from benchmarks.figures import plt
 
 STARTS = {"scratch": "from scratch", "pretrained": "pre-trained"}
 _STYLE = """\
