@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from convnlp.layers.masks import hide
 from convnlp.layers.projection import projection
-from convnlp.layers.token_mixer import TokenMixer, require_count, zero_pads
+from convnlp.layers.token_mixer import TokenMixer, require_count
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -71,8 +71,8 @@ class ExternalAttention(TokenMixer):
         logits = tf.cast(self.memory_keys(x), tf.float32)  # [B,T,S]
         if padding_mask is not None:
             logits += tf.expand_dims(hide(padding_mask), 2)
-        weights = zero_pads(tf.nn.softmax(logits, axis=1), padding_mask)
-        total = tf.reduce_sum(weights, axis=2, keepdims=True)  # [B,T,1], 0 at pads
+        weights = tf.nn.softmax(logits, axis=1)  # 0 at pads
+        total = tf.reduce_sum(weights, axis=2, keepdims=True)  # [B,T,1], 0 at pads too
         weights /= tf.maximum(total, 1e-6)  # not less: TFLite may store it as float16
         return self.memory_values(tf.cast(weights, x.dtype))  # [B,T,D]
 
