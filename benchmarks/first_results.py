@@ -245,8 +245,7 @@ def collect(workdir, seeds):
         starts = {start: _runs(workdir, f"{name}_{start}", seeds) for start in ("pretrained", "scratch")}
         if all(starts.values()):
             results["classification"][name] = starts
-    changed = {what: _runs(workdir, f"sst2_variant{i}", seeds) for i, what in enumerate(VARIANTS)}
-    results["variants"] = {what: runs for what, runs in changed.items() if runs}
+    results["variants"] = _variants(workdir, seeds)
     results["precision"] = _precision(workdir, seeds)
     if (workdir / "cogs" / "results.json").exists():
         results["cogs"] = _json(workdir / "cogs" / "results.json")
@@ -255,6 +254,14 @@ def collect(workdir, seeds):
     if (workdir / "served.json").exists():
         results["served"] = _json(workdir / "served.json")
     return results
+
+
+def _variants(workdir, seeds):
+    """Accuracies on SST-2 as above and by what is changed, over the seeds for which all are finished."""
+    names = {"as above": "sst2_pretrained"}
+    names |= {what: f"sst2_variant{number}" for number, what in enumerate(VARIANTS)}
+    finished = [seed for seed in seeds if all(_runs(workdir, name, [seed]) for name in names.values())]
+    return {what: _runs(workdir, name, finished) for what, name in names.items()} if finished else {}
 
 
 def _precision(workdir, seeds):

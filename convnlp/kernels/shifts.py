@@ -77,8 +77,9 @@ def seen_with_prefix(prefix_mask, segment_ids, kernel_size, left, dilation_rate)
 
 def shifted(window, kernel_size, dilation_rate):
     """[B,(K-1)*r+C,...] -> what each of the K taps meets: a list of [B,C,...]."""
-    chunk = length(window) - (kernel_size - 1) * dilation_rate
-    return [window[:, j * dilation_rate : j * dilation_rate + chunk] for j in range(kernel_size)]
+    reach = (kernel_size - 1) * dilation_rate
+    # Bounds counted from the end are constants: TFLite then knows all shapes before it runs (docs/edge.md).
+    return [window[:, start : start - reach or None] for start in range(0, reach + 1, dilation_rate)]
 
 
 def depthwise_conv_valid(window, taps, dilation_rate=1, kept=None):

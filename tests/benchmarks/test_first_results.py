@@ -64,3 +64,17 @@ def test_the_page(workdir):
         (workdir / f"trec6_scratch_{seed}" / "results.json").unlink()
     first_results_report.write(first_results.collect(workdir, SEEDS), docs)  # keeps the row it cannot make
     assert "| trec6 | 89.0 | 82.0 ± 2.8 | 92.0 ± 0.0 | +10.0 | 500 |" in page.read_text()
+
+
+def test_variants_are_compared_over_the_seeds_that_all_have(workdir):
+    names = ["sst2_pretrained", *(f"sst2_variant{number}" for number in range(len(first_results.VARIANTS)))]
+    for name, accuracy in zip(names, (0.80, 0.81, 0.82, 0.83), strict=True):
+        test = {"accuracy": accuracy, "num_examples": 1821}
+        put(workdir / f"{name}_0" / "results.json", {"test": test, "cpu_seconds": 60.0})
+    put(workdir / "sst2_pretrained_1" / "results.json", {"test": test, "cpu_seconds": 60.0})
+    results = first_results.collect(workdir, SEEDS)
+    assert list(results["variants"]) == ["as above", *first_results.VARIANTS]
+    assert [runs["accuracies"] for runs in results["variants"].values()] == [[0.8], [0.81], [0.82], [0.83]]
+    table = first_results_report.variants_table(results)
+    assert "seeds: 1" in table
+    assert "| as above | 80.0 | 60 |" in table
