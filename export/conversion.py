@@ -43,7 +43,7 @@ def convert(servable, mode, inputs, calibration=None):
     if mode == "int8" and inputs == "text":
         raise ValueError("mode int8 is for inputs=ids: its calibration runs without tensorflow_text")
     with tempfile.TemporaryDirectory() as directory:
-        with kernels.implementation("inference"):
+        with kernels.implementation("edge"):
             tf.saved_model.save(servable.module, directory, signatures=servable.signatures)
         converter = tf.lite.TFLiteConverter.from_saved_model(directory, signature_keys=[_SIGNATURE])
         converter.allow_custom_ops = inputs == "text"

@@ -8,7 +8,7 @@ from convnlp import kernels
 
 def converted(function, *specs):
     """An interpreter of `function`; the conversion fails on an operation that TFLite has not built in."""
-    with kernels.implementation("inference"):
+    with kernels.implementation("edge"):
         traced = tf.function(function).get_concrete_function(*specs)
     return Interpreter(model_content=tf.lite.TFLiteConverter.from_concrete_functions([traced]).convert())
 

@@ -13,6 +13,7 @@ from convnlp.kernels.gram import block_size, fold_time, to_blocks, unfold_time
 from convnlp.kernels.implementations import current_implementation, implementation
 from convnlp.kernels.layer_norm import layer_norm
 from convnlp.kernels.masked_softmax import masked_softmax
+from convnlp.kernels.project import project
 from convnlp.kernels.relu import relu
 from convnlp.kernels.shifts import (
     depthwise_conv_valid,
@@ -37,6 +38,7 @@ __all__ = [
     "layer_norm",
     "left_taps",
     "masked_softmax",
+    "project",
     "real_dft",
     "real_dft_of_texts",
     "relu",

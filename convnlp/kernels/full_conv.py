@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from convnlp.kernels.project import project
 from convnlp.kernels.shifts import left_taps, pad_for_taps, same_segment, shifted
 
 
@@ -60,4 +61,4 @@ def full_conv_valid(window, kernel, dilation_rate=1):
 def _product(met, kernel):
     """K inputs [B,T,D] and kernel [K,D,E] -> [B,T,E]."""
     side_by_side = tf.concat(met, axis=-1)  # [B,T,K*D]
-    return tf.tensordot(side_by_side, tf.reshape(kernel, [-1, kernel.shape[-1]]), 1)  # [B,T,E]
+    return project(side_by_side, tf.reshape(kernel, [-1, kernel.shape[-1]]))  # [B,T,E]

@@ -5,7 +5,7 @@ import math
 
 import tensorflow as tf
 
-IMPLEMENTATIONS = ("auto", "fast", "plain", "inference")
+IMPLEMENTATIONS = ("auto", "fast", "plain", "inference", "edge")
 
 # A plain global, not a thread-local: MirroredStrategy traces each replica in a thread of its own.
 _selected = "auto"
@@ -23,8 +23,9 @@ def implementation(name):
     Args:
         name: str. `"fast"`: the training forms for CPUs, with gradients of their own. `"plain"`: sums of
             shifted copies, differentiated by TensorFlow, friendly to XLA and TPUs. `"inference"`: what
-            exported graphs hold: built-in TFLite ops only, no custom gradient, no compiled island. `"auto"`:
-            `"plain"` under a TPUStrategy and for tensors too small to gain, `"fast"` elsewhere.
+            SavedModels hold: no custom gradient, no compiled island. `"edge"`: what TFLite files hold: the
+            same in the operations that XNNPACK takes. `"auto"`: `"plain"` under a TPUStrategy and for
+            tensors too small to gain, `"fast"` elsewhere.
 
     Raises:
         ValueError: if there is no such implementation.
@@ -45,7 +46,7 @@ def implementation(name):
 
 
 def current_implementation(x=None):
-    """The form that a kernel called now would be traced in: `"fast"`, `"plain"` or `"inference"`.
+    """The form that a kernel called now would be traced in: `"fast"`, `"plain"`, `"inference"` or `"edge"`.
 
     Args:
         x: tensor, of a kernel whose fast form is compiled for every shape and pays only where x is large.

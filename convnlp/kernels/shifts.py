@@ -5,7 +5,12 @@ Every kernel computes `y[i] = sum_j taps[j] * x[i + r * (j - left)]`, with zeros
 Axes are added by `tf.expand_dims`: for `x[:, tf.newaxis]` of unknown length TFLite has no built-in operation.
 """
 
+import functools
+import operator
+
 import tensorflow as tf
+
+from convnlp.kernels.implementations import current_implementation
 
 
 def left_taps(kernel_size, causal):
@@ -121,4 +126,5 @@ def dynamic_conv_valid(window, taps, dilation_rate=1):
         taps[..., j : j + 1] * met  # [B,C,H,D/H]
         for j, met in enumerate(shifted(heads, kernel_size, dilation_rate))
     ]
-    return tf.cast(merge_heads(tf.add_n(terms)), window.dtype)
+    total = functools.reduce(operator.add, terms) if current_implementation() == "edge" else tf.add_n(terms)
+    return tf.cast(merge_heads(total), window.dtype)  # XNNPACK has no ADD_N, and stops at one.

@@ -1,6 +1,7 @@
 """The bias-free linear map that every block is made of, and the norm in front of it."""
 
 import keras
+import tensorflow as tf
 
 from convnlp import kernels
 
@@ -19,7 +20,14 @@ def projection(units, scale=1.0, **kwargs):
         A `keras.layers.Dense`: [..., D] -> [..., units].
     """
     initializer = keras.initializers.VarianceScaling(scale**2, mode="fan_in", distribution="truncated_normal")
-    return keras.layers.Dense(units, use_bias=False, kernel_initializer=initializer, **kwargs)
+    return Projection(units, use_bias=False, kernel_initializer=initializer, **kwargs)
+
+
+class Projection(keras.layers.Dense):
+    """Keras's layer with its weight and without a bias, computed by our kernel."""
+
+    def call(self, x, training=None):
+        return kernels.project(tf.cast(x, self.compute_dtype), tf.cast(self.kernel, self.compute_dtype))
 
 
 def layer_norm(**kwargs):

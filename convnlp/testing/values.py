@@ -36,7 +36,7 @@ def values_with_pads_and_segments_are_the_oracles(case):
         uses.append(({"segment_ids": tf.constant(SEGMENTS)}, padded & same))
     for masks, visible in uses:
         expected = expected_values(case, mixer, x.numpy(), visible)[tokens]
-        for form in ("fast", "plain", "inference"):
+        for form in ("fast", "plain", "inference", "edge"):
             with kernels.implementation(form):
                 y = mixer(x, **masks)[tokens]
             np.testing.assert_allclose(y, expected, atol=TOLERANCE, err_msg=f"{form} form, {list(masks)}")

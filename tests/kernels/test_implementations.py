@@ -67,7 +67,7 @@ def test_forms_are_equal(kernel, setting, packed):
     x, taps, dy = arguments(kernel, size, tf.float32)
     options = {"dilation_rate": rate, "causal": causal, "segment_ids": segments(size[0]) if packed else None}
     expected = value_and_gradients(kernel, "plain", x, taps, dy, **options)
-    for form in ("fast", "inference"):
+    for form in ("fast", "inference", "edge"):
         assert_equal(value_and_gradients(kernel, form, x, taps, dy, **options), expected, tf.float32)
 
 
@@ -98,7 +98,7 @@ def test_the_dynamic_kernel_equals_softmax_mask_and_convolution(setting, masks, 
     expected = [y, *tape.gradient(y, [x, logits], output_gradients=dy)]
     expected = [tf.cast(value, tf.float32).numpy() for value in expected]
     options |= {"softmax": True, **({"padding_mask": tokens} if "padding_mask" in masks else {})}
-    for form in ("fast", "plain", "inference"):
+    for form in ("fast", "plain", "inference", "edge"):
         results = value_and_gradients("dynamic", form, x, logits, dy, **options)
         assert_equal(results, expected, dtype)
 
@@ -129,7 +129,7 @@ def test_a_graph_of_unknown_lengths_equals_the_plain_form(kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_static_shapes_survive(kernel):
-    for form in ("fast", "plain", "inference"):
+    for form in ("fast", "plain", "inference", "edge"):
         x, taps, dy = arguments(kernel, (5, 8, 2, 4), tf.float32)
         with kernels.implementation(form):
             traced = tf.function(

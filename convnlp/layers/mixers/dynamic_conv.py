@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.layers.conv_mixer import ConvMixer
+from convnlp.layers.projection import Projection
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -69,7 +70,7 @@ class DynamicConv(ConvMixer):
             causal,
             **kwargs,
         )
-        self.generator = keras.layers.Dense(
+        self.generator = Projection(
             num_heads * kernel_size, use_bias=False, dtype=self.dtype_policy, name="generator"
         )
 
