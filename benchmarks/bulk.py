@@ -39,10 +39,10 @@ class Settings:
         size: str, name in `convnlp.models.SIZES`.
     """
 
-    num_texts: int = 20_000
+    num_texts: int = 5_000
     length: int = 128
     batch_size: int = 64
-    shard_size: int = 10_000
+    shard_size: int = 2_500
     repeats: int = 3
     mixer: str = "lightweight_conv"
     size: str = "mini"

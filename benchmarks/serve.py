@@ -1,6 +1,6 @@
 """The local server under load, batching on, beside the same SavedModel called in process.
 
-    python -m benchmarks.serve --json=FILE [--model=MODELS/NAME/1] [--minutes=10]
+    python -m benchmarks.serve --json=FILE [--model=MODELS/NAME/1] [--minutes=10] [--inputs=text,ids]
 
 Without --model it exports an untrained classifier of mini size: the time does not depend on the weights. All
 rows come from one run and one machine: server and load generator are processes of their own and share the
@@ -37,6 +37,7 @@ _MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier, 
 _MINUTES = flags.DEFINE_float("minutes", None, "How long the last load lasts. Default: 10; 0.1 with --short.")
 # The signature for each kind of input.
 _SIGNATURES = {"text": "serving_default", "ids": "ids"}
+_INPUTS = flags.DEFINE_list("inputs", list(_SIGNATURES), f"Kinds of input, of {', '.join(_SIGNATURES)}.")
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _BATCHING = _ROOT / "serving" / "batching.config"
 _WORDS = "a gripping film with a plot that never lets go and an ending nobody will see coming "
@@ -47,7 +48,6 @@ class Settings:
     """What to ask.
 
     Args:
-        inputs: tuple of str, keys of `_SIGNATURES`.
         length: int, tokens of an example.
         clients: int.
         seconds: float, of each load but the last.
@@ -57,7 +57,6 @@ class Settings:
         size: str, name in `convnlp.models.SIZES`.
     """
 
-    inputs: tuple = ("text", "ids")
     length: int = 128
     clients: int = 32
     seconds: float = 10.0
@@ -73,12 +72,15 @@ SHORT = Settings(length=32, seconds=1.0, minutes=0.05, repeats=3, size="tiny")
 
 def rows(settings):
     """Yields four rows an input."""
+    unknown = set(_INPUTS.value) - set(_SIGNATURES)
+    if unknown:
+        raise ValueError(f"`--inputs` must be of {', '.join(_SIGNATURES)}. Received: {unknown.pop()!r}")
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(
             _MODEL.value or export_classifier(settings.mixer, settings.size, settings.length, folder)
         ).absolute()
         signatures = tf.saved_model.load(str(model)).signatures
-        for name in settings.inputs:
+        for name in _INPUTS.value:
             yield from _rows_of(settings, name, model, signatures[_SIGNATURES[name]], folder)
 
 

@@ -169,6 +169,40 @@ def test_inference_graphs_hold_plain_operations_only(kernel):
     assert not inner_functions
 
 
+def test_edge_graphs_of_unknown_lengths_hold_what_xnnpack_takes():
+    """No sum that it does not have, no window whose bounds are computed, no reshapes around a product."""
+    x = tf.TensorSpec([None, None, 8])
+    taps = tf.TensorSpec([None, None, 2, 5])
+    with kernels.implementation("edge"):
+        graph = tf.function(kernels.dynamic_conv).get_concrete_function(x, taps).graph
+        product = tf.function(kernels.project).get_concrete_function(x, tf.TensorSpec([8, 4])).graph
+    assert "AddN" not in [node.type for node in graph.get_operations()]
+    windows = [
+        node
+        for node in graph.get_operations()
+        if node.type == "StridedSlice" and node.inputs[0].shape.rank > 1
+    ]
+    assert len(windows) == 10  # of x and of the taps
+    for node in windows:
+        assert [bound.op.type for bound in node.inputs[1:]] == ["Const"] * 3
+    assert not {"Shape", "Reshape"} & {node.type for node in product.get_operations()}
+
+
+@pytest.mark.parametrize("shape", [[3, 8], [2, 3, 8]], ids=str)
+def test_projections_are_equal(shape):
+    rng = np.random.default_rng(0)
+    x, kernel, dy = (rng.normal(size=size).astype("float32") for size in (shape, [8, 4], [*shape[:-1], 4]))
+    for form in ("fast", "plain", "inference", "edge"):
+        with kernels.implementation(form), tf.GradientTape() as tape:
+            values = tf.constant(x), tf.constant(kernel)
+            tape.watch(values)
+            y = kernels.project(*values)
+        dx, dkernel = tape.gradient(y, values, output_gradients=tf.constant(dy))
+        np.testing.assert_allclose(y, x @ kernel, atol=1e-5)
+        np.testing.assert_allclose(dx, dy @ kernel.T, atol=1e-5)
+        np.testing.assert_allclose(dkernel, x.reshape(-1, 8).T @ dy.reshape(-1, 4), atol=1e-5)
+
+
 def test_the_selection_is_nested_and_restored():
     assert kernels.current_implementation() == "fast"
     with kernels.implementation("plain"):
