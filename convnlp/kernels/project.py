@@ -12,8 +12,7 @@ def project(x, kernel):
 
     In TensorFlow one product of all rows as a matrix is the fastest. In TFLite the two reshapes around it
     have shapes that are computed when the model runs, at which XNNPACK, its fast implementation, stops; the
-    product of the three axes as they are becomes one FULLY_CONNECTED. With a running sum in the dynamic
-    convolution (shifts.py) it takes a quarter off an int8 classifier of mini size at 128 tokens.
+    product of the three axes as they are becomes one FULLY_CONNECTED.
 
     Args:
         x: tensor [..., D], float.

@@ -20,11 +20,16 @@ def projection(units, scale=1.0, **kwargs):
         A `keras.layers.Dense`: [..., D] -> [..., units].
     """
     initializer = keras.initializers.VarianceScaling(scale**2, mode="fan_in", distribution="truncated_normal")
-    return Projection(units, use_bias=False, kernel_initializer=initializer, **kwargs)
+    return Projection(units, kernel_initializer=initializer, **kwargs)
 
 
 class Projection(keras.layers.Dense):
     """Keras's layer with its weight and without a bias, computed by our kernel."""
+
+    def __init__(self, units, use_bias=False, **kwargs):
+        if use_bias:
+            raise ValueError("`use_bias` must be False: the kernel adds none. Received: use_bias=True")
+        super().__init__(units, use_bias=False, **kwargs)
 
     def call(self, x, training=None):
         return kernels.project(tf.cast(x, self.compute_dtype), tf.cast(self.kernel, self.compute_dtype))

@@ -70,9 +70,7 @@ class DynamicConv(ConvMixer):
             causal,
             **kwargs,
         )
-        self.generator = Projection(
-            num_heads * kernel_size, use_bias=False, dtype=self.dtype_policy, name="generator"
-        )
+        self.generator = Projection(num_heads * kernel_size, dtype=self.dtype_policy, name="generator")
 
     def build(self, input_shape):
         super().build(input_shape)
