@@ -6,6 +6,7 @@ import sys
 import tensorflow as tf
 from absl import app, flags, logging
 
+from convnlp import startup
 from convnlp.data import source_error_message
 from convnlp.training.loop import StoppedError
 
@@ -31,6 +32,8 @@ def run(main):
         import_mixers(_MIXER_MODULES.value)
         return main(argv)
 
+    with startup.notes_hidden():
+        tf.config.list_physical_devices()  # the first look for devices says what it did not find
     flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["mixer_modules"])  # --help shows it
     try:
         app.run(quiet_main, flags_parser=_parse)

@@ -29,6 +29,12 @@ class Form:
     run: Callable
 
 
+def use_one_thread():
+    """Gives TensorFlow one thread, as LiteRT has. To be called before anything runs."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
 def load_classifier(preset_dir):
     """The `TextClassifier` of a preset.
 

@@ -13,7 +13,6 @@ import os
 import tempfile
 
 import numpy as np
-import tensorflow as tf
 from absl import app, flags
 
 from convnlp import programs
@@ -82,8 +81,7 @@ def main(argv):
     """Exports every form into a temporary directory, measures, prints, writes."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    forms.use_one_thread()
     model = forms.load_classifier(_PRESET.value)
     token_ids, labels = forms.labelled(
         model,
