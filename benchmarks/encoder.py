@@ -66,7 +66,7 @@ def rows(settings):
     for dtype in _DTYPES.value or settings.dtypes:
         if dtype not in POLICIES:
             raise ValueError(f"`--dtypes` must be of {', '.join(POLICIES)}. Received: {dtype!r}")
-        models = _Models(dtype, settings)
+        models = Models(dtype, settings)
         for length in settings.lengths:
             for padding in ("none", "half") if length in settings.padded_lengths else ("none",):
                 batch_size = settings.tokens_per_call // length
@@ -113,7 +113,7 @@ def _compared(models, what, length, batch_size, padding, settings):
         )
 
 
-class _Models:
+class Models:
     """All classifiers of one dtype, and calls of them on given inputs.
 
     Inputs are int32 `ids` [B,T] and the bool `mask` [B,T] of tokens, or None for all.

@@ -1,0 +1,146 @@
+r"""What the time of a forward pass or of a training step goes to, beside PyTorch's convolution model.
+
+    python -m benchmarks.profile --work=encoder --dtype=float32 --length=512
+
+The models and inputs of benchmarks.encoder and benchmarks.train_step. Ours by TensorFlow's own profiler, the
+time that each kind of operation took on its thread; PyTorch's by torch.profiler, an operation without those
+it calls. Two operations may run at a time, so the kinds can add up to more than the call took. The profilers
+themselves take some time: compare the shares, and the times with each other, not with other programs'.
+"""
+
+import collections
+import glob
+import json
+import re
+import tempfile
+import time
+
+import tensorflow as tf
+from absl import app, flags
+
+from benchmarks import encoder, machine, train_step
+from benchmarks.small_models import ATTENTION, CONVOLUTION, POLICIES, SIZES, token_ids
+
+_WORK = flags.DEFINE_enum("work", "encoder", ["encoder", "training"], "What is profiled.")
+_DTYPE = flags.DEFINE_enum("dtype", "float32", POLICIES, "In which precision.")
+_MIXER = flags.DEFINE_enum("mixer", CONVOLUTION, [CONVOLUTION, ATTENTION], "Of our model.")
+_LENGTH = flags.DEFINE_integer("length", 512, "Tokens of a text; 8192 a call.", 1, 8192)
+_CALLS = flags.DEFINE_integer("calls", 5, "How many calls are averaged.", 1)
+_TOP = flags.DEFINE_integer("top", 12, "How many kinds of operation are shown.", 1)
+_JSON = flags.DEFINE_string("json", None, "File to write the machine and the kinds to.")
+_THREADS = flags.DEFINE_integer("threads", 2, "Threads of TensorFlow and PyTorch.", 1)
+
+# An event of TensorFlow's executor is NAME:OPERATION, or the run of what XLA compiled; what the executor does
+# itself is CLASS::METHOD.
+_OPERATION = re.compile(r"[^:]+:(\w+)|CpuExecutable::ExecuteAsyncOnStream")
+_COMPILED = "compiled loops (XLA)"
+
+
+def tensorflow_kinds(call, num_calls):
+    """Where `call` spends its time, by TensorFlow's profiler.
+
+    Args:
+        call: function without arguments that runs a graph and waits for it.
+        num_calls: int.
+
+    Returns:
+        dict, operation -> (ms a call, times a call).
+    """
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    with tempfile.TemporaryDirectory() as directory:
+        tf.profiler.experimental.start(
+            directory, tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
+        )
+        try:
+            for _ in range(num_calls):
+                call()
+        finally:
+            tf.profiler.experimental.stop()
+        (trace,) = glob.glob(f"{directory}/**/*.xplane.pb", recursive=True)
+        space = xplane_pb2.XSpace()
+        with open(trace, "rb") as file:
+            space.ParseFromString(file.read())
+    milliseconds, times = collections.Counter(), collections.Counter()
+    for plane in space.planes:
+        for line in plane.lines:
+            for event in line.events if line.name.startswith("tf_Compute") else ():
+                if match := _OPERATION.fullmatch(plane.event_metadata[event.metadata_id].name):
+                    milliseconds[match[1] or _COMPILED] += event.duration_ps / 1e9
+                    times[match[1] or _COMPILED] += 1
+    return {kind: (milliseconds[kind] / num_calls, times[kind] / num_calls) for kind in times}
+
+
+def pytorch_kinds(call, num_calls):
+    """Where `call` spends its time, by torch.profiler; as `tensorflow_kinds`."""
+    from torch import profiler
+
+    with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(num_calls):
+            call()
+    return {
+        event.key: (event.self_cpu_time_total / 1e3 / num_calls, event.count / num_calls)
+        for event in profile.key_averages()
+    }
+
+
+def calls(work, dtype, mixer, length, sizes=SIZES, tokens_per_call=8192):
+    """The calls to profile: dict, name -> (function without arguments, its profiler).
+
+    Args:
+        work: str, "encoder" or "training".
+        dtype: str, of `POLICIES`. PyTorch trains in bfloat16 autocast only: it has no call in float32.
+        mixer: str.
+        length: int.
+        sizes: dict, see `benchmarks.peers`.
+        tokens_per_call: int. A multiple of the length.
+    """
+    batch_size = tokens_per_call // length
+    if work == "training":
+        batch = train_step.random_batch(batch_size, length, length * 114 // 512, sizes["vocabulary_size"])
+        found = {"convnlp": (train_step.our_step(mixer, dtype, sizes, batch), tensorflow_kinds)}
+        if machine.optional_torch() and dtype == "bfloat16":
+            found["PyTorch"] = (train_step.pytorch_step("conv", sizes, batch), pytorch_kinds)
+        return found
+    settings = encoder.Settings(lengths=(length,), latency_lengths=(), sizes=sizes)
+    models = encoder.Models(dtype, settings)
+    ids = token_ids(batch_size, length, sizes["vocabulary_size"])
+    found = {"convnlp": (models.ours(mixer, ids, None), tensorflow_kinds)}
+    for name, forms in models.peers(ids, None).items():
+        if name.startswith("PyTorch"):
+            found |= {f"PyTorch {form}": (call, pytorch_kinds) for form, call in forms.items()}
+    return found
+
+
+def profile(call, kinds_of, num_calls):
+    """One call's time in ms, without a profiler, and its kinds: (ms, dict as of `tensorflow_kinds`)."""
+    call()
+    call()
+    start = time.perf_counter()
+    for _ in range(num_calls):
+        call()
+    milliseconds = 1000 * (time.perf_counter() - start) / num_calls
+    return milliseconds, kinds_of(call, num_calls)
+
+
+def main(_):
+    """Profiles, prints, writes."""
+    machine.use_threads(_THREADS.value)
+    facts = machine.describe(_THREADS.value)
+    facts["allocator_tuned"] = machine.tune_allocator()
+    report = {}
+    for name, (call, kinds_of) in calls(_WORK.value, _DTYPE.value, _MIXER.value, _LENGTH.value).items():
+        milliseconds, kinds = profile(call, kinds_of, _CALLS.value)
+        top = sorted(kinds.items(), key=lambda item: -item[1][0])[: _TOP.value]
+        print(f"\n{name}: {milliseconds:.1f} ms a call\n\n| operation | ms | times |\n| --- | --- | --- |")
+        for kind, (kind_milliseconds, times) in top:
+            print(f"| {kind} | {kind_milliseconds:.2f} | {times:g} |", flush=True)
+        report[name] = {"ms": milliseconds, "operations": dict(top)}
+    if _JSON.value:
+        setting = {flag.name: flag.value for flag in (_WORK, _DTYPE, _MIXER, _LENGTH)}
+        with open(_JSON.value, "w", encoding="utf-8") as file:
+            json.dump({"machine": facts, "setting": setting, "profiles": report}, file, indent=1)
+
+
+if __name__ == "__main__":
+    app.run(main)
