@@ -11,11 +11,12 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-from absl import app, flags
+from absl import flags
 
 from benchmarks import machine
 from benchmarks.goals import goal
 from benchmarks.rows import HEADER, Row, line, write_json
+from convnlp import programs
 
 
 def compare(name, setting, ours, peer, unit="ms", work=None, **detail):
@@ -51,6 +52,8 @@ def _milliseconds(timing):
 def run(rows, full, short, threads=2):
     """Runs `rows(settings)` as a program: prints each row, and rewrites --json, when it is there.
 
+    A wrong argument ends in one line, see `convnlp.programs.run`.
+
     Args:
         rows: function of settings that yields `Row`s.
         full: settings of the measurements in docs/.
@@ -75,4 +78,4 @@ def run(rows, full, short, threads=2):
             if json_path.value:
                 write_json(json_path.value, facts, finished)
 
-    app.run(main)
+    programs.run(main)

@@ -72,9 +72,10 @@ SHORT = Settings(length=32, seconds=1.0, minutes=0.05, repeats=3, size="tiny")
 
 def rows(settings):
     """Yields four rows an input."""
-    unknown = set(_INPUTS.value) - set(_SIGNATURES)
-    if unknown:
-        raise ValueError(f"`--inputs` must be of {', '.join(_SIGNATURES)}. Received: {unknown.pop()!r}")
+    unknown = [name for name in _INPUTS.value if name not in _SIGNATURES]
+    if unknown or not _INPUTS.value:
+        received = repr(unknown[0]) if unknown else "none"
+        raise ValueError(f"`--inputs` must be of {', '.join(_SIGNATURES)}. Received: {received}")
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(
             _MODEL.value or export_classifier(settings.mixer, settings.size, settings.length, folder)

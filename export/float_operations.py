@@ -4,13 +4,20 @@ An int8 tensor has 256 values for its whole range. Masks hide positions with val
 all others would be the same number; and the variance of a norm is a small number that is divided by. As
 everywhere in convnlp, softmax and norms compute in float32. So do sums and bounds, such as the number of
 tokens: the quantizer gives what goes into a minimum the range of what comes out.
+
+So do the sums of two tensors, with the products that go into them. A window of K taps, and what the layers
+add to a text one after the other, would be rounded at each step, and the largest value over a text, which a
+classifier looks at, grows with such noise: all logits would be off to the same side. And so does what gives
+the answer, a few weights behind which nothing evens an error out. In int8 are the products with matrices,
+which are nearly all of the weights and of the time, gates, and what moves or looks up.
 """
 
 import flatbuffers
 from ai_edge_litert import schema_py_generated as schema
 
 LARGEST = 1000.0  # no activation of a trained model comes near it, and no mask is below it
-_ALWAYS_FLOAT = {"SOFTMAX", "MEAN", "SUM", "SQUARED_DIFFERENCE", "RSQRT", "SQRT", "DIV"}
+_SUMS = {"ADD", "ADD_N", "SUB"}
+_ALWAYS_FLOAT = {"SOFTMAX", "MEAN", "SUM", "SQUARED_DIFFERENCE", "RSQRT", "SQRT", "DIV"} | _SUMS
 _OF_A_VARIANCE = {"ADD", "MAXIMUM", "MUL", "SQUARE"}
 _BOUNDS = {"MAXIMUM", "MINIMUM"}
 
@@ -33,9 +40,12 @@ def prepared(content):
         chosen = [
             index
             for index, operator in enumerate(graph.operators)
-            if kinds[index] in _ALWAYS_FLOAT or any(_is_large(tensor) for tensor in _tensors(graph, operator))
+            if kinds[index] in _ALWAYS_FLOAT
+            or set(operator.outputs) & set(graph.outputs)
+            or any(_is_large(tensor) for tensor in _tensors(graph, operator))
         ]
-        chosen += _of_variances(graph, kinds)
+        chosen += _before(graph, kinds, {"RSQRT", "SQRT"}, _OF_A_VARIANCE)
+        chosen += _before(graph, kinds, _SUMS, {"MUL"})
         found += [graph.tensors[i].name.decode() for index in chosen for i in graph.operators[index].outputs]
         for kind, operator in zip(kinds, graph.operators, strict=True):
             if kind in _BOUNDS:
@@ -51,18 +61,18 @@ def packed(model):
     return bytes(builder.Output())
 
 
-def _of_variances(graph, kinds):
-    """The indices of the operations between a variance and its square root."""
+def _before(graph, kinds, ends, between):
+    """The indices of the operations of some kinds right before those of other kinds, one after the other."""
     makers = {tensor: index for index, operator in enumerate(graph.operators) for tensor in operator.outputs}
-    found = []
+    found = set()
     for kind, operator in zip(kinds, graph.operators, strict=True):
-        if kind not in ("RSQRT", "SQRT"):
-            continue
-        maker = makers.get(operator.inputs[0])
-        while maker is not None and kinds[maker] in _OF_A_VARIANCE:
-            found.append(maker)
-            maker = makers.get(graph.operators[maker].inputs[0])
-    return found
+        waiting = list(operator.inputs) if kind in ends else []
+        while waiting:
+            maker = makers.get(waiting.pop())
+            if maker is not None and kinds[maker] in between and maker not in found:
+                found.add(maker)
+                waiting += list(graph.operators[maker].inputs)
+    return sorted(found)
 
 
 def _tensors(graph, operator):

@@ -71,9 +71,17 @@ class Graph:
 
     def input_specs(self, signature):
         """{input: (NumPy dtype, shape)} of a signature; None is any size, and a shape of None any shape."""
-        specs = {}
-        for name, info in self.signatures[signature].inputs.items():
-            dims = [None if dim.size < 0 else dim.size for dim in info.tensor_shape.dim]
-            shape = None if info.tensor_shape.unknown_rank else tuple(dims)
-            specs[name] = np.dtype(dtypes.as_dtype(info.dtype).as_numpy_dtype), shape
-        return specs
+        return _specs(self.signatures[signature].inputs)
+
+    def output_specs(self, signature):
+        """The same of its outputs."""
+        return _specs(self.signatures[signature].outputs)
+
+
+def _specs(infos):
+    specs = {}
+    for name, info in infos.items():
+        dims = [None if dim.size < 0 else dim.size for dim in info.tensor_shape.dim]
+        shape = None if info.tensor_shape.unknown_rank else tuple(dims)
+        specs[name] = np.dtype(dtypes.as_dtype(info.dtype).as_numpy_dtype), shape
+    return specs

@@ -9,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.models import Seq2SeqLM
+from convnlp.models.tokenizer import SPACE
+from export.prefix_lm import PrefixLM
 from export.signatures import label_names
 
 # Float32 sums in another order differ by some 1e-7 an operation; a tenfold of what 12 + 12 layers add up to.
@@ -17,7 +19,13 @@ BOUND = 1e-4
 
 
 def reference(model):
-    """What the answers of an exported `TextClassifier` or `Seq2SeqLM` should be, by the preset itself."""
+    """What the answers of an exported model should be, by the preset itself.
+
+    Args:
+        model: the `TextClassifier`, `Seq2SeqLM` or `PrefixLM`.
+    """
+    if isinstance(model, PrefixLM):
+        return _PrefixLM(model)
     return _LanguageModel(model) if isinstance(model, Seq2SeqLM) else _Classifier(model)
 
 
@@ -100,16 +108,18 @@ class _LanguageModel:
         keys = [row[tokens].tobytes() for row, tokens in zip(token_ids, mask, strict=True)]
         if name == "ids":
             ids = outputs["generated_ids"]
-            texts = self._lm.preprocessor.tokenizer.detokenize(tf.constant(ids))
+            texts = self._texts(ids)
             self._text_of.update(zip(keys, texts, strict=True))
             return self._shortfall(token_ids, mask, ids)
-        expected = [self._text_of.get(key, "").encode() for key in keys]
+        expected = self._answers(inputs["text"], [self._text_of.get(key, "") for key in keys])
         return 0.0 if outputs["generated_text"].tolist() == expected else np.inf
 
     def edge(self, inputs):
         """The embedding [B,D]: the mean of the encoder's output over the tokens."""
-        token_ids, mask = self._rows(inputs)
+        token_ids, mask = _LanguageModel._rows(self, inputs)  # a whole text, of a `PrefixLM` too
         backbone = self._lm.backbone
+        if not backbone.num_layers:
+            backbone = backbone.encoder_only()
         encoded = backbone.encode(token_ids, padding_mask=mask).numpy()
         kept = np.asarray(backbone.encoder_output_mask(mask))
         return np.stack([row[tokens].mean(axis=0) for row, tokens in zip(encoded, kept, strict=True)])
@@ -123,17 +133,69 @@ class _LanguageModel:
         rows = preprocessor.generate_preprocess(inputs["text"])
         return rows["encoder_token_ids"].numpy(), rows["encoder_padding_mask"].numpy()
 
+    def _texts(self, generated):
+        """The text of each row of generated ids."""
+        return self._lm.preprocessor.tokenizer.detokenize(tf.constant(generated))
+
+    def _answers(self, inputs, generated):
+        """What "generate" should answer: the generated texts, as bytes."""
+        return [text.encode() for text in generated]
+
     def _shortfall(self, token_ids, mask, generated):
         """How far the logits of generated tokens lie below the best ones, given the tokens before them."""
         backbone = self._lm.backbone
         encoded = backbone.encode(token_ids, padding_mask=mask)
         shifted = np.pad(generated[:, :-1], [[0, 0], [1, 0]])  # the start token is 0
         hidden = backbone.decode(shifted, encoded, encoder_padding_mask=mask)
-        logits = backbone.logits(hidden).numpy()  # [B,N,V]
+        return self._below_best(backbone.logits(hidden).numpy(), generated)
+
+    def _below_best(self, logits, generated):
+        """The same from the logits [B,N,V] and the ids [B,N], of which those behind an end token are pads."""
         chosen = np.take_along_axis(logits, generated[..., None], axis=-1)[..., 0]
         end = generated == self._lm.preprocessor.tokenizer.end_token_id
         before_end = np.cumsum(end, axis=1) - end == 0
+        if generated[~before_end].any():
+            return np.inf
         return float(np.max((logits.max(axis=-1) - chosen)[before_end]))
+
+
+class _PrefixLM(_LanguageModel):
+    """What the answers of an encoder that continues a text should be: one prompt at a time, without pads."""
+
+    def error(self, name, inputs, outputs):
+        if name == "ids":  # which come first
+            self._longest = self._lm.sequence_length - outputs["generated_ids"].shape[1]
+        return super().error(name, inputs, outputs)
+
+    def _rows(self, inputs):
+        """Two lists of B: the last tokens of each prompt, and a mask of ones."""
+        tokenizer = self._lm.preprocessor.tokenizer
+        if "token_ids" in inputs:
+            rows = [row[row != 0] for row in inputs["token_ids"]]
+        else:
+            rows = [row.numpy() for row in tokenizer.ragged(inputs["text"])]
+        end = np.array([tokenizer.end_token_id], np.int32)
+        rows = [row[-self._longest :] if row.size else end for row in rows]
+        return rows, [np.ones_like(row, bool) for row in rows]
+
+    def _texts(self, generated):
+        """What each row adds to its prompt."""
+        pieces = self._lm.preprocessor.tokenizer.pieces(tf.constant(generated)).numpy()
+        return [b"".join(row).decode().replace(SPACE, " ") for row in pieces]
+
+    def _answers(self, inputs, generated):
+        prompts = [text.decode().rstrip(" \t\n\f\r") for text in inputs]
+        pairs = zip(prompts, generated, strict=True)
+        return [(prompt + text if prompt else text.removeprefix(" ")).encode() for prompt, text in pairs]
+
+    def _shortfall(self, prompts, masks, generated):
+        backbone, worst = self._lm.backbone, 0.0
+        for prompt, mask, ids in zip(prompts, masks, generated, strict=True):
+            row = np.concatenate([prompt, ids])[None, :-1]
+            prefix_mask = np.concatenate([mask, np.zeros_like(ids, bool)])[None, :-1]
+            hidden = backbone.encode(row, prefix_mask=prefix_mask)[:, len(prompt) - 1 :]
+            worst = np.maximum(worst, self._below_best(backbone.logits(hidden).numpy(), ids[None]))
+        return worst
 
 
 def full_rows(token_ids, length):

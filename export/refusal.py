@@ -25,9 +25,9 @@ def message(model, error):
 
 
 def mixers(model):
-    """The token mixers of a model's encoder, one of each class."""
+    """The token mixers of the stack that reads a text, one of each class."""
     found = {}
-    for layer in model.backbone.encoder._flatten_layers():
+    for layer in signatures.reading_stack(model.backbone)._flatten_layers():
         if hasattr(layer, "pad_length_invariant") and hasattr(layer, "hidden_dim"):
             found.setdefault(type(layer), layer)
     return list(found.values())

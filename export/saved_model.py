@@ -27,7 +27,8 @@ _VERSION = flags.DEFINE_integer(
 _MAX_LENGTH = flags.DEFINE_integer(
     "max_length",
     None,
-    "Bound of generated tokens (language models). Default: the preset's target length.",
+    "Bound of generated tokens (language models). Default: the preset's target length; half of the rows of "
+    "its training where an encoder alone continues texts.",
     lower_bound=1,
 )
 _CHECK = flags.DEFINE_bool(

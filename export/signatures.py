@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from convnlp.models import Seq2SeqLM
 from export.explain import explain
+from export.prefix_lm import PrefixLM, Prompts
 
 _TEXT = tf.TensorSpec([None], tf.string)
 _TOKEN_IDS = tf.TensorSpec([None, None], tf.int32)
@@ -25,12 +26,12 @@ class Servable:
     Attributes:
         module: tf.Module, the owner of the variables.
         signatures: dict, name -> tf.function from named tensors to a dict of tensors.
-        rows: EncoderRows, how texts become what the encoder reads.
+        rows: EncoderRows or Prompts, how texts become the token ids of the signature "ids".
     """
 
     module: tf.Module
     signatures: dict[str, Callable]
-    rows: "EncoderRows"
+    rows: "EncoderRows | Prompts"
 
     def only(self, name):
         """The same with one of the signatures."""
@@ -53,10 +54,12 @@ def servable(model, max_length=None):
     | | explain | text [B] | label [B], scores [B,C], tokens [B,T], importances [B,T]: see `export.explain` |
     | Seq2SeqLM | serving_default, generate | text [B] | generated_text [B] |
     | | ids | token_ids [B,T], pads = 0 | generated_ids [B,max_length], pads = 0 |
-    | both | embed | text [B] | embedding [B,D], the mean of the encoder's output over the tokens |
+    | PrefixLM | serving_default, generate | text [B] | generated_text [B], the text and what continues it |
+    | | ids | token_ids [B,T], pads = 0, no end token | generated_ids [B,max_length], what continues them |
+    | all | embed | text [B] | embedding [B,D], the mean of the encoder's output over the tokens |
 
     Args:
-        model: a `TextClassifier` or `Seq2SeqLM` with its preprocessor.
+        model: a `TextClassifier` or `Seq2SeqLM` with its preprocessor, or a `PrefixLM`.
         max_length: int >= 1. Bound of generated tokens, the end token included. Default: the preprocessor's
             `decoder_sequence_length`.
 
@@ -64,16 +67,27 @@ def servable(model, max_length=None):
         ValueError: if the model has no preprocessor, or `max_length` is out of range or given for a
             classifier.
     """
-    rows = EncoderRows(model)
-    if isinstance(model, Seq2SeqLM):
-        signatures = _language_model(model, rows, max_length)
-    elif max_length is not None:
-        raise ValueError(
-            f"`max_length` is for a Seq2SeqLM: a TextClassifier generates nothing. Received: {max_length}"
-        )
-    else:
+    rows = encoder_rows = EncoderRows(model)
+    if not _is_language_model(model):
+        if max_length is not None:
+            raise ValueError(
+                f"`max_length` is for a Seq2SeqLM: a TextClassifier generates nothing. Received: {max_length}"
+            )
         signatures = _classifier(model, rows)
-    signatures["embed"] = signature(lambda text: {"embedding": rows.embed(rows.of_texts(text))}, text=_TEXT)
+    else:
+        if max_length is None:
+            max_length = model.preprocessor.decoder_sequence_length
+        if max_length < 1:
+            raise ValueError(f"`max_length` must be >= 1. Received: {max_length}")
+        if isinstance(model, PrefixLM):
+            rows = Prompts(model, max_length, encoder_rows.any_length)
+            signatures = _prefix_lm(model, rows, max_length)
+        else:
+            _require_room(model, max_length)
+            signatures = _language_model(model, rows, max_length)
+    signatures["embed"] = signature(
+        lambda text: {"embedding": encoder_rows.embed(encoder_rows.of_texts(text))}, text=_TEXT
+    )
     return Servable(owner(model), signatures, rows)
 
 
@@ -83,16 +97,16 @@ def edge(model, inputs):
     | model | inputs | outputs |
     |---|---|---|
     | TextClassifier | token_ids [B,T], pads = 0, or text [B] | logits [B,C] |
-    | Seq2SeqLM | the same | embedding [B,D] |
+    | Seq2SeqLM, PrefixLM | the same | embedding [B,D] |
 
     Args:
-        model: a `TextClassifier` or `Seq2SeqLM` with its preprocessor.
+        model: a `TextClassifier` or `Seq2SeqLM` with its preprocessor, or a `PrefixLM`.
         inputs: "ids" or "text".
     """
     rows = EncoderRows(model)
 
     def answer(encoder_rows):
-        if isinstance(model, Seq2SeqLM):
+        if _is_language_model(model):
             return {"embedding": rows.embed(encoder_rows)}
         return {"logits": model(encoder_rows, training=False)}
 
@@ -121,11 +135,20 @@ def label_names(classifier):
     return classifier.labels or [str(i) for i in range(classifier.num_classes)]
 
 
+def reading_stack(backbone):
+    """The stack that reads a text: the encoder, or of a decoder-only model the decoder."""
+    return backbone.encoder if backbone.num_layers else backbone.decoder
+
+
 class EncoderRows:
     """What a model's encoder reads, {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, from texts or ids.
 
     Args:
-        model: a `TextClassifier` or `Seq2SeqLM`.
+        model: a `TextClassifier`, `Seq2SeqLM` or `PrefixLM`.
+
+    Attributes:
+        max_length: int, L. Longer rows are cut.
+        any_length: bool. Whether rows may be as short as the longest text of the batch.
 
     Raises:
         ValueError: if it has no preprocessor.
@@ -135,11 +158,11 @@ class EncoderRows:
         if model.preprocessor is None:
             raise ValueError("`model` must have a preprocessor: without one its texts cannot be tokenized")
         self._model = model
-        self._is_language_model = isinstance(model, Seq2SeqLM)
+        self._is_language_model = _is_language_model(model)
         name = "encoder_sequence_length" if self._is_language_model else "sequence_length"
         self.max_length = getattr(model.preprocessor, name)
-        layers = model.backbone.encoder._flatten_layers()
-        self._any_length = all(getattr(layer, "pad_length_invariant", True) for layer in layers)
+        layers = reading_stack(model.backbone)._flatten_layers()
+        self.any_length = all(getattr(layer, "pad_length_invariant", True) for layer in layers)
 
     def of_texts(self, text):
         """Texts [B], or a tuple of two for pairs, as in training but without pads that all rows have."""
@@ -149,7 +172,7 @@ class EncoderRows:
             rows = {name: rows[f"encoder_{name}"] for name in ("token_ids", "padding_mask")}
         else:
             rows = preprocessor(text, y=None)  # without `y`, keras_nlp takes a tuple for (x, y)
-        if not self._any_length:
+        if not self.any_length:
             return rows
         longest = tf.reduce_max(tf.reduce_sum(tf.cast(rows["padding_mask"], tf.int32), axis=1))
         return {name: row[:, :longest] for name, row in rows.items()}
@@ -157,15 +180,20 @@ class EncoderRows:
     def of_ids(self, token_ids):
         """Token ids [B,T] with pads = 0, end token included."""
         token_ids = token_ids[:, : self.max_length]
-        if not self._any_length:
+        if not self.any_length:
             missing = self.max_length - tf.shape(token_ids)[1]
             token_ids = tf.ensure_shape(tf.pad(token_ids, [[0, 0], [0, missing]]), [None, self.max_length])
         return {"token_ids": token_ids, "padding_mask": token_ids != 0}
 
     def embed(self, rows):
-        """The mean of the encoder's output over the tokens of each row: float32 [B,D]."""
+        """The mean of the encoder's output over the tokens of each row: float32 [B,D].
+
+        A decoder-only model reads the text as a source, in the stack that an `encoder_only()` of it has.
+        """
         backbone, mask = self._model.backbone, rows["padding_mask"]
         encoded = backbone.encode(rows["token_ids"], padding_mask=mask)
+        if not backbone.num_layers:  # so far they are the embedded tokens
+            encoded = backbone.decoder.read(encoded, mask)
         weight = tf.expand_dims(tf.cast(backbone.encoder_output_mask(mask), tf.float32), -1)  # [B,T,1]
         total = tf.reduce_sum(tf.cast(encoded, tf.float32) * weight, axis=1)  # [B,D]
         return total / tf.maximum(tf.reduce_sum(weight, axis=1), 1.0)
@@ -204,12 +232,23 @@ def _classifier(classifier, rows):
     }
 
 
-def _language_model(lm, rows, max_length):
-    if max_length is None:
-        max_length = lm.preprocessor.decoder_sequence_length
-    if max_length < 1:
-        raise ValueError(f"`max_length` must be >= 1. Received: {max_length}")
+def _is_language_model(model):
+    return isinstance(model, (Seq2SeqLM, PrefixLM))
 
+
+def _require_room(lm, max_length):
+    """Raises ValueError where the mixers have weights for fewer positions than generation fills."""
+    backbone = lm.backbone
+    source = 0 if backbone.num_layers else lm.preprocessor.encoder_sequence_length  # in the decoder's row
+    longest = backbone.decoder.longest_text()
+    if longest is not None and source + max_length > longest:
+        raise ValueError(
+            f"`max_length` must be at most {longest - source}: the decoder's mixers have weights for "
+            f"{longest} positions, and the source takes {source} of them. Received: {max_length}"
+        )
+
+
+def _language_model(lm, rows, max_length):
     def answer(inputs):
         ids = lm.generate_ids(inputs["token_ids"], inputs["padding_mask"], max_length)
         return tf.ensure_shape(ids, [None, max_length])
@@ -218,6 +257,22 @@ def _language_model(lm, rows, max_length):
         return {"generated_text": lm.preprocessor.tokenizer.detokenize(answer(rows.of_texts(text)))}
 
     text_to_text = signature(generate, text=_TEXT)
+    return {
+        "serving_default": text_to_text,
+        "generate": text_to_text,
+        "ids": signature(
+            lambda token_ids: {"generated_ids": answer(rows.of_ids(token_ids))}, token_ids=_TOKEN_IDS
+        ),
+    }
+
+
+def _prefix_lm(lm, rows, max_length):
+    def answer(inputs):
+        return tf.ensure_shape(lm.generate_ids(inputs["token_ids"], max_length), [None, max_length])
+
+    text_to_text = signature(
+        lambda text: {"generated_text": lm.continued(text, answer(rows.of_texts(text)))}, text=_TEXT
+    )
     return {
         "serving_default": text_to_text,
         "generate": text_to_text,

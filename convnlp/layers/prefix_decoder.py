@@ -71,6 +71,10 @@ class PrefixDecoder(Encoder):
         )
         return y[:, source_length:]
 
+    def read(self, x, padding_mask=None):
+        """The stack on a text alone, which is seen whole: x [B,S,D], bool [B,S] or None -> [B,S,D]."""
+        return super().call(x, padding_mask=padding_mask)
+
     def init_state(self, encoder_output, max_length):
         """The flat state before the first token: the source, and room for `max_length` inputs."""
         shape = tf.shape(encoder_output)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 
-_SPACE = "\u2581"  # what SentencePiece writes for a space
+SPACE = "\u2581"  # what SentencePiece writes for a space
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -91,7 +91,7 @@ class Tokenizer(keras_nlp.tokenizers.SentencePieceTokenizer):
         self._vocabulary += sentinels
         self._token_to_id_map.update({token: len(surfaces) + i for i, token in enumerate(sentinels)})
         self._vocabulary_size += self.num_sentinels
-        self._surfaces = surfaces + [_SPACE + token for token in sentinels]
+        self._surfaces = surfaces + [SPACE + token for token in sentinels]
 
     def _set_proto_tf(self, proto):
         import tensorflow_text  # here, since the rest of the package works without it
@@ -133,7 +133,7 @@ class Tokenizer(keras_nlp.tokenizers.SentencePieceTokenizer):
             else tf.ragged.constant(inputs, tf.int32)
         )
         text = tf.strings.reduce_join(self.pieces(ids), axis=-1)
-        text = tf.strings.regex_replace(tf.strings.regex_replace(text, f"^{_SPACE}", ""), _SPACE, " ")
+        text = tf.strings.regex_replace(tf.strings.regex_replace(text, f"^{SPACE}", ""), SPACE, " ")
         if not tf.executing_eagerly():
             return text
         text = text.numpy()

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.run_program import run_program
+
 
 @pytest.mark.slow
 @pytest.mark.serving
@@ -23,3 +25,13 @@ def test_the_program_writes_its_rows(tmp_path):
     assert {row["setting"]["input"] for row in rows} == {"text", "ids"}
     assert all(row["ours"] is not None and row["goal"] for row in rows)
     assert all(row["detail"].get("load", {"failures": 0})["failures"] == 0 for row in rows)
+
+
+@pytest.mark.multiprocess
+@pytest.mark.parametrize(("inputs", "received"), [("text,bad", "'bad'"), ("", "none")])
+def test_unknown_inputs_end_in_one_line(inputs, received, tmp_path):
+    done = run_program("benchmarks.serve", "--short", f"--inputs={inputs}", f"--json={tmp_path}/serve.json")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"error: `--inputs` must be of text, ids. Received: {received}"
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

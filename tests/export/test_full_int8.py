@@ -41,15 +41,47 @@ def test_modes_and_their_arguments(classifier):
         lite.converted(classifier, "int8", "text", [np.ones([1, 4], np.int32)])
 
 
-def test_int8_of_every_mixer(classifier, tmp_path):
-    """All mixers are in this stack; the rows have pads, whose masks would fill an int8 tensor's range."""
+@pytest.fixture(scope="module")
+def calibrating(classifier, tmp_path_factory):
+    """Rows with pads, whose masks would fill an int8 tensor's range."""
     cut = [{"text": row["text"][:length]} for row in corpus.reviews(20) for length in (8, 20, 200)]
-    path = corpus.write_jsonl(tmp_path / "texts.jsonl", cut)
-    rows = calibration.rows(classifier, f"jsonl:{path}", num_texts=40)
-    _, content = lite.converted(classifier, "int8", "ids", rows)
-    assert conversion.custom_operations(content) == set()
+    path = corpus.write_jsonl(tmp_path_factory.mktemp("calibration") / "texts.jsonl", cut)
+    return calibration.rows(classifier, f"jsonl:{path}", num_texts=40)
 
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+
+@pytest.fixture(scope="module")
+def content(classifier, calibrating):
+    """The flatbuffer of a stack with all mixers."""
+    return lite.converted(classifier, "int8", "ids", calibrating)[1]
+
+
+def unpacked(content):
+    return schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+
+
+def test_matrices_are_int8_and_sums_are_not(content):
+    model = unpacked(content)
+    (graph,) = model.subgraphs
+    codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
+    names = {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
+    kinds = [names[codes[operator.opcodeIndex]] for operator in graph.operators]
+    is_int8 = {}
+    for kind, operator in zip(kinds, graph.operators, strict=True):
+        types = {graph.tensors[i].type for i in (operator.inputs[0], *operator.outputs)}
+        is_int8.setdefault(kind, []).append(schema.TensorType.INT8 in types)
+    assert not any(is_int8["ADD"] + is_int8["SUB"])
+    of_sums = {i for kind, op in zip(kinds, graph.operators, strict=True) if kind == "ADD" for i in op.inputs}
+    for kind, operator in zip(kinds, graph.operators, strict=True):
+        if kind == "MUL" and of_sums & set(operator.outputs):
+            assert graph.tensors[operator.inputs[0]].type == schema.TensorType.FLOAT32
+    assert any(is_int8["MUL"])  # gates
+    assert np.mean(is_int8["FULLY_CONNECTED"]) > 0.9
+
+
+def test_int8_of_every_mixer(classifier, calibrating, content):
+    rows = calibrating
+    assert conversion.custom_operations(content) == set()
+    model = unpacked(content)
     tensors = model.subgraphs[0].tensors
     assert tensors[model.subgraphs[0].outputs[0]].type == schema.TensorType.FLOAT32
     activations = [

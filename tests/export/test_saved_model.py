@@ -38,7 +38,13 @@ TEXT_OPS = {"TFText>FastSentencepieceTokenize", "RaggedTensorToTensor"}  # in it
 
 
 @pytest.mark.parametrize(
-    ("model", "expected"), [("classifier", CLASSIFIER_SIGNATURES), ("lm", LM_SIGNATURES)]
+    ("model", "expected"),
+    [
+        ("classifier", CLASSIFIER_SIGNATURES),
+        ("lm", LM_SIGNATURES),
+        ("prefix_lm", LM_SIGNATURES),
+        ("decoder_only", LM_SIGNATURES),
+    ],
 )
 def test_every_signature_equals_the_preset_in_a_fresh_process(model, expected, request):
     """`export` asked each one, at batch 1, 2 and 5, by all loaders; here is what came of it."""
@@ -49,7 +55,7 @@ def test_every_signature_equals_the_preset_in_a_fresh_process(model, expected, r
     assert max(errors.values()) < 5e-6
 
 
-@pytest.mark.parametrize("model", ["classifier", "lm"])
+@pytest.mark.parametrize("model", ["classifier", "lm", "prefix_lm", "decoder_only"])
 def test_graphs_hold_stock_operations(model, request):
     text, ids, _ = request.getfixturevalue(f"exported_{model}")
     graphs = Graph(text), Graph(ids)
@@ -90,9 +96,13 @@ def test_shapes_of_the_signatures(exported_classifier, exported_lm):
     assert described["ids"].endswith(f"token_ids int32 [?,?]  ->  generated_ids int32 [?,{GENERATED}]")
 
 
-def test_the_page_lists_every_signature(exported_classifier, exported_lm):
+def test_the_page_lists_every_signature(exported_classifier, exported_lm, exported_prefix_lm):
     page = (pathlib.Path(ROOT) / "docs" / "export.md").read_text(encoding="utf-8")
-    for model, (directory, *_) in (("classifier", exported_classifier), ("language model", exported_lm)):
+    for model, (directory, *_) in (
+        ("classifier", exported_classifier),
+        ("language model", exported_lm),
+        ("encoder by prefix_lm", exported_prefix_lm),
+    ):
         listed = {}
         for names, *columns in re.findall(rf"\| {model} \| (.*) \| (.*) \| (.*) \|", page):
             for name in re.findall("`(\\w+)`", names):
@@ -199,7 +209,7 @@ def test_what_cannot_be_exported(classifier, classifier_dir, lm_dir, tmp_path):
     bare = tmp_path / "backbone"
     shutil.copytree(classifier_dir, bare)
     (bare / "task.json").unlink()
-    with pytest.raises(ValueError, match="must have a decoder"):
+    with pytest.raises(ValueError, match=r"preset .*backbone: an encoder alone, trained by what no exp"):
         versions.export(str(bare), output)
     monolith = type(classifier)(classifier.backbone, num_classes=3)
     with pytest.raises(ValueError, match="must have a preprocessor"):

@@ -1,0 +1,149 @@
+"""An encoder that prefix_lm has trained continues texts; a decoder alone answers as other models do."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, TextClassifier
+from export import lite, parity, preset, signatures, verify
+from export.graph import Graph
+from tests.export.conftest import GENERATED, LENGTH
+
+KEPT = LENGTH - GENERATED  # tokens of a prompt
+TEXTS = ["the river", "", "A quiet film about the old bridge.", "the old captain  \n", "the engine " * 30]
+
+
+@pytest.fixture(scope="module")
+def lm(prefix_lm_dir):
+    return preset.load(str(prefix_lm_dir))
+
+
+def greedy(lm, prompt, count):
+    """The continuation of one prompt, by the encoder on rows that end where they are known."""
+    row, prompt_length = list(prompt) or [1], max(len(prompt), 1)
+    for _ in range(count):
+        prefix_mask = np.arange(len(row))[None] < prompt_length
+        hidden = lm.backbone.encode(np.array([row]), prefix_mask=prefix_mask)
+        row.append(int(np.argmax(lm.backbone.logits(hidden)[0, -1])))
+    return row[prompt_length:]
+
+
+def padded(rows):
+    width = max(map(len, rows))
+    return np.array([[*row, *[0] * (width - len(row))] for row in rows], np.int32)
+
+
+def test_each_prompt_is_continued_as_alone(lm):
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(3, 100, length).tolist() for length in (1, 4, 0, KEPT, 7)]
+    generated = lm.generate_ids(tf.constant(padded(prompts)), GENERATED).numpy()
+    expected = [greedy(lm, prompt, GENERATED) for prompt in prompts]
+    assert generated.tolist() == expected
+    assert len({tuple(row) for row in expected}) > 2  # or nothing would be shown
+    assert 1 not in generated  # no end token among them, which the next test is about
+
+
+def test_an_end_token_ends_a_row(lm, monkeypatch):
+    prompts = tf.constant(padded([[5, 6, 7], [8], [30, 31, 32, 33]]))
+    whole = lm.generate_ids(prompts, GENERATED).numpy()
+    end = int(whole[0, 2])
+    monkeypatch.setattr(type(lm.preprocessor.tokenizer), "end_token_id", end)
+    expected = [
+        [*row[: row.index(end) + 1], *[0] * (GENERATED - row.index(end) - 1)] if end in row else row
+        for row in whole.tolist()
+    ]
+    assert lm.generate_ids(prompts, GENERATED).numpy().tolist() == expected
+    assert expected[0][3:] == [0] * (GENERATED - 3)
+
+
+def test_a_text_goes_on_where_it_ends(lm, exported_prefix_lm):
+    """The answer begins with the text; of a long one the last tokens are read, of no text an end token."""
+    tokenizer = lm.preprocessor.tokenizer
+    prompts = [row.numpy()[-KEPT:].tolist() for row in tokenizer.ragged(TEXTS)]
+    assert [len(prompt) for prompt in prompts][-1] == KEPT < len(tokenizer.ragged(TEXTS)[-1])
+    added = ["".join(tokenizer._surfaces[i] for i in greedy(lm, prompt, GENERATED)) for prompt in prompts]
+    added = [text.replace("\u2581", " ") for text in added]
+    stripped = [text.rstrip() for text in TEXTS]
+    expected = [(a + b).strip() if not a else a + b for a, b in zip(stripped, added, strict=True)]
+    loaded = [tf.saved_model.load(str(path)).signatures for path in exported_prefix_lm[:2]]
+    found = loaded[0]["generate"](text=tf.constant(TEXTS))["generated_text"].numpy()
+    assert [text.decode() for text in found] == expected
+    ids = padded([row.numpy().tolist() for row in tokenizer.ragged(TEXTS)])  # longer than what is read
+    for signature in (loaded[0]["ids"], loaded[1]["ids"]):
+        generated = signature(token_ids=tf.constant(ids))["generated_ids"].numpy()
+        assert generated.tolist() == [greedy(lm, prompt, GENERATED) for prompt in prompts]
+    nothing = loaded[1]["ids"](token_ids=tf.zeros([2, 0], tf.int32))["generated_ids"].numpy()
+    assert nothing.tolist() == [greedy(lm, [], GENERATED)] * 2
+
+
+def test_the_reference_sees_a_wrong_token_and_a_wrong_text(lm):
+    reference = parity.reference(lm)
+    inputs = {"token_ids": np.array([[5, 6, 7, 0], [8, 9, 10, 11]], np.int32)}
+    ids = lm.generate_ids(tf.constant(inputs["token_ids"]), GENERATED).numpy()
+    assert reference.error("ids", inputs, {"generated_ids": ids}) < 5e-6  # float32 sums, another padding
+    wrong = ids.copy()
+    wrong[1, 3] = 3 + wrong[1, 3] % 40
+    assert reference.error("ids", inputs, {"generated_ids": wrong}) > 1e-3
+    text = np.array([b"the river"], object)
+    prompt = lm.preprocessor.tokenizer.ragged(["the river"]).to_tensor()
+    ids = lm.generate_ids(prompt, GENERATED)
+    reference.error("ids", {"token_ids": prompt.numpy()}, {"generated_ids": ids.numpy()})
+    answer = lm.continued(tf.constant(text), ids).numpy()
+    assert reference.error("generate", {"text": text}, {"generated_text": answer}) == 0
+    assert reference.error("generate", {"text": text}, {"generated_text": answer + b"s"}) == np.inf
+
+
+def test_verify_asks_for_as_many_tokens_as_the_model_generates(exported_prefix_lm, exported_classifier):
+    assert [verify.max_length(Graph(path)) for path in exported_prefix_lm[:2]] == [GENERATED] * 2
+    assert verify.max_length(Graph(exported_classifier[0])) is None
+
+
+@pytest.mark.parametrize("kind", ["prefix_lm", "decoder_only"])
+def test_its_embedding_is_that_of_a_classifier(kind, request):
+    """The whole text, seen from both sides by all layers; the same in TFLite."""
+    directory, (version, *_) = (request.getfixturevalue(name) for name in (f"{kind}_dir", f"exported_{kind}"))
+    model = preset.load(str(directory))
+    classifier = TextClassifier(model.backbone, 2)
+    rows = model.preprocessor.generate_preprocess(TEXTS)
+    ids, mask = rows["encoder_token_ids"], rows["encoder_padding_mask"]
+    expected = classifier.embed({"token_ids": ids, "padding_mask": mask})
+    signature = tf.saved_model.load(str(version)).signatures["embed"]
+    # Float32 sums of some ten layers in another order.
+    np.testing.assert_allclose(signature(text=tf.constant(TEXTS))["embedding"], expected, atol=5e-6)
+    _, content = lite.converted(model, "fp32")
+    np.testing.assert_allclose(lite.runner(content)(ids.numpy()), expected, atol=5e-6)
+
+
+def test_encoders_that_were_not_trained_to_go_on_are_refused(prefix_lm_dir, tmp_path):
+    directory = tmp_path / "preset"
+    shutil.copytree(prefix_lm_dir, directory)
+    experiment = json.loads((directory / "experiment.json").read_text())
+    experiment["objective"]["names"] = ["masked_lm"]
+    (directory / "experiment.json").write_text(json.dumps(experiment))
+    with pytest.raises(ValueError, match=r"alone, trained by masked_lm, has no classes .* and writes no"):
+        preset.load(str(directory))
+    (directory / "experiment.json").write_text('{"objective":')
+    with pytest.raises(ValueError, match=r"trained by what no experiment\.json tells"):
+        preset.load(str(directory))
+    (directory / "config.json").unlink()
+    with pytest.raises(ValueError, match=r"config\.json is missing"):
+        preset.load(str(directory))
+
+
+def test_lengths_beyond_the_model_are_refused(lm, decoder_only_dir):
+    with pytest.raises(ValueError, match=rf"`max_length` must be below {LENGTH}.* Received: {LENGTH}"):
+        signatures.servable(lm, LENGTH)
+    # Its stack has a mixer with weights for LENGTH + 8 positions.
+    decoder_only = preset.load(str(decoder_only_dir))
+    signatures.servable(decoder_only, 8)
+    with pytest.raises(ValueError, match=rf"`max_length` must be at most 8: .* takes {LENGTH} of them.*: 9"):
+        signatures.servable(decoder_only, 9)
+    tokenizer = lm.preprocessor.tokenizer
+    backbone = Seq2SeqBackbone(
+        tokenizer.vocabulary_size(), 1, 2, 8, 16, mixer="relative_attention", max_sequence_length=12
+    )
+    with pytest.raises(ValueError, match=r"`max_length` must be at most 12: .* takes 0 of them"):
+        signatures.servable(Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 12)), 13)
