@@ -3,7 +3,7 @@
     python -m benchmarks.serve_profile --model=MODELS/NAME/1 [--clients=1,32] [--seconds=5]
 
 The server runs in this process, batching on, so that its threads have names; the load generator in its own.
-Counters around a few functions divide the work of the event loop, and take some microseconds themselves. Reports
+Counters around a few functions divide its work, and take some microseconds themselves. Reports
 milliseconds of CPU a request. `idle` is what is left of the cores; with other processes about, it is theirs.
 """
 
