@@ -5,7 +5,7 @@
 Without --model it exports an untrained classifier of mini size: the time does not depend on the weights. All
 rows come from one run and one machine: server and load generator are processes of their own and share the
 cores with nothing else; in process, the model has all of them. A request is one text of `length` tokens, or
-their ids. Rows:
+their ids. The server and the model in process take turns. Rows:
 - the median latency of one client less the median of a call in process, at batch 1;
 - the requests a second at 32 clients beside the examples a second in process in batches of 32;
 - the 99th percentile of the latency at 32 clients beside its median;
@@ -14,10 +14,10 @@ their ids. Rows:
 
 import contextlib
 import dataclasses
-import json
 import os
 import pathlib
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,16 +31,14 @@ from benchmarks import program
 from benchmarks.exported import export_classifier
 from benchmarks.goals import goal
 from benchmarks.rows import Row
+from benchmarks.serving_load import SIGNATURES, example, run_load, write_request
 from benchmarks.timing import interleaved
 
 _MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier, by `export.saved_model`.")
 _MINUTES = flags.DEFINE_float("minutes", None, "How long the last load lasts. Default: 10; 0.1 with --short.")
-# The signature for each kind of input.
-_SIGNATURES = {"text": "serving_default", "ids": "ids"}
-_INPUTS = flags.DEFINE_list("inputs", list(_SIGNATURES), f"Kinds of input, of {', '.join(_SIGNATURES)}.")
+_INPUTS = flags.DEFINE_list("inputs", list(SIGNATURES), f"Kinds of input, of {', '.join(SIGNATURES)}.")
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _BATCHING = _ROOT / "serving" / "batching.config"
-_WORDS = "a gripping film with a plot that never lets go and an ending nobody will see coming "
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +48,9 @@ class Settings:
     Args:
         length: int, tokens of an example.
         clients: int.
-        seconds: float, of each load but the last.
+        seconds: float, of each load but the last, and of all turns of one.
         minutes: float, of the last.
-        repeats: int, see `interleaved`.
+        repeats: int, how many turns the server and the model in process take.
         mixer: str, of the model that is exported without --model.
         size: str, name in `convnlp.models.SIZES`.
     """
@@ -72,52 +70,42 @@ SHORT = Settings(length=32, seconds=1.0, minutes=0.05, repeats=3, size="tiny")
 
 def rows(settings):
     """Yields four rows an input."""
-    unknown = [name for name in _INPUTS.value if name not in _SIGNATURES]
+    unknown = [name for name in _INPUTS.value if name not in SIGNATURES]
     if unknown or not _INPUTS.value:
         received = repr(unknown[0]) if unknown else "none"
-        raise ValueError(f"`--inputs` must be of {', '.join(_SIGNATURES)}. Received: {received}")
+        raise ValueError(f"`--inputs` must be of {', '.join(SIGNATURES)}. Received: {received}")
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(
             _MODEL.value or export_classifier(settings.mixer, settings.size, settings.length, folder)
         ).absolute()
         signatures = tf.saved_model.load(str(model)).signatures
         for name in _INPUTS.value:
-            yield from _rows_of(settings, name, model, signatures[_SIGNATURES[name]], folder)
+            yield from _rows_of(settings, name, model, signatures[SIGNATURES[name]], folder)
 
 
 def _rows_of(settings, name, model, signature, folder):
     setting = {"input": name, "length": settings.length, "clients": settings.clients}
     setting["model"] = model.parent.name if _MODEL.value else f"{settings.mixer}, {settings.size}"
-    example = _example(name, settings.length)
-    inprocess = interleaved(
-        {
-            "single": _call(signature, example, 1),
-            "batch": _call(signature, example, settings.clients),
-        },
-        settings.repeats,
-    )
-    single_ms = 1000 * inprocess["single"].median
-    rate = settings.clients / inprocess["batch"].median
-    body = os.path.join(folder, f"{name}.json")
-    with open(body, "w", encoding="utf-8") as file:
-        json.dump({"signature_name": _SIGNATURES[name], "instances": [example]}, file)
+    instance = example(name, settings.length)
+    single, batch = (_call(signature, instance, size) for size in (1, settings.clients))
+    body = write_request(name, settings.length, folder)
     minutes = settings.minutes if _MINUTES.value is None else _MINUTES.value
     with _server(model.parent, folder) as (port, pid):
-        _load(port, body, settings.clients, settings.seconds)
-        alone = _load(port, body, 1, settings.seconds)
-        full = _load(port, body, settings.clients, settings.seconds)
+        run_load(port, body, settings.clients, settings.seconds)
+        # In turns, so that whatever slows the machine for a while slows the server and its peer alike.
+        rounds = [_round(settings, port, body, single, batch) for _ in range(settings.repeats)]
+        full = run_load(port, body, settings.clients, settings.seconds)
         before = _resident_bytes(pid)
-        last = _load(port, body, settings.clients, 60 * minutes)
+        last = run_load(port, body, settings.clients, 60 * minutes)
         after = _resident_bytes(pid)
     what = "serving, latency added at batch 1"
-    added = alone["median_ms"] - single_ms
-    detail = {"inprocess_ms": inprocess["single"].summary(1000), "one_client": alone}
-    yield Row(what, setting, added, None, "ms", "lower", goal(what, setting), detail)
+    added = statistics.median(turn["one_client_ms"] - turn["inprocess_ms"] for turn in rounds)
+    yield Row(what, setting, added, None, "ms", "lower", goal(what, setting), {"rounds": rounds})
     what = "serving, throughput vs in process"
-    detail = {"inprocess_batch_ms": inprocess["batch"].summary(1000), "load": full}
-    yield Row(
-        what, setting, full["requests_per_second"], rate, "examples/s", "higher", goal(what, setting), detail
-    )
+    rates = [
+        statistics.median(turn[side] for turn in rounds) for side in ("requests_per_second", "inprocess_rate")
+    ]
+    yield Row(what, setting, *rates, "examples/s", "higher", goal(what, setting), {"rounds": rounds})
     what = "serving, p99 vs median latency"
     yield Row(
         what, setting, full["p99_ms"], full["median_ms"], "ms", "limit", goal(what, setting), {"load": full}
@@ -128,14 +116,26 @@ def _rows_of(settings, name, model, signature, folder):
     yield Row(what, setting, *sizes, "MB", "limit", goal(what, setting), {"load": last})
 
 
-def _example(name, length):
-    """One instance as JSON has it: a text that is cut at `length` tokens, or ids."""
-    return _WORDS * (length // 8) if name == "text" else [5 + index % 100 for index in range(length)]
+def _round(settings, port, body, single, batch):
+    """Times the model in process and the server, one after the other."""
+    seconds = settings.seconds / settings.repeats
+    timing = {
+        name: interleaved({name: call}, 1, min_seconds=seconds, max_rounds=1)[name].median
+        for name, call in {"single": single, "batch": batch}.items()
+    }
+    alone = run_load(port, body, 1, seconds)
+    many = run_load(port, body, settings.clients, seconds)
+    return {
+        "inprocess_ms": 1000 * timing["single"],
+        "one_client_ms": alone["median_ms"],
+        "inprocess_rate": settings.clients / timing["batch"],
+        "requests_per_second": many["requests_per_second"],
+    }
 
 
-def _call(signature, example, batch_size):
+def _call(signature, instance, batch_size):
     ((name, spec),) = signature.structured_input_signature[1].items()
-    batch = tf.constant([example] * batch_size, spec.dtype)
+    batch = tf.constant([instance] * batch_size, spec.dtype)
     return lambda: [value.numpy() for value in signature(**{name: batch}).values()]
 
 
@@ -169,17 +169,6 @@ def _listens(port):
         connection.sendall(b"GET /v1/models/default HTTP/1.0\r\n\r\n")
         return b" 200 " in connection.recv(100)
     return False
-
-
-def _load(port, body, clients, seconds):
-    """Runs the load generator and returns what it reports."""
-    command = [sys.executable, "-m", "benchmarks.load_generator", f"--port={port}", f"--body={body}"]
-    command += [f"--clients={clients}", f"--seconds={seconds}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    report = json.loads(done.stdout)
-    if report["failures"]:
-        raise RuntimeError(f"{report['failures']} of {report['requests']} requests failed")
-    return report
 
 
 def _resident_bytes(pid):

@@ -4,6 +4,9 @@ It is JSON as RapidJSON reads it there: NaN, Infinity and Inf are numbers, what 
 ignored, a repeated key keeps its first value, and bytes that are no UTF-8 pass through. Strings are therefore
 `bytes` here. The reader keeps its own stack, so that a body of a million brackets is refused by its user, not
 by the interpreter.
+
+The json module reads most requests as RapidJSON does, many times faster. All else, and every error, is left
+to the reader in Python.
 """
 
 import json
@@ -14,8 +17,6 @@ from serving.errors import invalid_argument
 
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]*)?")
-# Plain numbers of up to 18 digits, which every reader of JSON reads alike.
-_FLAT_NUMBERS = re.compile(rb"\[\s*-?[0-9.]{1,18}(?:\s*,\s*-?[0-9.]{1,18})*\s*\]")
 _PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
 _WORDS = {
     b"true": True,
@@ -51,6 +52,14 @@ class Object(list):
         return next((pair for pair in self if pair[0] == key), None)
 
 
+def _no_constant(word):
+    raise ValueError(f"a word for the reader in Python: {word}")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=Object, parse_constant=_no_constant)
+_NUMBERS = {int, float}
+
+
 def read(body):
     """Reads one document.
 
@@ -65,6 +74,8 @@ def read(body):
     """
     if not body:
         raise invalid_argument("JSON Parse error: The document is empty")
+    if (document := _read_quickly(body)) is not None:
+        return document
     at = _skip_space(body, len(_BYTE_ORDER_MARK) if body.startswith(_BYTE_ORDER_MARK) else 0)
     if at == len(body):
         raise _error("The document is empty.", at)
@@ -95,7 +106,7 @@ def read(body):
 
 
 def _begin(body, at):
-    """Reads a scalar, an empty container or a flat list whole, of other containers the opening bracket.
+    """Reads a scalar or an empty container whole, of other containers the opening bracket.
 
     Returns:
         The value, the offset behind it, and whether it is a container that waits for its content.
@@ -105,8 +116,6 @@ def _begin(body, at):
         return *_string(body, at), False
     if first in (b"{", b"["):
         value, closing = (Object(), b"}") if first == b"{" else ([], b"]")
-        if first == b"[" and (numbers := _flat_numbers(body, at)):
-            return *numbers, False
         inside = _skip_space(body, at + 1)
         if body[inside : inside + 1] == closing:
             return value, inside + 1, False
@@ -116,14 +125,42 @@ def _begin(body, at):
     return *_number(body, at), False
 
 
-def _flat_numbers(body, at):
-    """Reads a list of nothing but plain numbers by the json module, many times faster, or returns None."""
-    if match := _FLAT_NUMBERS.match(body, at):
-        try:
-            return json.loads(match.group()), match.end()
-        except ValueError:  # the reader below finds out what is wrong with it, and where
-            return None
-    return None
+def _read_quickly(body):
+    """Reads an object that holds nothing on which the json module and RapidJSON differ, or returns None."""
+    if body[:1] != b"{" or b"\\u" in body:  # half a pair of surrogates is fine for the module
+        return None
+    try:
+        # In Latin-1 characters are bytes, whatever they mean.
+        document, _ = _DECODER.raw_decode(body.decode("latin-1"))
+        return _with_bytes(document)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _with_bytes(value):
+    """Makes strings bytes again.
+
+    Raises:
+        ValueError: if a number is none of 64 bits, or a float may have been too large to be one.
+    """
+    kind = type(value)
+    if kind is str:
+        return value.encode("latin-1")
+    if kind is Object:
+        return Object([(key.encode("latin-1"), _with_bytes(item)) for key, item in value])
+    if kind is list:
+        if value and set(map(type, value)) <= _NUMBERS:
+            _check_range(min(value), max(value))
+            return value
+        return [_with_bytes(item) for item in value]
+    if kind in _NUMBERS:
+        _check_range(value, value)
+    return value
+
+
+def _check_range(low, high):
+    if not -(2**63) <= low <= high < 2**64:
+        raise ValueError("a number for the reader in Python")
 
 
 def _number(body, at):

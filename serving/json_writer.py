@@ -65,6 +65,8 @@ def bracket(items, brackets, level, single_line):
 def quote(text):
     """Writes bytes (or str) as a JSON string: only quotation marks, backslashes and controls are escaped."""
     text = text.encode() if isinstance(text, str) else text
+    if not _SPECIAL.search(text):
+        return f'"{text.decode("utf-8", "surrogateescape")}"'
     escaped = _SPECIAL.sub(lambda match: _SHORT.get(match.group(), b"\\u%04X" % match.group()[0]), text)
     return f'"{escaped.decode("utf-8", "surrogateescape")}"'
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 from serving.errors import ServingError, invalid_argument, timed_out, too_large
 from serving.examples import classify_json, regress_json
 from serving.http_protocol import VERBS, html
+from serving.inbox import Inbox
 from serving.json_writer import quote
 from serving.limits import Gate, Limits
 from serving.messages import model_status, to_dict
@@ -55,6 +56,7 @@ class RestApp:
         self._limits = limits or Limits()
         self._cors_headers = _CORS_HEADERS if cors else []
         self._site = site
+        self._inbox = None
         self._gate = Gate(self._limits.concurrent_requests, "concurrent requests (--max_concurrent_requests)")
 
     async def __call__(self, scope, receive, send):
@@ -147,7 +149,7 @@ class RestApp:
             self._limits.check(computation.feeds)
             started = time.monotonic()
             future = self._runner.submit(servable, computation.feeds, computation.fetches)
-            values = await asyncio.wrap_future(future)
+            values = await self._inbox_of(asyncio.get_running_loop()).result(future)
             self._metrics.runtime_latency.observe(
                 _microseconds(started), servable.name, method.capitalize(), "TF1"
             )
@@ -160,6 +162,11 @@ class RestApp:
         finally:
             for servable in used:
                 self._manager.release(servable)
+
+    def _inbox_of(self, loop):
+        if self._inbox is None or self._inbox.loop is not loop:
+            self._inbox = Inbox(loop)
+        return self._inbox
 
     async def _body(self, scope, receive):
         """Reads the body, decompressed if it says it is gzip; what cannot be decompressed counts as empty."""

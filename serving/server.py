@@ -32,6 +32,7 @@ from serving.runner import Runner
 from serving.site import build_site
 from serving.warmup import Loader
 
+_SWITCH_SECONDS = 0.0005
 _REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface; 0 for none.", 0, 65535)
 _GRPC_PORT = flags.DEFINE_integer(
     "port", 8500, "Port of the gRPC interface; 0 for none. The default one may be in use.", 0, 65535
@@ -94,6 +95,8 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"unexpected arguments: {argv[1:]}")
     tf.get_logger().setLevel(logging.ERROR)
+    # A thread that has run a batch must not wait 5 ms, the default, until the event loop lets it go on.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     # Once it serves, uvicorn takes these signals, finishes the requests under way, and raises them again.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))

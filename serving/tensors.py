@@ -2,7 +2,9 @@
 
 import base64
 import binascii
+import functools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
@@ -36,6 +38,37 @@ _RANGES = {
 
 class _TooManyDimensionsError(Exception):
     """A tensor that NumPy cannot hold."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What there is to know of a type for every value: to ask a DType takes longer than to read a request."""
+
+    dtype: tf.DType
+    is_readable: bool
+    is_string: bool
+    is_bool: bool
+    is_floating: bool
+    limits: tuple | None
+    read_as: object
+    numpy: object
+
+
+@functools.cache
+def _kind(number):
+    """Returns the `_Kind` of a type by its number in the DataType enumeration."""
+    dtype = tf.as_dtype(number)
+    is_string = dtype == tf.string
+    return _Kind(
+        dtype=dtype,
+        is_readable=dtype in _READABLE,
+        is_string=is_string,
+        is_bool=dtype == tf.bool,
+        is_floating=dtype.is_floating,
+        limits=_RANGES.get(dtype),
+        read_as=object if is_string else (tf.int32 if dtype in _WRAPPED else dtype).as_numpy_dtype,
+        numpy=dtype.as_numpy_dtype,
+    )
 
 
 def tensors_from_instances(instances, inputs):
@@ -191,8 +224,8 @@ def _add_row(name, value, inputs, shapes, values):
         raise invalid_argument(f"JSON object: does not have named input: {name}")
     shape, flat = _dense(value, inputs[name])
     expected = shapes.setdefault(name, shape)
-    if np.prod(expected, dtype=int) != len(flat):
-        raise invalid_argument(f"Expecting tensor size: {np.prod(expected, dtype=int)} but got: {len(flat)}")
+    if math.prod(expected) != len(flat):
+        raise invalid_argument(f"Expecting tensor size: {math.prod(expected)} but got: {len(flat)}")
     if shape != expected:
         listed = [str(list(dims)).replace(" ", "") for dims in (expected, shape)]
         raise invalid_argument(f"Expecting shape {listed[0]} but got: {listed[1]}")
@@ -210,18 +243,18 @@ def _dense(value, info):
     if len(shape) > _MAX_RANK:
         raise _TooManyDimensionsError
     flat = []
-    _fill(value, 0, shape, tf.as_dtype(info.dtype), flat)
+    _fill(value, 0, shape, _kind(info.dtype), flat)
     return tuple(shape), flat
 
 
-def _fill(value, level, shape, dtype, flat):
+def _fill(value, level, shape, kind, flat):
     if not isinstance(value, list) or isinstance(value, Object):
         if level != len(shape):
             raise invalid_argument(
                 f"JSON Value: {shown(value)} found at incorrect level: {level + 1} in the JSON DOM."
                 f" Expected at level: {len(shape)}"
             )
-        flat.append(_element(value, dtype))
+        flat.append(_element(value, kind))
         return
     if level >= len(shape):
         raise invalid_argument(f"Encountered list at unexpected level: {level} expected < {len(shape)}")
@@ -230,46 +263,46 @@ def _fill(value, level, shape, dtype, flat):
             f"Encountered list at unexpected size: {len(value)} at level: {level}"
             f" expected size: {shape[level]}"
         )
-    if level == len(shape) - 1 and _are_plain(value, dtype):
+    if level == len(shape) - 1 and _are_plain(value, kind):
         flat.extend(value)
         return
     for item in value:
-        _fill(item, level + 1, shape, dtype, flat)
+        _fill(item, level + 1, shape, kind, flat)
 
 
-def _are_plain(values, dtype):
+def _are_plain(values, kind):
     """Whether all values of a flat list are of the type's own kind and range: the common case, quickly."""
-    kinds = set(map(type, values))
-    if dtype in _RANGES:
-        low, high = _RANGES[dtype]
-        return kinds == {int} and low <= min(values) and max(values) <= high
-    if dtype == tf.string:
-        return kinds == {bytes}
-    return dtype in _READABLE and dtype.is_floating and bool(kinds) and kinds <= {int, float}
+    types = set(map(type, values))
+    if kind.limits:
+        low, high = kind.limits
+        return types == {int} and low <= min(values) and max(values) <= high
+    if kind.is_string:
+        return types == {bytes}
+    return kind.is_readable and kind.is_floating and bool(types) and types <= {int, float}
 
 
-def _element(value, dtype):
+def _element(value, kind):
     """Returns the value if the type can hold it."""
-    kind = type(value)
-    if kind is Object:  # before the type itself is looked at, as there
-        if dtype == tf.string:
+    found = type(value)
+    if found is Object:  # before the type itself is looked at, as there
+        if kind.is_string:
             return base64_decoded(value)
-        raise _type_error(value, dtype)
-    if dtype not in _READABLE:
+        raise _type_error(value, kind.dtype)
+    if not kind.is_readable:
         raise ServingError(
-            "UNIMPLEMENTED", f"Conversion of JSON Value: {shown(value)} to type: {dtype_name(dtype)}"
+            "UNIMPLEMENTED", f"Conversion of JSON Value: {shown(value)} to type: {dtype_name(kind.dtype)}"
         )
-    if dtype == tf.string:
-        fits = kind is bytes
-    elif dtype == tf.bool:
-        fits = kind is bool
-    elif dtype in _RANGES:
-        low, high = _RANGES[dtype]
-        fits = kind is int and low <= value <= high
+    if kind.is_string:
+        fits = found is bytes
+    elif kind.is_bool:
+        fits = found is bool
+    elif kind.limits:
+        low, high = kind.limits
+        fits = found is int and low <= value <= high
     else:
-        fits = kind in (int, float)
+        fits = found in (int, float)
     if not fits:
-        raise _type_error(value, dtype)
+        raise _type_error(value, kind.dtype)
     return value
 
 
@@ -297,27 +330,36 @@ def base64_decoded(value):
 
 def _array(flat, shape, info):
     """Makes the array. Values past its end are dropped: a key given twice has shifted all later rows."""
-    dtype = tf.as_dtype(info.dtype)
-    kind = tf.int32 if dtype in _WRAPPED else dtype
-    with np.errstate(over="ignore"):  # a float beyond float32 is infinite, as in TF Serving
-        array = np.array(flat, dtype=object if kind == tf.string else kind.as_numpy_dtype)
-        return array[: math.prod(shape)].reshape(shape).astype(dtype.as_numpy_dtype, copy=False)
+    kind = _kind(info.dtype)
+    if kind.is_floating:
+        with np.errstate(over="ignore"):  # a float beyond float32 is infinite, as in TF Serving
+            array = np.array(flat, kind.read_as)
+    else:
+        array = np.array(flat, kind.read_as)
+    return array[: math.prod(shape)].reshape(shape).astype(kind.numpy, copy=False)
 
 
 def _json_values(name, array):
     """Returns the tensor as nested lists of JSON text."""
-    dtype = tf.as_dtype(tf.string if array.dtype == object else array.dtype)
-    if dtype not in _READABLE:
-        raise invalid_argument(f"Failed to write JSON value for tensor type: {dtype_name(dtype)}")
-    if dtype == tf.string:
+    kind = _kind_of(array.dtype)
+    if not kind.is_readable:
+        raise invalid_argument(f"Failed to write JSON value for tensor type: {dtype_name(kind.dtype)}")
+    if kind.is_string:
         to_json = _base64_object if name.endswith("_bytes") else quote
-    elif dtype.is_floating:
-        to_json = decimal if dtype == tf.float64 else float32_decimal
+    elif kind.is_floating:
+        to_json = decimal if kind.dtype == tf.float64 else float32_decimal
     else:
         to_json = write
+    if array.ndim == 1:
+        return [to_json(value) for value in array.tolist()]
     texts = np.empty(array.size, object)
     texts[:] = [to_json(value) for value in array.reshape(-1).tolist()]
     return texts.reshape(array.shape).tolist()
+
+
+@functools.cache
+def _kind_of(numpy_dtype):
+    return _kind(tf.as_dtype(tf.string if numpy_dtype.hasobject else numpy_dtype).as_datatype_enum)
 
 
 def _base64_object(value):

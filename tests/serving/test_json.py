@@ -48,6 +48,51 @@ def test_reads_the_dialect():
     assert read(b'"\xff\xc0\x80"') == b"\xff\xc0\x80"
 
 
+# Behind a space the json module is not asked.
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a": [1, -2.5e3, true, false, null, "x"], "b": {"c": []}, "d": {}, "e": [[1, 2], [3.0, 4]]}',
+        b'{"a": 1, "a": [2, {"a": 3, "a": 4}]} and more',
+        b'{"\xff\xc0\x80": "\xc3\xa9 \xf0\x9f\x98\x80 \x7f \\" \\\\ \\/ \\b\\f\\n\\r\\t"}',
+        b'{"a": "\\u00e9\\ud83d\\ude00", "b": "\\\\u12"}',
+        b'{"a": [18446744073709551615, 18446744073709551616, -9223372036854775808, -9223372036854775809]}',
+        b'{"a": [NaN, Infinity, -Infinity, Inf], "b": -NaN, "c": [-0, -0.0, 0.1, 1e300, 1E-400]}',
+        b'{"a": 1' + b"0" * 300 + b', "b": [1' + b"0" * 30 + b"]}",
+        b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}",
+        b'{"a":' * 5000 + b"1" + b"}" * 5000,
+        b"{}",
+        b'{"a": {"b64": "YQ=="}, "b": [{}, [], [[]], ["x", 1]]}',
+    ],
+)
+def test_the_quick_reader_reads_what_the_other_one_reads(body):
+    quick, other = [read(body)], [read(b" " + body)]
+    while quick:  # no recursion: some of these are deep
+        one, two = quick.pop(), other.pop()
+        assert type(one) is type(two)
+        if isinstance(one, Object):
+            assert [key for key, _ in one] == [key for key, _ in two]
+            one, two = [value for _, value in one], [value for _, value in two]
+        if isinstance(one, list):
+            assert len(one) == len(two)
+            quick, other = quick + one, other + two
+        else:
+            assert repr(one) == repr(two)
+
+
+@pytest.mark.parametrize(
+    "content", [b"[1.]", b"[01]", b"[1e400]", b'"\n"', b'"\\q"', b"nul", b"[1,]", b"'a'", b'"\0"']
+)
+def test_the_quick_reader_leaves_errors_to_the_other_one(content):
+    messages = []
+    for before in (b"", b" "):
+        with pytest.raises(ServingError) as error:
+            read(before + b'{"a": ' + content)
+        message, offset = error.value.message.rsplit(" ", 1)
+        messages.append((message, int(offset) - len(before)))
+    assert messages[0] == messages[1]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -1,0 +1,155 @@
+"""Where the local server's time goes: the CPU time of a request, by thread and by what the event loop does.
+
+    python -m benchmarks.serve_profile --model=MODELS/NAME/1 [--clients=1,32] [--seconds=5]
+
+The server runs in this process, batching on, so that its threads have names; the load generator in its own.
+Counters around a few functions divide its work, and take some microseconds themselves. Reports
+milliseconds of CPU a request. `idle` is what is left of the cores; with other processes about, it is theirs.
+"""
+
+import contextlib
+import os
+import pathlib
+import socket
+import tempfile
+import threading
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import uvicorn
+from absl import app, flags
+
+from benchmarks import machine
+from benchmarks.serving_load import run_load, write_request
+from serving import predict
+from serving.batching import Batcher
+from serving.config import read_batching_options
+from serving.http_protocol import Protocol
+from serving.limits import Limits
+from serving.metrics import Metrics
+from serving.models import ModelConfig, ModelManager
+from serving.rest import RestApp
+from serving.warmup import Loader
+
+_MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier.", required=True)
+_CLIENTS = flags.DEFINE_list("clients", ["1", "32"], "Numbers of clients.")
+_SECONDS = flags.DEFINE_float("seconds", 5.0, "How long each load lasts.")
+_LENGTH = flags.DEFINE_integer("length", 128, "Tokens of a text.")
+_BATCHING = pathlib.Path(__file__).resolve().parents[1] / "serving" / "batching.config"
+# What the event loop's thread does: the functions in `serving.predict` that are counted.
+_STAGES = {
+    "JSON read": ("read_object",),
+    "tensors made": ("tensors_from_instances", "tensors_from_inputs"),
+    "answer written": ("predictions_json", "outputs_json"),
+}
+
+
+class Counters:
+    """CPU seconds by stage."""
+
+    def __init__(self):
+        self.seconds = dict.fromkeys(_STAGES, 0.0)
+
+    def counted(self, stage, function):
+        """Returns the function, its time added to a stage."""
+
+        def call(*args):
+            started = time.thread_time()
+            try:
+                return function(*args)
+            finally:
+                self.seconds[stage] += time.thread_time() - started
+
+        return call
+
+
+def shares(before, after, requests):
+    """CPU milliseconds a request between two readings.
+
+    Args:
+        before: dict of str to float, CPU seconds so far.
+        after: dict of str to float, the same later.
+        requests: int, how many were answered in between.
+
+    Returns:
+        dict of str to float.
+    """
+    return {name: 1000 * (after[name] - before.get(name, 0.0)) / requests for name in after}
+
+
+def _cpu_seconds(names):
+    """CPU seconds of this process, by the names of its threads; those without one are TensorFlow's."""
+    found = {}
+    for thread in os.listdir("/proc/self/task"):
+        with (
+            contextlib.suppress(OSError),
+            open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file,
+        ):
+            name = names.get(int(thread), "TensorFlow's threads")
+            found[name] = found.get(name, 0.0) + int(file.read().split()[0]) / 1e9
+    return found
+
+
+@contextlib.contextmanager
+def _server(base_path):
+    """Serves a model in this process; yields its port."""
+    metrics = Metrics()
+    manager = ModelManager([ModelConfig("default", str(base_path))], Loader(metrics, Limits.timeout_ms))
+    manager.load()
+    runner = Batcher(read_batching_options(_BATCHING), metrics)
+    config = uvicorn.Config(
+        RestApp(manager, runner, metrics), http=Protocol, ws="none", lifespan="off", log_level="warning"
+    )
+    server, listener = uvicorn.Server(config), socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([listener],), name="event loop")
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def main(_):
+    """Prints the table."""
+    machine.use_threads(os.cpu_count())
+    counters = Counters()
+    for stage, names in _STAGES.items():
+        for name in names:
+            setattr(predict, name, counters.counted(stage, getattr(predict, name)))
+    columns = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _server(pathlib.Path(_MODEL.value).absolute().parent) as port,
+    ):
+        body = write_request("text", _LENGTH.value, folder)
+        run_load(port, body, max(map(int, _CLIENTS.value)), 2.0)
+        names = {thread.native_id: thread.name for thread in threading.enumerate()}
+        for clients in map(int, _CLIENTS.value):
+            before, stages = _cpu_seconds(names), dict(counters.seconds)
+            report = run_load(port, body, clients, _SECONDS.value)
+            column = shares(before, _cpu_seconds(names), report["requests"])
+            parts = shares(stages, counters.seconds, report["requests"])
+            capacity = 1000 * os.cpu_count() / report["requests_per_second"]
+            generator = 1000 * report["own_cpu_share"] / report["requests_per_second"]
+            loop = column.get("event loop", 0.0)
+            columns[f"{clients} clients"] = {
+                "TensorFlow's threads": column["TensorFlow's threads"],
+                "batching thread": column.get("batch-0", 0.0),
+                "event loop": loop,
+                **{f"- {stage}": parts[stage] for stage in _STAGES},
+                "- HTTP, asyncio, the rest": loop - sum(parts.values()),
+                "load generator": generator,
+                "idle": capacity - sum(column.values()) - generator,
+                "all cores": capacity,
+                "median latency": report["median_ms"],
+            }
+    print("| ms a request |", " | ".join(columns), "|")
+    print("| --- |" + " --- |" * len(columns))
+    for name in next(iter(columns.values())):
+        print(f"| {name} |", " | ".join(f"{column[name]:.2f}" for column in columns.values()), "|")
+
+
+if __name__ == "__main__":
+    app.run(main)
