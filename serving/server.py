@@ -15,22 +15,13 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import tensorflow as tf
-import uvicorn
 from absl import app, flags
 
 from serving.batching import Batcher, BatchingOptions
-from serving.config import read_batching_options, read_metrics_path, read_model_configs
-from serving.grpc_service import build_grpc_server
-from serving.http_protocol import Protocol
 from serving.limits import Limits
 from serving.metrics import Metrics
 from serving.models import ModelConfig, ModelManager
-from serving.page import page_routes
-from serving.rest import RestApp
 from serving.runner import Runner
-from serving.site import build_site
-from serving.warmup import Loader
 
 _SWITCH_SECONDS = 0.0005
 _REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface; 0 for none.", 0, 65535)
@@ -94,26 +85,53 @@ def main(argv):
     """Loads the models and serves them until SIGTERM or Ctrl-C."""
     if len(argv) > 1:
         raise app.UsageError(f"unexpected arguments: {argv[1:]}")
-    tf.get_logger().setLevel(logging.ERROR)
     # A thread that has run a batch must not wait 5 ms, the default, until the event loop lets it go on.
     sys.setswitchinterval(_SWITCH_SECONDS)
     # Once it serves, uvicorn takes these signals, finishes the requests under way, and raises them again.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    metrics = Metrics()
-    limits = Limits(timeout_ms=_TIMEOUT.value, **{name: flag.value for name, flag in _LIMITS.items()})
     try:
+        _check_flags()
         listener = _listener(_HOST.value, _REST_PORT.value)
-        runner = _runner(metrics)
-        loader = Loader(metrics, _TIMEOUT.value, _WARMUP.value * _WARMUP_ITERATIONS.value)
-        manager = ModelManager(_model_configs(), loader, _MAX_RETRIES.value, _RETRY_MICROS.value / 1e6)
-        site = _site(metrics, manager)
-        grpc_server = build_grpc_server(manager, runner, metrics, limits, _THREADS.value, _ANY_LABELS.value)
-        grpc_port = _bind_grpc(grpc_server, _HOST.value, _GRPC_PORT.value)
-        manager.load(_ANY_LABELS.value)
+        server, grpc_server = _start(listener)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    try:
+        server.run(sockets=[listener])  # raises the signal that ends it
+    finally:
+        grpc_server.stop(grace=5).wait()
+    return 0
+
+
+def _check_flags():
+    if not _MODEL_CONFIG_FILE.value and not _MODEL_BASE_PATH.value:
+        raise ValueError("nothing to serve: give --model_base_path=DIR or --model_config_file=FILE")
+    if _BATCHING_FILE.value and not _BATCHING.value:
+        raise ValueError("--batching_parameters_file needs --enable_batching")
+
+
+def _start(listener):
+    """Loads the models, and returns the HTTP server that is to serve them and the gRPC server, which does."""
+    # TensorFlow takes seconds to load and writes notes to stderr: what is wrong with a flag comes first.
+    import tensorflow as tf
+    import uvicorn
+
+    from serving.grpc_service import build_grpc_server
+    from serving.http_protocol import Protocol
+    from serving.rest import RestApp
+    from serving.warmup import Loader
+
+    tf.get_logger().setLevel(logging.ERROR)
+    metrics = Metrics()
+    limits = Limits(timeout_ms=_TIMEOUT.value, **{name: flag.value for name, flag in _LIMITS.items()})
+    runner = _runner(metrics)
+    loader = Loader(metrics, _TIMEOUT.value, _WARMUP.value * _WARMUP_ITERATIONS.value)
+    manager = ModelManager(_model_configs(), loader, _MAX_RETRIES.value, _RETRY_MICROS.value / 1e6)
+    site = _site(metrics, manager)
+    grpc_server = build_grpc_server(manager, runner, metrics, limits, _THREADS.value, _ANY_LABELS.value)
+    grpc_port = _bind_grpc(grpc_server, _HOST.value, _GRPC_PORT.value)
+    manager.load(_ANY_LABELS.value)
     if _POLL.value:
         manager.watch(_POLL.value)
     if _CONFIG_POLL.value and _MODEL_CONFIG_FILE.value:
@@ -135,31 +153,31 @@ def main(argv):
         print(f"page to try them: http://{_address(listener)}/", flush=True)
     if grpc_port:
         print(f"gRPC on port {grpc_port}", flush=True)
-    try:
-        uvicorn.Server(config).run(sockets=[listener])  # raises the signal that ends it
-    finally:
-        grpc_server.stop(grace=5).wait()
-    return 0
+    return uvicorn.Server(config), grpc_server
 
 
 def _model_configs():
+    from serving.config import read_model_configs
+
     if _MODEL_CONFIG_FILE.value:
         return read_model_configs(_MODEL_CONFIG_FILE.value)
-    if not _MODEL_BASE_PATH.value:
-        raise ValueError("nothing to serve: give --model_base_path=DIR or --model_config_file=FILE")
     return [ModelConfig(_MODEL_NAME.value, os.path.abspath(_MODEL_BASE_PATH.value))]
 
 
 def _runner(metrics):
+    from serving.config import read_batching_options
+
     if not _BATCHING.value:
-        if _BATCHING_FILE.value:
-            raise ValueError("--batching_parameters_file needs --enable_batching")
         return Runner(_THREADS.value, _LIMITS["queue_length"].value)
     file = _BATCHING_FILE.value
     return Batcher(read_batching_options(file) if file else BatchingOptions(), metrics)
 
 
 def _site(metrics, manager):
+    from serving.config import read_metrics_path
+    from serving.page import page_routes
+    from serving.site import build_site
+
     path = read_metrics_path(_MONITORING_CONFIG_FILE.value) if _MONITORING_CONFIG_FILE.value else None
     return build_site(metrics if path else None, path, page_routes(manager.names) if _PAGE.value else ())
 
