@@ -77,6 +77,16 @@ class Graph:
         """The same of its outputs."""
         return _specs(self.signatures[signature].outputs)
 
+    def max_length(self):
+        """How many tokens it generates at most; None if its signature "ids" generates none.
+
+        It says how many tokens of a prompt a `PrefixLM` keeps.
+        """
+        if "ids" not in self.signatures:
+            return None
+        _, shape = self.output_specs("ids").get("generated_ids", (None, None))
+        return shape[1] if shape and len(shape) == 2 else None
+
 
 def _specs(infos):
     specs = {}

@@ -42,17 +42,6 @@ def version_directory(path):
     return max(versions, key=lambda child: int(child.name))
 
 
-def max_length(graph):
-    """How many tokens a SavedModel generates at most; None if its signature "ids" generates none.
-
-    It says how many tokens of a prompt a `PrefixLM` keeps.
-    """
-    if "ids" not in graph.signatures:
-        return None
-    _, shape = graph.output_specs("ids").get("generated_ids", (None, None))
-    return shape[1] if shape and len(shape) == 2 else None
-
-
 def table(report, asked):
     """Lines of signature, loader, number of requests, and the largest differences."""
     width = max(9, *(len(name) for _, name, _ in report.differences)) if report.differences else 9
@@ -72,7 +61,7 @@ def main(argv):
     graph = Graph(directory)
     if _PRESET.value:
         model = preset.load(_PRESET.value)
-        servable = signatures.servable(model, max_length(graph))
+        servable = signatures.servable(model, graph.max_length())
         foreign = sorted(set(graph.signatures) - set(servable.signatures))
         if foreign:
             raise ValueError(f"--preset has no signature {', '.join(foreign)}, which {directory} has")

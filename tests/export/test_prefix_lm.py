@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, TextClassifier
-from export import lite, parity, preset, signatures, verify
+from export import lite, parity, preset, signatures
 from export.graph import Graph
 from tests.export.conftest import GENERATED, LENGTH
 
@@ -97,8 +97,8 @@ def test_the_reference_sees_a_wrong_token_and_a_wrong_text(lm):
 
 
 def test_verify_asks_for_as_many_tokens_as_the_model_generates(exported_prefix_lm, exported_classifier):
-    assert [verify.max_length(Graph(path)) for path in exported_prefix_lm[:2]] == [GENERATED] * 2
-    assert verify.max_length(Graph(exported_classifier[0])) is None
+    assert [Graph(path).max_length() for path in exported_prefix_lm[:2]] == [GENERATED] * 2
+    assert Graph(exported_classifier[0]).max_length() is None
 
 
 @pytest.mark.parametrize("kind", ["prefix_lm", "decoder_only"])
