@@ -76,7 +76,7 @@ class PrefixLM:
         text = tf.strings.regex_replace(text, r"\s+$", "")  # which the tokenizer leaves out too
         added = tf.strings.reduce_join(self.preprocessor.tokenizer.pieces(token_ids), axis=-1)
         added = tf.strings.regex_replace(added, SPACE, " ")
-        return tf.where(text == "", tf.strings.regex_replace(added, "^ ", ""), text + added)
+        return tf.where(text == "", tf.strings.regex_replace(added, "^ ", ""), tf.strings.join([text, added]))
 
 
 class Prompts:

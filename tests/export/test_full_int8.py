@@ -73,7 +73,7 @@ def test_matrices_are_int8_and_sums_are_not(content):
     of_sums = {i for kind, op in zip(kinds, graph.operators, strict=True) if kind == "ADD" for i in op.inputs}
     for kind, operator in zip(kinds, graph.operators, strict=True):
         if kind == "MUL" and of_sums & set(operator.outputs):
-            assert graph.tensors[operator.inputs[0]].type == schema.TensorType.FLOAT32
+            assert graph.tensors[operator.inputs[0]].type != schema.TensorType.INT8
     assert any(is_int8["MUL"])  # gates
     assert np.mean(is_int8["FULLY_CONNECTED"]) > 0.9
 
