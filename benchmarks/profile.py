@@ -21,15 +21,6 @@ from absl import app, flags
 from benchmarks import encoder, machine, train_step
 from benchmarks.small_models import ATTENTION, CONVOLUTION, POLICIES, SIZES, token_ids
 
-_WORK = flags.DEFINE_enum("work", "encoder", ["encoder", "training"], "What is profiled.")
-_DTYPE = flags.DEFINE_enum("dtype", "float32", POLICIES, "In which precision.")
-_MIXER = flags.DEFINE_enum("mixer", CONVOLUTION, [CONVOLUTION, ATTENTION], "Of our model.")
-_LENGTH = flags.DEFINE_integer("length", 512, "Tokens of a text; 8192 a call.", 1, 8192)
-_CALLS = flags.DEFINE_integer("calls", 5, "How many calls are averaged.", 1)
-_TOP = flags.DEFINE_integer("top", 12, "How many kinds of operation are shown.", 1)
-_JSON = flags.DEFINE_string("json", None, "File to write the machine and the kinds to.")
-_THREADS = flags.DEFINE_integer("threads", 2, "Threads of TensorFlow and PyTorch.", 1)
-
 # An event of TensorFlow's executor is NAME:OPERATION, or the run of what XLA compiled; what the executor does
 # itself is CLASS::METHOD.
 _OPERATION = re.compile(r"[^:]+:(\w+)|CpuExecutable::ExecuteAsyncOnStream")
@@ -123,24 +114,38 @@ def profile(call, kinds_of, num_calls):
     return milliseconds, kinds_of(call, num_calls)
 
 
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_enum("work", "encoder", ["encoder", "training"], "What is profiled.")
+    flags.DEFINE_enum("dtype", "float32", POLICIES, "In which precision.")
+    flags.DEFINE_enum("mixer", CONVOLUTION, [CONVOLUTION, ATTENTION], "Of our model.")
+    flags.DEFINE_integer("length", 512, "Tokens of a text; 8192 a call.", 1, 8192)
+    flags.DEFINE_integer("calls", 5, "How many calls are averaged.", 1)
+    flags.DEFINE_integer("top", 12, "How many kinds of operation are shown.", 1)
+    flags.DEFINE_string("json", None, "File to write the machine and the kinds to.")
+    flags.DEFINE_integer("threads", 2, "Threads of TensorFlow and PyTorch.", 1)
+
+
 def main(_):
     """Profiles, prints, writes."""
-    machine.use_threads(_THREADS.value)
-    facts = machine.describe(_THREADS.value)
+    args = flags.FLAGS
+    machine.use_threads(args.threads)
+    facts = machine.describe(args.threads)
     facts["allocator_tuned"] = machine.tune_allocator()
     report = {}
-    for name, (call, kinds_of) in calls(_WORK.value, _DTYPE.value, _MIXER.value, _LENGTH.value).items():
-        milliseconds, kinds = profile(call, kinds_of, _CALLS.value)
-        top = sorted(kinds.items(), key=lambda item: -item[1][0])[: _TOP.value]
+    for name, (call, kinds_of) in calls(args.work, args.dtype, args.mixer, args.length).items():
+        milliseconds, kinds = profile(call, kinds_of, args.calls)
+        top = sorted(kinds.items(), key=lambda item: -item[1][0])[: args.top]
         print(f"\n{name}: {milliseconds:.1f} ms a call\n\n| operation | ms | times |\n| --- | --- | --- |")
         for kind, (kind_milliseconds, times) in top:
             print(f"| {kind} | {kind_milliseconds:.2f} | {times:g} |", flush=True)
         report[name] = {"ms": milliseconds, "operations": dict(top)}
-    if _JSON.value:
-        setting = {flag.name: flag.value for flag in (_WORK, _DTYPE, _MIXER, _LENGTH)}
-        with open(_JSON.value, "w", encoding="utf-8") as file:
+    if args.json:
+        setting = {name: args[name].value for name in ("work", "dtype", "mixer", "length")}
+        with open(args.json, "w", encoding="utf-8") as file:
             json.dump({"machine": facts, "setting": setting, "profiles": report}, file, indent=1)
 
 
 if __name__ == "__main__":
+    define_flags()
     app.run(main)
