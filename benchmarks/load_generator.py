@@ -33,7 +33,7 @@ def generate(port, path, body, clients, seconds):
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     request = head.encode() + body
     selector = selectors.DefaultSelector()
-    sent, latencies, failures = {}, [], 0
+    sent, latencies, answers, failures = {}, [], [], 0
     for _ in range(clients):
         connection = socket.create_connection(("127.0.0.1", port))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -42,17 +42,13 @@ def generate(port, path, body, clients, seconds):
         sent[connection] = time.perf_counter()
     started = time.perf_counter()
     cpu = time.process_time()
-    waiting, steady_since, answered_before = set(sent), started, 0
     while (now := time.perf_counter()) < started + seconds:
         for key, _ in selector.select(1):
             connection = key.fileobj
             failures += not _read_answer(connection).startswith(b"HTTP/1.1 200 ")
             now = time.perf_counter()
             latencies.append(1000 * (now - sent[connection]))
-            if waiting:
-                waiting.discard(connection)
-                if not waiting:
-                    steady_since, answered_before = now, len(latencies)
+            answers.append((key.fd, now))
             connection.sendall(request)
             sent[connection] = now
     own_cpu_share = (time.process_time() - cpu) / (now - started)
@@ -61,13 +57,29 @@ def generate(port, path, body, clients, seconds):
         connection.close()
     percentiles = statistics.quantiles(latencies, n=100, method="inclusive")
     return {
-        "requests_per_second": (len(latencies) - answered_before) / (now - steady_since),
+        "requests_per_second": steady_rate(answers, clients, started),
         "median_ms": statistics.median(latencies),
         "p99_ms": percentiles[98],
         "requests": len(latencies),
         "failures": failures,
         "own_cpu_share": own_cpu_share,
     }
+
+
+def steady_rate(answers, clients, started):
+    """Answers a second from when each client has had its first; of all, if none has come since.
+
+    Args:
+        answers: list of (client, seconds), in the order of their coming; not empty.
+        clients: int.
+        started: float, seconds.
+    """
+    seen = set()
+    for count, (client, at) in enumerate(answers, 1):
+        seen.add(client)
+        if len(seen) == clients and count < len(answers):
+            return (len(answers) - count) / (answers[-1][1] - at)
+    return len(answers) / (answers[-1][1] - started)
 
 
 def _read_answer(connection):

@@ -16,10 +16,11 @@ import tempfile
 import time
 
 import tensorflow as tf
-from absl import app, flags
+from absl import flags
 
 from benchmarks import encoder, machine, train_step
 from benchmarks.small_models import ATTENTION, CONVOLUTION, POLICIES, SIZES, token_ids
+from convnlp import programs
 
 # An event of TensorFlow's executor is NAME:OPERATION, or the run of what XLA compiled; what the executor does
 # itself is CLASS::METHOD.
@@ -148,4 +149,4 @@ def main(_):
 
 if __name__ == "__main__":
     define_flags()
-    app.run(main)
+    programs.run(main)

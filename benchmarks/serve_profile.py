@@ -18,10 +18,11 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import uvicorn
-from absl import app, flags
+from absl import flags
 
 from benchmarks import machine
 from benchmarks.serving_load import run_load, write_request
+from convnlp import programs
 from serving import predict
 from serving.batching import Batcher
 from serving.config import read_batching_options
@@ -152,4 +153,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    app.run(main)
+    programs.run(main)

@@ -21,10 +21,10 @@ print("afterwards", file=sys.stderr)
 """
 
 
-def stderr(code, **environment):
-    """What that code writes to stderr in a fresh process, without TensorFlow's log level of the tests."""
+def run(code, **environment):
+    """Runs that code in a fresh process, without TensorFlow's log level of the tests."""
     inherited = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
         env=inherited | environment,
@@ -33,7 +33,11 @@ def stderr(code, **environment):
         timeout=120,
         check=False,
     )
-    return done.stderr.splitlines()
+
+
+def stderr(code, **environment):
+    """The lines that it writes to stderr."""
+    return run(code, **environment).stderr.splitlines()
 
 
 @pytest.mark.multiprocess
@@ -59,14 +63,7 @@ def test_log_level_0_shows_them():
 
 @pytest.mark.multiprocess
 def test_with_stderr_closed():
-    done = subprocess.run(
-        [sys.executable, "-c", "import os; os.close(2); import convnlp; print(convnlp.__version__)"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run("import os; os.close(2); import convnlp; print(convnlp.__version__)")
     assert done.stdout.strip()
 
 

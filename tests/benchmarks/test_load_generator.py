@@ -2,12 +2,11 @@
 
 import json
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from benchmarks.load_generator import generate
+from benchmarks.load_generator import generate, steady_rate
 
 
 class Counter(BaseHTTPRequestHandler):
@@ -43,20 +42,8 @@ def test_every_answer_is_read_whole_and_counted(fails):
     assert 0 < report["median_ms"] <= report["p99_ms"]
 
 
-class Slow(Counter):
-    """Answers after a fifth of a second, the first of each connection after one."""
-
-    def do_POST(self):
-        time.sleep(0.2 if self in self.server.known else 1.0)
-        self.server.known.add(self)
-        super().do_POST()
-
-
-def test_a_slow_start_does_not_count():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
-        server.bodies, server.fails, server.known = [], False, set()
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        report = generate(server.server_port, "/path", b'{"a": 1}', clients=2, seconds=2.5)
-        server.shutdown()
-    # Five answers a second each, at most; with the first second it would be some 14 answers in 2.5 seconds.
-    assert report["requests"] / 2.5 < report["requests_per_second"] <= 10.0
+def test_the_rate_counts_from_when_each_client_has_had_an_answer():
+    start = [("a", 11.0), ("a", 11.5), ("b", 12.0)]
+    assert steady_rate([*start, ("a", 12.0), ("b", 12.25), ("a", 12.5)], clients=2, started=10.0) == 3 / 0.5
+    assert steady_rate(start, clients=2, started=10.0) == 3 / 2.0
+    assert steady_rate(start, clients=3, started=10.0) == 3 / 2.0

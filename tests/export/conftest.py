@@ -71,15 +71,15 @@ def _sharp(weights):
 
 
 def _with_prefix():
-    return [name for name, mixer in layers.MIXERS.items() if mixer.supports_prefix]
+    """The tokenizer and the names of a stack of all mixers that read a prefix; sets the seed of its weights."""
+    keras.utils.set_random_seed(0)
+    return Tokenizer(corpus.tiny_proto()), [n for n, mixer in layers.MIXERS.items() if mixer.supports_prefix]
 
 
 @pytest.fixture(scope="session")
 def prefix_lm_dir(tmp_path_factory):
     """What `configs/pretrain_prefix_lm.py` leaves: an encoder alone, a tokenizer, the config of the run."""
-    keras.utils.set_random_seed(0)
-    tokenizer = Tokenizer(corpus.tiny_proto())
-    mixers = _with_prefix()
+    tokenizer, mixers = _with_prefix()
     backbone = _backbone(
         tokenizer, num_layers=len(mixers), num_decoder_layers=0, encoder_mixer=mixers, dropout=0.0
     )
@@ -95,9 +95,7 @@ def prefix_lm_dir(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def decoder_only_dir(tmp_path_factory):
-    keras.utils.set_random_seed(0)
-    tokenizer = Tokenizer(corpus.tiny_proto())
-    mixers = _with_prefix()
+    tokenizer, mixers = _with_prefix()
     backbone = _backbone(
         tokenizer,
         num_layers=0,
