@@ -71,7 +71,7 @@ def _sharp(weights):
 
 
 def _with_prefix():
-    """The tokenizer and the names of a stack of all mixers that read a prefix; sets the seed of its weights."""
+    """The tokenizer, and the names of all mixers that read a prefix; sets the seed of their weights."""
     keras.utils.set_random_seed(0)
     return Tokenizer(corpus.tiny_proto()), [n for n, mixer in layers.MIXERS.items() if mixer.supports_prefix]
 
