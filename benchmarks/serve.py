@@ -38,7 +38,11 @@ _MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier, 
 _MINUTES = flags.DEFINE_float("minutes", None, "How long the last load lasts. Default: 10; 0.1 with --short.")
 _INPUTS = flags.DEFINE_list("inputs", list(SIGNATURES), f"Kinds of input, of {', '.join(SIGNATURES)}.")
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-_BATCHING = _ROOT / "serving" / "batching.config"
+_BATCHING = flags.DEFINE_string(
+    "batching_parameters_file",
+    str(_ROOT / "serving" / "batching.config"),
+    "How the server batches: tensorflow_model_server's file of that name.",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +152,7 @@ def _server(base_path, folder):
     command += [
         f"--model_base_path={base_path}",
         "--enable_batching",
-        f"--batching_parameters_file={_BATCHING}",
+        f"--batching_parameters_file={_BATCHING.value}",
     ]
     with open(os.path.join(folder, "server.log"), "a+", encoding="utf-8") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -137,7 +137,7 @@ def main(_):
             loop = column.get("event loop", 0.0)
             columns[f"{clients} clients"] = {
                 "TensorFlow's threads": column["TensorFlow's threads"],
-                "batching thread": column.get("batch-0", 0.0),
+                "batching threads": sum(ms for name, ms in column.items() if name.startswith("batch-")),
                 "event loop": loop,
                 **{f"- {stage}": parts[stage] for stage in _STAGES},
                 "- HTTP, asyncio, the rest": loop - sum(parts.values()),

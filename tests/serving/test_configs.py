@@ -32,7 +32,12 @@ def test_models_config():
 def test_batching_config():
     parse("batching.config", BatchingParameters)
     assert read_batching_options(str(FOLDER / "batching.config")) == BatchingOptions(
-        max_batch_size=64, batch_timeout_micros=0, max_enqueued_batches=100, num_batch_threads=1
+        max_batch_size=64,
+        batch_timeout_micros=0,
+        max_enqueued_batches=100,
+        num_batch_threads=2,
+        enable_large_batch_splitting=True,
+        max_execution_batch_size=16,
     )
 
 
