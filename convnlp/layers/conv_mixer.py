@@ -79,6 +79,8 @@ class ConvMixer(WindowMixer):
         **kwargs: `name` and `dtype` of the Keras layer.
     """
 
+    pads_are_zeros = True
+
     def __init__(
         self,
         hidden_dim,

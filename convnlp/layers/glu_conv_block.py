@@ -49,13 +49,17 @@ class GLUConvBlock(keras.layers.Layer):
         self.mixer.build(input_shape)
         self.output_projection.build(input_shape)
 
-    def _gated(self, x):
-        return kernels.gated_linear_unit(self.gate(x))  # [B,T,D]
+    def _gated(self, x, padding_mask=None):
+        return kernels.gated_linear_unit(self.gate(x), padding_mask)  # [B,T,D]
 
     def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
         """Args and Returns as `TokenMixer.call`: x [B,T,D] -> [B,T,D]."""
+        mask_of_gate = None
+        if self.mixer.pads_are_zeros and prefix_mask is None:
+            # In the loop of the gate a mask is nearly free; in the mixer it is a pass over x.
+            mask_of_gate, padding_mask = padding_mask, None
         mixed = self.mixer(
-            self._gated(x),
+            self._gated(x, mask_of_gate),
             padding_mask=padding_mask,
             segment_ids=segment_ids,
             training=training,

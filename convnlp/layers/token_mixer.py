@@ -20,6 +20,8 @@ class TokenMixer(keras.layers.Layer):
         needs_max_length: bool. It has weights per position, hence an argument and attribute
             `max_sequence_length`; longer texts raise.
         pad_length_invariant: bool. The outputs at tokens do not depend on how many pads follow them.
+        pads_are_zeros: bool. Pads are to the tokens what zeros would be, which is all that `padding_mask`
+            does: a block may hand over an x with zeros there in its place.
         gated: bool. It has no projections of its own: a block puts it between a gate and an output
             projection.
         contains_feed_forward: bool. It has a feed-forward network inside: a layer around it leaves its own
@@ -40,6 +42,7 @@ class TokenMixer(keras.layers.Layer):
     supports_prefix = False
     needs_max_length = False
     pad_length_invariant = True
+    pads_are_zeros = False
     gated = True
     contains_feed_forward = False
 

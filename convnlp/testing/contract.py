@@ -65,6 +65,15 @@ def pads_never_change_valid_outputs(case):
         )
 
 
+def pads_are_zeros_to_the_tokens(case):
+    """Zeros at the pads and no mask give the tokens the same outputs."""
+    mixer, x, tokens = case.build(), random_rows(), np.ones([BATCH, TIME], bool)
+    tokens[0, TIME - 3 :] = False
+    expected = mixer(x, padding_mask=tf.constant(tokens))[tokens]
+    zeros = mixer(x * tokens[..., np.newaxis].astype("float32"))[tokens]
+    np.testing.assert_allclose(zeros, expected, atol=REORDERED)
+
+
 def a_row_of_pads_is_finite(case):
     """Nothing is divided by the number of tokens where there are none."""
     y = case.build()(random_rows(), padding_mask=tf.zeros([BATCH, TIME], tf.bool))

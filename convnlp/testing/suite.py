@@ -27,6 +27,10 @@ def _packed(case):
     return case.facts.supports_packing
 
 
+def _with_zeros(case):
+    return case.facts.pads_are_zeros
+
+
 def _with_oracle(case):
     return case.oracle is not None
 
@@ -41,6 +45,7 @@ SUITE = {
     contract.methods_keep_their_checks: _once,
     contract.shape_type_and_parameter_count: _always,
     contract.pads_never_change_valid_outputs: _always,
+    contract.pads_are_zeros_to_the_tokens: _with_zeros,
     contract.a_row_of_pads_is_finite: _typical,
     contract.causality_and_receptive_field_by_gradient: _always,
     contract.step_equals_call: _stepped,

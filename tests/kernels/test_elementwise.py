@@ -27,6 +27,11 @@ def gated_linear_unit(dtype):
     return kernels.gated_linear_unit, [3.0 * normal(2, 5, 8, dtype=dtype)], 1
 
 
+def gate_with_a_mask(dtype):
+    tokens = tf.constant([[True] * 5, [True, True, False, False, False]])
+    return kernels.gated_linear_unit, [3.0 * normal(2, 5, 8, dtype=dtype), tokens], 1
+
+
 def relu(dtype):
     return kernels.relu, [normal(2, 5, 8, dtype=dtype)], 1
 
@@ -42,7 +47,7 @@ def cross_entropy(dtype, size=11):
     return kernels.cross_entropy, [2.0 * normal(2, 5, size, dtype=dtype), tf.constant(targets, tf.int32)], 1
 
 
-KERNELS = (layer_norm, gated_linear_unit, relu, masked_softmax, cross_entropy)
+KERNELS = (layer_norm, gated_linear_unit, gate_with_a_mask, relu, masked_softmax, cross_entropy)
 # Sizes at which the sums over a row take another path: in lanes, with a rest, without.
 SETTINGS = [
     *((make, {}) for make in KERNELS),
@@ -61,9 +66,10 @@ def expected(make, arguments):
         scale, offset = others
         deviation = np.sqrt(x.var(-1, keepdims=True) + 1e-6)
         return [(x - x.mean(-1, keepdims=True)) / deviation * scale + offset, x]
-    if make is gated_linear_unit:
+    if make in (gated_linear_unit, gate_with_a_mask):
         linear, gate = np.split(x, 2, axis=-1)
-        return [linear / (1.0 + np.exp(-gate))]
+        y = linear / (1.0 + np.exp(-gate))
+        return [y * others[0][..., np.newaxis] if others else y]
     if make is relu:
         return [np.maximum(x, 0.0)]
     if make is masked_softmax:

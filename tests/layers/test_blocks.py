@@ -9,6 +9,7 @@ from convnlp.layers import (
     CrossAttention,
     Decoder,
     Dropout,
+    DynamicConv,
     Encoder,
     FeedForward,
     GLUConvBlock,
@@ -42,6 +43,24 @@ def test_glu_conv_block_is_its_equation():
     gated = x @ w[:, :D] / (1 + np.exp(-x @ w[:, D:]))
     expected = mixer(gated).numpy() @ block.output_projection.kernel.numpy()
     np.testing.assert_allclose(y, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("pads_are_zeros", [True, False])
+@pytest.mark.parametrize("masks", [("padding_mask",), ("segment_ids",), ("padding_mask", "segment_ids")])
+def test_glu_conv_block_masks_whichever_part_lays_the_mask(masks, pads_are_zeros):
+    mixer = DynamicConv(hidden_dim=D, num_heads=H, kernel_size=3)
+    mixer.pads_are_zeros = pads_are_zeros
+    block, x = GLUConvBlock(mixer), random(2, 5, D)
+    tokens = np.array([[True, True, True, False, False], [True, True, False, True, True]])
+    arguments = {"padding_mask": tokens, "segment_ids": tf.constant([[1, 1, 2, 0, 0], [1, 1, 1, 2, 2]])}
+    arguments = {name: arguments[name] for name in masks}
+    y = block(x, **arguments)
+    w = block.gate.kernel.numpy()
+    gated = x @ w[:, :D] / (1 + np.exp(-x @ w[:, D:]))
+    expected = mixer(gated, **arguments).numpy() @ block.output_projection.kernel.numpy()
+    if "padding_mask" not in masks:
+        tokens = arguments["segment_ids"].numpy() > 0
+    np.testing.assert_allclose(y[tokens], expected[tokens], atol=1e-5)
 
 
 def test_feed_forward_is_its_equation():

@@ -67,6 +67,7 @@ DEFECTS = {
         "cost": lambda self, length: {**LightweightConv.cost(self, length), "parameters": 7}
     },
     "pads_never_change_valid_outputs": {"mix": mix_without_pads},
+    "pads_are_zeros_to_the_tokens": {"mix": divide_by_tokens},
     "a_row_of_pads_is_finite": {"mix": divide_by_tokens},
     "causality_and_receptive_field_by_gradient": {"mix": mix_both_sides},
     "step_equals_call": {"advance": forget_the_state},
