@@ -155,6 +155,9 @@ def run(config, workdir, strategy):
         raise ValueError(f"`task.kind` must be one of {', '.join(TASKS)}. Received: {config.task.kind!r}")
     tokenizer = experiment.tokenizer(config)
     task = TASKS[config.task.kind](config, tokenizer, config.train.batch_size // num_workers)
+    with strategy.scope():  # before the data is read, which takes longer than to refuse a preset
+        dtype = experiment.dtype_policy(config, strategy)
+        backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
 
     # Data. Every worker trains on its own shard and evaluates on all of the held-out examples.
     splits = {
@@ -174,8 +177,7 @@ def run(config, workdir, strategy):
 
     # Model and optimizer.
     with strategy.scope():
-        dtype = experiment.dtype_policy(config, strategy)
-        model = task.model(experiment.backbone(config, tokenizer.vocabulary_size(), dtype))
+        model = task.model(backbone)
         optimizer = optimizers.build(config.optimizer, steps["num_steps"])
     loss_fn = task.loss(model)
     evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
