@@ -1,6 +1,7 @@
 """The GLU-conv block: a gate in front of a token mixer and a projection behind it."""
 
 import keras
+import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.layers.projection import projection
@@ -55,9 +56,9 @@ class GLUConvBlock(keras.layers.Layer):
     def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
         """Args and Returns as `TokenMixer.call`: x [B,T,D] -> [B,T,D]."""
         mask_of_gate = None
-        if self.mixer.pads_are_zeros and prefix_mask is None:
+        if padding_mask is not None and prefix_mask is None and self.mixer.pads_are_zeros:
             # In the loop of the gate a mask is nearly free; in the mixer it is a pass over x.
-            mask_of_gate, padding_mask = padding_mask, None
+            mask_of_gate, padding_mask = tf.cast(padding_mask, tf.bool), None
         mixed = self.mixer(
             self._gated(x, mask_of_gate),
             padding_mask=padding_mask,

@@ -54,7 +54,8 @@ def test_glu_conv_block_masks_whichever_part_lays_the_mask(masks, pads_are_zeros
     tokens = np.array([[True, True, True, False, False], [True, True, False, True, True]])
     arguments = {"padding_mask": tokens, "segment_ids": tf.constant([[1, 1, 2, 0, 0], [1, 1, 1, 2, 2]])}
     arguments = {name: arguments[name] for name in masks}
-    y = block(x, **arguments)
+    counts = {name: 2 * tf.cast(mask, tf.int32) for name, mask in arguments.items()}  # true is not only 1
+    y = block(x, **counts)
     w = block.gate.kernel.numpy()
     gated = x @ w[:, :D] / (1 + np.exp(-x @ w[:, D:]))
     expected = mixer(gated, **arguments).numpy() @ block.output_projection.kernel.numpy()
