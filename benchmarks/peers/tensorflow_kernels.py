@@ -41,10 +41,16 @@ def shifts(x, taps, left, dilation_rate):
 def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
     """As `pytorch_kernels.candidates`, for TensorFlow and for convnlp itself under the name "convnlp"."""
 
-    def ours(x, taps, left, dilation_rate):
-        return kernels.depthwise_conv(x, taps, dilation_rate, causal=left == taps.shape[-1] - 1)
+    def ours(x, logits, mask):
+        causal, padding_mask = left == logits.shape[-1] - 1, mask[..., 0] > 0
+        if logits.shape.rank == 4:  # the softmax is the kernel's too
+            return kernels.dynamic_conv(
+                x, logits, dilation_rate, causal, padding_mask=padding_mask, softmax=softmax
+            )
+        taps = tf.cast(tf.nn.softmax(logits) if softmax else logits, x.dtype)
+        return kernels.depthwise_conv(x, taps, dilation_rate, causal, padding_mask=padding_mask)
 
-    forms = {"convnlp": ours}
+    forms = {"convnlp": None}
     if logits.ndim == 2:
         forms["depthwise_conv2d"] = depthwise_conv2d
         if dilation_rate == 1:  # The gradient of a dilated grouped convolution has no kernel for CPUs.
@@ -58,11 +64,8 @@ def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
 
     def candidate(name, form):
         def forward(x, logits, mask):
-            if name == "convnlp" and logits.shape.rank == 4:  # the mask and the softmax are the kernel's
-                causal = left == logits.shape[-1] - 1
-                return kernels.dynamic_conv(
-                    x, logits, dilation_rate, causal, padding_mask=mask[..., 0] > 0, softmax=softmax
-                )
+            if name == "convnlp":
+                return ours(x, logits, mask)
             taps = tf.nn.softmax(tf.cast(logits, tf.float32)) if softmax else logits
             return form(x * mask, tf.cast(taps, x.dtype), left, dilation_rate)
 

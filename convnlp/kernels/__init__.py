@@ -21,6 +21,7 @@ from convnlp.kernels.shifts import (
     left_taps,
     seen_with_prefix,
 )
+from convnlp.kernels.zero_pads import zero_pads
 
 __all__ = [
     "block_size",
@@ -45,4 +46,5 @@ __all__ = [
     "seen_with_prefix",
     "to_blocks",
     "unfold_time",
+    "zero_pads",
 ]

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from convnlp.kernels.implementations import current_implementation
+from convnlp.kernels.masked_depthwise import masked_conv, one_loop_pays
 from convnlp.kernels.shifts import (
     depthwise_conv_valid,
     left_taps,
@@ -12,9 +13,10 @@ from convnlp.kernels.shifts import (
     same_segment,
     taps_by_channel,
 )
+from convnlp.kernels.zero_pads import zero_pads
 
 
-def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None):
+def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, padding_mask=None):
     """Convolves each channel with the taps of its head.
 
         y[i, c] = sum_j taps[c // (D/H), j] x[i + r (j - p), c]
@@ -25,7 +27,8 @@ def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None):
     gradient by x with reversed taps and mirrored padding; for the gradient by the taps with dy as a filter
     on x (`_taps_gradient`), since the framework's filter gradient is up to a hundred times slower at K = 31.
     It must not be compiled by XLA on a CPU, where the depthwise op is as slow: use the plain form there.
-    Segments are moved apart by the reach of the taps, so that one convolution serves them all.
+    Segments are moved apart by the reach of the taps, so that one convolution serves them all. Pads are made
+    zero before, or in one loop with the convolution where that is faster (masked_depthwise.py).
 
     Args:
         x: tensor [B,T,D], float.
@@ -34,6 +37,8 @@ def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None):
         causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
         segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of others count as
             zero. Defaults to one segment.
+        padding_mask: bool tensor [B,T], True = token; the other positions of x count as zero, but must be
+            finite. Defaults to all tokens.
 
     Returns:
         Tensor [B,T,D] of x's type.
@@ -45,7 +50,10 @@ def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None):
     """
     x, taps = tf.convert_to_tensor(x), tf.convert_to_tensor(taps)
     left = left_taps(taps.shape[1], causal)
+    if padding_mask is not None and segment_ids is None and one_loop_pays(x, taps, dilation_rate):
+        return _masked(x, taps, left, padding_mask)
     form = current_implementation()
+    x = zero_pads(x, padding_mask)
     if form == "plain":
         return _plain(x, taps, left, dilation_rate, segment_ids)
     conv = _fast if form == "fast" else _op
@@ -114,6 +122,23 @@ def _fast(x, taps, left, dilation_rate):
             return dx, _taps_gradient(dy, x, taps, left, dilation_rate)
 
         return _op(x, taps, left, dilation_rate), grad
+
+    return conv(x, taps)
+
+
+def _masked(x, taps, left, padding_mask):
+    mask = tf.expand_dims(tf.cast(padding_mask, x.dtype), 2)  # [B,T,1]
+    num_heads = taps.shape[0]
+
+    @tf.custom_gradient
+    def conv(x, taps):
+        def grad(dy):
+            mirrored = {"left": taps.shape[1] - 1 - left, "num_heads": num_heads, "mask_outputs": True}
+            dx = masked_conv(dy, tf.reverse(taps, [1]), mask, **mirrored)
+            dtaps = _taps_gradient(dy, zero_pads(x, padding_mask), taps, left, 1)
+            return tf.ensure_shape(dx, x.shape), dtaps
+
+        return tf.ensure_shape(masked_conv(x, taps, mask, left=left, num_heads=num_heads), x.shape), grad
 
     return conv(x, taps)
 

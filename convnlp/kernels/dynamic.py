@@ -5,6 +5,7 @@ import functools
 
 import tensorflow as tf
 
+from convnlp.kernels.compiled import float32, rounded
 from convnlp.kernels.gram import diagonals, fold_time, to_blocks, unfold_time
 from convnlp.kernels.implementations import current_implementation
 from convnlp.kernels.shifts import (
@@ -17,6 +18,8 @@ from convnlp.kernels.shifts import (
     shifted,
     split_heads,
 )
+
+_MOST_TAPS_IN_A_LOOP = 15  # XLA adds up one by one: TensorFlow's own softmax over 31 takes half as long
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +70,15 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, paddi
     if padding_mask is not None and not fast:
         x *= tf.expand_dims(tf.cast(padding_mask, x.dtype), 2)
         padding_mask = None
+    if fast and softmax and taps.shape[-1] > _MOST_TAPS_IN_A_LOOP:
+        taps, softmax = tf.nn.softmax(float32(taps)), False
     masks = {"segment_ids": segment_ids, "padding_mask": padding_mask}
     masks = {name: mask for name, mask in masks.items() if mask is not None}
     settings = _Settings(left_taps(taps.shape[-1], causal), dilation_rate, softmax, tuple(masks))
     if fast:
         return _fast(settings, x, taps, *masks.values())
-    return _forward(settings, x, _used(settings, taps, *masks.values()))
+    padded = pad_for_taps(x, taps.shape[-1], settings.left, dilation_rate)
+    return dynamic_conv_valid(padded, _used(settings, taps, *masks.values()), dilation_rate)
 
 
 def _kept(settings, kernel_size, *masks):
@@ -90,38 +96,42 @@ def _kept(settings, kernel_size, *masks):
 
 def _used(settings, taps, *masks):
     """What x is weighed by, float32 [B,T,H,K]."""
-    taps = tf.cast(taps, tf.float32)
+    taps = float32(taps)
     if settings.softmax:
         taps = tf.nn.softmax(taps)
     return taps * _kept(settings, taps.shape[-1], *masks) if masks else taps
 
 
 def _forward(settings, x, taps):
-    padded = pad_for_taps(x, taps.shape[-1], settings.left, settings.dilation_rate)
-    return dynamic_conv_valid(padded, taps, settings.dilation_rate)
+    num_heads, kernel_size = taps.shape[2:]
+    # Padded by heads: XLA then checks once a head, not once a channel, whether a tap meets the sequence.
+    heads = _met(split_heads(float32(x), num_heads), kernel_size, settings.left, settings.dilation_rate)
+    terms = [taps[..., j : j + 1] * heads[j] for j in range(kernel_size)]  # [B,T,H,D/H]
+    return rounded(merge_heads(tf.add_n(terms)), x.dtype)
 
 
 def _input_gradient(settings, dy, taps):
     """dx[s] = sum_j taps[s - r (j - left), j] dy[s - r (j - left)]: each product, shifted back."""
     num_heads, kernel_size = taps.shape[2:]
-    right, dilation_rate = kernel_size - 1 - settings.left, settings.dilation_rate
-    heads = split_heads(tf.cast(dy, tf.float32), num_heads)  # [B,T,H,D/H]
-    heads, taps = (
-        shifted(pad_for_taps(value, kernel_size, right, dilation_rate), kernel_size, dilation_rate)
-        for value in (heads, taps)
-    )
+    where = kernel_size, kernel_size - 1 - settings.left, settings.dilation_rate
+    heads, taps = _met(split_heads(float32(dy), num_heads), *where), _met(taps, *where)
     # The output that tap j wrote for the input at s is K - 1 - j windows to the right.
     terms = [taps[-1 - j][..., j : j + 1] * heads[-1 - j] for j in range(kernel_size)]  # [B,T,H,D/H]
-    return tf.cast(merge_heads(tf.add_n(terms)), dy.dtype)
+    return rounded(merge_heads(tf.add_n(terms)), dy.dtype)
+
+
+def _met(x, kernel_size, left, dilation_rate):
+    """[B,T,...] -> what each of the K taps meets: a list of [B,T,...]."""
+    return shifted(pad_for_taps(x, kernel_size, left, dilation_rate), kernel_size, dilation_rate)
 
 
 def _used_gradient(settings, dused, taps, *masks):
     """The gradient by the taps that `_used` was given, from that by what it returned."""
-    gradient = tf.cast(dused, tf.float32)
+    gradient = float32(dused)
     if masks:
         gradient *= _kept(settings, taps.shape[-1], *masks)
     if settings.softmax:
-        weights = tf.nn.softmax(tf.cast(taps, tf.float32))
+        weights = tf.nn.softmax(float32(taps))
         gradient = weights * (gradient - tf.reduce_sum(gradient * weights, axis=-1, keepdims=True))
     return tf.cast(gradient, taps.dtype)
 
@@ -145,12 +155,12 @@ def _fast(settings, x, taps, *masks):
     @tf.custom_gradient
     def conv(x, taps):
         # Islands of their own: in one, XLA would compute a tap anew for each channel that it serves.
-        used = _island(_used, settings, taps, *masks) if changed else tf.cast(taps, tf.float32)
+        used = _island(_used, settings, taps, *masks) if changed else float32(taps)
         y = _island(_forward, settings, x, used)
 
         def grad(dy):
             dx = _island(_input_gradient, settings, dy, used)
-            dtaps = _taps_gradient(dy, x, taps, settings.left, settings.dilation_rate)
+            dtaps = _taps_gradient(settings, dy, x, taps)
             if changed:
                 dtaps = _island(_used_gradient, settings, dtaps, taps, *masks)
             return tf.ensure_shape(dx, x.shape), tf.ensure_shape(tf.cast(dtaps, taps.dtype), taps.shape)
@@ -160,17 +170,25 @@ def _fast(settings, x, taps, *masks):
     return conv(x, taps)
 
 
-def _taps_gradient(dy, x, taps, left, dilation_rate):
+def _taps_gradient(settings, dy, x, taps):
     num_heads, kernel_size = taps.shape[2:]
+    left, dilation_rate = settings.left, settings.dilation_rate
     time = length(dy)
     dy, x = fold_time(dy, dilation_rate), fold_time(x, dilation_rate)  # [B*r,T/r,D]
-    batch, folded = length(dy, 0), length(dy)
+    folded = length(dy)
     dy, x = to_blocks(dy, x, kernel_size, left)
     dy, x = _by_head(dy, num_heads), _by_head(x, num_heads)  # [B,N,H,block,D/H], [B,N,H,block+K-1,D/H]
-    gram = tf.matmul(dy, x, transpose_b=True)  # [B,N,H,block,block+K-1]
-    dtaps = tf.transpose(diagonals(gram, kernel_size), [0, 1, 3, 2, 4])  # [B,N,block,H,K]
-    dtaps = tf.reshape(dtaps, [batch, -1, num_heads, kernel_size])[:, :folded]  # [B*r,T/r,H,K]
+    gram = tf.matmul(dy, x, transpose_b=True)  # [B*r,N,H,block,block+K-1]
+    dtaps = _island(_along_diagonals, settings, gram)[:, :folded]  # [B*r,T/r,H,K]
     return unfold_time(dtaps, dilation_rate, time)
+
+
+def _along_diagonals(_, gram):
+    """[B,N,H,block,block+K-1] -> [B,N*block,H,K]. Compiled, it is one copy instead of three."""
+    num_heads, block, columns = gram.shape[2:]
+    kernel_size = columns - block + 1
+    dtaps = tf.transpose(diagonals(gram, kernel_size), [0, 1, 3, 2, 4])  # [B,N,block,H,K]
+    return tf.reshape(dtaps, [length(gram, 0), -1, num_heads, kernel_size])
 
 
 def _by_head(blocks, num_heads):

@@ -4,9 +4,10 @@ import keras
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.kernels import zero_pads
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.masks import hide
-from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, require_rate, zero_pads
+from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, require_rate
 
 
 class WindowMixer(TokenMixer):
@@ -160,8 +161,8 @@ class StaticConvMixer(ConvMixer):
         )
 
     def mix(self, x, padding_mask, segment_ids, training):
-        x = zero_pads(x, padding_mask)
-        return kernels.depthwise_conv(x, self.taps(x, training), self.dilation_rate, self.causal, segment_ids)
+        taps = self.taps(x, training)
+        return kernels.depthwise_conv(x, taps, self.dilation_rate, self.causal, segment_ids, padding_mask)
 
     def taps(self, x, training=False, kept=None):
         return self.normalize(tf.convert_to_tensor(self.kernel), training, kept)

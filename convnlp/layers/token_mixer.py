@@ -216,8 +216,3 @@ def require_rate(name, value):
     """Raises ValueError unless the argument `name` is a dropout rate."""
     if not 0 <= value < 1:
         raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={value!r}")
-
-
-def zero_pads(x, padding_mask):
-    """X [B,T,D] with zeros where `padding_mask` [B,T] is False; x itself without a mask."""
-    return x if padding_mask is None else x * tf.expand_dims(tf.cast(padding_mask, x.dtype), 2)

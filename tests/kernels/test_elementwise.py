@@ -32,6 +32,11 @@ def gate_with_a_mask(dtype):
     return kernels.gated_linear_unit, [3.0 * normal(2, 5, 8, dtype=dtype), tokens], 1
 
 
+def zero_pads(dtype):
+    tokens = tf.constant([[True] * 5, [True, False, True, False, False]])
+    return kernels.zero_pads, [normal(2, 5, 8, dtype=dtype), tokens], 1
+
+
 def relu(dtype):
     return kernels.relu, [normal(2, 5, 8, dtype=dtype)], 1
 
@@ -47,7 +52,7 @@ def cross_entropy(dtype, size=11):
     return kernels.cross_entropy, [2.0 * normal(2, 5, size, dtype=dtype), tf.constant(targets, tf.int32)], 1
 
 
-KERNELS = (layer_norm, gated_linear_unit, gate_with_a_mask, relu, masked_softmax, cross_entropy)
+KERNELS = (layer_norm, gated_linear_unit, gate_with_a_mask, zero_pads, relu, masked_softmax, cross_entropy)
 # Sizes at which the sums over a row take another path: in lanes, with a rest, without.
 SETTINGS = [
     *((make, {}) for make in KERNELS),
@@ -70,6 +75,8 @@ def expected(make, arguments):
         linear, gate = np.split(x, 2, axis=-1)
         y = linear / (1.0 + np.exp(-gate))
         return [y * others[0][..., np.newaxis] if others else y]
+    if make is zero_pads:
+        return [x * others[0][..., np.newaxis]]
     if make is relu:
         return [np.maximum(x, 0.0)]
     if make is masked_softmax:

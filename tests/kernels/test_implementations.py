@@ -83,7 +83,7 @@ def test_forms_are_equal_in_bfloat16(kernel, setting):
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("masks", [(), ("padding_mask",), ("segment_ids", "padding_mask")], ids=str)
-@pytest.mark.parametrize("setting", [SETTINGS[0], SETTINGS[3], SETTINGS[4]], ids=str)
+@pytest.mark.parametrize("setting", [SETTINGS[0], SETTINGS[3], SETTINGS[4], SETTINGS[5]], ids=str)
 def test_the_dynamic_kernel_equals_softmax_mask_and_convolution(setting, masks, dtype):
     """Written out: a softmax of the logits in float32, zeros at the pads, and the kernel without either."""
     *size, rate, causal = setting
@@ -101,6 +101,46 @@ def test_the_dynamic_kernel_equals_softmax_mask_and_convolution(setting, masks, 
     for form in ("fast", "plain", "inference", "edge"):
         results = value_and_gradients("dynamic", form, x, logits, dy, **options)
         assert_equal(results, expected, dtype)
+
+
+MASKED = [SETTINGS[3], SETTINGS[5]]
+# A row shorter than the taps, one as long as they reach, one tap, a longer row.
+ONE_LOOP = [
+    (3, 32, 2, 7, 1, False),
+    (6, 16, 1, 7, 1, True),
+    (5, 32, 2, 1, 1, False),
+    (20, 32, 2, 4, 1, False),
+]
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["", "packed"])
+@pytest.mark.parametrize("setting", [*MASKED, *ONE_LOOP], ids=str)
+def test_the_depthwise_kernel_with_a_mask_equals_zeros_at_the_pads(setting, packed):
+    *size, rate, causal = setting
+    x, taps, dy = arguments("depthwise", size, tf.float32)
+    tokens = np.random.default_rng(1).random([2, size[0]]) > 0.3
+    assert 0 < tokens.sum() < tokens.size
+    options = {"dilation_rate": rate, "causal": causal, "segment_ids": segments(size[0]) if packed else None}
+    zeros = tf.expand_dims(tf.cast(tokens, tf.float32), 2)
+    y, dx, dtaps = value_and_gradients("depthwise", "plain", x * zeros, taps, dy, **options)
+    for form in ("fast", "plain", "inference", "edge"):
+        results = value_and_gradients("depthwise", form, x, taps, dy, padding_mask=tokens, **options)
+        assert_equal(results, [y, dx * zeros.numpy(), dtaps], tf.float32)
+
+
+def test_pads_and_few_shared_taps_are_one_loop():
+    for setting, convolutions in ((ONE_LOOP[0], 1), (MASKED[0], 3)):  # of dtaps; of y, dx and dtaps
+        *size, rate, causal = setting
+        x, taps, dy = arguments("depthwise", size, tf.float32)
+        tokens = tf.ones([2, size[0]], tf.bool)
+
+        def gradients(x, taps, dy, rate=rate, causal=causal, tokens=tokens):
+            y = kernels.depthwise_conv(x, taps, rate, causal, padding_mask=tokens)
+            return tf.gradients(y, [x, taps], dy)
+
+        with kernels.implementation("fast"):
+            names, _ = operations(gradients, x, taps, dy)
+        assert names.count("DepthwiseConv2dNative") == convolutions
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

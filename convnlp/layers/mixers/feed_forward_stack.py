@@ -3,7 +3,8 @@
 import keras
 import tensorflow as tf
 
-from convnlp.layers.token_mixer import TokenMixer, require_count, zero_pads
+from convnlp.kernels import zero_pads
+from convnlp.layers.token_mixer import TokenMixer, require_count
 from convnlp.layers.token_mlp import TokenMLP
 
 _EPSILON = 1e-6

@@ -4,8 +4,9 @@ import keras
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.kernels import zero_pads
 from convnlp.layers.masks import positions_in_segments, same_segment
-from convnlp.layers.token_mixer import TokenMixer, require_count, zero_pads
+from convnlp.layers.token_mixer import TokenMixer, require_count
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

@@ -2,7 +2,8 @@
 
 import keras
 
-from convnlp.layers.token_mixer import TokenMixer, require_count, zero_pads
+from convnlp.kernels import zero_pads
+from convnlp.layers.token_mixer import TokenMixer, require_count
 from convnlp.layers.token_mlp import TokenMLP
 
 

@@ -3,8 +3,9 @@
 import keras
 import tensorflow as tf
 
+from convnlp.kernels import zero_pads
 from convnlp.layers.position_matrix import PositionMatrix
-from convnlp.layers.token_mixer import TokenMixer, require_count, zero_pads
+from convnlp.layers.token_mixer import TokenMixer, require_count
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

@@ -90,7 +90,7 @@ def test_a_comparison_is_computed_once_and_continued(tmp_path):
             "--batch_size=8",
             "--budget=flops",
             "--amount=1.3e10",
-            "--pretrain_amount=2e10",
+            "--pretrain_amount=6e10",
             "--threads=1",
             *options,
         )
