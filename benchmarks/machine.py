@@ -36,22 +36,25 @@ def use_threads(count):
         torch.set_num_threads(count)
 
 
-def tune_allocator():
+def tune_allocator(arenas=None):
     """Keeps freed memory in the process instead of returning it to the system after each large array.
 
-    Both sides ask malloc for every output. By default glibc then maps and clears new pages each time, which
-    makes PyTorch up to three times slower. TensorFlow allocates in threads of its own, whose arenas hold
-    64 MB: what does not fit is mapped anew as well, up to twice the time of a kernel with its gradients, so
-    that all threads share one arena. Both sides of a comparison get the settings.
+    PyTorch asks malloc for every output; by default glibc then maps and clears new pages each time, which
+    makes it up to three times slower. Both sides of a comparison get the settings.
+
+    Args:
+        arenas: int, how many pools of memory the threads share. By default each thread has its own.
 
     Returns:
-        bool, whether the C library took it.
+        bool, whether the C library took them.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    settings = {_M_MMAP_THRESHOLD: 1 << 30, _M_TRIM_THRESHOLD: (1 << 31) - 1, _M_ARENA_MAX: 1}
-    return all(mallopt(name, value) for name, value in settings.items())
+    settings = {_M_MMAP_THRESHOLD: 1 << 30, _M_TRIM_THRESHOLD: (1 << 31) - 1}
+    if arenas is not None:
+        settings[_M_ARENA_MAX] = arenas
+    return all([mallopt(name, value) for name, value in settings.items()])
 
 
 def optional_torch():

@@ -49,7 +49,7 @@ def _milliseconds(timing):
     return 1000 * timing.median
 
 
-def run(rows, full, short, threads=2):
+def run(rows, full, short, threads=2, arenas=None):
     """Runs `rows(settings)` as a program: prints each row, and rewrites --json, when it is there.
 
     A wrong argument ends in one line, see `convnlp.programs.run`.
@@ -59,6 +59,7 @@ def run(rows, full, short, threads=2):
         full: settings of the measurements in docs/.
         short: settings of `make bench`.
         threads: int. Default of --threads.
+        arenas: see `machine.tune_allocator`.
     """
     json_path = flags.DEFINE_string("json", None, "File to write the machine and the rows to.")
     is_short = flags.DEFINE_bool("short", False, "A smaller grid with fewer repeats, as in `make bench`.")
@@ -69,7 +70,7 @@ def run(rows, full, short, threads=2):
     def main(_):
         machine.use_threads(num_threads.value)
         facts = machine.describe(num_threads.value)
-        facts["allocator_tuned"] = machine.tune_allocator()
+        facts["allocator_tuned"] = machine.tune_allocator(arenas)
         print(HEADER, flush=True)
         finished = []
         for row in rows(short if is_short.value else full):
