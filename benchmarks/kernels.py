@@ -22,8 +22,9 @@ from benchmarks.timing import interleaved
 SEED = 0
 MIXERS = ("lightweight_conv", "dilated_conv", "dynamic_conv")
 DROP = 3.0
-# An arena of a thread holds 64 MB. A kernel with its gradients needs more, which TensorFlow's threads would map
-# anew each time, for up to half of the time; a training step's tensors are smaller. PyTorch does not care.
+# The memory pool of a thread holds 64 MB. A kernel with its gradients needs more, which TensorFlow's threads
+# would map anew each time, for up to half of the time; it makes no difference to PyTorch. In other programs
+# each thread keeps a pool of its own: TensorFlow's fit there, and PyTorch may train half as fast without.
 ARENAS = 3
 NAMED = "conv1d"  # what people write in PyTorch has a row of its own, whatever the fastest form is
 

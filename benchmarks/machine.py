@@ -54,7 +54,7 @@ def tune_allocator(arenas=None):
     settings = {_M_MMAP_THRESHOLD: 1 << 30, _M_TRIM_THRESHOLD: (1 << 31) - 1}
     if arenas is not None:
         settings[_M_ARENA_MAX] = arenas
-    return all([mallopt(name, value) for name, value in settings.items()])
+    return all(mallopt(name, value) for name, value in settings.items())
 
 
 def optional_torch():
