@@ -41,8 +41,8 @@ def shifts(x, taps, left, dilation_rate):
 def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
     """As `pytorch_kernels.candidates`, for TensorFlow and for convnlp itself under the name "convnlp"."""
 
-    def ours(x, logits, mask):
-        causal, padding_mask = left == logits.shape[-1] - 1, mask[..., 0] > 0
+    def ours(x, logits, padding_mask):
+        causal = left == logits.shape[-1] - 1
         if logits.shape.rank == 4:  # the softmax is the kernel's too
             return kernels.dynamic_conv(
                 x, logits, dilation_rate, causal, padding_mask=padding_mask, softmax=softmax
@@ -60,7 +60,6 @@ def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
     x, dy = tf.cast(x, dtype), tf.cast(dy, dtype)
     # As in the layers: shared taps are weights in float32, generated ones are of the compute type.
     logits = tf.cast(logits, tf.float32 if logits.ndim == 2 else dtype)
-    mask = tf.ones([*x.shape[:2], 1], dtype)
 
     def candidate(name, form):
         def forward(x, logits, mask):
@@ -75,6 +74,8 @@ def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
                 y = forward(x, logits, mask)
             return tape.gradient(y, [x, logits], dy)
 
+        # Each gets the mask as it likes it best.
+        mask = tf.ones(x.shape[:2], tf.bool) if name == "convnlp" else tf.ones([*x.shape[:2], 1], dtype)
         arguments = (x, logits, mask, dy) if backward else (x, logits, mask)
         function = tf.function(
             both if backward else forward, autograph=False, jit_compile=name.endswith("jit_compile") or None
