@@ -110,6 +110,13 @@ def _forward(settings, x, taps):
     return rounded(merge_heads(tf.add_n(terms)), x.dtype)
 
 
+def _all_in_one(settings, x, taps, *masks):
+    """Softmax, padding mask on x, and convolution."""
+    for mask in masks:
+        x *= tf.expand_dims(tf.cast(mask, x.dtype), 2)
+    return _forward(settings, x, _used(settings, taps))
+
+
 def _input_gradient(settings, dy, taps):
     """dx[s] = sum_j taps[s - r (j - left), j] dy[s - r (j - left)]: each product, shifted back."""
     num_heads, kernel_size = taps.shape[2:]
@@ -152,20 +159,27 @@ def _traced(function, settings, specs):
 def _fast(settings, x, taps, *masks):
     changed = settings.softmax or masks
 
+    def used_taps(taps):
+        # An island of its own: in the loop, XLA would compute a tap anew for each channel that it serves.
+        return _island(_used, settings, taps, *masks) if changed else float32(taps)
+
+    # Not in float32 with a mask on x, which makes one loop of all; the gradient then computes the taps again.
+    in_one = changed and x.dtype == tf.float32 and "segment_ids" not in settings.masks
+
     @tf.custom_gradient
     def conv(x, taps):
-        # Islands of their own: in one, XLA would compute a tap anew for each channel that it serves.
-        used = _island(_used, settings, taps, *masks) if changed else float32(taps)
-        y = _island(_forward, settings, x, used)
+        used = None if in_one else used_taps(taps)
+        forward = (_all_in_one, settings, x, taps, *masks) if in_one else (_forward, settings, x, used)
 
         def grad(dy):
-            dx = _island(_input_gradient, settings, dy, used)
+            weights = used_taps(taps) if in_one else used
+            dx = _island(_input_gradient, settings, dy, weights)
             dtaps = _taps_gradient(settings, dy, x, taps)
             if changed:
                 dtaps = _island(_used_gradient, settings, dtaps, taps, *masks)
             return tf.ensure_shape(dx, x.shape), tf.ensure_shape(tf.cast(dtaps, taps.dtype), taps.shape)
 
-        return tf.ensure_shape(y, x.shape), grad
+        return tf.ensure_shape(_island(*forward), x.shape), grad
 
     return conv(x, taps)
 
