@@ -18,6 +18,7 @@ from convnlp.kernels.shifts import (
     shifted,
     split_heads,
 )
+from convnlp.kernels.zero_pads import zero_pads
 
 _MOST_TAPS_IN_A_LOOP = 15  # XLA adds up one by one: TensorFlow's own softmax over 31 takes half as long
 
@@ -68,8 +69,7 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, paddi
     x, taps = tf.convert_to_tensor(x), tf.convert_to_tensor(taps)
     fast = current_implementation() == "fast"
     if padding_mask is not None and not fast:
-        x *= tf.expand_dims(tf.cast(padding_mask, x.dtype), 2)
-        padding_mask = None
+        x, padding_mask = zero_pads(x, padding_mask), None
     if fast and softmax and taps.shape[-1] > _MOST_TAPS_IN_A_LOOP:
         taps, softmax = tf.nn.softmax(float32(taps)), False
     masks = {"segment_ids": segment_ids, "padding_mask": padding_mask}
@@ -163,7 +163,7 @@ def _fast(settings, x, taps, *masks):
         # An island of its own: in the loop, XLA would compute a tap anew for each channel that it serves.
         return _island(_used, settings, taps, *masks) if changed else float32(taps)
 
-    # Not in float32 with a mask on x, which makes one loop of all; the gradient then computes the taps again.
+    # In float32 with the mask on x, XLA does not: all is one loop. The gradient computes the taps again.
     in_one = changed and x.dtype == tf.float32 and "segment_ids" not in settings.masks
 
     @tf.custom_gradient
