@@ -14,6 +14,7 @@ import itertools
 import time
 
 import numpy as np
+from absl import flags
 
 from benchmarks import program
 from benchmarks.machine import optional_torch
@@ -27,6 +28,8 @@ DROP = 3.0
 # each thread keeps a pool of its own: TensorFlow's fit there, and PyTorch may train half as fast without.
 ARENAS = 3
 NAMED = "conv1d"  # what people write in PyTorch has a row of its own, whatever the fastest form is
+
+_OPERATIONS = flags.DEFINE_list("operations", [], f"Of {', '.join(MIXERS)}. Default: all.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +88,10 @@ def grid(settings):
 
 def rows(settings):
     """Yields the rows of each point of the grid and both directions: vs each framework's fastest form."""
+    for name in _OPERATIONS.value:
+        if name not in MIXERS:
+            raise ValueError(f"`--operations` must be of {', '.join(MIXERS)}. Received: {name!r}")
+    settings = dataclasses.replace(settings, mixers=tuple(_OPERATIONS.value) or settings.mixers)
     for mixer, setting in grid(settings):
         for direction in ("forward", "forward+backward"):
             yield from _compare(mixer, direction, setting, settings)

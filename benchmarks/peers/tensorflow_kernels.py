@@ -50,36 +50,36 @@ def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
         taps = tf.cast(tf.nn.softmax(logits) if softmax else logits, x.dtype)
         return kernels.depthwise_conv(x, taps, dilation_rate, causal, padding_mask=padding_mask)
 
-    forms = {"convnlp": None}
-    if logits.ndim == 2:
-        forms["depthwise_conv2d"] = depthwise_conv2d
-        if dilation_rate == 1:  # The gradient of a dilated grouped convolution has no kernel for CPUs.
-            forms["convolution"] = convolution
-    else:
-        forms |= {"shifts": shifts, "shifts, jit_compile": shifts}
-    x, dy = tf.cast(x, dtype), tf.cast(dy, dtype)
-    # As in the layers: shared taps are weights in float32, generated ones are of the compute type.
-    logits = tf.cast(logits, tf.float32 if logits.ndim == 2 else dtype)
-
-    def candidate(name, form):
+    def in_steps(form):
         def forward(x, logits, mask):
-            if name == "convnlp":
-                return ours(x, logits, mask)
             taps = tf.nn.softmax(tf.cast(logits, tf.float32)) if softmax else logits
             return form(x * mask, tf.cast(taps, x.dtype), left, dilation_rate)
 
+        return forward
+
+    def candidate(forward, mask, jit_compile=None):
         def both(x, logits, mask, dy):
             with tf.GradientTape() as tape:
                 tape.watch([x, logits])
                 y = forward(x, logits, mask)
             return tape.gradient(y, [x, logits], dy)
 
-        # Each gets the mask as it likes it best.
-        mask = tf.ones(x.shape[:2], tf.bool) if name == "convnlp" else tf.ones([*x.shape[:2], 1], dtype)
         arguments = (x, logits, mask, dy) if backward else (x, logits, mask)
-        function = tf.function(
-            both if backward else forward, autograph=False, jit_compile=name.endswith("jit_compile") or None
-        )
+        function = tf.function(both if backward else forward, autograph=False, jit_compile=jit_compile)
         return lambda: function(*arguments)
 
-    return {name: candidate(name, form) for name, form in forms.items()}
+    x, dy = tf.cast(x, dtype), tf.cast(dy, dtype)
+    # As in the layers: shared taps are weights in float32, generated ones are of the compute type.
+    logits = tf.cast(logits, tf.float32 if logits.ndim == 2 else dtype)
+    # Each gets the mask as it likes it best.
+    tokens, factors = tf.ones(x.shape[:2], tf.bool), tf.ones([*x.shape[:2], 1], dtype)
+
+    found = {"convnlp": candidate(ours, tokens)}
+    if logits.shape.rank == 2:
+        found["depthwise_conv2d"] = candidate(in_steps(depthwise_conv2d), factors)
+        if dilation_rate == 1:  # The gradient of a dilated grouped convolution has no kernel for CPUs.
+            found["convolution"] = candidate(in_steps(convolution), factors)
+    else:
+        found["shifts"] = candidate(in_steps(shifts), factors)
+        found["shifts, jit_compile"] = candidate(in_steps(shifts), factors, jit_compile=True)
+    return found

@@ -6,7 +6,7 @@ import functools
 import tensorflow as tf
 
 from convnlp.kernels.compiled import float32, rounded
-from convnlp.kernels.gram import diagonals, fold_time, to_blocks, unfold_time
+from convnlp.kernels.gram import block_size, diagonals, fold_time, unfold_time
 from convnlp.kernels.implementations import current_implementation
 from convnlp.kernels.shifts import (
     dynamic_conv_valid,
@@ -14,6 +14,7 @@ from convnlp.kernels.shifts import (
     length,
     merge_heads,
     pad_for_taps,
+    pad_time,
     same_segment,
     shifted,
     split_heads,
@@ -25,10 +26,16 @@ _MOST_TAPS_IN_A_LOOP = 15  # XLA adds up one by one: TensorFlow's own softmax ov
 
 @dataclasses.dataclass(frozen=True)
 class _Settings:
+    num_heads: int
+    kernel_size: int
     left: int
     dilation_rate: int
     softmax: bool
-    masks: tuple  # names of those that are given
+
+    @property
+    def taps(self):
+        """The alignment, as the functions of `shifts` take it."""
+        return self.kernel_size, self.left, self.dilation_rate
 
 
 def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, padding_mask=None, softmax=False):
@@ -39,11 +46,10 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, paddi
     p = K - 1 if causal, else (K - 1) // 2; positions outside the sequence count as zero.
 
     The fast form is one compiled loop over all taps where plain TensorFlow would run K passes over memory
-    (graph mode) or keep K shifted copies for the gradient. The gradient by x is another such loop, which
-    gathers from each neighbour what it took. The gradient by the taps is a blocked Gram matrix (gram.py).
-    Instead of x at pads, the taps that meet them are made zero, D / (H K) times fewer numbers: a pass over x
-    takes half as long as the loop at K = 7. The loops get the taps in float32: XLA would convert a bfloat16
-    tap anew for each channel that it serves, which takes three times as long at K = 7.
+    (graph mode) or keep K shifted copies for the gradient; the padding mask, which would be another pass, is
+    laid in it. The gradient by x is another such loop, which gathers from each neighbour what it took. The
+    gradient by the taps is a blocked Gram matrix (gram.py). The loops get the taps in float32: XLA would
+    convert a bfloat16 tap anew for each channel that it serves, which takes three times as long at K = 7.
 
     Args:
         x: tensor [B,T,D], float.
@@ -68,78 +74,65 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, paddi
     """
     x, taps = tf.convert_to_tensor(x), tf.convert_to_tensor(taps)
     fast = current_implementation() == "fast"
-    if padding_mask is not None and not fast:
-        x, padding_mask = zero_pads(x, padding_mask), None
-    if fast and softmax and taps.shape[-1] > _MOST_TAPS_IN_A_LOOP:
+    num_heads, kernel_size = taps.shape[2:]
+    if fast and softmax and kernel_size > _MOST_TAPS_IN_A_LOOP:
         taps, softmax = tf.nn.softmax(float32(taps)), False
-    masks = {"segment_ids": segment_ids, "padding_mask": padding_mask}
-    masks = {name: mask for name, mask in masks.items() if mask is not None}
-    settings = _Settings(left_taps(taps.shape[-1], causal), dilation_rate, softmax, tuple(masks))
+    settings = _Settings(num_heads, kernel_size, left_taps(kernel_size, causal), dilation_rate, softmax)
+    segments = () if segment_ids is None else (segment_ids,)
     if fast:
-        return _fast(settings, x, taps, *masks.values())
-    padded = pad_for_taps(x, taps.shape[-1], settings.left, dilation_rate)
-    return dynamic_conv_valid(padded, _used(settings, taps, *masks.values()), dilation_rate)
+        return _fast(settings, x, taps, padding_mask, segments)
+    padded = pad_for_taps(zero_pads(x, padding_mask), *settings.taps)
+    return dynamic_conv_valid(padded, _weights(settings, taps, *segments), dilation_rate)
 
 
-def _kept(settings, kernel_size, *masks):
-    """Float32 [B,T,1,K]: 1 where a tap meets a token of its own segment, 0 where not."""
-    kept = tf.ones([1, 1, kernel_size], tf.bool)
-    where = (kernel_size, settings.left, settings.dilation_rate)
-    for name, mask in zip(settings.masks, masks, strict=True):
-        if name == "segment_ids":
-            kept &= same_segment(mask, *where)  # [B,T,K]
-        else:
-            met = shifted(pad_for_taps(mask, *where), kernel_size, settings.dilation_rate)
-            kept &= tf.stack(met, axis=-1)  # [B,T,K]
-    return tf.expand_dims(tf.cast(kept, tf.float32), 2)
-
-
-def _used(settings, taps, *masks):
+def _weights(settings, taps, *segments):
     """What x is weighed by, float32 [B,T,H,K]."""
     taps = float32(taps)
     if settings.softmax:
         taps = tf.nn.softmax(taps)
-    return taps * _kept(settings, taps.shape[-1], *masks) if masks else taps
+    return _within_segments(settings, taps, *segments)
 
 
-def _forward(settings, x, taps):
-    num_heads, kernel_size = taps.shape[2:]
-    # Padded by heads: XLA then checks once a head, not once a channel, whether a tap meets the sequence.
-    heads = _met(split_heads(float32(x), num_heads), kernel_size, settings.left, settings.dilation_rate)
-    terms = [taps[..., j : j + 1] * heads[j] for j in range(kernel_size)]  # [B,T,H,D/H]
-    return rounded(merge_heads(tf.add_n(terms)), x.dtype)
+def _within_segments(settings, values, *segments):
+    """[B,T,H,K] with zeros where a tap meets another segment; `segments` are one tensor [B,T] or none."""
+    for segment_ids in segments:
+        same = same_segment(segment_ids, *settings.taps)  # [B,T,K]
+        values *= tf.expand_dims(tf.cast(same, values.dtype), 2)
+    return values
 
 
-def _all_in_one(settings, x, taps, *masks):
-    """Softmax, padding mask on x, and convolution."""
-    for mask in masks:
-        x *= tf.expand_dims(tf.cast(mask, x.dtype), 2)
-    return _forward(settings, x, _used(settings, taps))
+def _tokens(x, mask):
+    """[B,T,D] with zeros at pads. In an island it is part of the loop, and free."""
+    return tf.where(mask, x, tf.zeros([], x.dtype))
 
 
-def _input_gradient(settings, dy, taps):
-    """dx[s] = sum_j taps[s - r (j - left), j] dy[s - r (j - left)]: each product, shifted back."""
-    num_heads, kernel_size = taps.shape[2:]
-    where = kernel_size, kernel_size - 1 - settings.left, settings.dilation_rate
-    heads, taps = _met(split_heads(float32(dy), num_heads), *where), _met(taps, *where)
+def _convolution(settings, x, mask, weights):
+    window = pad_for_taps(_tokens(float32(x), mask), *settings.taps)
+    return rounded(dynamic_conv_valid(window, weights, settings.dilation_rate), x.dtype)
+
+
+def _softmax_and_convolution(settings, x, mask, taps):
+    return _convolution(settings, x, mask, _weights(settings, taps))
+
+
+def _input_gradient(settings, dy, mask, weights):
+    """dx[s] = sum_j weights[s - r (j - left), j] dy[s - r (j - left)]: each product, shifted back."""
+    kernel_size, left, dilation_rate = settings.taps
+    where = kernel_size, kernel_size - 1 - left, dilation_rate
+    heads = split_heads(pad_for_taps(float32(dy), *where), settings.num_heads)
+    heads = shifted(heads, kernel_size, dilation_rate)
+    weights = shifted(pad_for_taps(weights, *where), kernel_size, dilation_rate)
     # The output that tap j wrote for the input at s is K - 1 - j windows to the right.
-    terms = [taps[-1 - j][..., j : j + 1] * heads[-1 - j] for j in range(kernel_size)]  # [B,T,H,D/H]
-    return rounded(merge_heads(tf.add_n(terms)), dy.dtype)
+    terms = [weights[-1 - j][..., j : j + 1] * heads[-1 - j] for j in range(kernel_size)]  # [B,T,H,D/H]
+    return rounded(_tokens(merge_heads(tf.add_n(terms)), mask), dy.dtype)
 
 
-def _met(x, kernel_size, left, dilation_rate):
-    """[B,T,...] -> what each of the K taps meets: a list of [B,T,...]."""
-    return shifted(pad_for_taps(x, kernel_size, left, dilation_rate), kernel_size, dilation_rate)
-
-
-def _used_gradient(settings, dused, taps, *masks):
-    """The gradient by the taps that `_used` was given, from that by what it returned."""
-    gradient = float32(dused)
-    if masks:
-        gradient *= _kept(settings, taps.shape[-1], *masks)
+def _taps_gradient(settings, dweights, weights, taps, *segments):
+    """The gradient by the taps that `_weights` was given, from that by the weights that it returned."""
+    gradient = _within_segments(settings, float32(dweights), *segments)
     if settings.softmax:
-        weights = tf.nn.softmax(float32(taps))
-        gradient = weights * (gradient - tf.reduce_sum(gradient * weights, axis=-1, keepdims=True))
+        probabilities = tf.nn.softmax(float32(taps)) if segments else weights
+        gradient = probabilities * (gradient - tf.reduce_sum(gradient * weights, axis=-1, keepdims=True))
     return tf.cast(gradient, taps.dtype)
 
 
@@ -156,57 +149,69 @@ def _traced(function, settings, specs):
     )
 
 
-def _fast(settings, x, taps, *masks):
-    changed = settings.softmax or masks
+def _fast(settings, x, taps, padding_mask, segments):
+    mask = tf.ones([length(x, 0), length(x)], tf.bool) if padding_mask is None else padding_mask
+    mask = tf.expand_dims(tf.cast(mask, tf.bool), 2)  # [B,T,1]
+    given = not settings.softmax and not segments  # the taps are the weights
 
-    def used_taps(taps):
-        # An island of its own: in the loop, XLA would compute a tap anew for each channel that it serves.
-        return _island(_used, settings, taps, *masks) if changed else float32(taps)
+    def weights_of(taps):
+        # An island of its own: in bfloat16 or with segments, XLA would compute a tap anew for each channel.
+        return float32(taps) if given else _island(_weights, settings, taps, *segments)
 
-    # In float32 with the mask on x, XLA does not: all is one loop. The gradient computes the taps again.
-    in_one = changed and x.dtype == tf.float32 and "segment_ids" not in settings.masks
+    # In float32 it does not: all is one loop, and the gradient computes the weights.
+    in_one = settings.softmax and x.dtype == tf.float32 and not segments
 
     @tf.custom_gradient
     def conv(x, taps):
-        used = None if in_one else used_taps(taps)
-        forward = (_all_in_one, settings, x, taps, *masks) if in_one else (_forward, settings, x, used)
+        weights = None if in_one else weights_of(taps)
+        if in_one:
+            y = _island(_softmax_and_convolution, settings, x, mask, taps)
+        else:
+            y = _island(_convolution, settings, x, mask, weights)
 
         def grad(dy):
-            weights = used_taps(taps) if in_one else used
-            dx = _island(_input_gradient, settings, dy, weights)
-            dtaps = _taps_gradient(settings, dy, x, taps)
-            if changed:
-                dtaps = _island(_used_gradient, settings, dtaps, taps, *masks)
+            used = weights_of(taps) if in_one else weights
+            dx = _island(_input_gradient, settings, dy, mask, used)
+            dtaps = _weights_gradient(settings, dy, x, mask)
+            if not given:
+                dtaps = _island(_taps_gradient, settings, dtaps, used, taps, *segments)
             return tf.ensure_shape(dx, x.shape), tf.ensure_shape(tf.cast(dtaps, taps.dtype), taps.shape)
 
-        return tf.ensure_shape(_island(*forward), x.shape), grad
+        return tf.ensure_shape(y, x.shape), grad
 
     return conv(x, taps)
 
 
-def _taps_gradient(settings, dy, x, taps):
-    num_heads, kernel_size = taps.shape[2:]
-    left, dilation_rate = settings.left, settings.dilation_rate
+def _weights_gradient(settings, dy, x, mask):
+    """The diagonals of a blocked Gram matrix, [B,T,H,K] of x's type."""
     time = length(dy)
-    dy, x = fold_time(dy, dilation_rate), fold_time(x, dilation_rate)  # [B*r,T/r,D]
+    dy, x, mask = (fold_time(tensor, settings.dilation_rate) for tensor in (dy, x, mask))  # [B*r,T/r,...]
     folded = length(dy)
-    dy, x = to_blocks(dy, x, kernel_size, left)
-    dy, x = _by_head(dy, num_heads), _by_head(x, num_heads)  # [B,N,H,block,D/H], [B,N,H,block+K-1,D/H]
-    gram = tf.matmul(dy, x, transpose_b=True)  # [B*r,N,H,block,block+K-1]
-    dtaps = _island(_along_diagonals, settings, gram)[:, :folded]  # [B*r,T/r,H,K]
-    return unfold_time(dtaps, dilation_rate, time)
+    dy = _blocks(settings, pad_time(dy, 0, -folded % block_size(settings.kernel_size)))
+    x = _island(_blocks_with_halo, settings, x, mask)
+    gram = tf.matmul(x, dy, transpose_b=True)  # [B*r,N,H,block+K-1,block]
+    gradient = _island(_along_diagonals, settings, gram)[:, :folded]  # [B*r,T/r,H,K]
+    return unfold_time(gradient, settings.dilation_rate, time)
 
 
-def _along_diagonals(_, gram):
-    """[B,N,H,block,block+K-1] -> [B,N*block,H,K]. Compiled, it is one copy instead of three."""
-    num_heads, block, columns = gram.shape[2:]
-    kernel_size = columns - block + 1
-    dtaps = tf.transpose(diagonals(gram, kernel_size), [0, 1, 3, 2, 4])  # [B,N,block,H,K]
-    return tf.reshape(dtaps, [length(gram, 0), -1, num_heads, kernel_size])
-
-
-def _by_head(blocks, num_heads):
-    """[B,N,U,D] -> [B,N,H,U,D/H]."""
-    batch, num_blocks, rows, dim = (length(blocks, axis) for axis in range(4))
-    blocks = tf.reshape(blocks, [batch, num_blocks, rows, num_heads, dim // num_heads])  # [B,N,U,H,D/H]
+def _blocks(settings, x):
+    """[B,N*block,D] -> [B,N,H,block,D/H]."""
+    heads = [settings.num_heads, x.shape[-1] // settings.num_heads]
+    blocks = tf.reshape(x, [length(x, 0), -1, block_size(settings.kernel_size), *heads])  # [B,N,block,H,D/H]
     return tf.transpose(blocks, [0, 1, 3, 2, 4])
+
+
+def _blocks_with_halo(settings, x, mask):
+    """[B,T,D] -> [B,N,H,block+K-1,D/H], zeros at pads. Compiled, it is one copy instead of three."""
+    block, halo = block_size(settings.kernel_size), settings.kernel_size - 1
+    time = length(x)
+    rest = -time % block + block - settings.left  # up to the end of one block more: the last one's halo
+    blocks = _blocks(settings, pad_time(_tokens(x, mask), settings.left, rest))  # [B,N+1,H,block,D/H]
+    return tf.concat([blocks[:, :-1], blocks[:, 1:, :, :halo]], axis=3)
+
+
+def _along_diagonals(settings, gram):
+    """[B,N,H,block+K-1,block] -> [B,N*block,H,K]. Compiled, it is one copy instead of three."""
+    gram = tf.transpose(gram, [0, 1, 2, 4, 3])  # The product with the longer side first is the faster one.
+    gradient = tf.transpose(diagonals(gram, settings.kernel_size), [0, 1, 3, 2, 4])  # [B,N,block,H,K]
+    return tf.reshape(gradient, [length(gram, 0), -1, settings.num_heads, settings.kernel_size])

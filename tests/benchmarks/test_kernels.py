@@ -2,6 +2,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from absl.testing import flagsaver
 
 from benchmarks import goals, kernels
 from benchmarks.kernels import Settings
@@ -82,6 +83,15 @@ def test_rows():
         else:
             assert forms[row.detail["form"]] == min(forms.values())
         assert row.setting["length"] * row.setting["batch_size"] == 16
+
+
+def test_operations_are_those_that_are_asked_for():
+    settings = dataclasses.replace(TINY, paddings=("same",))
+    with flagsaver.flagsaver(operations=["dilated_conv"]):
+        assert {row.name.partition(" ")[0] for row in kernels.rows(settings)} == {"dilated_conv"}
+    message = r"`--operations` must be of lightweight_conv, .*Received: 'conv'"
+    with flagsaver.flagsaver(operations=["conv"]), pytest.raises(ValueError, match=message):
+        next(kernels.rows(settings))
 
 
 def test_the_grid_has_a_row_for_every_goal():

@@ -3,7 +3,6 @@
 from unittest import mock
 
 import pytest
-from absl import flags
 from absl.testing import flagsaver
 
 from benchmarks import decode, encoder, machine, memory, small_models, train_step
@@ -18,12 +17,6 @@ SIZES = {
     "intermediate_dim": 24,
 }
 PYTORCH = machine.optional_torch() is not None
-
-
-@pytest.fixture(autouse=True)
-def _parsed_flags():
-    if not flags.FLAGS.is_parsed():
-        flags.FLAGS.mark_as_parsed()  # without the check of flags that other programs require
 
 
 def ratios(rows):

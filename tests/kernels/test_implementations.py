@@ -22,6 +22,7 @@ SETTINGS = [
     (40, 4, 2, 19, 1, False),
     (5, 4, 4, 1, 2, False),
 ]
+THREE_BLOCKS = (70, 4, 2, 6, 1, True)
 settings = pytest.mark.parametrize(
     "setting", SETTINGS, ids="T{0[0]}-D{0[1]}-H{0[2]}-K{0[3]}-r{0[4]}-{0[5]}".format
 )
@@ -42,6 +43,13 @@ def segments(time):
     return tf.constant(
         np.stack([1 + 3 * positions // time, np.where(positions < time - 1, 1 + 2 * positions // time, 0)])
     )
+
+
+def some_tokens(time):
+    """Two rows [2,T] with pads anywhere."""
+    tokens = np.random.default_rng(1).random([2, time]) > 0.3
+    assert 0 < tokens.sum() < tokens.size
+    return tf.constant(tokens)
 
 
 def value_and_gradients(kernel, form, x, taps, dy, **options):
@@ -83,12 +91,14 @@ def test_forms_are_equal_in_bfloat16(kernel, setting):
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("masks", [(), ("padding_mask",), ("segment_ids", "padding_mask")], ids=str)
-@pytest.mark.parametrize("setting", [SETTINGS[0], SETTINGS[3], SETTINGS[4], SETTINGS[5]], ids=str)
+@pytest.mark.parametrize(
+    "setting", [SETTINGS[0], SETTINGS[3], SETTINGS[4], SETTINGS[5], THREE_BLOCKS], ids=str
+)
 def test_the_dynamic_kernel_equals_softmax_mask_and_convolution(setting, masks, dtype):
     """Written out: a softmax of the logits in float32, zeros at the pads, and the kernel without either."""
     *size, rate, causal = setting
     x, logits, dy = arguments("dynamic", size, dtype)
-    tokens = segments(size[0]) > 0
+    tokens = some_tokens(size[0])
     packed = {"segment_ids": segments(size[0])} if "segment_ids" in masks else {}
     options = {"dilation_rate": rate, "causal": causal, **packed}
     with kernels.implementation("plain"), tf.GradientTape() as tape:
@@ -118,8 +128,7 @@ ONE_LOOP = [
 def test_the_depthwise_kernel_with_a_mask_equals_zeros_at_the_pads(setting, packed):
     *size, rate, causal = setting
     x, taps, dy = arguments("depthwise", size, tf.float32)
-    tokens = np.random.default_rng(1).random([2, size[0]]) > 0.3
-    assert 0 < tokens.sum() < tokens.size
+    tokens = some_tokens(size[0])
     options = {"dilation_rate": rate, "causal": causal, "segment_ids": segments(size[0]) if packed else None}
     zeros = tf.expand_dims(tf.cast(tokens, tf.float32), 2)
     y, dx, dtaps = value_and_gradients("depthwise", "plain", x * zeros, taps, dy, **options)
@@ -141,6 +150,24 @@ def test_pads_and_few_shared_taps_are_one_loop():
         with kernels.implementation("fast"):
             names, _ = operations(gradients, x, taps, dy)
         assert names.count("DepthwiseConv2dNative") == convolutions
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernel_size", "outside"),
+    [
+        (tf.float32, 7, []),
+        (tf.float32, 31, ["Softmax"]),
+        (tf.bfloat16, 7, ["PartitionedCall"]),  # the taps in float32 are a loop of their own
+        (tf.bfloat16, 31, ["Cast", "Softmax"]),
+    ],
+)
+def test_softmax_pads_and_dynamic_taps_are_one_loop(dtype, kernel_size, outside):
+    x, logits, _ = arguments("dynamic", (40, 8, 2, kernel_size), dtype)
+    conv = tf.function(lambda *args: kernels.dynamic_conv(*args[:2], padding_mask=args[2], softmax=True))
+    graph = conv.get_concrete_function(x, logits, some_tokens(40)).graph
+    around = {"Placeholder", "Const", "ExpandDims", "EnsureShape", "Identity", "IdentityN"}
+    operations = [node.type for node in graph.get_operations() if node.type not in around]
+    assert sorted(operations) == sorted([*outside, "PartitionedCall"])
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
