@@ -65,8 +65,12 @@ def write(results, folder):
             parts.append(f"![{plot.__doc__.partition('.')[0]}](performance_{name}.svg)")
     for program, title in PROGRAMS.items():
         if program in results:
+            found = results[program]["rows"]
             table = cost_table if program == "cost" else program_table
-            parts.append(f"### {title}\n\n{table(_shown(program, results[program]['rows']))}")
+            parts.append(f"### {title}")
+            if program == "kernels":
+                parts.append(ranges_table(found))
+            parts.append(table(_shown(program, found)))
     pages.replace_generated(page, BEGIN, "\n\n".join(parts))
     _write_all(results, folder / "performance.json")
 
@@ -126,6 +130,22 @@ def _shared_setting(found):
         return {}
     settings = [row["setting"] for row in found]
     return {key: value for key, value in settings[0].items() if all(s.get(key) == value for s in settings)}
+
+
+def ranges_table(found):
+    """A line for each operation and peer, a column for each K: the ratios over all else that was varied."""
+    ratios = {}
+    for row in found:
+        ratios.setdefault(row["name"], {}).setdefault(row["setting"]["kernel_size"], []).append(row["ratio"])
+    sizes = sorted({size for by_size in ratios.values() for size in by_size})
+    lines = [(name, *(_range(by_size.get(size, [])) for size in sizes)) for name, by_size in ratios.items()]
+    table = pages.table(("what", *(f"K = {size}" for size in sizes)), lines)
+    return f"Lowest and highest ratio of all {len(found)} rows:\n\n{table}"
+
+
+def _range(ratios):
+    ends = (min(ratios), max(ratios)) if ratios else ()
+    return " to ".join(dict.fromkeys(map(rows.number, ends)))
 
 
 def cost_table(found):

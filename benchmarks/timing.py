@@ -1,7 +1,9 @@
 """Times several candidates in one run, one after the other, round after round.
 
-Whatever slows the machine for a while then slows all of them. Samples taken while other processes were busy
-are dropped, as long as quiet ones can be had.
+Whatever slows the machine for a while then slows all of them. What a candidate leaves behind slows the next
+one: after PyTorch a TensorFlow kernel of 2.4 ms takes 7 ms, then 5, and 30 ms later 2.4 again. So each sample
+is preceded by calls that do not count. Samples taken while other processes were busy are dropped, as long as
+quiet ones can be had.
 """
 
 import dataclasses
@@ -12,6 +14,7 @@ import time
 # A sample counts as disturbed if other processes had more than this share of all cores. The kernel counts in
 # hundredths of a second, so that a sample of 0.1 s on two cores has an error of a tenth.
 MAX_OTHERS = 0.15
+LONG = 5  # A call that takes as long as five samples is not worth another one that does not count.
 
 
 @dataclasses.dataclass
@@ -64,7 +67,8 @@ def interleaved(candidates, repeats=5, warmup=2, min_seconds=0.1, max_rounds=Non
             value, `.numpy()`, where it would return earlier).
         repeats: int. Undisturbed samples wanted of each. Defaults to `5`.
         warmup: int >= 1. Calls before the first sample (tracing, compilation, memory). Defaults to `2`.
-        min_seconds: float. A sample is as many calls as take this long, at least one. Defaults to `0.1`.
+        min_seconds: float. A sample is as many calls as take this long, at least one. Half as many before it,
+            at least one unless it is long, do not count. Defaults to `0.1`.
         max_rounds: int. When to give up waiting for a quiet machine. Defaults to `3 * repeats`.
         others: function that returns the CPU seconds used so far by other processes. Defaults to
             `other_cpu_seconds`.
@@ -79,13 +83,14 @@ def interleaved(candidates, repeats=5, warmup=2, min_seconds=0.1, max_rounds=Non
     ['sum', 'max']
     """
     others = others or other_cpu_seconds
-    calls = {}
+    calls, uncounted = {}, {}
     for name, call in candidates.items():
         for _ in range(warmup):
             started = time.perf_counter()
             call()
             seconds = time.perf_counter() - started
         calls[name] = max(1, int(min_seconds / max(seconds, 1e-9)))
+        uncounted[name] = max(calls[name] // 2, int(seconds < LONG * min_seconds))
     quiet = {name: [] for name in candidates}
     disturbed = {name: [] for name in candidates}
     cpu = {name: [] for name in candidates}
@@ -93,6 +98,8 @@ def interleaved(candidates, repeats=5, warmup=2, min_seconds=0.1, max_rounds=Non
         for name, call in candidates.items():
             if len(quiet[name]) >= repeats:
                 continue
+            for _ in range(uncounted[name]):
+                call()
             cpu_before, others_before, started = time.process_time(), others(), time.perf_counter()
             for _ in range(calls[name]):
                 call()

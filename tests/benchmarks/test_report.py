@@ -93,3 +93,15 @@ def test_kernels_are_shown_in_part():
     rows = [{"setting": {"padding": padding, "length": 512}} for padding in ("same", "causal")]
     assert report._shown("kernels", rows) == rows[:1]
     assert report._shown("kernels", rows[1:]) == rows[1:]  # rather all than none
+
+
+def test_ranges_are_over_all_else_that_was_varied():
+    def row(name, kernel_size, ratio):
+        return {"name": name, "setting": {"kernel_size": kernel_size}, "ratio": ratio}
+
+    found = [row("a vs b", 31, 12.34), row("a vs b", 31, 2), row("a vs b", 7, 0.5), row("a vs c", 7, 1)]
+    text = report.ranges_table(found)
+    assert "of all 4 rows" in text
+    assert "| what | K = 7 | K = 31 |" in text
+    assert "| a vs b | 0.5 | 2 to 12.3 |" in text
+    assert "| a vs c | 1 |  |" in text

@@ -17,7 +17,22 @@ def test_a_sample_is_as_many_calls_as_fill_the_time():
         {"work": lambda: calls.append(sum(range(20000)))}, repeats=1, min_seconds=0.05, others=lambda: 0.0
     )
     assert timings["work"].calls > 1
-    assert len(calls) == 2 + timings["work"].calls
+    assert len(calls) == 2 + timings["work"].calls // 2 + timings["work"].calls
+
+
+@pytest.mark.parametrize(("seconds", "uncounted"), [(0.02, 2), (0.06, 1), (0.3, 1), (0.6, 0)])
+def test_what_the_one_before_left_behind_does_not_count(monkeypatch, seconds, uncounted):
+    now, calls = [0.0], []
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+
+    def work():
+        slow = 2 <= len(calls) < 2 + uncounted  # after the warm-up, as after another candidate
+        calls.append(slow)
+        now[0] += seconds * (3 if slow else 1)
+
+    result = timing.interleaved({"work": work}, repeats=1, min_seconds=0.1, others=lambda: 0.0)["work"]
+    assert len(calls) == 2 + uncounted + result.calls
+    assert result.samples == [pytest.approx(seconds)]
 
 
 def test_disturbed_samples_are_dropped_and_taken_again():
