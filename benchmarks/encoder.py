@@ -87,7 +87,7 @@ def _compared(models, what, length, batch_size, padding, settings):
     for forms in peers.values():
         candidates.update(forms)
     repeats = min(settings.repeats, 2) if length >= 4096 else settings.repeats
-    timings = timing.interleaved(candidates, repeats, warmup=1, max_rounds=2 * repeats)
+    timings = timing.interleaved(candidates, repeats, max_rounds=2 * repeats)
 
     setting = {
         "dtype": models.dtype,
