@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 # Processes that share the tests, a file at a time: make test JOBS=8
 JOBS ?= 2
-BENCHMARKS := kernels encoder train_step decode cost input
+BENCHMARKS := kernels encoder train_step decode matmul cost input
 
 .PHONY: setup demo test test-all test-beam lint bench clean
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.report --json_dir=DIR [--output_dir=docs]
 
-DIR holds {kernels,train_step,encoder,decode,input,cost}.json, as many of them as there are. Writes the tables
-between the marks of performance.md, the plots, and performance.json with all rows; an output directory
-without a page gets one with nothing else on it.
+DIR holds NAME.json of each program of `PROGRAMS`, as many of them as there are. Writes the tables between the
+marks of performance.md, the plots, and performance.json with all rows; an output directory without a page
+gets one with nothing else on it.
 """
 
 import json
@@ -20,6 +20,7 @@ PROGRAMS = {
     "encoder": "Encoder",
     "train_step": "Training step",
     "decode": "Decoding",
+    "matmul": "Matrix products",
     "input": "Host pipeline and import",
     "cost": "Cost by formula and by count",
 }
