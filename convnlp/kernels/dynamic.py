@@ -50,6 +50,8 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, paddi
     laid in it. The gradient by x is another such loop, which gathers from each neighbour what it took. The
     gradient by the taps is a blocked Gram matrix (gram.py). The loops get the taps in float32: XLA would
     convert a bfloat16 tap anew for each channel that it serves, which takes three times as long at K = 7.
+    Measured for [16,512,512] in float32, K = 7, H = 8, two threads, with the gradients: 12 ms, against 30 ms
+    of the plain form compiled whole by XLA and 210 ms of its operations one by one.
 
     Args:
         x: tensor [B,T,D], float.
