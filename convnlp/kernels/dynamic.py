@@ -33,8 +33,8 @@ class _Settings:
     softmax: bool
 
     @property
-    def taps(self):
-        """The alignment, as the functions of `shifts` take it."""
+    def alignment(self):
+        """Where the taps lie, as the functions of `shifts` take it."""
         return self.kernel_size, self.left, self.dilation_rate
 
 
@@ -83,7 +83,7 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, paddi
     segments = () if segment_ids is None else (segment_ids,)
     if fast:
         return _fast(settings, x, taps, padding_mask, segments)
-    padded = pad_for_taps(zero_pads(x, padding_mask), *settings.taps)
+    padded = pad_for_taps(zero_pads(x, padding_mask), *settings.alignment)
     return dynamic_conv_valid(padded, _weights(settings, taps, *segments), dilation_rate)
 
 
@@ -98,7 +98,7 @@ def _weights(settings, taps, *segments):
 def _within_segments(settings, values, *segments):
     """[B,T,H,K] with zeros where a tap meets another segment; `segments` are one tensor [B,T] or none."""
     for segment_ids in segments:
-        same = same_segment(segment_ids, *settings.taps)  # [B,T,K]
+        same = same_segment(segment_ids, *settings.alignment)  # [B,T,K]
         values *= tf.expand_dims(tf.cast(same, values.dtype), 2)
     return values
 
@@ -109,7 +109,7 @@ def _tokens(x, mask):
 
 
 def _convolution(settings, x, mask, weights):
-    window = pad_for_taps(_tokens(float32(x), mask), *settings.taps)
+    window = pad_for_taps(_tokens(float32(x), mask), *settings.alignment)
     return rounded(dynamic_conv_valid(window, weights, settings.dilation_rate), x.dtype)
 
 
@@ -119,7 +119,7 @@ def _softmax_and_convolution(settings, x, mask, taps):
 
 def _input_gradient(settings, dy, mask, weights):
     """dx[s] = sum_j weights[s - r (j - left), j] dy[s - r (j - left)]: each product, shifted back."""
-    kernel_size, left, dilation_rate = settings.taps
+    kernel_size, left, dilation_rate = settings.alignment
     where = kernel_size, kernel_size - 1 - left, dilation_rate
     heads = split_heads(pad_for_taps(float32(dy), *where), settings.num_heads)
     heads = shifted(heads, kernel_size, dilation_rate)
@@ -154,28 +154,29 @@ def _traced(function, settings, specs):
 def _fast(settings, x, taps, padding_mask, segments):
     mask = tf.ones([length(x, 0), length(x)], tf.bool) if padding_mask is None else padding_mask
     mask = tf.expand_dims(tf.cast(mask, tf.bool), 2)  # [B,T,1]
-    given = not settings.softmax and not segments  # the taps are the weights
+    taps_are_weights = not settings.softmax and not segments
 
     def weights_of(taps):
         # An island of its own: in bfloat16 or with segments, XLA would compute a tap anew for each channel.
-        return float32(taps) if given else _island(_weights, settings, taps, *segments)
+        return float32(taps) if taps_are_weights else _island(_weights, settings, taps, *segments)
 
     # In float32 it does not: all is one loop, and the gradient computes the weights.
     in_one = settings.softmax and x.dtype == tf.float32 and not segments
 
     @tf.custom_gradient
     def conv(x, taps):
-        weights = None if in_one else weights_of(taps)
         if in_one:
+            weights = None
             y = _island(_softmax_and_convolution, settings, x, mask, taps)
         else:
+            weights = weights_of(taps)
             y = _island(_convolution, settings, x, mask, weights)
 
         def grad(dy):
-            used = weights_of(taps) if in_one else weights
+            used = weights_of(taps) if weights is None else weights
             dx = _island(_input_gradient, settings, dy, mask, used)
             dtaps = _weights_gradient(settings, dy, x, mask)
-            if not given:
+            if not taps_are_weights:
                 dtaps = _island(_taps_gradient, settings, dtaps, used, taps, *segments)
             return tf.ensure_shape(dx, x.shape), tf.ensure_shape(tf.cast(dtaps, taps.dtype), taps.shape)
 
@@ -204,7 +205,10 @@ def _blocks(settings, x):
 
 
 def _blocks_with_halo(settings, x, mask):
-    """[B,T,D] -> [B,N,H,block+K-1,D/H], zeros at pads. Compiled, it is one copy instead of three."""
+    """[B,T,D] -> [B,N,H,block+K-1,D/H], zeros at pads.
+
+    Compiled, it is one copy instead of three. `to_blocks` gathers, for which XLA has only a slow loop.
+    """
     block, halo = block_size(settings.kernel_size), settings.kernel_size - 1
     time = length(x)
     rest = -time % block + block - settings.left  # up to the end of one block more: the last one's halo

@@ -11,6 +11,7 @@ def test_all_forms_agree():
     assert len(products) == 5 + (optional_torch() is not None)
     for name, product in products.items():
         assert product.shape == (8, 6)
+        # Float32 sums of four terms of size one, in another order.
         np.testing.assert_allclose(product, products["tf.matmul"], atol=1e-5, err_msg=name)
 
 

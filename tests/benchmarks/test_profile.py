@@ -47,7 +47,7 @@ def test_of_a_training_step():
 
 
 def test_pytorch_trains_in_bfloat16():
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="a peer of the benchmarks, in requirements-bench.txt")
     assert "PyTorch" not in profile.calls("training", "float32", CONVOLUTION, 8, SIZES, tokens_per_call=16)
     kinds = found("training", "bfloat16")["PyTorch"][1]
     assert times(kinds, "backward") > 0
