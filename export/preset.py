@@ -4,7 +4,7 @@ import json
 import os
 
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, TextClassifier, Tokenizer
-from export.prefix_lm import PrefixLM
+from export.saved_models.prefix_lm import PrefixLM
 
 
 def load(preset):

@@ -18,7 +18,8 @@ it. `export.run_tflite` asks the file; `export.tflite_report` compares the modes
 from absl import app, flags
 
 from convnlp import programs
-from export import calibration_flags, conversion, lite, preset
+from export import preset
+from export.lite import calibration_flags, conversion, tflite_files
 
 _PRESET = flags.DEFINE_string("preset", None, "Directory of the preset to export.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write.", required=True)
@@ -38,10 +39,11 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
     rows = calibration_flags.rows(preset.load(_PRESET.value)) if _MODE.value == "int8" else None
-    facts = lite.export(_PRESET.value, _OUTPUT.value, _MODE.value, _INPUTS.value, rows)
+    facts = tflite_files.export(_PRESET.value, _OUTPUT.value, _MODE.value, _INPUTS.value, rows)
     print(f"{_OUTPUT.value}  {facts['megabytes']:.1f} MB, {_MODE.value}, {_INPUTS.value} in")
     print(
-        f"one text of full length on one thread: {facts['milliseconds']:.1f} ms (median of {lite.TIMED_RUNS})"
+        f"one text of full length on one thread: {facts['milliseconds']:.1f} ms "
+        f"(median of {tflite_files.TIMED_RUNS})"
     )
     print(f"largest error against the preset: {facts['largest_error']:.2g}")
 

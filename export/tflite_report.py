@@ -16,7 +16,7 @@ import numpy as np
 from absl import app, flags
 
 from convnlp import programs
-from export import calibration_flags, conversion, forms, lite
+from export.lite import calibration_flags, conversion, forms, tflite_files
 
 _PRESET = flags.DEFINE_string("preset", None, "Directory of a TextClassifier.", required=True)
 _SOURCE = flags.DEFINE_string(
@@ -51,7 +51,7 @@ def measure(form, token_ids, labels, reference, lengths):
         dict.
     """
     answers = forms.outputs(form.run, token_ids)
-    times = {n: lite.milliseconds(form.run, forms.text_of_length(token_ids, n)) for n in lengths}
+    times = {n: tflite_files.milliseconds(form.run, forms.text_of_length(token_ids, n)) for n in lengths}
     row = {
         "form": form.name,
         "megabytes": form.megabytes,

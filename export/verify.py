@@ -15,8 +15,10 @@ import sys
 from absl import app, flags
 
 from convnlp import programs
-from export import parity, preset, recorded, requests, signatures, verification
-from export.graph import Graph
+from export import preset
+from export.saved_models import signatures
+from export.verification import checks, parity, recorded, requests
+from export.verification.graph import Graph
 
 _MODEL = flags.DEFINE_string(
     "model",
@@ -70,7 +72,7 @@ def main(argv):
     else:
         model = None
         asked, made_up = recorded.of_saved_model(directory, graph)
-    report = verification.verify({directory: asked}, model, _BOUND.value)
+    report = checks.verify({directory: asked}, model, _BOUND.value)
     print(f"{directory}: {len(graph.op_names())} kinds of operations, {len(asked)} requests")
     print("\n".join(table(report, asked)))
     for name in made_up:

@@ -17,11 +17,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from absl import app, flags
 
-from serving.batching import Batcher, BatchingOptions
-from serving.limits import Limits
-from serving.metrics import Metrics
-from serving.models import ModelConfig, ModelManager
-from serving.runner import Runner
+from serving.core.batching import Batcher, BatchingOptions
+from serving.core.limits import Limits
+from serving.core.metrics import Metrics
+from serving.core.models import ModelConfig, ModelManager
+from serving.core.runner import Runner
 
 _SWITCH_SECONDS = 0.0005
 _REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface; 0 for none.", 0, 65535)
@@ -117,10 +117,10 @@ def _start(listener):
     import tensorflow as tf
     import uvicorn
 
-    from serving.grpc_service import build_grpc_server
-    from serving.http_protocol import Protocol
-    from serving.rest import RestApp
-    from serving.warmup import Loader
+    from serving.core.warmup import Loader
+    from serving.grpc.service import build_grpc_server
+    from serving.rest.http_protocol import Protocol
+    from serving.rest.interface import RestApp
 
     tf.get_logger().setLevel(logging.ERROR)
     metrics = Metrics()
@@ -157,7 +157,7 @@ def _start(listener):
 
 
 def _model_configs():
-    from serving.config import read_model_configs
+    from serving.core.config import read_model_configs
 
     if _MODEL_CONFIG_FILE.value:
         return read_model_configs(_MODEL_CONFIG_FILE.value)
@@ -165,7 +165,7 @@ def _model_configs():
 
 
 def _runner(metrics):
-    from serving.config import read_batching_options
+    from serving.core.config import read_batching_options
 
     if not _BATCHING.value:
         return Runner(_THREADS.value, _LIMITS["queue_length"].value)
@@ -174,9 +174,9 @@ def _runner(metrics):
 
 
 def _site(metrics, manager):
-    from serving.config import read_metrics_path
-    from serving.page import page_routes
-    from serving.site import build_site
+    from serving.core.config import read_metrics_path
+    from serving.page.site import page_routes
+    from serving.rest.site import build_site
 
     path = read_metrics_path(_MONITORING_CONFIG_FILE.value) if _MONITORING_CONFIG_FILE.value else None
     return build_site(metrics if path else None, path, page_routes(manager.names) if _PAGE.value else ())

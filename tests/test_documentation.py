@@ -91,7 +91,7 @@ def test_long_commands_name_modules_and_flags_that_exist():
     for python, dash_m, module, *flags in documentation.commands("flags"):
         assert (python, dash_m) == ("python", "-m")
         source = Path(importlib.util.find_spec(module).origin).read_text()
-        for name in ("convnlp/experiment", "convnlp/programs", "export/calibration_flags"):
+        for name in ("convnlp/experiment", "convnlp/programs", "export/lite/calibration_flags"):
             source += (ROOT / f"{name}.py").read_text() if Path(name).name in source else ""
         defined = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', source))
         for flag in flags:

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import edge, goals
 from benchmarks.rows import Row
-from export import conversion, forms
+from export.lite import conversion, forms
 from tests import corpus
 from tests.small_classifier import small_classifier
 

@@ -16,7 +16,9 @@ from convnlp.models import (
     TextClassifierPreprocessor,
     Tokenizer,
 )
-from export import lite, preset, versions
+from export import preset
+from export.lite import tflite_files
+from export.saved_models import versions
 from tests import corpus
 
 LABELS = ["bad", "fair", "good"]
@@ -119,7 +121,7 @@ def classifier(classifier_dir):
 def fp32_file(classifier_dir, tmp_path_factory):
     """The classifier as TFLite, exact, for token ids; the export has compared it with the preset."""
     file = tmp_path_factory.mktemp("tflite") / "model.tflite"
-    lite.export(str(classifier_dir), str(file), "fp32")
+    tflite_files.export(str(classifier_dir), str(file), "fp32")
     return file
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from export import tflite_metadata
 from export.edge_model import EdgeModel
+from export.lite import metadata
 from tests import corpus
 from tests.export.conftest import LABELS, LENGTH
 from tests.run_program import ROOT
@@ -122,7 +122,7 @@ def test_metadata_is_what_tflite_support_reads(fp32_file):
     model = schema.Model.GetRootAs(content, 0)
     entries = {model.Metadata(i).Name(): model.Metadata(i).Buffer() for i in range(model.MetadataLength())}
     assert b"min_runtime_version" in entries  # the converter's own are still there
-    buffer = model.Buffers(entries[tflite_metadata.ENTRY.encode()]).DataAsNumpy().tobytes()
+    buffer = model.Buffers(entries[metadata.ENTRY.encode()]).DataAsNumpy().tobytes()
     assert buffer[4:8] == b"M001"
     root = Table.root(buffer)
     assert root.string(0) == "convnlp"

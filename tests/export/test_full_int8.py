@@ -7,7 +7,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from convnlp import layers
 from convnlp.layers import TokenMixer
-from export import calibration, conversion, lite, refusal
+from export.lite import calibration, conversion, refusal, tflite_files
 from tests import corpus
 from tests.export.conftest import LENGTH
 from tests.small_classifier import small_classifier
@@ -36,9 +36,9 @@ def test_calibration_has_all_lengths_and_pads(classifier, tmp_path):
 def test_modes_and_their_arguments(classifier):
     for mode, rows in (("int8", None), ("int8", []), ("dynamic", [np.ones([1, 4], np.int32)])):
         with pytest.raises(ValueError, match="`calibration` is needed for mode int8, and for no other"):
-            lite.converted(classifier, mode, "ids", rows)
+            tflite_files.converted(classifier, mode, "ids", rows)
     with pytest.raises(ValueError, match="mode int8 is for inputs=ids"):
-        lite.converted(classifier, "int8", "text", [np.ones([1, 4], np.int32)])
+        tflite_files.converted(classifier, "int8", "text", [np.ones([1, 4], np.int32)])
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def calibrating(classifier, tmp_path_factory):
 @pytest.fixture(scope="module")
 def content(classifier, calibrating):
     """The flatbuffer of a stack with all mixers."""
-    return lite.converted(classifier, "int8", "ids", calibrating)[1]
+    return tflite_files.converted(classifier, "int8", "ids", calibrating)[1]
 
 
 def unpacked(content):
@@ -91,7 +91,7 @@ def test_int8_of_every_mixer(classifier, calibrating, content):
     scales = [scale for t in activations if t.quantization is not None for scale in t.quantization.scale]
     assert max(scales) < 10  # 255 times that is the range
 
-    run = lite.runner(content)
+    run = tflite_files.runner(content)
     ids = np.concatenate(rows)
     expected = np.asarray(classifier({"token_ids": ids, "padding_mask": ids != 0}, training=False))
     found = np.concatenate([run(row) for row in rows])
@@ -116,5 +116,5 @@ def test_a_mixer_without_operations_is_refused_by_name(own_mixers):
     model = small_classifier(["dynamic_conv", "singular"], length=8, labels=["0", "1"])
     assert {type(mixer).__name__ for mixer in refusal.mixers(model)} == {"DynamicConv", "Singular"}
     with pytest.raises(ValueError, match=r"no built-in operations for the mixer Singular \(.*Svd") as error:
-        lite.converted(model, "dynamic")
+        tflite_files.converted(model, "dynamic")
     assert "DynamicConv" not in str(error.value)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from export import lite, loaders, parity, versions
 from export.edge_model import EdgeModel
-from export.graph import Graph
+from export.lite import tflite_files
+from export.saved_models import versions
+from export.verification import loaders, parity
+from export.verification.graph import Graph
 from serving.grpc_client import GrpcClient
 from tests import corpus
 from tests.serving import server_process
@@ -22,7 +24,7 @@ def test_the_same_answer_everywhere(tmp_path):
     classifier = small_classifier(["dynamic_conv", "self_attention"], length=24, labels=LABELS)
     classifier.save_to_preset(str(tmp_path / "preset"))
     version, *_ = versions.export(str(tmp_path / "preset"), str(tmp_path / "sst"), check=False)
-    lite.export(str(tmp_path / "preset"), str(tmp_path / "sst.tflite"), "fp32")
+    tflite_files.export(str(tmp_path / "preset"), str(tmp_path / "sst.tflite"), "fp32")
 
     answers = {}
     text = np.array([text.encode() for text in TEXTS], object)

@@ -8,8 +8,11 @@ import pytest
 import tensorflow as tf
 
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, TextClassifier
-from export import lite, parity, preset, signatures
-from export.graph import Graph
+from export import preset
+from export.lite import tflite_files
+from export.saved_models import signatures
+from export.verification import parity
+from export.verification.graph import Graph
 from tests.export.conftest import GENERATED, LENGTH
 
 KEPT = LENGTH - GENERATED  # tokens of a prompt
@@ -113,8 +116,8 @@ def test_its_embedding_is_that_of_a_classifier(kind, request):
     signature = tf.saved_model.load(str(version)).signatures["embed"]
     # Float32 sums of some ten layers in another order.
     np.testing.assert_allclose(signature(text=tf.constant(TEXTS))["embedding"], expected, atol=5e-6)
-    _, content = lite.converted(model, "fp32")
-    np.testing.assert_allclose(lite.runner(content)(ids.numpy()), expected, atol=5e-6)
+    _, content = tflite_files.converted(model, "fp32")
+    np.testing.assert_allclose(tflite_files.runner(content)(ids.numpy()), expected, atol=5e-6)
 
 
 def test_encoders_that_were_not_trained_to_go_on_are_refused(prefix_lm_dir, tmp_path):

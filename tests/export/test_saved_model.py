@@ -14,8 +14,9 @@ import pytest
 import tensorflow as tf
 
 from convnlp import kernels
-from export import loaders, requests, signatures, verification, versions
-from export.graph import Graph
+from export.saved_models import signatures, versions
+from export.verification import checks, loaders, requests
+from export.verification.graph import Graph
 from tests.export.conftest import GENERATED, LABELS, LENGTH
 from tests.run_program import ROOT, run_program
 
@@ -148,7 +149,7 @@ def test_the_check_sees_a_wrong_weight(classifier, exported_classifier):
     bias.assign([np.nan, *value[1:]])  # of all differences the one that comparisons lose most easily
     try:
         with pytest.raises(ValueError, match=r"'ids' of .* differs from the preset by nan"):
-            verification.check(classifier, {exported_classifier[1]: only_ids})
+            checks.check(classifier, {exported_classifier[1]: only_ids})
     finally:
         bias.assign(value)
 
@@ -159,7 +160,7 @@ def test_the_check_sees_a_model_that_only_python_can_load(classifier, tmp_path):
     servable.module.model_variables = classifier
     tf.saved_model.save(servable.module, str(tmp_path), signatures=servable.signatures)
     with pytest.raises(ValueError, match=r"fails in a fresh process.*Could not find variable"):
-        verification.check(classifier, {tmp_path: servable})
+        checks.check(classifier, {tmp_path: servable})
 
 
 def test_texts_are_padded_to_the_longest_or_to_a_fixed_length(classifier, monkeypatch):

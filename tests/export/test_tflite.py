@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export import conversion, lite, preset, requests, signatures
+from export import preset
+from export.lite import conversion, tflite_files
+from export.saved_models import signatures
+from export.verification import requests
 from tests.export.conftest import LABELS, LENGTH
 from tests.run_program import run_program
 
@@ -15,7 +18,7 @@ from tests.run_program import run_program
 def test_fp32_equals_the_preset(inputs, custom, classifier_dir, tmp_path):
     """All mixers, batch 1, 2 and 5 of different lengths."""
     file = tmp_path / "model.tflite"
-    facts = lite.export(str(classifier_dir), str(file), "fp32", inputs)
+    facts = tflite_files.export(str(classifier_dir), str(file), "fp32", inputs)
     assert conversion.custom_operations(file.read_bytes()) == custom
     assert facts["largest_error"] < 5e-6  # float32 sums of some ten layers in another order
     assert facts["megabytes"] == file.stat().st_size / 1e6
@@ -27,7 +30,7 @@ def test_fp32_equals_the_preset(inputs, custom, classifier_dir, tmp_path):
 
 
 def test_batch_and_length_are_free(classifier, fp32_file):
-    run = lite.runner(fp32_file.read_bytes())
+    run = tflite_files.runner(fp32_file.read_bytes())
     rng = np.random.default_rng(0)
     for batch, length in ((1, 1), (3, 7), (1, LENGTH), (2, LENGTH + 9), (5, 128), (1, 7)):
         ids = rng.integers(3, 100, [batch, length]).astype("int32")
@@ -46,7 +49,7 @@ def test_a_language_model_gives_its_encoder_and_modes_trade_size_for_error(lm_di
     rows = servable.rows.of_ids(tf.constant(request["token_ids"]))
     expected = servable.rows.embed(rows).numpy()
     errors = {
-        mode: np.abs(lite.runner(content)(request["token_ids"]) - expected).max()
+        mode: np.abs(tflite_files.runner(content)(request["token_ids"]) - expected).max()
         for mode, content in contents.items()
     }
     assert expected.shape == (5, 16)
@@ -66,17 +69,17 @@ def test_nothing_is_left_of_a_failed_export(classifier_dir, tmp_path, monkeypatc
     def fail(preset_dir):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(lite, "converted", lambda *_: (signatures.edge(_[0], "ids"), b""))
-    monkeypatch.setattr(lite, "_measured", lambda *_: {"milliseconds": 1.0, "largest_error": 0.0})
+    monkeypatch.setattr(tflite_files, "converted", lambda *_: (signatures.edge(_[0], "ids"), b""))
+    monkeypatch.setattr(tflite_files, "_measured", lambda *_: {"milliseconds": 1.0, "largest_error": 0.0})
     monkeypatch.setattr(preset, "asset_files", fail)
     with pytest.raises(OSError, match="No space left"):
-        lite.export(str(classifier_dir), str(tmp_path / "m.tflite"))
+        tflite_files.export(str(classifier_dir), str(tmp_path / "m.tflite"))
     assert list(tmp_path.iterdir()) == []
 
-    monkeypatch.setattr(lite, "packed", lambda *_: b"")
-    monkeypatch.setattr(lite, "_measured", lambda *_: {"milliseconds": 1.0, "largest_error": np.nan})
+    monkeypatch.setattr(tflite_files, "packed", lambda *_: b"")
+    monkeypatch.setattr(tflite_files, "_measured", lambda *_: {"milliseconds": 1.0, "largest_error": np.nan})
     with pytest.raises(ValueError, match="dynamic model differs from the preset by nan"):
-        lite.export(str(classifier_dir), str(tmp_path / "m.tflite"))
+        tflite_files.export(str(classifier_dir), str(tmp_path / "m.tflite"))
 
 
 @pytest.mark.multiprocess

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export import loaders, recorded, requests, stock, verification
-from export.graph import Graph
+from export.verification import checks, loaders, recorded, requests, stock
+from export.verification.graph import Graph
 from tests.run_program import run_program
 
 LONG = b"longer than what a TF_TString holds in place" * 3
@@ -145,7 +145,7 @@ def report_of(monkeypatch, directory, answers, **kwargs):
     ]
     monkeypatch.setattr(loaders, "ask", lambda graphs, asked: (rows, graphs[directory].op_names()))
     names = Graph(directory).signatures
-    return verification.verify({directory: [(name, inputs) for name in names]}, **kwargs)
+    return checks.verify({directory: [(name, inputs) for name in names]}, **kwargs)
 
 
 def scores(*values, label=b"a"):
@@ -174,7 +174,7 @@ def test_a_loader_that_fails_and_a_signature_that_nobody_asked(known, monkeypatc
     (line,) = report.violations
     assert line.endswith("(session loader) fails in a fresh process: Could not find variable x")
     monkeypatch.setattr(loaders, "ask", lambda graphs, asked: ([], graphs[known].op_names()))
-    lines = verification.verify({known: []}).violations
+    lines = checks.verify({known: []}).violations
     assert len(lines) == 3
     assert all("was not asked" in line for line in lines)
 

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from serving.limits import Limits
-from serving.metrics import Metrics
-from serving.models import ModelConfig, ModelManager
-from serving.page import page_routes
-from serving.rest import RestApp
-from serving.runner import Runner
-from serving.site import build_site
-from serving.warmup import Loader
+from serving.core.limits import Limits
+from serving.core.metrics import Metrics
+from serving.core.models import ModelConfig, ModelManager
+from serving.core.runner import Runner
+from serving.core.warmup import Loader
+from serving.page.site import page_routes
+from serving.rest.interface import RestApp
+from serving.rest.site import build_site
 
 
 class InProcess:

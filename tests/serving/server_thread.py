@@ -7,7 +7,7 @@ import time
 
 import uvicorn
 
-from serving.http_protocol import Protocol
+from serving.rest.http_protocol import Protocol
 
 
 @contextlib.contextmanager

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from serving.batching import Batcher, BatchingOptions
-from serving.errors import ServingError
-from serving.metrics import Metrics
+from serving.core.batching import Batcher, BatchingOptions
+from serving.core.errors import ServingError
+from serving.core.metrics import Metrics
 
 
 class Doubler:

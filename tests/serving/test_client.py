@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from serving.client import Client, RequestError, batches, connect, main
-from serving.grpc_service import build_grpc_server
+from serving.grpc.service import build_grpc_server
 from tests.serving.server_thread import serving
 
 

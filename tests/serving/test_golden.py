@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from serving.config import read_model_configs
-from serving.metrics import Metrics
-from serving.models import ModelManager
-from serving.page import page_routes
-from serving.rest import RestApp
-from serving.runner import Runner
-from serving.site import build_site
-from serving.warmup import Loader
+from serving.core.config import read_model_configs
+from serving.core.metrics import Metrics
+from serving.core.models import ModelManager
+from serving.core.runner import Runner
+from serving.core.warmup import Loader
+from serving.page.site import page_routes
+from serving.rest.interface import RestApp
+from serving.rest.site import build_site
 from tests.serving import server_thread
 
 RECORDED = Path(__file__).resolve().parents[3] / "shared" / "rest"

@@ -16,9 +16,9 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.grpc_service import build_grpc_server
-from serving.inference import CLASSIFY_METHOD, REGRESS_METHOD
-from serving.limits import Limits
+from serving.core.inference import CLASSIFY_METHOD, REGRESS_METHOD
+from serving.core.limits import Limits
+from serving.grpc.service import build_grpc_server
 from tests.serving.in_process import InProcess
 from tests.serving.small_models import TYPES
 from tests.serving.test_warmup import example

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from serving.errors import ServingError
-from serving.json_reader import Object, read
-from serving.json_writer import decimal, float32_decimal, shown, write
+from serving.core.errors import ServingError
+from serving.rest.json_reader import Object, read
+from serving.rest.json_writer import decimal, float32_decimal, shown, write
 
 
 def plain(value):

@@ -8,9 +8,9 @@ import threading
 import numpy as np
 import pytest
 
-from serving.errors import ServingError
-from serving.limits import Gate, Limits
-from serving.runner import Runner
+from serving.core.errors import ServingError
+from serving.core.limits import Gate, Limits
+from serving.core.runner import Runner
 from tests.serving.in_process import InProcess, request
 
 PATH = "/v1/models/affine:predict"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from serving.errors import ServingError
-from serving.models import ModelConfig, ModelManager
+from serving.core.errors import ServingError
+from serving.core.models import ModelConfig, ModelManager
 
 
 class Fake:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import serving.page
-from serving.page import page_routes
-from serving.site import build_site
+import serving.page.site
+from serving.page.site import page_routes
+from serving.rest.site import build_site
 from tests.serving.in_process import request
 
-FOLDER = Path(serving.page.__file__).with_name("page")
+FOLDER = Path(serving.page.site.__file__).parent
 BROWSER = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")]
 
 
@@ -35,13 +35,13 @@ def test_every_file_is_served_and_nothing_else():
     used = set(re.findall(r'(?:href|src)="(page/[^"]+)"', page))
     for path in FOLDER.glob("*.js"):
         used |= {f"page/{name}" for name in re.findall(r'from "\./(.*)"', path.read_text())}
-    assert used == {f"page/{path.name}" for path in FOLDER.iterdir() if path.name != "index.html"}
+    assert used == {f"page/{path.name}" for path in FOLDER.iterdir() if path.suffix in (".css", ".js")}
     types = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
     for name in used:
         status, headers, body = ask("GET", f"/{name}")
         assert (status, headers["content-type"]) == (200, types[Path(name).suffix])
         assert body == (FOLDER / Path(name).name).read_bytes()
-    for path in ("/page", "/page/", "/page/index.html", "/page/none.js", "/page/../page.py", "/page.css"):
+    for path in ("/page", "/page/", "/page/index.html", "/page/none.js", "/page/site.py", "/page/../site.py", "/page.css"):
         assert ask("GET", path, BROWSER)[0] == 404, path
 
 

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from serving.client import Client
-from serving.errors import ServingError
-from serving.limits import Limits
-from serving.models import ModelConfig
+from serving.core.errors import ServingError
+from serving.core.limits import Limits
+from serving.core.models import ModelConfig
 from tests.serving import browser, server_thread
 from tests.serving.browser import CONTROL, ENTER, TAB
 from tests.serving.in_process import InProcess

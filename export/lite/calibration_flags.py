@@ -1,0 +1,33 @@
+"""The flags that say what calibrates full int8, for the programs that have this mode."""
+
+from absl import flags
+
+from export.lite import calibration
+
+_SOURCE = flags.DEFINE_string(
+    "calibration_source", None, "Texts like those to come: tfds:NAME, jsonl:GLOB, text:GLOB or pydocs."
+)
+_SPLIT = flags.DEFINE_string("calibration_split", "train", "Split of that source, with a slice where wanted.")
+_FIELDS = flags.DEFINE_list("calibration_fields", ["text"], "Its field; two of them for pairs.")
+_NUM_TEXTS = flags.DEFINE_integer(
+    "num_calibration_texts", calibration.NUM_TEXTS, "How many of its texts to use.", lower_bound=1
+)
+_DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
+
+
+def data_dir():
+    """Where TFDS looks."""
+    return _DATA_DIR.value
+
+
+def rows(model):
+    """`calibration.rows` of the flags.
+
+    Raises:
+        ValueError: if no source is given.
+    """
+    if _SOURCE.value is None:
+        raise ValueError("--calibration_source must be given for mode int8: the ranges come from your texts")
+    return calibration.rows(
+        model, _SOURCE.value, tuple(_FIELDS.value), _SPLIT.value, _NUM_TEXTS.value, _DATA_DIR.value
+    )

@@ -1,0 +1,51 @@
+"""Says which mixers of a model TFLite cannot hold."""
+
+import tensorflow as tf
+
+from export.lite import conversion
+from export.saved_models import signatures
+
+_BATCH, _LENGTH = 2, 8
+
+
+def message(model, error):
+    """One line for a model that cannot be converted: the mixers that fail alone, or the converter's reason.
+
+    Args:
+        model: the `TextClassifier` or `Seq2SeqLM`.
+        error: `conversion.UnsupportedError` of the whole.
+    """
+    reasons = {}
+    for mixer in mixers(model):
+        if reason := _reason(mixer):
+            reasons.setdefault(type(mixer).__name__, reason)
+    if not reasons:
+        return f"TFLite cannot hold this model: {error}"
+    listed = "; ".join(f"{name} ({reason})" for name, reason in reasons.items())
+    return f"TFLite has no built-in operations for the mixer {listed}"
+
+
+def mixers(model):
+    """The token mixers of the stack that reads a text, one of each class."""
+    found = {}
+    for layer in signatures.reading_stack(model.backbone)._flatten_layers():
+        if hasattr(layer, "pad_length_invariant") and hasattr(layer, "hidden_dim"):
+            found.setdefault(type(layer), layer)
+    return list(found.values())
+
+
+def _reason(mixer):
+    """Why a mixer does not convert; None if it does."""
+    specs = {
+        "x": tf.TensorSpec([_BATCH, _LENGTH, mixer.hidden_dim]),
+        "padding_mask": tf.TensorSpec([_BATCH, _LENGTH], tf.bool),
+    }
+    mixed = signatures.signature(
+        lambda x, padding_mask: {"y": mixer(x, padding_mask=padding_mask, training=False)}, **specs
+    )
+    servable = signatures.Servable(signatures.owner(mixer), {"serving_default": mixed}, None)
+    try:
+        conversion.convert(servable, "fp32", "ids")
+    except conversion.UnsupportedError as error:
+        return str(error)
+    return None

@@ -1,0 +1,139 @@
+"""TFLite files: conversion, what is in them, how fast and how far from the preset they are."""
+
+import os
+import pathlib
+import statistics
+import time
+
+import numpy as np
+
+from export import edge_model, preset
+from export.lite import conversion, metadata, refusal
+from export.saved_models import signatures
+from export.verification import parity, requests
+
+TIMED_RUNS = 31
+
+
+def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
+    """Converts a preset, compares it with the preset, and writes the file.
+
+    Args:
+        preset_dir: str. A directory written by `save_to_preset`.
+        output: str. The file; one that exists is replaced.
+        mode: str, one of `conversion.MODES`.
+        inputs: "ids" or "text".
+        rows: list of int32 [1,T], token ids that calibrate mode "int8", see `calibration.rows`; None for
+            the other modes.
+
+    Returns:
+        dict with "megabytes" (of the file), "milliseconds" (median for one text of full length on one thread)
+        and "largest_error" (of a logit, or of the embedding, over texts of all kinds at batch 1, 2 and 5).
+
+    Raises:
+        ValueError: if the preset cannot be converted, or the result is not what was asked for: custom
+            operations, a number that is none, or for fp32 an error beyond rounding.
+        OSError: if the file cannot be written. Nothing is left behind then.
+    """
+    model = preset.load(preset_dir)
+    servable, content = converted(model, mode, inputs, rows)
+    content = packed(content, model, servable, preset_dir, mode, inputs)
+    measured = _measured(model, servable, content, inputs)
+    bound = parity.BOUND if mode == "fp32" else np.finfo(np.float32).max
+    if not measured["largest_error"] <= bound:  # NaN too
+        raise ValueError(f"the {mode} model differs from the preset by {measured['largest_error']:.3g}")
+    _write(content, pathlib.Path(output))
+    return {**measured, "megabytes": len(content) / 1e6}
+
+
+def converted(model, mode, inputs="ids", rows=None):
+    """The model as a servable and as a flatbuffer without metadata; arguments as of `export`.
+
+    Raises:
+        ValueError: naming the mixers, or else the operations, that TFLite does not have.
+    """
+    servable = signatures.edge(model, inputs)
+    try:
+        content = conversion.convert(servable, mode, inputs, rows)
+    except conversion.UnsupportedError as error:
+        raise ValueError(refusal.message(model, error)) from error
+    custom = conversion.custom_operations(content)
+    expected = conversion.TEXT_OPERATIONS if inputs == "text" else set()
+    if custom != expected:
+        raise ValueError(f"{inputs} models have the custom operations {expected or '{}'}. Received: {custom}")
+    return servable, content
+
+
+def packed(content, model, servable, preset_dir, mode, inputs):
+    """The bytes of the file: a flatbuffer with its metadata, and the preset's files behind it."""
+    facts = _facts(model, servable, mode, inputs)
+    files = {os.path.basename(file): file for file in preset.asset_files(preset_dir)}
+    return metadata.with_archive(metadata.with_metadata(content, facts), files, facts)
+
+
+def _facts(model, servable, mode, inputs):
+    """What the file says of itself, see `EdgeModel`."""
+    is_classifier = hasattr(model, "num_classes")
+    tokenizer = model.preprocessor.tokenizer
+    return {
+        "inputs": inputs,
+        "output": "logits" if is_classifier else "embedding",
+        "mode": mode,
+        "sequence_length": servable.rows.max_length,
+        "labels": list(signatures.label_names(model)) if is_classifier else None,
+        "pad_token_id": tokenizer.pad_token_id,
+        "end_token_id": tokenizer.end_token_id,
+    }
+
+
+def runner(content, inputs="ids"):
+    """A function from an input array to the output array, on one thread of LiteRT.
+
+    Args:
+        content: bytes of the file.
+        inputs: "ids" or "text".
+    """
+    from ai_edge_litert import interpreter as litert
+
+    if inputs == "ids":
+        interpreter = litert.Interpreter(model_content=content, num_threads=1)
+    else:
+        from tensorflow_text import tflite_registrar
+
+        interpreter = litert.InterpreterWithCustomOps(
+            custom_op_registerers=tflite_registrar.SELECT_TFTEXT_OPS, model_content=content, num_threads=1
+        )
+    return edge_model.runner(interpreter)
+
+
+def _measured(model, servable, content, inputs):
+    run = runner(content, inputs)
+    reference = parity.reference(model)
+    errors = []
+    for batch_size in requests.BATCH_SIZES:
+        request = requests.request(servable, "serving_default", batch_size)
+        (array,) = request.values()
+        errors.append(np.max(np.abs(run(array) - reference.edge(request))))
+    longest = array[-1:]  # the last text fills its row
+    return {"milliseconds": milliseconds(run, longest), "largest_error": float(np.max(errors))}
+
+
+def milliseconds(run, array):
+    """The median time of `run(array)`."""
+    run(array)
+    seconds = []
+    for _ in range(TIMED_RUNS):
+        start = time.perf_counter()
+        run(array)
+        seconds.append(time.perf_counter() - start)
+    return 1e3 * statistics.median(seconds)
+
+
+def _write(content, output):
+    output.parent.mkdir(parents=True, exist_ok=True)
+    partial = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        partial.write_bytes(content)
+        partial.replace(output)
+    finally:
+        partial.unlink(missing_ok=True)

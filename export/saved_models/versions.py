@@ -1,0 +1,115 @@
+"""Versioned SavedModels, each written completely or not at all."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import tempfile
+
+import tensorflow as tf
+
+from convnlp import kernels
+from export import preset
+from export.saved_models import signatures
+from export.verification import checks, requests
+
+
+def export(preset_dir, output, ids_output=None, version=None, max_length=None, check=True):
+    """Writes both SavedModels of a preset.
+
+    Args:
+        preset_dir: str. A directory written by `save_to_preset`.
+        output: str. Base directory of the model with all signatures.
+        ids_output: str. Base directory of the model with the signature "ids" alone. Default `output` +
+            "_ids".
+        version: int >= 0. Default: 1 more than the highest version in either directory.
+        max_length: int. See `signatures.servable`.
+        check: bool. Run `checks.check` before anything appears in `output`.
+
+    Returns:
+        (path of the version, path of its ids-only twin, the errors of `checks.check` or {}).
+
+    Raises:
+        ValueError: if the preset is not fit for it, the version exists, or a signature differs from the
+            preset.
+        OSError: if it cannot be written. Nothing is left behind then.
+    """
+    bases = [pathlib.Path(output), pathlib.Path(ids_output or f"{output}_ids")]
+    if version is None:
+        version = 1 + max(map(_highest_version, bases))
+    targets = [base / str(version) for base in bases]
+    for target in targets:
+        if target.exists():
+            raise ValueError(f"`version` must be a new one. Received: {version}, but {target} exists")
+
+    model = preset.load(preset_dir)
+    with contextlib.ExitStack() as stack:
+        scratch = [stack.enter_context(_scratch(base)) for base in bases]
+        with kernels.implementation("inference"):
+            everything = signatures.servable(model, max_length)
+            servables = dict(zip(scratch, (everything, everything.only("ids")), strict=True))
+            for directory, servable in servables.items():
+                _save(servable, model, preset_dir, directory)
+        errors = checks.check(model, servables) if check else {}
+        for directory, target in reversed(list(zip(scratch, targets, strict=True))):  # the twin first
+            directory.rename(target)
+    names = dict(zip(scratch, targets, strict=True))
+    return *targets, {(names[directory], *key): error for (directory, *key), error in errors.items()}
+
+
+def describe(directory):
+    """A line per signature of a SavedModel: its name, inputs and outputs, with types and shapes."""
+    from tensorflow.python.tools import saved_model_utils
+
+    found = saved_model_utils.get_meta_graph_def(str(directory), "serve").signature_def
+    lines = []
+    for name in sorted(set(found) - {"__saved_model_init_op"}):
+        inputs, outputs = _tensors(found[name].inputs), _tensors(found[name].outputs)
+        lines.append(f"{name:16s} {inputs}  ->  {outputs}")
+    return lines
+
+
+def _tensors(infos):
+    described = []
+    for name, info in sorted(infos.items()):
+        shape = ",".join("?" if dim.size < 0 else str(dim.size) for dim in info.tensor_shape.dim)
+        described.append(f"{name} {tf.dtypes.as_dtype(info.dtype).name} [{shape}]")
+    return ", ".join(described)
+
+
+def _save(servable, model, preset_dir, directory):
+    module = servable.module
+    with tempfile.TemporaryDirectory() as scratch:
+        files = preset.asset_files(preset_dir)
+        if hasattr(model, "num_classes"):
+            files.append(os.path.join(scratch, "labels.txt"))
+            pathlib.Path(files[-1]).write_text(
+                "\n".join(signatures.label_names(model)) + "\n", encoding="utf-8"
+            )
+        module.assets = [tf.saved_model.Asset(file) for file in files]
+        tf.saved_model.save(module, str(directory), signatures=servable.signatures)
+    extra = directory / "assets.extra"
+    extra.mkdir()
+    with tf.io.TFRecordWriter(str(extra / "tf_serving_warmup_requests")) as writer:
+        for record in requests.warm_up_records(servable):
+            writer.write(record)
+
+
+def _highest_version(base):
+    versions = [int(path.name) for path in base.glob("*") if path.name.isdecimal()]
+    return max(versions, default=0)
+
+
+@contextlib.contextmanager
+def _scratch(base):
+    """A directory inside of `base`, which TensorFlow Serving passes over as its name is no number."""
+    is_new = not base.exists()
+    base.mkdir(parents=True, exist_ok=True)
+    scratch = base / f".export-{os.getpid()}"  # not mkdtemp, whose directories nobody else may read
+    scratch.mkdir()
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        if is_new and not any(base.iterdir()):
+            base.rmdir()

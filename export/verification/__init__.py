@@ -1,0 +1,1 @@
+"""Proof, in fresh processes, that an exported model answers what its preset does."""

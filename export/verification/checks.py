@@ -1,0 +1,138 @@
+"""What a server needs of a SavedModel, proven in processes without convnlp."""
+
+import dataclasses
+
+import numpy as np
+
+from export.verification import loaders, parity, requests, stock
+from export.verification.graph import Graph
+
+
+@dataclasses.dataclass
+class Report:
+    """What came of a verification.
+
+    Attributes:
+        differences: dict, (directory, signature, loader) -> (largest difference from the "python" loader,
+            largest difference from the preset or None). Signatures that failed have no entry.
+        violations: list of str, what does not hold; a line each.
+    """
+
+    differences: dict
+    violations: list
+
+    @property
+    def largest(self):
+        """The largest difference of all."""
+        return max(value for pair in self.differences.values() for value in pair if value is not None)
+
+
+def verify(asked, model=None, bound=parity.BOUND):
+    """Asks SavedModels by all `loaders.LOADERS`, and compares their answers and operations.
+
+    Floats are compared by their largest difference, relative to the largest value where that is above 1; all
+    else has to be equal. `parity.reference` tells what is compared with the preset.
+
+    Args:
+        asked: dict, directory of a SavedModel -> list of (signature, {input: array}), every signature in it.
+        model: the `TextClassifier` or `Seq2SeqLM` that they were exported from; None for any SavedModel.
+        bound: float. What may differ.
+
+    Returns:
+        `Report`.
+
+    Raises:
+        ValueError: if a directory holds no SavedModel, or a process ends without an answer.
+    """
+    graphs = {directory: Graph(directory) for directory in asked}
+    rows, core_ops = loaders.ask(graphs, asked)
+    report = Report({}, _failures(rows))
+    for directory, graph in graphs.items():
+        unasked = sorted(set(graph.signatures) - {name for name, _ in asked[directory]})
+        report.violations += [f"signature {name!r} of {directory} was not asked" for name in unasked]
+    answered = [row for row in rows if not isinstance(row[-1], str)]
+    _compare(report, answered, parity.reference(model) if model else None)
+    for (directory, name, loader), pair in report.differences.items():
+        for difference, other in zip(pair, ("python loader", "preset"), strict=True):
+            if difference is not None and not difference <= bound:  # or NaN
+                report.violations.append(
+                    f"signature {name!r} of {directory} ({loader} loader) differs from the {other} by "
+                    f"{difference:.3g}, more than the rounding of {bound:g}"
+                )
+    for directory, graph in graphs.items():
+        report.violations += [f"{directory}: {line}" for line in stock.violations(graph, core_ops)]
+    return report
+
+
+def check(model, servables):
+    """Asks every signature of exported models at batch 1, 2 and 5, and compares with the preset's answers.
+
+    Args:
+        model: the `TextClassifier` or `Seq2SeqLM`.
+        servables: dict, directory of a SavedModel -> its `Servable`.
+
+    Returns:
+        dict, (directory, signature, loader) -> largest difference from the preset.
+
+    Raises:
+        ValueError: with the first thing that does not hold.
+    """
+    report = verify({directory: requests.of_servable(one) for directory, one in servables.items()}, model)
+    if report.violations:
+        raise ValueError(report.violations[0])
+    return {key: from_preset for key, (_, from_preset) in report.differences.items()}
+
+
+def _failures(rows):
+    """A line per loader and error, with the signatures that ended in it."""
+    failed = {}
+    for directory, name, loader, _, outputs in rows:
+        if isinstance(outputs, str):
+            reason = " ".join(outputs.split())[:300]
+            failed.setdefault((directory, loader, reason), {})[name] = None
+    return [
+        f"signature {', '.join(map(repr, names))} of {directory} ({loader} loader) fails in a fresh process: "
+        f"{reason}"
+        for (directory, loader, reason), names in failed.items()
+    ]
+
+
+def _compare(report, rows, reference):
+    """Fills in the differences; a language model's ids first, as its reference asks for."""
+    firsts = {}
+    for directory, name, loader, inputs, outputs in sorted(rows, key=lambda row: row[1] != "ids"):
+        key = directory, name, _key(inputs)
+        first, from_preset = firsts.get(key, (outputs, None))
+        from_first = _difference(outputs, first)
+        if reference is not None and (key not in firsts or from_first != 0):  # the same answer errs the same
+            from_preset = reference.error(name, inputs, outputs)
+        firsts.setdefault(key, (outputs, from_preset))
+        pair = from_first, from_preset
+        before = report.differences.get((directory, name, loader), (0.0, 0.0))
+        report.differences[directory, name, loader] = tuple(
+            None if new is None else float(np.maximum(new, old))  # keeps NaN
+            for new, old in zip(pair, before, strict=True)
+        )
+
+
+def _key(inputs):
+    """The same for equal inputs, whichever process they come from."""
+    return tuple((name, value.dtype.str, repr(value.tolist())) for name, value in sorted(inputs.items()))
+
+
+def _difference(outputs, expected):
+    """The largest difference of two answers; infinite where they differ in more than float values."""
+    if outputs.keys() != expected.keys():
+        return np.inf
+    found = [0.0]
+    for name, value in outputs.items():
+        other = expected[name]
+        if value.shape != other.shape or value.dtype != other.dtype:
+            return np.inf
+        if value.dtype.kind == "f":
+            differs = ~((value == other) | (np.isnan(value) & np.isnan(other)))  # infinities equal themselves
+            if differs.any():
+                found.append(parity.relative_difference(value[differs], other[differs]))
+        elif not np.array_equal(value, other):
+            return np.inf
+    return float(np.max(found))

@@ -1,0 +1,54 @@
+"""Asks exported models in fresh processes, by each way that a server or program has to load them."""
+
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+
+from tensorflow.core.framework import op_def_pb2
+
+from export.verification import stock
+
+LOADERS = ("python", "session", "c_api")  # tf.saved_model.load, TensorFlow Serving's Session, the C library
+_FOLDER = pathlib.Path(__file__).parent
+
+
+def ask(graphs, asked):
+    """Asks SavedModels by all loaders.
+
+    Args:
+        graphs: dict, directory -> its `graph.Graph`. Those without text operations are asked before those of
+            tensorflow_text are loaded.
+        asked: dict, directory -> list of (signature, {input: array}).
+
+    Returns:
+        (rows, set of the operations that TensorFlow itself registers). A row is (directory, signature,
+        loader, inputs, outputs), outputs {output: array} or the error that was raised.
+
+    Raises:
+        ValueError: if a process ends without an answer.
+    """
+    jobs, given = [], {}
+    for directory, graph in graphs.items():
+        path = str(pathlib.Path(directory).resolve())  # for the processes, which stand elsewhere
+        given[path] = directory
+        names = {signature: graph.tensor_names(signature) for signature, _ in asked[directory]}
+        jobs.append((path, stock.uses_text_ops(graph), names, asked[directory]))
+    by_python = _run("fresh_run.py", jobs)
+    by_c_api, op_list = _run("c_api.py", jobs)
+    rows = [(given[path], *row) for path, *row in by_python + by_c_api]
+    return rows, {definition.name for definition in op_def_pb2.OpList.FromString(op_list).op}
+
+
+def _run(file, jobs):
+    """What a file of this folder makes of the jobs."""
+    with tempfile.TemporaryDirectory() as scratch:
+        jobs_path, results_path = pathlib.Path(scratch, "jobs"), pathlib.Path(scratch, "results")
+        jobs_path.write_bytes(pickle.dumps(jobs))
+        command = [sys.executable, "-I", str(_FOLDER / file), str(jobs_path), str(results_path)]
+        done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+        if done.returncode:
+            last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+            raise ValueError(f"{file} ends with exit code {done.returncode} in a fresh process: {last[0]}")
+        return pickle.loads(results_path.read_bytes())

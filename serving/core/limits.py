@@ -1,0 +1,69 @@
+"""How much the server takes on: what is over a limit is refused before it costs anything."""
+
+from dataclasses import dataclass
+
+from serving.core.errors import ServingError, too_large
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of one server. TF Serving has none of them but the time-out.
+
+    Args:
+        body_bytes: int. The largest request, before and after decompression.
+        batch_size: int. The most examples a request: the first dimension of any of its tensors.
+        text_bytes: int. The longest string, or serialized example.
+        queue_length: int. The most requests that wait for a model while others run.
+        concurrent_requests: int. The most requests under way, from reading the body to the answer.
+        timeout_ms: int. How long a request may take; 0 for as long as it likes.
+    """
+
+    body_bytes: int = 64 * 2**20
+    batch_size: int = 4096
+    text_bytes: int = 2**20
+    queue_length: int = 1024
+    concurrent_requests: int = 512
+    timeout_ms: int = 30_000
+
+    def check(self, feeds):
+        """Refuses tensors that are too large.
+
+        Args:
+            feeds: dict of str to array.
+
+        Raises:
+            ServingError: naming the limit.
+        """
+        for array in feeds.values():
+            if array.ndim and len(array) > self.batch_size:
+                raise too_large(f"Batch of {len(array)} is larger than {self.batch_size} (--max_batch_size)")
+            if array.dtype == object and array.size:
+                longest = max(map(len, array.flat))
+                if longest > self.text_bytes:
+                    raise too_large(
+                        f"Text of {longest} bytes is longer than {self.text_bytes} (--max_text_bytes)"
+                    )
+
+
+class Gate:
+    """Counts what is inside and refuses what is over the limit.
+
+    Args:
+        limit: int. How many may be inside.
+        what: str. What is counted and the flag that sets the limit, for the message.
+    """
+
+    def __init__(self, limit, what):
+        self._limit = limit
+        self._what = what
+        self.inside = 0
+
+    def enter(self):
+        """Counts one in, or raises `ServingError`."""
+        if self.inside >= self._limit:
+            raise ServingError("RESOURCE_EXHAUSTED", f"More than {self._limit} {self._what}")
+        self.inside += 1
+
+    def leave(self):
+        """Counts one out."""
+        self.inside -= 1

@@ -1,0 +1,360 @@
+"""Which versions of which models are served: policies, labels, and the watch over the directories."""
+
+import logging
+import os
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+
+from serving.core.errors import ServingError, invalid_argument
+
+_log = logging.getLogger("serving")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What to serve of one model.
+
+    Args:
+        name: str. The model's name in requests.
+        base_path: str. The directory that holds one directory per version.
+        num_latest: int or None. How many of the newest versions to serve; None for all of them.
+        versions: tuple of int. If not empty, serve exactly these.
+        labels: dict of str to int. Names for versions.
+    """
+
+    name: str
+    base_path: str
+    num_latest: int | None = 1
+    versions: tuple = ()
+    labels: dict = field(default_factory=dict)
+
+    def wanted(self):
+        """Returns the versions that the policy asks for, of those on disk: a dict of version to directory."""
+        try:
+            with os.scandir(self.base_path) as entries:
+                names = [entry.name for entry in entries if entry.is_dir()]
+        except OSError:
+            return {}
+        on_disk = {
+            int(name): os.path.join(self.base_path, name) for name in names if re.fullmatch("[0-9]+", name)
+        }
+        chosen = self.versions or sorted(on_disk)[-self.num_latest if self.num_latest else None :]
+        return {version: on_disk[version] for version in chosen if version in on_disk}
+
+
+@dataclass(frozen=True)
+class VersionState:
+    """The state of a version, in TF Serving's words.
+
+    Args:
+        state: str. START, LOADING, AVAILABLE, UNLOADING or END.
+        error_code: str. A canonical status code.
+        error_message: str.
+        servable: `Servable` or None. The model itself while it can be asked.
+        attempts: int. How often it could not be loaded.
+        tried_at: float. When it was tried last, on the monotonic clock.
+        fingerprint: tuple. What lay in its directory then.
+    """
+
+    state: str
+    error_code: str = "OK"
+    error_message: str = ""
+    servable: object = None
+    attempts: int = 0
+    tried_at: float = 0.0
+    fingerprint: tuple = ()
+
+
+class ModelManager:
+    """Loads, finds and unloads versions of models.
+
+    A new version is loaded before the old one is dropped, requests under way keep the version they began
+    with, and a model whose directory has been emptied keeps its last version.
+
+    Args:
+        configs: list of `ModelConfig`.
+        load: Callable. Called with name, version and directory; returns a `Servable` that is ready to be
+            asked, or raises.
+        max_retries: int. How often a version that does not load is tried again.
+        retry_seconds: float. How long to wait before. A directory that has changed, such as one that was
+            still being copied, is tried at once.
+
+    Raises:
+        ValueError: if two models have the same name.
+    """
+
+    def __init__(self, configs, load, max_retries=5, retry_seconds=60.0):
+        self._configs = _by_name(configs)
+        self._load = load
+        self._max_retries = max_retries
+        self._retry_seconds = retry_seconds
+        self._lock = threading.Lock()  # over states and the users of servables
+        self._update_lock = threading.Lock()  # one thread at a time loads and unloads
+        self._states = {name: {} for name in self._configs}
+        self._users = {}
+
+    def load(self, allow_labels_for_unavailable=False):
+        """Loads every model for the first time.
+
+        Args:
+            allow_labels_for_unavailable: bool. Whether a label may name a version that is not loaded.
+
+        Raises:
+            ValueError: naming the model that has no version, the version that does not load, or the bad
+                label.
+        """
+        for name, config in self._configs.items():
+            self._update(config)
+            for version, state in self._states[name].items():
+                if state.servable is None:
+                    raise ValueError(
+                        f"model {name}: {config.base_path}/{version} does not load: {state.error_message}"
+                    )
+            if not self._states[name]:
+                wanted = (
+                    f"versions {list(config.versions)}"
+                    if config.versions
+                    else "version directory (1, 2, ...)"
+                )
+                raise ValueError(f"model {name}: there is no {wanted} in {config.base_path}")
+            if not allow_labels_for_unavailable:
+                for label, version in config.labels.items():
+                    if version not in self._states[name]:
+                        raise ValueError(
+                            f"model {name}: label {label} names version {version}, which is not loaded"
+                        )
+
+    def reload(self, configs, allow_labels_for_unavailable=False):
+        """Serves other models from now on; versions that both configurations want stay as they are.
+
+        Args:
+            configs: list of `ModelConfig`.
+            allow_labels_for_unavailable: bool. As for `load`.
+
+        Raises:
+            ServingError: if a label names a version that is not loaded, or a version does not load.
+            ValueError: if two models have the same name.
+        """
+        configs = _by_name(configs)
+        for name, config in configs.items():
+            for version in config.labels.values():
+                state = self._states.get(name, {}).get(version)
+                if not allow_labels_for_unavailable and not (state and state.servable):
+                    raise ServingError(
+                        "FAILED_PRECONDITION",
+                        f"Request to assign label to version {version} of model {name}, which is not"
+                        " currently available for inference",
+                    )
+        dropped = self._configs.keys() - configs.keys()
+        self._configs = configs
+        for config in configs.values():
+            self._update(config)
+        with self._update_lock:
+            for name in dropped:
+                for version in self._states[name]:
+                    self._retire(name, version)
+        for name in configs:
+            for version, state in self._states[name].items():
+                if state.error_code != "OK":
+                    raise ServingError(
+                        state.error_code, f"model {name} version {version}: {state.error_message}"
+                    )
+
+    def watch(self, interval_seconds):
+        """Looks for new and removed versions at intervals, in a thread that ends with the process."""
+        threading.Thread(target=self._watch, args=(interval_seconds,), daemon=True).start()
+
+    def watch_configs(self, read, interval_seconds, allow_labels_for_unavailable=False):
+        """Reads the configuration at intervals, in a thread, and serves what it says if it has changed.
+
+        Args:
+            read: Callable. Returns the list of `ModelConfig`.
+            interval_seconds: float.
+            allow_labels_for_unavailable: bool. As for `load`.
+        """
+
+        def watch():
+            while True:
+                time.sleep(interval_seconds)
+                try:
+                    configs = read()
+                    if _by_name(configs) != self._configs:
+                        self.reload(configs, allow_labels_for_unavailable)
+                except (ValueError, OSError, ServingError) as error:
+                    _log.error("the new configuration is not served: %s", error)
+
+        threading.Thread(target=watch, daemon=True).start()
+
+    def acquire(self, name, version=None, label=None):
+        """Returns the loaded version that a request asks for, the newest if it asks for none.
+
+        Args:
+            name: str. The model.
+            version: int or None.
+            label: str or None.
+
+        Returns:
+            The `Servable`. It stays loaded until `release` is called with it.
+
+        Raises:
+            ServingError: if there is no such model, version or label.
+        """
+        if label is not None:
+            config = self._configs.get(name)
+            if config is None or label not in config.labels:
+                raise invalid_argument(f"Unrecognized servable version label: {label}")
+            version = config.labels[label]
+        with self._lock:
+            states = self._states.get(name, {})
+            if version is None:
+                version = max((v for v, state in states.items() if state.servable), default=None)
+                asked = f"Latest({name})"
+            else:
+                asked = f"Specific({name}, {version})"
+            state = states.get(version)
+            if state is None or state.servable is None:
+                raise ServingError("NOT_FOUND", f"Servable not found for request: {asked}")
+            self._users[state.servable] = self._users.get(state.servable, 0) + 1
+            return state.servable
+
+    def release(self, servable):
+        """Ends the use of a version; one that is to be unloaded is, after its last user."""
+        with self._lock:
+            self._users[servable] -= 1
+            idle = self._users[servable] == 0
+            if idle:
+                del self._users[servable]
+            unload = idle and self._states[servable.name][servable.version].servable is not servable
+        if unload:
+            # Not in the thread of a request: it takes its time.
+            threading.Thread(target=self._unload, args=(servable,)).start()
+
+    def status(self, name, version=None):
+        """Returns the states of a model's versions, newest first.
+
+        Args:
+            name: str. The model.
+            version: int or None. Only this one.
+
+        Returns:
+            dict of int to `VersionState`.
+
+        Raises:
+            ServingError: if the model or the version has never been there.
+        """
+        states = self._states.get(name, {})
+        if version is not None:
+            states = {number: state for number, state in states.items() if number == version}
+        if not states:
+            asked = "any versions" if version is None else f"version {version}"
+            raise ServingError("NOT_FOUND", f"Could not find {asked} of model {name}")
+        return dict(sorted(states.items(), reverse=True))
+
+    def names(self):
+        """Returns the names of the models."""
+        return list(self._configs)
+
+    def available(self):
+        """Returns (name, version) of everything that is loaded."""
+        with self._lock:
+            return [
+                (name, version)
+                for name, versions in self._states.items()
+                for version, state in versions.items()
+                if state.servable
+            ]
+
+    def _watch(self, interval_seconds):
+        while True:
+            time.sleep(interval_seconds)
+            for config in list(self._configs.values()):
+                self._update(config)
+
+    def _update(self, config):
+        """Brings the loaded versions of one model in line with what its policy wants of the disk."""
+        with self._update_lock:
+            states = self._states.setdefault(config.name, {})
+            wanted = config.wanted()
+            for version, path in wanted.items():
+                if self._is_due(states.get(version), path):
+                    self._load_version(config.name, version, path)
+            states = self._states[config.name]
+            if any(states[version].servable for version in wanted):
+                for version, state in states.items():
+                    if version not in wanted and state.state in ("AVAILABLE", "LOADING"):
+                        self._retire(config.name, version)
+
+    def _is_due(self, known, path):
+        """Whether a version is to be loaded: it is new, was served before, or may load by now."""
+        if known is None:
+            return True
+        if known.servable or known.state == "UNLOADING":
+            return False
+        if known.attempts == 0 or _fingerprint(path) != known.fingerprint:
+            return True
+        rested = time.monotonic() >= known.tried_at + self._retry_seconds
+        return rested and known.attempts <= self._max_retries
+
+    def _load_version(self, name, version, path):
+        attempts = getattr(self._states[name].get(version), "attempts", 0)
+        started, fingerprint = time.monotonic(), _fingerprint(path)
+        self._set(name, version, VersionState("LOADING"))
+        try:
+            servable = self._load(name, version, path)
+        except Exception as error:  # a broken directory fails in many ways, and must not stop the server
+            message = str(getattr(error, "message", error)).strip().split("\n")[0]
+            _log.error("model %s version %d does not load: %s", name, version, message)
+            state = VersionState(
+                state="LOADING" if attempts < self._max_retries else "END",
+                error_code=getattr(error, "code", "UNKNOWN"),
+                error_message=message,
+                attempts=attempts + 1,
+                tried_at=started,
+                fingerprint=fingerprint,
+            )
+        else:
+            _log.info("model %s version %d loaded in %.1f s", name, version, time.monotonic() - started)
+            state = VersionState("AVAILABLE", servable=servable)
+        self._set(name, version, state)
+
+    def _retire(self, name, version):
+        """Takes a version out of service; requests under way keep it."""
+        with self._lock:
+            servable = self._states[name][version].servable
+            in_use = servable in self._users
+            state = VersionState("UNLOADING" if servable else "END")
+            self._states[name] = {**self._states[name], version: state}
+        _log.info("model %s version %d is no longer served", name, version)
+        if servable and not in_use:
+            self._unload(servable)
+
+    def _unload(self, servable):
+        servable.close()
+        self._set(servable.name, servable.version, VersionState("END"))
+
+    def _set(self, name, version, state):
+        """Replaces a model's states by a changed copy, so that other threads never see one change."""
+        with self._lock:
+            self._states[name] = {**self._states[name], version: state}
+
+
+def _by_name(configs):
+    by_name = {config.name: config for config in configs}
+    if len(by_name) < len(configs):
+        raise ValueError(f"models must have different names, got {[config.name for config in configs]}")
+    return by_name
+
+
+def _fingerprint(path):
+    """What lies in a version's directory: names, sizes and times of its files."""
+    found = []
+    for folder, _, names in os.walk(path):
+        for name in sorted(names):
+            try:
+                stat = os.stat(os.path.join(folder, name))
+            except OSError:
+                continue
+            found.append((folder, name, stat.st_size, stat.st_mtime_ns))
+    return tuple(sorted(found))

@@ -1,0 +1,48 @@
+"""Runs computations in threads of their own, one by one; `serving.core.batching` runs several as one."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from serving.core.limits import Gate
+
+
+class Runner:
+    """Runs each computation as it comes.
+
+    Args:
+        num_threads: int. How many may run at the same time.
+        queue_length: int. How many may wait for a thread; the next one is refused.
+    """
+
+    def __init__(self, num_threads, queue_length):
+        self._pool = ThreadPoolExecutor(num_threads, "model")
+        self._gate = Gate(num_threads + queue_length, "requests wait for a model (--max_queue_length)")
+        self._lock = threading.Lock()
+
+    def submit(self, servable, feeds, fetches):
+        """Runs a model's graph.
+
+        Args:
+            servable: `Servable`.
+            feeds: dict of str to array. Values by the names of tensors.
+            fetches: tuple of str. The names of tensors.
+
+        Returns:
+            concurrent.futures.Future of the list of values fetched. Cancelled before its turn, it never runs.
+
+        Raises:
+            ServingError: if too many wait already.
+        """
+        with self._lock:
+            self._gate.enter()
+        future = self._pool.submit(servable.run, feeds, fetches)
+        future.add_done_callback(self._leave)
+        return future
+
+    def _leave(self, _):
+        with self._lock:
+            self._gate.leave()
+
+    def close(self):
+        """Ends the threads once they have nothing to do."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,95 @@
+"""Loads a version of a model and asks it the requests that lie beside it, before anybody else does.
+
+TF Serving's warm-up: `assets.extra/tf_serving_warmup_requests` in the version's directory is a TFRecord file
+of PredictionLog messages, 1,000 at most. A version whose warm-up fails is not served.
+"""
+
+import os
+import time
+
+import tensorflow as tf
+from tensorflow.core.protobuf import error_codes_pb2
+from tensorflow_serving.apis import prediction_log_pb2
+
+from serving.core import inference, messages
+from serving.core.errors import ServingError, invalid_argument
+from serving.core.servable import Servable
+
+FILE_NAME = os.path.join("assets.extra", "tf_serving_warmup_requests")
+_MAX_RECORDS = 1000
+
+
+class Loader:
+    """Loads versions for `serving.core.models.ModelManager`.
+
+    Args:
+        metrics: `Metrics`.
+        timeout_ms: int. How long a run may take; 0 for as long as it likes.
+        num_iterations: int. How often each request of the warm-up is asked; 0 for no warm-up.
+    """
+
+    def __init__(self, metrics, timeout_ms=0, num_iterations=1):
+        self._metrics = metrics
+        self._timeout_ms = timeout_ms
+        self._num_iterations = num_iterations
+
+    def __call__(self, name, version, path):
+        """Returns the `Servable` of a directory, warmed up; raises whatever is wrong with it."""
+        started, status = time.monotonic(), "fail"
+        try:
+            servable = Servable(name, version, path, self._timeout_ms)
+            try:
+                self._warm_up(servable)
+            except Exception:
+                servable.close()
+                raise
+            status = "success"
+        except tf.errors.OpError as error:
+            raise ServingError(error_codes_pb2.Code.Name(error.error_code), error.message) from error
+        finally:
+            self._metrics.load_attempts.add(path, status)
+        self._metrics.load_latency.add(path, by=_microseconds(started))
+        return servable
+
+    def _warm_up(self, servable):
+        file = os.path.join(servable.path, FILE_NAME)
+        if not self._num_iterations or not os.path.exists(file):
+            return
+        started, count, status = time.monotonic(), 0, "OK"
+        try:
+            for record in tf.compat.v1.io.tf_record_iterator(file):
+                count += 1
+                if count > _MAX_RECORDS:
+                    raise invalid_argument(
+                        f"Number of warmup records exceeds the maximum ({_MAX_RECORDS}) at {file}"
+                    )
+                log = prediction_log_pb2.PredictionLog.FromString(record)
+                for _ in range(self._num_iterations):
+                    for computation in _computations(servable, log):
+                        computation.finish(servable.run(computation.feeds, computation.fetches))
+        except Exception as error:
+            status = getattr(error, "code", "INVALID_ARGUMENT")
+            raise invalid_argument(f"warm-up request {count} of {file}: {error}") from error
+        finally:
+            self._metrics.warmup_latency.observe(_microseconds(started), servable.path, status)
+            self._metrics.warmup_records.add(servable.path, status, by=count)
+
+
+def _computations(servable, log):
+    """Returns the computation that a record asks for; one of no known kind asks for none."""
+    kind = log.WhichOneof("log_type")
+    if kind == "predict_log":
+        return [messages.predict(servable, log.predict_log.request)]
+    if kind == "classify_log":
+        return [messages.by_examples(servable, log.classify_log.request, inference.classify)]
+    if kind == "regress_log":
+        return [messages.by_examples(servable, log.regress_log.request, inference.regress)]
+    if kind == "multi_inference_log":
+        return [messages.multi_inference(servable, log.multi_inference_log.request)]
+    if kind is not None:
+        raise invalid_argument(f"Unsupported log_type for warmup: {kind}")
+    return []
+
+
+def _microseconds(since):
+    return round((time.monotonic() - since) * 1e6)

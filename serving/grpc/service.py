@@ -1,0 +1,260 @@
+"""The gRPC interface: TF Serving's PredictionService and ModelService, on the same models and threads."""
+
+import logging
+import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+import grpc
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import error_codes_pb2
+from tensorflow_serving.apis import (
+    classification_pb2,
+    inference_pb2,
+    model_management_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+    regression_pb2,
+)
+
+from serving.core import inference, messages
+from serving.core.config import model_configs
+from serving.core.errors import ServingError, invalid_argument, timed_out
+from serving.core.limits import Limits
+
+_log = logging.getLogger("serving")
+
+
+def build_grpc_server(manager, runner, metrics, limits=None, num_threads=16, allow_any_labels=False):
+    """Builds the gRPC server; it takes a port before it starts.
+
+    Args:
+        manager: `ModelManager`. The models.
+        runner: `Runner` or `Batcher`. Where they run.
+        metrics: `Metrics`. What is counted.
+        limits: `Limits`.
+        num_threads: int. How many requests are read and written at the same time.
+        allow_any_labels: bool. Whether labels may name versions that are not loaded, in a new configuration.
+
+    Returns:
+        grpc.Server.
+    """
+    limits = limits or Limits()
+    server = grpc.server(
+        ThreadPoolExecutor(num_threads, "grpc"),
+        maximum_concurrent_rpcs=limits.concurrent_requests,
+        options=[
+            ("grpc.max_receive_message_length", limits.body_bytes),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.so_reuseport", 0),
+        ],
+    )
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+        PredictionService(manager, runner, metrics, limits), server
+    )
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(manager, allow_any_labels), server)
+    return server
+
+
+class _Service:
+    """Turns exceptions into the status of a call."""
+
+    def _guarded(self, context, answer):
+        """Returns what `answer` returns, and the code; a failure ends the call with its status."""
+        try:
+            return answer(), "OK"
+        except ServingError as error:
+            failure = error
+        except (DecodeError, UnicodeDecodeError, ValueError, TypeError) as error:
+            failure = invalid_argument(str(error))
+        except Exception:
+            _log.exception("gRPC")
+            failure = ServingError("INTERNAL", "Internal error, see the server's log")
+        context.set_code(grpc.StatusCode[failure.code])
+        context.set_details(failure.message)
+        return None, failure.code
+
+
+class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceServicer):
+    """Predictions; see `build_grpc_server` for the arguments."""
+
+    def __init__(self, manager, runner, metrics, limits):
+        self._manager = manager
+        self._runner = runner
+        self._metrics = metrics
+        self._limits = limits
+
+    def Predict(self, request, context):
+        """Answers a PredictRequest."""
+
+        def write(servable, outputs):
+            response = predict_pb2.PredictResponse(
+                model_spec=messages.model_spec(servable, request.model_spec.signature_name)
+            )
+            for name, array in outputs.items():
+                response.outputs[name].CopyFrom(messages.tensor_proto(array))
+            return response
+
+        def read(servable):
+            return messages.predict(servable, request)
+
+        return self._answer("Predict", request.model_spec, context, read, write)
+
+    def Classify(self, request, context):
+        """Answers a ClassificationRequest."""
+
+        def read(servable):
+            return messages.by_examples(servable, request, inference.classify)
+
+        def write(servable, results):
+            return classification_pb2.ClassificationResponse(
+                model_spec=messages.model_spec(servable, request.model_spec.signature_name),
+                result=messages.classification_result(results),
+            )
+
+        return self._answer("Classify", request.model_spec, context, read, write)
+
+    def Regress(self, request, context):
+        """Answers a RegressionRequest."""
+
+        def read(servable):
+            return messages.by_examples(servable, request, inference.regress)
+
+        def write(servable, values):
+            return regression_pb2.RegressionResponse(
+                model_spec=messages.model_spec(servable, request.model_spec.signature_name),
+                result=messages.regression_result(values),
+            )
+
+        return self._answer("Regress", request.model_spec, context, read, write)
+
+    def MultiInference(self, request, context):
+        """Answers a MultiInferenceRequest: several Classify and Regress requests about the same examples."""
+        names = {task.model_spec.name for task in request.tasks}
+        spec = request.tasks[0].model_spec if request.tasks else None
+
+        def read(servable):
+            if len(names) > 1:
+                raise invalid_argument(
+                    "All ModelSpecs in a MultiInferenceRequest must access the same model name."
+                )
+            return messages.multi_inference(servable, request)
+
+        def write(servable, results):
+            response = inference_pb2.MultiInferenceResponse()
+            for task, result in zip(request.tasks, results, strict=True):
+                answer = response.results.add(
+                    model_spec=messages.model_spec(servable, task.model_spec.signature_name)
+                )
+                if task.method_name == inference.CLASSIFY_METHOD:
+                    answer.classification_result.CopyFrom(messages.classification_result(result))
+                else:
+                    answer.regression_result.CopyFrom(messages.regression_result(result))
+            return response
+
+        return self._answer("MultiInference", spec, context, read, write)
+
+    def GetModelMetadata(self, request, context):
+        """Answers a GetModelMetadataRequest."""
+
+        def answer():
+            if not request.HasField("model_spec"):
+                raise invalid_argument("Missing ModelSpec")
+            if not request.metadata_field:
+                raise invalid_argument("GetModelMetadataRequest must specify at least one metadata_field")
+            for name in request.metadata_field:
+                if name != "signature_def":
+                    raise invalid_argument(f"Metadata field {name} is not supported")
+            servable = self._acquire(request.model_spec)
+            try:
+                return messages.model_metadata(servable)
+            finally:
+                self._manager.release(servable)
+
+        return self._guarded(context, answer)[0]
+
+    def _answer(self, method, spec, context, read, write):
+        started = time.monotonic()
+        response, code = self._guarded(context, lambda: self._run(method, spec, context, read, write))
+        name = spec.name if spec and spec.name in self._manager.names() else ""
+        self._metrics.request_count.add(name, code)
+        if code == "OK":
+            self._metrics.request_latency.observe(_microseconds(started), name, method, "GRPC")
+        return response
+
+    def _run(self, method, spec, context, read, write):
+        servable = self._acquire(spec)
+        try:
+            computation = read(servable)
+            self._limits.check(computation.feeds)
+            started = time.monotonic()
+            future = self._runner.submit(servable, computation.feeds, computation.fetches)
+            waits = context.time_remaining(), self._limits.timeout_ms / 1000
+            try:
+                values = future.result(min(filter(None, waits), default=None))
+            except (FutureTimeoutError, CancelledError) as error:
+                future.cancel()
+                raise timed_out() from error
+            self._metrics.runtime_latency.observe(_microseconds(started), servable.name, method, "TF1")
+            if method != "Predict":
+                examples = len(next(iter(computation.feeds.values())))
+                self._metrics.example_counts.observe(examples, servable.name)
+                self._metrics.example_total.add(servable.name, by=examples)
+            return write(servable, computation.finish(values))
+        finally:
+            self._manager.release(servable)
+
+    def _acquire(self, spec):
+        if spec is None:
+            raise invalid_argument("Missing ModelSpec")
+        if not spec.name:
+            raise invalid_argument("ModelSpec has no name specified.")
+        choice = spec.WhichOneof("version_choice")
+        return self._manager.acquire(
+            spec.name,
+            spec.version.value if choice == "version" else None,
+            spec.version_label if choice == "version_label" else None,
+        )
+
+
+class ModelService(_Service, model_service_pb2_grpc.ModelServiceServicer):
+    """The state of the models, and a way to serve others; see `build_grpc_server` for the arguments."""
+
+    def __init__(self, manager, allow_any_labels):
+        self._manager = manager
+        self._allow_any_labels = allow_any_labels
+
+    def GetModelStatus(self, request, context):
+        """Answers a GetModelStatusRequest."""
+
+        def answer():
+            if not request.HasField("model_spec"):
+                raise invalid_argument("Missing ModelSpec")
+            spec = request.model_spec
+            version = spec.version.value if spec.HasField("version") else None
+            return messages.model_status(self._manager.status(spec.name, version))
+
+        return self._guarded(context, answer)[0]
+
+    def HandleReloadConfigRequest(self, request, context):
+        """Serves the models of a new configuration; the answer comes when they are loaded."""
+
+        def answer():
+            if request.config.WhichOneof("config") != "model_config_list":
+                raise invalid_argument(
+                    "ServerModelConfig type not supported by HandleReloadConfigRequest."
+                    " Only ModelConfigList is currently supported"
+                )
+            configs = model_configs(request.config.model_config_list.config)
+            self._manager.reload(configs, self._allow_any_labels)
+            return model_management_pb2.ReloadConfigResponse()
+
+        response, code = self._guarded(context, answer)
+        if response is not None:
+            response.status.error_code = error_codes_pb2.Code.Value(code)
+        return response
+
+
+def _microseconds(since):
+    return (time.monotonic() - since) * 1e6

@@ -1,0 +1,1 @@
+"""TF Serving's REST interface: HTTP, its JSON dialect, the methods."""

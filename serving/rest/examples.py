@@ -1,0 +1,119 @@
+"""The :classify and :regress methods: JSON objects to tf.train.Example messages, and the answers to JSON."""
+
+import tensorflow as tf
+
+from serving.core.errors import invalid_argument
+from serving.core.inference import classify, example_signature, regress
+from serving.rest.json_reader import Object
+from serving.rest.json_writer import bracket, float32_decimal, quote
+from serving.rest.predict import format_error, read_object, signature_name
+from serving.rest.tensors import base64_decoded, is_base64, rows_json, type_name
+
+_KINDS = {"int64_list": "int64", "float_list": "float", "bytes_list": "bytes"}
+
+
+def read_examples(document):
+    """Reads the examples of a request.
+
+    Args:
+        document: `Object`. With "examples", a list of objects of features, and perhaps "context", an object
+            of the features that all of them have.
+
+    Returns:
+        list of bytes. Serialized tf.train.Example messages; the context stands before each.
+
+    Raises:
+        ServingError: naming the feature that cannot be one.
+    """
+    context = document.find(b"context")
+    shared = _example(context[1]) if context else b""
+    pair = document.find(b"examples")
+    if not pair:
+        raise format_error(document, "When method is classify, key 'examples' is expected and was not found")
+    examples = pair[1]
+    if not isinstance(examples, list) or isinstance(examples, Object):
+        raise format_error(document, "Expecting 'examples' value to be an list/array")
+    if not examples:
+        raise format_error(document, "'examples' value is an empty array")
+    return [shared + _example(value) for value in examples]
+
+
+def classify_json(body, find_servable):
+    """Reads a classify request; see `serving.rest.predict.predict` for the arguments.
+
+    Returns:
+        The `Servable`, the `Computation`, and a Callable that writes its result:
+        {"results": [[["label", score], ...], ...]}.
+    """
+    servable, computation = _read(body, find_servable, classify)
+    return servable, computation, classifications_json
+
+
+def regress_json(body, find_servable):
+    """Reads a regress request; see `serving.rest.predict.predict` for the arguments.
+
+    Returns:
+        The `Servable`, the `Computation`, and a Callable that writes its result: {"results": [number, ...]}.
+    """
+    servable, computation = _read(body, find_servable, regress)
+    return servable, computation, regressions_json
+
+
+def classifications_json(results):
+    """Writes classes with their scores, an array an example."""
+    rows = [
+        "[" + ", ".join(f"[{quote(label)}, {float32_decimal(score)}]" for label, score in row) + "]"
+        for row in results
+    ]
+    return bracket([f'"results": {rows_json(rows)}'], "{}", 0, False)
+
+
+def regressions_json(results):
+    """Writes one number an example."""
+    values = ", ".join(map(float32_decimal, results))
+    return bracket([f'"results": [{values}]'], "{}", 0, False)
+
+
+def _read(body, find_servable, method):
+    document = read_object(body)
+    name = signature_name(document)
+    examples = read_examples(document)
+    servable = find_servable()
+    return servable, method(example_signature(servable, name), examples)
+
+
+def _example(value):
+    """Serializes one example. Of features with the same name the last one counts."""
+    if not isinstance(value, Object):
+        raise invalid_argument(f"Example must be JSON object but got JSON {type_name(value)}")
+    example = tf.train.Example()
+    for key, content in value:
+        name = key.split(b"\0")[0]  # it ends there, as in C
+        is_list = isinstance(content, list) and not isinstance(content, Object)
+        feature = tf.train.Feature()
+        for element in content if is_list else [content]:
+            _add(element, name.decode("utf-8", "surrogateescape"), feature)
+        example.features.feature[name.decode("utf-8", "replace")].CopyFrom(feature)
+    return example.SerializeToString()
+
+
+def _add(value, name, feature):
+    """Appends a value to a feature, all of whose values are of one kind."""
+    if isinstance(value, bool | int):
+        kind = "int64_list"
+    elif isinstance(value, float):
+        kind = "float_list"
+    elif isinstance(value, bytes) or is_base64(value):
+        kind = "bytes_list"
+    else:
+        raise invalid_argument(f"Feature: {name} has element with unexpected JSON type: {type_name(value)}")
+    present = feature.WhichOneof("kind")
+    if present not in (None, kind):
+        raise invalid_argument(
+            f"Unexpected element type in feature: {name} expecting type: {_KINDS[present]}"
+        )
+    if isinstance(value, int) and value >= 2**63:
+        raise invalid_argument(f"Feature: {name} has uint64_t element. Only int64_t is supported.")
+    if isinstance(value, bool):
+        value = int(value)
+    getattr(feature, kind).value.append(base64_decoded(value) if isinstance(value, Object) else value)

@@ -1,0 +1,254 @@
+"""Reads the JSON dialect of TF Serving's REST interface.
+
+It is JSON as RapidJSON reads it there: NaN, Infinity and Inf are numbers, what follows the document is
+ignored, a repeated key keeps its first value, and bytes that are no UTF-8 pass through. Strings are therefore
+`bytes` here. The reader keeps its own stack, so that a body of a million brackets is refused by its user, not
+by the interpreter.
+
+The json module reads most requests as RapidJSON does, many times faster. All else, and every error, is left
+to the reader in Python.
+"""
+
+import json
+import math
+import re
+
+from serving.core.errors import invalid_argument
+
+_SPACE = re.compile(rb"[ \t\n\r]*")
+_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]*)?")
+_PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
+_WORDS = {
+    b"true": True,
+    b"false": False,
+    b"null": None,
+    b"NaN": math.nan,
+    b"-NaN": math.nan,
+    b"Infinity": math.inf,
+    b"-Infinity": -math.inf,
+    b"Inf": math.inf,
+    b"-Inf": -math.inf,
+}
+_WORD = re.compile(b"|".join(_WORDS))
+_ESCAPES = {
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b'"': b'"',
+    b"\\": b"\\",
+    b"/": b"/",
+}
+_HEX = re.compile(rb"[0-9a-fA-F]{4}")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Object(list):
+    """A JSON object as its (key, value) pairs in the order read, repeated keys included."""
+
+    def find(self, key):
+        """Returns the pair of the first such key, or None."""
+        return next((pair for pair in self if pair[0] == key), None)
+
+
+def _no_constant(word):
+    raise ValueError(f"a word for the reader in Python: {word}")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=Object, parse_constant=_no_constant)
+_NUMBERS = {int, float}
+
+
+def read(body):
+    """Reads one document.
+
+    Args:
+        body: bytes. The request's body.
+
+    Returns:
+        The document as `Object`, list, bytes, int, float, bool or None.
+
+    Raises:
+        ServingError: if the body does not begin with a document; with the byte offset, in RapidJSON's words.
+    """
+    if not body:
+        raise invalid_argument("JSON Parse error: The document is empty")
+    if (document := _read_quickly(body)) is not None:
+        return document
+    at = _skip_space(body, len(_BYTE_ORDER_MARK) if body.startswith(_BYTE_ORDER_MARK) else 0)
+    if at == len(body):
+        raise _error("The document is empty.", at)
+    open_containers, keys = [], []
+    while True:
+        value, at, is_open = _begin(body, at)
+        if is_open:
+            open_containers.append(value)
+            if isinstance(value, Object):
+                at = _key(body, at, keys)
+            continue
+        while open_containers:  # the value is complete: into its container, which it may complete in turn
+            container = open_containers[-1]
+            is_object = isinstance(container, Object)
+            container.append((keys.pop(), value) if is_object else value)
+            at = _skip_space(body, at)
+            mark = body[at : at + 1]
+            if mark == b",":
+                at = _key(body, _skip_space(body, at + 1), keys) if is_object else _skip_space(body, at + 1)
+                break
+            if mark != (b"}" if is_object else b"]"):
+                after = "'}' after an object member." if is_object else "']' after an array element."
+                raise _error(f"Missing a comma or {after}", at)
+            at += 1
+            value = open_containers.pop()
+        else:
+            return value
+
+
+def _begin(body, at):
+    """Reads a scalar or an empty container whole, of other containers the opening bracket.
+
+    Returns:
+        The value, the offset behind it, and whether it is a container that waits for its content.
+    """
+    first = body[at : at + 1]
+    if first == b'"':
+        return *_string(body, at), False
+    if first in (b"{", b"["):
+        value, closing = (Object(), b"}") if first == b"{" else ([], b"]")
+        inside = _skip_space(body, at + 1)
+        if body[inside : inside + 1] == closing:
+            return value, inside + 1, False
+        return value, inside, True
+    if (word := _WORD.match(body, at)) and body[word.end() : word.end() + 1] != b"i":
+        return _WORDS[word.group()], word.end(), False
+    return *_number(body, at), False
+
+
+def _read_quickly(body):
+    """Reads an object that holds nothing on which the json module and RapidJSON differ, or returns None."""
+    if body[:1] != b"{" or b"\\u" in body:  # half a pair of surrogates is fine for the module
+        return None
+    try:
+        # In Latin-1 characters are bytes, whatever they mean.
+        document, _ = _DECODER.raw_decode(body.decode("latin-1"))
+        return _with_bytes(document)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _with_bytes(value):
+    """Makes strings bytes again.
+
+    Raises:
+        ValueError: if a number is none of 64 bits, or a float may have been too large to be one.
+    """
+    kind = type(value)
+    if kind is str:
+        return value.encode("latin-1")
+    if kind is Object:
+        return Object([(key.encode("latin-1"), _with_bytes(item)) for key, item in value])
+    if kind is list:
+        if value and set(map(type, value)) <= _NUMBERS:
+            _check_range(min(value), max(value))
+            return value
+        return [_with_bytes(item) for item in value]
+    if kind in _NUMBERS:
+        _check_range(value, value)
+    return value
+
+
+def _check_range(low, high):
+    if not -(2**63) <= low <= high < 2**64:
+        raise ValueError("a number for the reader in Python")
+
+
+def _number(body, at):
+    match = _NUMBER.match(body, at)
+    if not match:
+        raise _error("Invalid value.", at + max(_common_prefix(body, at, word) for word in _WORDS))
+    fraction, exponent = match.groups()
+    if fraction == b".":
+        raise _error("Miss fraction part in number.", match.end(1))
+    if exponent is not None and not exponent[-1:].isdigit():
+        raise _error("Miss exponent in number.", match.end())
+    # An integer beyond 64 bits is a double, as in RapidJSON.
+    if fraction is None and exponent is None and match.end() - at <= 20:
+        value = int(match.group())
+        if -(2**63) <= value < 2**64:
+            return value, match.end()
+    value = float(match.group())
+    if math.isinf(value):
+        raise _error("Number too big to be stored in double.", at)
+    return value, match.end()
+
+
+def _common_prefix(body, at, word):
+    """How many bytes of the word stand at `at`: RapidJSON names the first byte that is wrong."""
+    length = 0
+    while length < len(word) and body[at + length : at + length + 1] == word[length : length + 1]:
+        length += 1
+    return length
+
+
+def _key(body, at, keys):
+    """Reads `"key":`, appends the key to `keys`, and returns the offset of its value."""
+    if body[at : at + 1] != b'"':
+        raise _error("Missing a name for object member.", at)
+    key, at = _string(body, at)
+    at = _skip_space(body, at)
+    if body[at : at + 1] != b":":
+        raise _error("Missing a colon after a name of object member.", at)
+    keys.append(key)
+    return _skip_space(body, at + 1)
+
+
+def _string(body, at):
+    """Reads the string whose opening quotation mark is at `at`."""
+    pieces = []
+    at += 1
+    while True:
+        plain = _PLAIN.match(body, at)
+        pieces.append(plain.group())
+        at = plain.end()
+        mark = body[at : at + 1]
+        if mark == b'"':
+            return b"".join(pieces), at + 1
+        if mark == b"\\":
+            piece, at = _escape(body, at)
+            pieces.append(piece)
+        elif mark in (b"", b"\0"):
+            raise _error("Missing a closing quotation mark in string.", at)
+        else:
+            raise _error("Invalid encoding in string.", at)
+
+
+def _escape(body, at):
+    """Reads the escape sequence at `at`; a pair of surrogates is one character."""
+    letter = body[at + 1 : at + 2]
+    if letter in _ESCAPES:
+        return _ESCAPES[letter], at + 2
+    if letter != b"u":
+        raise _error("Invalid escape character in string.", at)
+    code = _code_unit(body, at)
+    if 0xD800 <= code <= 0xDFFF:
+        low = _code_unit(body, at + 6) if body[at + 6 : at + 8] == b"\\u" else 0
+        if code >= 0xDC00 or not 0xDC00 <= low <= 0xDFFF:
+            raise _error("The surrogate pair in string is invalid.", at)
+        return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)).encode(), at + 12
+    return chr(code).encode(), at + 6
+
+
+def _code_unit(body, at):
+    digits = _HEX.match(body, at + 2)
+    if not digits:
+        raise _error("Incorrect hex digit after \\u escape in string.", at)
+    return int(digits.group(), 16)
+
+
+def _skip_space(body, at):
+    return _SPACE.match(body, at).end()
+
+
+def _error(message, at):
+    return invalid_argument(f"JSON Parse error: {message} at offset: {at}")

@@ -1,0 +1,71 @@
+"""The :predict method: a request's JSON to tensors, and the signature's outputs back."""
+
+from serving.core import inference
+from serving.core.errors import invalid_argument
+from serving.rest.json_reader import Object, read
+from serving.rest.json_writer import shown
+from serving.rest.tensors import outputs_json, predictions_json, tensors_from_inputs, tensors_from_instances
+
+
+def predict_json(body, find_servable):
+    """Reads a predict request.
+
+    Args:
+        body: bytes. {"instances": [...]} or {"inputs": ...}, and "signature_name" if not the default one.
+        find_servable: Callable without arguments that returns the `Servable` asked for. It is called once the
+            body has been read, since a body that cannot be read is the error to report first.
+
+    Returns:
+        The `Servable`, the `Computation`, and a Callable that writes its result: {"predictions": [...]} or
+        {"outputs": ...}, in the request's own format.
+
+    Raises:
+        ServingError: if the body is wrong.
+    """
+    document = read_object(body)
+    name = signature_name(document)
+    servable = find_servable()
+    signature = servable.signatures.get(name or inference.DEFAULT_SIGNATURE)
+    if signature is None:
+        raise invalid_argument(
+            f'Serving signature name: "{name or inference.DEFAULT_SIGNATURE}" not found in signature def'
+        )
+    if not signature.inputs:
+        raise invalid_argument(f"Failed to get input map for signature: {name or 'DEFAULT'}")
+    instances, columns = document.find(b"instances"), document.find(b"inputs")
+    if instances and columns:
+        raise format_error(
+            document, "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist "
+        )
+    if columns:
+        arrays = tensors_from_inputs(columns[1], signature.inputs)
+        return servable, inference.predict(signature, arrays), outputs_json
+    if not instances:
+        raise invalid_argument("Missing 'inputs' or 'instances' key")
+    if not isinstance(instances[1], list) or isinstance(instances[1], Object):
+        raise format_error(document, "Expecting 'instances' to be an list/array")
+    if not instances[1]:
+        raise format_error(document, "No values in 'instances' array")
+    arrays = tensors_from_instances(instances[1], signature.inputs)
+    return servable, inference.predict(signature, arrays), predictions_json
+
+
+def read_object(body):
+    """Reads a body that must be an object."""
+    document = read(body)
+    if not isinstance(document, Object):
+        raise format_error(document, "Is not object")
+    return document
+
+
+def signature_name(document):
+    """Returns the signature's name in the document, "" if it names none."""
+    pair = document.find(b"signature_name")
+    if pair and not isinstance(pair[1], bytes):
+        raise format_error(document, "not formatted correctly. 'signature_name' key must be a string value.")
+    return pair[1].decode("utf-8", "surrogateescape") if pair else ""
+
+
+def format_error(document, message):
+    """Returns the error of a document that is JSON, but no request."""
+    return invalid_argument(f"JSON Value: {shown(document)} {message}")
