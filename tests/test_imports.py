@@ -44,10 +44,10 @@ RULES = {
     "export.verification.c_api": ((), ("numpy",)),
     "export.edge_model": ((), ("ai_edge_litert", "numpy", "sentencepiece")),
     "export.run_tflite": (("export.edge_model",), ("absl",)),
-    "serving.client": (("serving.grpc_client", "serving.request_error"), ("tqdm",)),
-    "serving.grpc_client": (("serving.protos", "serving.request_error"), ("google", "grpc")),
+    "serving.client": (("serving.client.grpc_client",), ("tqdm",)),
+    "serving.client.grpc_client": (("serving.client", "serving.client.grpc_messages"), ("google", "grpc")),
+    "serving.client.grpc_messages": (("serving.protos",), ("google",)),
     "serving.protos": ((), ("google",)),
-    "serving.request_error": ((), ()),
     "serving": (
         ("serving.protos",),
         (

@@ -8,7 +8,7 @@ from export.lite import tflite_files
 from export.saved_models import versions
 from export.verification import loaders, parity
 from export.verification.graph import Graph
-from serving.grpc_client import GrpcClient
+from serving.client.grpc_client import GrpcClient
 from tests import corpus
 from tests.serving import server_process
 from tests.serving.small_models import free_port

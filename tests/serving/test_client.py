@@ -9,7 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from serving.client import Client, RequestError, batches, connect, main
+from serving.client import Client, RequestError, connect
+from serving.client.command_line import main
+from serving.client.examples import batches
 from serving.grpc.service import build_grpc_server
 from tests.serving.server_thread import serving
 
@@ -65,7 +67,7 @@ def test_errors_carry_the_servers_words(server):
         Client(server.url).predict("m", ["bad"])
     assert error.value.status == 400
     with pytest.raises(RequestError, match=r"no answer from http://127\.0\.0\.1:1: .*refused"):
-        Client("http://127.0.0.1:1").status("m")
+        Client("http://127.0.0.1:1", retries=0).status("m")
     with pytest.raises(TypeError, match="got set"):
         Client(server.url).predict("m", [{1}])
 
@@ -84,26 +86,6 @@ def test_files_in_and_out(server, tmp_path, capsys):
     assert capsys.readouterr().out == "3\n2\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("texts.txt", b"good\nbad\n", "no bad texts, please"),
-        ("texts.txt", b"good\n\xff\n", "texts.txt:2: 'utf-8' codec can't decode"),
-        ("texts.jsonl", b'"good"\n{"a"\n', "texts.jsonl:2: Expecting ':'"),
-    ],
-)
-def test_a_failure_is_one_line_and_leaves_no_file(server, tmp_path, capsys, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    output = tmp_path / "answers.jsonl"
-    arguments = [f"--url={server.url}", "--model=m", f"--input={tmp_path / name}", f"--output={output}"]
-    assert main([*arguments, "--batch_size=1"]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert message in error
-    assert error.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
 def test_batches_keep_the_order_and_the_rest():
     assert list(batches(range(5), 2)) == [[0, 1], [2, 3], [4]]
 
@@ -111,7 +93,7 @@ def test_batches_keep_the_order_and_the_rest():
 @pytest.mark.multiprocess
 def test_it_needs_nothing_but_the_standard_library():
     code = (
-        "import sys; before = set(sys.modules); import serving.client;"
+        "import sys; before = set(sys.modules); import serving.client.command_line;"
         "names = {name.split('.')[0] for name in set(sys.modules) - before} - {'serving'};"
         "print(names - set(sys.stdlib_module_names))"
     )
@@ -196,7 +178,7 @@ def test_errors_of_grpc(both, model, instances, options, message, status):
 @pytest.mark.multiprocess
 def test_grpc_needs_no_tensorflow():
     code = (
-        "import sys; import serving.grpc_client;"
+        "import sys; import serving.client.grpc_client;"
         "print({'tensorflow', 'tensorflow_serving', 'numpy', 'convnlp'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,0 +1,7 @@
+"""`python -m serving.client`."""
+
+import sys
+
+from serving.client.command_line import main
+
+sys.exit(main())

@@ -1,0 +1,39 @@
+"""The error of both clients."""
+
+_LONGEST_MESSAGE = 1000
+
+
+class RequestError(Exception):
+    """The server refused a request or could not be reached; the message says which and why.
+
+    Args:
+        message: str.
+        status: int, str or None. The HTTP status, the gRPC status by its name, or None if nobody answered.
+        is_transient: bool. Whether the same request may succeed later.
+        is_refused: bool. Whether the examples themselves, or their number, are what the server does not take.
+        retry_after_seconds: float or None. When the server wants to be asked again, if it has said so.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        status: int | str | None = None,
+        is_transient: bool = False,
+        is_refused: bool = False,
+        retry_after_seconds: float | None = None,
+    ):
+        super().__init__(one_line(message))
+        self.status = status
+        self.is_transient = is_transient
+        self.is_refused = is_refused
+        self.retry_after_seconds = retry_after_seconds
+
+
+def one_line(message):
+    """A message as one line of a bounded length: servers send anything, escape sequences included."""
+    line = " ".join(message.split())
+    line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
+    if len(line) <= _LONGEST_MESSAGE:
+        return line
+    half = _LONGEST_MESSAGE // 2
+    return f"{line[:half]} ... {line[-half:]}"

@@ -1,0 +1,117 @@
+"""The examples that a command line names: texts, or the lines of a file."""
+
+import base64
+import hashlib
+import itertools
+import json
+import os
+
+
+class Texts:
+    """Texts of the command line.
+
+    Args:
+        texts: list of str.
+    """
+
+    def __init__(self, texts):
+        self._texts = texts
+        self.identity = {"--text": hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
+
+    def __len__(self):
+        return len(self._texts)
+
+    def place(self, index):
+        """Where the example with that index is, for the beginning of a message."""
+        return f"--text number {index + 1}: " if len(self._texts) > 1 else ""
+
+    def starting_at(self, index):
+        """Yields the examples from an index on.
+
+        Raises:
+            ValueError: at the first one that is not UTF-8.
+        """
+        for text in self._texts[index:]:
+            yield os.fsencode(text).decode()
+
+
+class Lines:
+    """The lines of a file: texts, or JSON where its name ends in .jsonl.
+
+    Args:
+        path: str.
+
+    Attributes:
+        identity: dict of a flag to what tells its value from another; None if the file, being a pipe or a
+            terminal, cannot be read twice.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+
+    def __init__(self, path):
+        self._path = path
+        self._is_json = path.endswith(".jsonl")
+        self.identity = None
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            self.identity = {"--input": f"{digest}, {'JSON' if self._is_json else 'text'}"}
+
+    def __len__(self):
+        if self.identity is None:
+            return 0
+        with open(self._path, "rb") as file:
+            return sum(1 for _ in file)
+
+    def place(self, index):
+        """Where the example with that index is, for the beginning of a message."""
+        return f"{self._path}:{index + 1}: "
+
+    def starting_at(self, index):
+        """Yields the examples from an index on.
+
+        Raises:
+            ValueError: at the first one that is not UTF-8 or not JSON.
+        """
+        with open(self._path, "rb") as file:
+            for line in itertools.islice(file, index, None):
+                text = line.decode().rstrip("\r\n")
+                yield _parsed(text) if self._is_json else text
+
+
+def _parsed(text):
+    try:
+        return json.loads(text, object_hook=_from_base64)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _from_base64(value):
+    """Bytes as they stand in requests over REST, so that both clients send them."""
+    if value.keys() == {"b64"} and isinstance(value["b64"], str):
+        return base64.b64decode(value["b64"], validate=True)
+    return value
+
+
+def batches(examples, size):
+    """Yields lists of `size` examples, the last one perhaps shorter.
+
+    An exception of the examples is raised after those before it have been yielded.
+    """
+    batch, failure = [], None
+    examples = iter(examples)
+    while failure is None:
+        try:
+            batch.append(next(examples))
+        except StopIteration:
+            break
+        except Exception as error:
+            failure = error
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+    if failure is not None:
+        raise failure

@@ -1,0 +1,69 @@
+"""Nested lists as tensors of gRPC, and back."""
+
+import math
+
+from serving.client.errors import RequestError
+
+# The field of values of each type, by the numbers of TensorFlow's DataType.
+_FIELDS = {
+    1: "float_val",
+    2: "double_val",
+    3: "int_val",
+    4: "int_val",
+    5: "int_val",
+    6: "int_val",
+    7: "string_val",
+    9: "int64_val",
+    10: "bool_val",
+    22: "uint32_val",
+    23: "uint64_val",
+}
+_STRING = 7
+
+
+def fill(tensor, dtype, values):
+    """Writes nested lists into a tensor; all rows must have the same shape."""
+    if dtype not in _FIELDS:
+        raise ValueError(f"this client does not know the type with number {dtype}")
+    shape, flat = [], values
+    while isinstance(flat, list):
+        shape.append(len(flat))
+        flat = flat[0] if flat else None
+    flat = values
+    for size in shape[1:]:
+        if not all(isinstance(item, list) and len(item) == size for item in flat):
+            raise ValueError("its rows differ in shape")
+        flat = [value for item in flat for value in item]
+    if dtype == _STRING:
+        flat = [value.encode() if isinstance(value, str) else value for value in flat]
+    tensor.dtype = dtype
+    for size in shape:
+        tensor.tensor_shape.dim.add(size=size)
+    getattr(tensor, _FIELDS[dtype]).extend(flat)
+
+
+def values(tensor):
+    """Reads a tensor as nested lists; strings that are UTF-8 are str.
+
+    Raises:
+        RequestError: if it is of a type or an encoding that this client does not know, or not of its shape.
+    """
+    if tensor.dtype not in _FIELDS or tensor.tensor_content:
+        raise RequestError(f"this client cannot read an output of the type with number {tensor.dtype}")
+    flat = list(getattr(tensor, _FIELDS[tensor.dtype]))
+    sizes = [dim.size for dim in tensor.tensor_shape.dim]
+    if min(sizes, default=0) < 0 or math.prod(sizes) != len(flat):
+        raise RequestError(f"an output of the shape {sizes} has {len(flat)} values")
+    if tensor.dtype == _STRING:
+        flat = [_text(value) for value in flat]
+    for axis in range(len(sizes) - 1, 0, -1):
+        size, count = sizes[axis], math.prod(sizes[:axis])
+        flat = [flat[index * size : (index + 1) * size] for index in range(count)]
+    return flat if sizes else flat[0]
+
+
+def _text(value):
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value

@@ -1,0 +1,160 @@
+"""The client for REST, with nothing but the standard library."""
+
+import contextlib
+import time
+import urllib.parse
+
+from serving.client.errors import RequestError
+from serving.client.http_exchange import HttpExchange
+from serving.client.retries import DEFAULT_RETRIES, Retries
+
+
+class Client:
+    """Talks to TF Serving's REST interface: tensorflow_model_server or `serving.server`.
+
+    Args:
+        url: str. The server's address, such as "http://127.0.0.1:8501".
+        timeout_seconds: float in (0, 86400]. How long to wait for an answer.
+        retries: int >= 0. How often to repeat a request, after growing pauses, that got 429 or 503 or whose
+            connection was lost; a note of each goes to the logger "serving.client".
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+
+    def __init__(self, url: str, timeout_seconds: float = 60.0, retries: int = DEFAULT_RETRIES):
+        self._http = HttpExchange(url, timeout_seconds)
+        self._retries = Retries(retries)
+
+    def predict(
+        self,
+        model: str,
+        instances: list,
+        signature_name: str | None = None,
+        version: int | None = None,
+        label: str | None = None,
+    ) -> list:
+        """Returns the predictions for a batch of examples.
+
+        Args:
+            model: str. The model's name.
+            instances: list. One element an example: the value of the only input, or a dict with a value for
+                each. Bytes are sent as base64.
+            signature_name: str or None. The signature; the model's default one if None.
+            version: int or None. The version; the newest if None.
+            label: str or None. The version by its label instead.
+
+        Returns:
+            list with one prediction an example: the value of the only output, or a dict of them.
+
+        Raises:
+            RequestError: if there is no answer, or the answer is an error or has another number of
+                predictions.
+            ValueError: if both a version and a label are given.
+        """
+        return self._each("predict", model, "instances", instances, signature_name, version, label)
+
+    def classify(
+        self,
+        model: str,
+        examples: list[dict],
+        signature_name: str | None = None,
+        version: int | None = None,
+        label: str | None = None,
+    ) -> list[list]:
+        """Returns the classes of examples, for a signature that reads tf.train.Example messages.
+
+        Args:
+            model: str. The model's name.
+            examples: list of dict. The features of each: a value or a list of them; floats need a point.
+            signature_name: str or None. As for `predict`, like the arguments after it.
+            version: int or None.
+            label: str or None.
+
+        Returns:
+            list with a list of [label, score] an example.
+
+        Raises:
+            RequestError: as `predict`.
+        """
+        return self._each("classify", model, "examples", examples, signature_name, version, label)
+
+    def regress(
+        self,
+        model: str,
+        examples: list[dict],
+        signature_name: str | None = None,
+        version: int | None = None,
+        label: str | None = None,
+    ) -> list[float]:
+        """Returns a number for each example; see `classify` for the arguments."""
+        return self._each("regress", model, "examples", examples, signature_name, version, label)
+
+    def status(self, model: str, version: int | None = None) -> list[dict]:
+        """Returns the states of the model's versions: dicts with `version`, `state` and `status`."""
+        return self._part(self._ask(_path(model, version)), "model_version_status", list)
+
+    def metadata(self, model: str, version: int | None = None, label: str | None = None) -> dict:
+        """Returns the model's signatures: name to inputs and outputs with their types and shapes."""
+        part = self._ask(_path(model, version, label) + "/metadata")
+        for name in ("metadata", "signature_def", "signature_def"):
+            part = self._part(part, name, dict)
+        return part
+
+    def wait(self, model, seconds, running=lambda: True):
+        """Returns when the model is served.
+
+        Args:
+            model: str. The model's name.
+            seconds: float. How long to wait at most.
+            running: Callable. Whether the server can still be expected to answer.
+
+        Raises:
+            RequestError: if it is not served in time.
+        """
+        deadline = time.monotonic() + seconds
+        while running() and time.monotonic() < deadline:
+            with contextlib.suppress(RequestError):
+                self._http.ask(_path(model))
+                return
+            time.sleep(0.2)
+        raise RequestError(f"{self._http.url} does not serve {model}")
+
+    def close(self):
+        """Ends the connection: nothing to do, as each request has its own."""
+
+    def _each(self, method, model, name, examples, signature_name, version, label):
+        """Posts a list of examples, and returns the list of as many answers."""
+        request = {name: list(examples)}
+        if signature_name is not None:
+            request["signature_name"] = signature_name
+        answer = self._ask(f"{_path(model, version, label)}:{method}", request)
+        results = self._part(answer, "predictions" if method == "predict" else "results", list)
+        if len(results) != len(request[name]):
+            raise RequestError(
+                f"the answer of {self._http.url} must have one entry per example. "
+                f"Received: {len(results)} for {len(request[name])} examples"
+            )
+        return results
+
+    def _ask(self, path, document=None):
+        return self._retries.run(lambda: self._http.ask(path, document))
+
+    def _part(self, answer, name, kind):
+        """A part of an answer that every server of TF Serving's kind gives."""
+        if not isinstance(answer.get(name), kind):
+            raise RequestError(f"the answer of {self._http.url} is not TF Serving's: it has no {name!r}")
+        return answer[name]
+
+
+def _path(model, version=None, label=None):
+    if not model:
+        raise ValueError(f"`model` must be a name. Received: {model!r}")
+    if version is not None and label is not None:
+        raise ValueError(
+            f"only one of `version` and `label` can be given. Received: version={version}, label={label!r}"
+        )
+    path = f"/v1/models/{urllib.parse.quote(model, safe='')}"
+    if version is not None:
+        return f"{path}/versions/{version}"
+    return path if label is None else f"{path}/labels/{urllib.parse.quote(label, safe='')}"
