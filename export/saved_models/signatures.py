@@ -41,9 +41,9 @@ class Servable:
 def servable(model, max_length=None):
     """The signatures of a preset that are served.
 
-    B is the batch, any; D the width, C the number of classes. Texts and token ids are cut at the
-    preprocessor's sequence length and padded to the longest of the batch, or to that length where a mixer is
-    not `pad_length_invariant`.
+    B is the batch, any; D the width, C the number of classes, L the preprocessor's sequence length. Texts and
+    token ids are cut at L and padded to the longest of the batch, or to L where a mixer is not
+    `pad_length_invariant`. No output has a size that depends on what else is in its batch.
 
     | model | signature | inputs | outputs |
     |---|---|---|---|
@@ -51,7 +51,7 @@ def servable(model, max_length=None):
     | | pair | text [B], text_pair [B] | label [B], scores [B,C] |
     | | classify | inputs [B]: a tf.Example with the feature "text" | classes [B,C], scores [B,C] |
     | | ids | token_ids [B,T], pads = 0 | label [B], scores [B,C] |
-    | | explain | text [B] | label [B], scores [B,C], tokens [B,T], importances [B,T]: see `explain` |
+    | | explain | text [B] | label [B], scores [B,C], tokens [B,L], importances [B,L]: see `explain` |
     | Seq2SeqLM | serving_default, generate | text [B] | generated_text [B] |
     | | ids | token_ids [B,T], pads = 0 | generated_ids [B,max_length], pads = 0 |
     | PrefixLM | serving_default, generate | text [B] | generated_text [B], the text and what continues it |
@@ -185,6 +185,15 @@ class EncoderRows:
             token_ids = tf.ensure_shape(tf.pad(token_ids, [[0, 0], [0, missing]]), [None, self.max_length])
         return {"token_ids": token_ids, "padding_mask": token_ids != 0}
 
+    def full_length(self, values):
+        """Values of the places of rows, [B,T], filled up with "" or 0: [B,L].
+
+        No output may be as long as the longest text of its batch: a server that splits a request or joins
+        several could not put such parts together, and TensorFlow Serving ends there.
+        """
+        filled = tf.pad(values, [[0, 0], [0, self.max_length - tf.shape(values)[1]]])
+        return tf.ensure_shape(filled, [None, self.max_length])
+
     def embed(self, rows):
         """The mean of the encoder's output over the tokens of each row: float32 [B,D].
 
@@ -214,7 +223,8 @@ def _classifier(classifier, rows):
     def explained(text):
         inputs = rows.of_texts(text)
         logits = classifier(inputs, training=False)
-        return {**answer_of(logits), **explain(classifier, inputs, logits)}
+        pieces = explain(classifier, inputs, logits)
+        return {**answer_of(logits), **{name: rows.full_length(value) for name, value in pieces.items()}}
 
     def classify(inputs):
         text = tf.io.parse_example(inputs, {"text": tf.io.FixedLenFeature([], tf.string)})["text"]

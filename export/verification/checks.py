@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from export.verification import loaders, parity, requests, stock
+from export.verification import joining, loaders, parity, requests, stock
 from export.verification.graph import Graph
 
 
@@ -31,7 +31,8 @@ def verify(asked, model=None, bound=parity.BOUND):
     """Asks SavedModels by all `loaders.LOADERS`, and compares their answers and operations.
 
     Floats are compared by their largest difference, relative to the largest value where that is above 1; all
-    else has to be equal. `parity.reference` tells what is compared with the preset.
+    else has to be equal. `parity.reference` tells what is compared with the preset. Examples of different
+    lengths are asked one by one as well, and their answers must fit together (`joining`).
 
     Args:
         asked: dict, directory of a SavedModel -> list of (signature, {input: array}), every signature in it.
@@ -45,7 +46,7 @@ def verify(asked, model=None, bound=parity.BOUND):
         ValueError: if a directory holds no SavedModel, or a process ends without an answer.
     """
     graphs = {directory: Graph(directory) for directory in asked}
-    rows, core_ops = loaders.ask(graphs, asked)
+    rows, core_ops = _answers(asked, graphs)
     report = Report({}, _failures(rows))
     for directory, graph in graphs.items():
         unasked = sorted(set(graph.signatures) - {name for name, _ in asked[directory]})
@@ -59,6 +60,7 @@ def verify(asked, model=None, bound=parity.BOUND):
                     f"signature {name!r} of {directory} ({loader} loader) differs from the {other} by "
                     f"{difference:.3g}, more than the rounding of {bound:g}"
                 )
+    report.violations += joining.violations(answered, graphs)
     for directory, graph in graphs.items():
         report.violations += [f"{directory}: {line}" for line in stock.violations(graph, core_ops)]
     return report
@@ -81,6 +83,19 @@ def check(model, servables):
     if report.violations:
         raise ValueError(report.violations[0])
     return {key: from_preset for key, (_, from_preset) in report.differences.items()}
+
+
+def _answers(asked, graphs):
+    """`loaders.ask` with the requests of `joining.parts` behind the others."""
+    with_parts, cut = {}, set()
+    for directory, graph in graphs.items():
+        parts = joining.parts(asked[directory], graph)
+        with_parts[directory] = [*asked[directory], *((name, inputs) for name, inputs, _ in parts)]
+        cut |= {(directory, name, _key(inputs)) for name, inputs, is_cut in parts if is_cut}
+    rows, core_ops = loaders.ask(graphs, with_parts)
+    # Half of an example may be no example to the model.
+    rows = [row for row in rows if not isinstance(row[-1], str) or (*row[:2], _key(row[3])) not in cut]
+    return rows, core_ops
 
 
 def _failures(rows):

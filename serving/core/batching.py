@@ -1,22 +1,30 @@
 """Runs the requests of several clients as one batch, by TF Serving's batching parameters.
 
-A thread of the batcher takes the oldest batch that is full or has waited for `batch_timeout_micros`. While
-all threads are busy, batches fill up; with a time-out of 0 nobody waits while one is free.
+Every signature of a model has a queue of its own. A thread of the batcher takes the oldest batch that is full
+or has waited for `batch_timeout_micros`, of the queue that has waited longest for its turn: slow requests of
+one signature leave the others theirs. While all threads are busy, batches fill up; with a time-out of 0
+nobody waits while one is free.
 
 Departs from TF Serving where one client could spoil the answers of others: requests whose tensors differ in
 shape or type never meet in one batch (there, the batch fails), and the requests of a batch that fails are run
-again one by one, so that only the one to blame gets the error.
+again one by one, so that only the one to blame gets the error. A request that nobody waits for any more is
+taken out of its batch. And what an idle server can run at once is never refused, whatever
+`max_enqueued_batches` is.
 """
 
+import itertools
 import os
 import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from serving.core.errors import ServingError, invalid_argument
+
+_MAX_TURNS = 1000  # queues that are remembered: clients choose their outputs, and must not fill the memory
 
 
 @dataclass(frozen=True)
@@ -24,14 +32,15 @@ class BatchingOptions:
     """TF Serving's BatchingParameters with its defaults.
 
     Args:
-        max_batch_size: int. The most examples a batch, and a request unless large ones are split.
+        max_batch_size: int. The most examples per request, and per batch unless large ones are split.
         batch_timeout_micros: int. How long a batch waits to be filled.
-        max_enqueued_batches: int. How many batches of a kind may wait; the next request is refused.
+        max_enqueued_batches: int. How many batches of a queue may wait; the next request is refused.
         num_batch_threads: int. How many batches run at the same time.
         allowed_batch_sizes: tuple of int. If not empty, batches are padded to the next of these sizes.
         pad_variable_length_inputs: bool. Whether tensors of different lengths are padded to the longest.
-        enable_large_batch_splitting: bool. Whether requests larger than a batch are split.
-        max_execution_batch_size: int. The most examples a batch when requests are split.
+        enable_large_batch_splitting: bool. Whether requests are split that are larger than
+            `max_execution_batch_size`. No request may be larger than `max_batch_size`, split or not.
+        max_execution_batch_size: int. The most examples per batch when requests are split.
     """
 
     max_batch_size: int = 1000
@@ -69,7 +78,7 @@ class BatchingOptions:
 
 @dataclass
 class _Task:
-    """The tensors of one request, and where its values go."""
+    """The tensors of one request, or of a part of one, and where its values go."""
 
     feeds: dict
     size: int
@@ -88,6 +97,11 @@ class _Batch:
     size: int = 0
     created: float = field(default_factory=time.monotonic)
 
+    @property
+    def queue(self):
+        """What has turns of its own: a signature of a model, which it does not keep alive."""
+        return id(self.servable), self.fetches
+
 
 class Batcher:
     """Runs computations of the same kind together.
@@ -104,6 +118,9 @@ class Batcher:
         self._changed = threading.Condition()
         self._waiting = []  # batches, oldest first
         self._open = {}  # the batch of each kind that still takes tasks
+        self._turns = {}  # of each queue, when its last batch was taken: a number that grows
+        self._num_turns = 0
+        self._num_busy = 0  # threads that run a batch
         self._closed = False
         for number in range(options.num_batch_threads):
             threading.Thread(target=self._work, name=f"batch-{number}", daemon=True).start()
@@ -112,20 +129,28 @@ class Batcher:
         """Adds a request to a batch; see `serving.core.runner.Runner.submit`.
 
         Raises:
-            ServingError: if the tensors have no common batch axis, or there are too many of them.
+            ServingError: if the tensors have no common batch axis, there are too many of them, or too many
+                batches wait. Nothing of the request waits then.
         """
         size = _batch_size(feeds)
-        limit = self._options.batch_limit
-        if size > self._options.max_batch_size and not self._options.enable_large_batch_splitting:
-            raise invalid_argument(f"Task size {size} is larger than maximum input batch size {limit}")
+        most = self._options.max_batch_size
+        if size > most:
+            raise invalid_argument(f"Task size {size} is larger than maximum input batch size {most}")
+        padded = self._options.pad_variable_length_inputs
+        kinds = tuple(
+            (name, array.dtype, array.ndim if padded else array.shape[1:]) for name, array in feeds.items()
+        )
+        key = (servable, fetches, kinds)
+        with self._changed:
+            tasks = self._split(feeds, size, self._room(key))
+            self._check_capacity(key, tasks, size)
+            for task in tasks:
+                self._enqueue(key, task)
+            self._changed.notify(len(tasks))
         self._metrics.input_batch_size.observe(size)
-        if size <= limit:
-            return self._enqueue(servable, feeds, fetches, size)
-        parts = [
-            {name: array[start : start + limit] for name, array in feeds.items()}
-            for start in range(0, size, limit)
-        ]
-        return _joined([self._enqueue(servable, part, fetches, _batch_size(part)) for part in parts])
+        for task in tasks:
+            task.future.add_done_callback(partial(self._forget, key, task))
+        return tasks[0].future if len(tasks) == 1 else _Joined([task.future for task in tasks])
 
     def close(self):
         """Ends the threads once the batches that wait are done."""
@@ -133,34 +158,81 @@ class Batcher:
             self._closed = True
             self._changed.notify_all()
 
-    def _enqueue(self, servable, feeds, fetches, size):
-        task = _Task(feeds, size)
-        padded = self._options.pad_variable_length_inputs
-        kinds = tuple(
-            (name, array.dtype, array.ndim if padded else array.shape[1:]) for name, array in feeds.items()
+    def _room(self, key):
+        """How many examples the open batch of a kind still takes."""
+        return self._options.batch_limit - self._open[key].size if key in self._open else 0
+
+    def _split(self, feeds, size, room):
+        """The tasks of a request; the first one fills the open batch where the request is split at all."""
+        limit = self._options.batch_limit
+        first = room or limit
+        if size <= first or not self._options.enable_large_batch_splitting:
+            return [_Task(feeds, size)]
+        return [
+            _Task({name: array[start:end] for name, array in feeds.items()}, end - start)
+            for start, end in itertools.pairwise([0, *range(first, size, limit), size])
+        ]
+
+    def _check_capacity(self, key, tasks, size):
+        """Refuses a request for which too many batches wait; none of them does while a thread is idle."""
+        options = self._options
+        servable, fetches, _ = key
+        batches = [each for each in self._waiting if each.servable is servable and each.fetches == fetches]
+        room = self._room(key)
+        new = len(tasks) - (0 < tasks[0].size <= room)
+        num_idle = options.num_batch_threads - self._num_busy
+        waiting = max(0, len(batches) - num_idle)
+        if not new or not waiting or waiting + new <= options.max_enqueued_batches:
+            return
+        if not options.enable_large_batch_splitting:
+            raise ServingError(
+                "UNAVAILABLE",
+                "The batch scheduling queue to which this task was submitted is full; currently"
+                f" {len(batches)} batches enqueued and max_enqueued_batches is"
+                f" {options.max_enqueued_batches}",
+            )
+        free = max(0, options.max_enqueued_batches - waiting) * options.batch_limit + room
+        raise ServingError(
+            "UNAVAILABLE",
+            "The batch scheduling queue to which this task was submitted is full; task size is"
+            f" {size} but scheduling capacity is only {free} (num_enqueued_batches={len(batches)},"
+            f" max_enqueued_batches={options.max_enqueued_batches}, open_batch_size="
+            f"{self._open[key].size if key in self._open else 0},"
+            f" max_execution_batch_size={options.batch_limit})",
         )
-        key = (servable, fetches, kinds)
+
+    def _enqueue(self, key, task):
+        """Adds a task to the open batch of its kind, or to a new one."""
+        batch = self._open.get(key)
+        if batch is None or batch.size + task.size > self._options.batch_limit or task.size == 0:
+            servable, fetches, _ = key
+            batch = _Batch(key, servable, fetches)
+            self._waiting.append(batch)
+            if task.size:  # nothing joins an empty task, whose outputs could not be told apart
+                self._open[key] = batch
+        batch.tasks.append(task)
+        batch.size += task.size
+        if batch.size >= self._options.batch_limit:
+            self._open.pop(key, None)
+
+    def _forget(self, key, task, future):
+        """Takes a task that has been cancelled out of the batch it waits in, and an empty batch away."""
+        if not future.cancelled():
+            return
         with self._changed:
-            batch = self._open.get(key)
-            if batch is None or batch.size + size > self._options.batch_limit or size == 0:
-                waiting = sum(batch.key == key for batch in self._waiting)
-                if waiting >= self._options.max_enqueued_batches:
-                    raise ServingError(
-                        "UNAVAILABLE",
-                        "The batch scheduling queue to which this task was submitted is full; currently"
-                        f" {waiting} batches enqueued and max_enqueued_batches is"
-                        f" {self._options.max_enqueued_batches}",
-                    )
-                batch = _Batch(key, servable, fetches)
-                self._waiting.append(batch)
-                if size:  # nothing joins an empty task, whose outputs could not be told apart
-                    self._open[key] = batch
-            batch.tasks.append(task)
-            batch.size += size
-            if batch.size >= self._options.batch_limit:
-                self._open.pop(key, None)
-            self._changed.notify()
-        return task.future
+            for batch in self._waiting:
+                if batch.key == key and any(task is other for other in batch.tasks):
+                    batch.tasks = [other for other in batch.tasks if other is not task]
+                    batch.size -= task.size
+                    if not batch.tasks:
+                        self._take(batch)
+                    break
+
+    def _take(self, batch):
+        """Takes a batch out of those that wait."""
+        self._waiting.remove(batch)
+        if self._open.get(batch.key) is batch:
+            del self._open[batch.key]
 
     def _work(self):
         while batch := self._next_batch():
@@ -170,20 +242,29 @@ class Batcher:
                 self._metrics.queuing_latency.observe((now - task.enqueued) * 1e6, "")
             if tasks:
                 self._process(batch, tasks)
+            with self._changed:
+                self._num_busy -= 1
             del batch, tasks  # so that an idle thread holds no model
 
     def _next_batch(self):
-        """Waits for a batch that is ready, oldest first; None when the batcher is closed."""
+        """Waits for a batch that is ready, and takes the next in turn; None when the batcher is closed."""
         with self._changed:
             while True:
                 now = time.monotonic()
+                ready = {}  # the oldest of each queue
                 for batch in self._waiting:
                     is_open = self._open.get(batch.key) is batch
                     if not is_open or now >= batch.created + self._timeout or self._closed:
-                        self._waiting.remove(batch)
-                        if is_open:
-                            del self._open[batch.key]
-                        return batch
+                        ready.setdefault(batch.queue, batch)
+                if ready:
+                    batch = min(ready.values(), key=lambda batch: self._turns.get(batch.queue, 0))
+                    self._take(batch)
+                    if not self._waiting or len(self._turns) >= _MAX_TURNS:
+                        self._turns.clear()
+                    self._num_turns += 1
+                    self._turns[batch.queue] = self._num_turns
+                    self._num_busy += 1
+                    return batch
                 if self._closed:
                     return None
                 oldest = self._waiting[0].created if self._waiting else None
@@ -231,6 +312,65 @@ class Batcher:
         return results
 
 
+class _Joined(Future):
+    """The values of all parts of a request, one behind the other; cancelled, it cancels those that wait.
+
+    Args:
+        parts: list of Future.
+    """
+
+    def __init__(self, parts):
+        super().__init__()
+        self._parts = parts
+        self._num_missing = len(parts)
+        self._is_decided = False
+        self._count_lock = threading.Lock()
+        for part in parts:
+            part.add_done_callback(self._arrived)
+
+    def cancel(self):
+        """As of a Future."""
+        if not super().cancel():
+            return False
+        for part in self._parts:
+            part.cancel()
+        return True
+
+    def _arrived(self, part):
+        """Called when a part is done; the request is with the last one, or with the first that fails."""
+        failed = part.cancelled() or part.exception() is not None
+        with self._count_lock:
+            self._num_missing -= 1
+            if self._is_decided or (self._num_missing and not failed):
+                return
+            self._is_decided = True
+        if not self.set_running_or_notify_cancel():
+            return
+        try:
+            if failed:
+                for other in self._parts:
+                    other.cancel()
+                raise part.exception()
+            values = zip(*(each.result() for each in self._parts), strict=True)
+            self.set_result([_concatenated(arrays) for arrays in values])
+        except Exception as error:  # whatever it is, it must reach whoever waits
+            self.set_exception(error)
+
+
+def _concatenated(arrays):
+    """The values of the parts of a request, as one array."""
+    rows = {array.shape[1:] for array in arrays}
+    if len(rows) > 1:
+        shapes = " and ".join(sorted({str(list(row)) for row in rows})[:2])
+        raise ServingError(
+            "FAILED_PRECONDITION",
+            "The parts of a request that was split cannot be joined: an output of the model has rows of the"
+            f" shapes {shapes}. Its size must not depend on its batch, or the request must be smaller than"
+            " max_execution_batch_size",
+        )
+    return np.concatenate(arrays)
+
+
 def _batch_size(feeds):
     if not feeds:
         raise invalid_argument("Batching Run() must have at least one input tensor")
@@ -256,27 +396,3 @@ def _padded(array, longest):
     padded = np.full((len(array), *longest), array.reshape(-1)[0], array.dtype)
     padded[tuple(slice(size) for size in array.shape)] = array
     return padded
-
-
-def _joined(futures):
-    """Returns the future of all parts' values, one behind the other."""
-    joined = Future()
-    joined.set_running_or_notify_cancel()
-    remaining = [len(futures)]
-    lock = threading.Lock()
-
-    def done(_):
-        with lock:
-            remaining[0] -= 1
-            if remaining[0]:
-                return
-        error = next((future.exception() for future in futures if future.exception()), None)
-        if error:
-            joined.set_exception(error)
-        else:
-            parts = zip(*(future.result() for future in futures), strict=True)
-            joined.set_result([np.concatenate(values) for values in parts])
-
-    for future in futures:
-        future.add_done_callback(done)
-    return joined

@@ -68,6 +68,16 @@ def test_importances_are_those_of_a_loop_over_the_preset(classifier, answers):
     assert np.abs(answers["importances"]).max() > 1e-3
 
 
+def test_every_text_has_all_places(classifier, answers):
+    """However long the others of its batch are: servers join the answers to the parts of a request."""
+    explained = signatures.servable(classifier).signatures["explain"]
+    for text in ("", "no", TEXTS[2]):
+        alone = explained(tf.constant([text]))
+        assert alone["tokens"].shape == alone["importances"].shape == (1, LENGTH)
+    assert answers["tokens"].shape == answers["importances"].shape == (len(TEXTS), LENGTH)
+    assert explained(tf.constant([], tf.string))["tokens"].shape == (0, LENGTH)
+
+
 def test_tokens_are_the_text_as_it_was_read(classifier, answers):
     tokens = answers["tokens"]
     assert tokens.shape == answers["importances"].shape

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.verification import checks, loaders, recorded, requests, stock
+from export.verification import checks, joining, loaders, recorded, requests, stock
 from export.verification.graph import Graph
 from tests.run_program import run_program
 
@@ -177,6 +177,95 @@ def test_a_loader_that_fails_and_a_signature_that_nobody_asked(known, monkeypatc
     lines = checks.verify({known: []}).violations
     assert len(lines) == 3
     assert all("was not asked" in line for line in lines)
+
+
+def in_process(graphs, asked):
+    """Stands in for `loaders.ask`: one loader, in this process."""
+    rows = []
+    for directory, requests_of_one in asked.items():
+        loaded = tf.saved_model.load(str(directory)).signatures
+        for name, inputs in requests_of_one:
+            try:
+                outputs = loaded[name](**{key: tf.constant(value) for key, value in inputs.items()})
+                outputs = {key: value.numpy() for key, value in outputs.items()}
+            except tf.errors.OpError as error:
+                outputs = str(error)
+            rows.append((directory, name, "session", inputs, outputs))
+    return rows, set().union(*(graph.op_names() for graph in graphs.values()))
+
+
+@pytest.fixture(scope="module")
+def splittable(tmp_path_factory):
+    """A SavedModel with signatures whose answers a server can join, and with some whose answers it cannot."""
+    directory = str(tmp_path_factory.mktemp("splittable"))
+    text, ids = tf.TensorSpec([None], tf.string, "text"), tf.TensorSpec([None, None], tf.int32, "ids")
+
+    def letters(text):
+        return tf.strings.bytes_split(text).to_tensor("")
+
+    def kept(ids):
+        return ids[:, : tf.reduce_max(tf.reduce_sum(tf.cast(ids != 0, tf.int32), axis=1))]
+
+    def examples(inputs):
+        parsed = tf.io.parse_example(inputs, {"text": tf.io.FixedLenFeature([], tf.string)})["text"]
+        return {"letters": letters(parsed)}
+
+    def even(text):
+        with tf.control_dependencies([tf.debugging.assert_equal(tf.strings.length(text) % 2, 0)]):
+            return {"length": tf.strings.length(text)}
+
+    functions = {
+        "letters": (lambda text: {"letters": letters(text), "count": tf.strings.length(text)}, text),
+        "padded": (lambda text: {"letters": letters(text)[:, :1], "same": text}, text),
+        "total": (lambda text: {"total": tf.reduce_sum(tf.strings.length(text)), "same": text}, text),
+        "kept": (lambda ids: {"kept": kept(ids)}, ids),
+        "examples": (examples, tf.TensorSpec([None], tf.string, "inputs")),
+        "even": (even, text),  # half of an example may be none
+        "row": (lambda row: {"sum": tf.reduce_sum(row)}, tf.TensorSpec([3], tf.float32, "row")),
+    }
+    functions = {name: tf.function(f, input_signature=[spec]) for name, (f, spec) in functions.items()}
+    tf.saved_model.save(tf.Module(), directory, signatures=functions)
+    return directory
+
+
+def test_answers_that_a_batching_server_cannot_join_are_refused(splittable, monkeypatch):
+    """Each is asked one example: what it is cut from has the same length at every batch."""
+    monkeypatch.setattr(loaders, "ask", in_process)
+    text = np.array([b"a text.."], object)
+    example = tf.train.Example()
+    example.features.feature["text"].bytes_list.value.append(b"a text")
+    inputs = {"kept": {"ids": np.ones([2, 6], np.int32)}, "row": {"row": np.ones(3, np.float32)}}
+    inputs["examples"] = {"inputs": np.array([example.SerializeToString()], object)}
+    inputs["even"] = {"text": np.array([b"ab"], object)}  # whose half is refused
+    names = Graph(splittable).signatures
+    asked = [(name, inputs.get(name, {"text": text})) for name in names]
+    lines = sorted(checks.verify({splittable: asked}).violations)
+    refused = [(line.split("'")[1], line.split("'")[3]) for line in lines]
+    assert refused == [("kept", "kept"), ("letters", "examples"), ("letters", "letters"), ("total", "total")]
+    assert "has the shapes [2, 6] and [1, 3] for two requests: a server that batches cannot join" in lines[0]
+    assert "has the shape [] for 1 examples" in lines[3]
+
+
+def test_parts_differ_in_length(splittable):
+    graph = Graph(splittable)
+    texts = np.array([b"abc", b"", b"abcdef"], object)
+    asked = [("letters", {"text": texts[:1]}), ("letters", {"text": texts})]
+    parts = [(name, inputs["text"].tolist(), cut) for name, inputs, cut in joining.parts(asked, graph)]
+    assert parts == [("letters", [b"abcdef"], False), ("letters", [b""], False)]
+    (_, cut) = joining.parts([("letters", {"text": np.array(["äöü".encode()] * 2, object)})], graph)
+    assert (cut[1]["text"].tolist(), cut[2]) == (["ä".encode()], True)
+
+
+def test_what_we_export_can_be_joined(exported_classifier, exported_lm, exported_prefix_lm):
+    """Short and long texts one by one: no output is as long as the longest text of its batch."""
+    for directory, *_ in (exported_classifier, exported_lm, exported_prefix_lm):
+        graph = Graph(directory)
+        asked, _ = recorded.of_saved_model(directory, graph)
+        parts = [(name, inputs) for name, inputs, _ in joining.parts(asked, graph)]
+        assert len(parts) == 2 * len(graph.signatures)
+        rows, _ = in_process({directory: graph}, {directory: [*asked, *parts]})
+        assert not any(isinstance(row[-1], str) for row in rows)
+        assert joining.violations(rows, {directory: graph}) == []
 
 
 @pytest.mark.multiprocess

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from serving.core import batching
 from serving.core.batching import Batcher, BatchingOptions
 from serving.core.errors import ServingError
 from serving.core.metrics import Metrics
@@ -152,15 +153,127 @@ def test_a_cancelled_request_never_runs(make):
     assert model.batches == [[0], [2]]
 
 
+SPLITTING = {"max_batch_size": 8, "max_execution_batch_size": 3, "enable_large_batch_splitting": True}
+
+
 def test_requests_larger_than_a_batch_are_refused_or_split(make):
     batcher, model = make(max_batch_size=3)
     with pytest.raises(ServingError, match="Task size 4 is larger than maximum input batch size 3"):
         ask(batcher, model, 1, 2, 3, 4)
-    batcher, model = make(max_batch_size=3, enable_large_batch_splitting=True)
+    batcher, model = make(**SPLITTING)
     assert value(ask(batcher, model, 1, 2, 3, 4)) == [2, 4, 6, 8]
     assert sorted(model.batches) == [[1, 2, 3], [4]]
     with pytest.raises(ServingError, match="negative: -4"):
         value(ask(batcher, model, 1, 2, 3, -4))
+
+
+def test_splitting_does_not_lift_the_limit_on_a_request(make):
+    """In the real server max_batch_size limits what is sent, max_execution_batch_size what runs."""
+    batcher, model = make(**SPLITTING)
+    assert value(ask(batcher, model, *range(8))) == [2 * i for i in range(8)]
+    with pytest.raises(ServingError, match="Task size 9 is larger than maximum input batch size 8") as error:
+        ask(batcher, model, *range(9))
+    assert error.value.http_status == 400
+    assert batcher._waiting == []
+
+
+def test_a_split_request_fills_the_open_batch_first(make):
+    batcher, model = make(**SPLITTING)
+    futures = [held(batcher, model), ask(batcher, model, 1, 2), ask(batcher, model, 3, 4, 5, 6, 7)]
+    model.gate.set()
+    assert [value(future) for future in futures] == [[0], [2, 4], [6, 8, 10, 12, 14]]
+    assert model.batches == [[0], [1, 2, 3], [4, 5, 6], [7]]
+
+
+def test_an_idle_server_takes_what_it_has_room_to_split(make):
+    """One batch may wait, and the request is three: nobody else is there."""
+    batcher, model = make(**SPLITTING, max_enqueued_batches=1)
+    for _ in range(5):
+        assert value(ask(batcher, model, *range(8))) == [2 * i for i in range(8)]
+
+
+def test_a_refused_request_leaves_nothing_in_the_queue(make):
+    batcher, model = make(**SPLITTING, max_enqueued_batches=2)
+    futures = [held(batcher, model), ask(batcher, model, 1)]
+    words = (
+        r"task size is 8 but scheduling capacity is only 5 \(num_enqueued_batches=1, max_enqueued_batches=2"
+    )
+    with pytest.raises(ServingError, match=words) as error:
+        ask(batcher, model, *range(10, 18))
+    assert error.value.http_status == 503
+    futures.append(ask(batcher, model, 2, 3, 4, 5, 6))  # the room that it said there was
+    model.gate.set()
+    assert [value(future) for future in futures] == [[0], [2], [4, 6, 8, 10, 12]]
+    assert model.batches == [[0], [1, 2, 3], [4, 5, 6]]
+
+
+def test_a_cancelled_split_request_takes_all_its_parts_away(make):
+    batcher, model = make(**SPLITTING, max_enqueued_batches=3)
+    first = held(batcher, model)
+    large = ask(batcher, model, *range(10, 18))
+    last = ask(batcher, model, 1)
+    assert large.cancel()
+    assert [batch.tasks for batch in batcher._waiting] != []
+    refilled = ask(batcher, model, *range(20, 25))  # there is room again
+    model.gate.set()
+    assert (value(first), value(last)) == ([0], [2])
+    assert value(refilled) == [2 * i for i in range(20, 25)]
+    ran = [x for batch in model.batches for x in batch]
+    assert sorted(ran) == [0, 1, *range(20, 25)]
+
+
+def test_a_split_request_stops_after_the_part_that_runs_when_it_is_cancelled(make):
+    batcher, model = make(**SPLITTING)
+    model.gate.clear()
+    large = ask(batcher, model, *range(8))
+    while len(batcher._waiting) != 2:
+        pass
+    assert large.cancel()
+    model.gate.set()
+    assert value(ask(batcher, model, 9)) == [18]
+    assert model.batches == [[0, 1, 2], [9]]
+
+
+def test_a_part_that_fails_ends_its_request_at_once(make):
+    batcher, model = make(**SPLITTING)
+    held(batcher, model)
+    large = ask(batcher, model, -1, *range(1, 8))
+    model.gate.set()
+    with pytest.raises(ServingError, match="negative: -1"):
+        value(large)
+    assert value(ask(batcher, model, 9)) == [18]
+    assert model.batches == [[0], [-1, 1, 2], [9]]
+
+
+def test_parts_that_cannot_be_joined_are_an_error_at_once(make):
+    """The real server ends here; a client must not wait for the time-out either."""
+    batcher, model = make(**SPLITTING)
+    model.run = lambda feeds, fetches: [np.zeros([len(x), max(x)]) for x in feeds.values()]
+    with pytest.raises(ServingError, match=r"cannot be joined: an output .* shapes \[3\] and \[6\]") as error:
+        ask(batcher, model, *range(1, 8)).result(60)
+    assert error.value.http_status == 400
+
+
+def test_whatever_goes_wrong_with_the_answers_reaches_the_client(make, monkeypatch):
+    batcher, model = make(**SPLITTING)
+
+    def out_of_memory(arrays):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(batching, "_concatenated", out_of_memory)
+    with pytest.raises(MemoryError, match="no room"):
+        ask(batcher, model, *range(8)).result(60)
+
+
+def test_signatures_take_turns(make):
+    """A queue full of slow requests leaves the others theirs."""
+    batcher, model = make(max_batch_size=1)
+    first = held(batcher, model)
+    slow = [batcher.submit(model, {"x": np.array([i])}, ("slow",)) for i in (1, 2, 3)]
+    fast = [batcher.submit(model, {"x": np.array([i])}, ("fast",)) for i in (4, 5)]
+    model.gate.set()
+    assert [value(future) for future in [first, *slow, *fast]] == [[0], [2], [4], [6], [8], [10]]
+    assert model.batches == [[0], [1], [4], [2], [5], [3]]
 
 
 def test_inputs_without_rows_run_alone(make):
