@@ -22,7 +22,8 @@ from benchmarks import program
 from benchmarks.goals import goal
 from benchmarks.rows import Row
 from benchmarks.timing import interleaved
-from convnlp.data import pretraining, sources, span_corruption
+from convnlp.data import pretraining, sources
+from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
 
 SEED = 0
 
@@ -107,9 +108,9 @@ def rows(settings):
 def _prefixes(settings, tokenizer):
     """The pipeline up to each stage: {name: finite tf.data.Dataset}."""
     split = f"train[:{settings.num_documents}]"
-    raw_length, _ = span_corruption.lengths(settings.input_length)
+    objectives = build_objectives(["span_corruption"], settings.input_length)
     documents = sources.read_blocks(settings.source, split, ("text",))
-    rows_of_text = pretraining.cut_rows(documents, tokenizer, "text", raw_length)
+    rows_of_text = pretraining.cut_rows(documents, tokenizer, "text", objectives[0].row_length)
     shuffle_buffer = 16384  # the default of `pretraining.batches`
     shuffled = rows_of_text.shuffle(shuffle_buffer, seed=SEED)
     return {
@@ -117,11 +118,11 @@ def _prefixes(settings, tokenizer):
         "tokenize": documents.map(lambda block: tokenizer.tokenize(block["text"]).flat_values),
         "pack": rows_of_text,
         "batch": shuffled.batch(settings.batch_size, drop_remainder=True),
-        "corrupt": pretraining.batches(
+        "corrupt": pretraining_batches(
             settings.source,
             tokenizer,
+            objectives,
             split=split,
-            input_length=settings.input_length,
             batch_size=settings.batch_size,
             shuffle_buffer=shuffle_buffer,
             seed=SEED,
@@ -150,7 +151,6 @@ def training_rate_of(settings, tokenizer):
     """Tokens of raw text that a training process takes in a second: steps of the mini model, bfloat16."""
     import keras
 
-    from convnlp import objectives
     from convnlp.models import SIZES, Seq2SeqBackbone
 
     backbone = Seq2SeqBackbone(
@@ -159,7 +159,8 @@ def training_rate_of(settings, tokenizer):
         mixer="lightweight_conv",
         dtype="mixed_bfloat16",
     )
-    loss_fn = objectives.pretraining_loss(backbone)
+    objectives = build_objectives(["span_corruption"], settings.input_length)
+    loss_fn = pretraining_loss(backbone, objectives)
     optimizer = keras.optimizers.AdamW(1e-3)
     optimizer.build(backbone.trainable_variables)
     (batch,) = _prefixes(settings, tokenizer)["corrupt"].take(1)
@@ -173,8 +174,7 @@ def training_rate_of(settings, tokenizer):
         return loss
 
     timing = interleaved({"step": lambda: step().numpy()}, settings.repeats)["step"]
-    raw_length, _ = span_corruption.lengths(settings.input_length)
-    return settings.batch_size * raw_length / timing.median
+    return settings.batch_size * objectives[0].row_length / timing.median
 
 
 def import_row(repeats, first=("tensorflow", "keras_nlp"), then="convnlp"):

@@ -24,8 +24,9 @@ from benchmarks.peers import keras_nlp_models
 from benchmarks.rows import Row
 from benchmarks.small_models import ATTENTION, CONVOLUTION, KERNEL_SIZE, SEED, SIZES, backbone, token_ids
 from configs import common
-from convnlp import objectives
+from convnlp import losses
 from convnlp.layers import MIXERS
+from convnlp.objectives import build_objectives, pretraining_loss
 from convnlp.training import loop, optimizers
 from convnlp.training import strategy as strategy_lib
 
@@ -132,7 +133,7 @@ def _speed(settings, mixers):
 
 
 def random_batch(batch_size, input_length, target_length, vocabulary_size):
-    """A batch of the form of `convnlp.data.pretraining.batches`, with random tokens and no pads."""
+    """A batch of the form of `convnlp.objectives.SpanCorruption`, with random tokens and no pads."""
     inputs = token_ids(batch_size, input_length, vocabulary_size)
     targets = token_ids(batch_size, target_length + 1, vocabulary_size, SEED + 1)
     batch = {
@@ -148,7 +149,12 @@ def random_batch(batch_size, input_length, target_length, vocabulary_size):
 def our_step(mixer, dtype, sizes, batch):
     """A function that makes one training step of our model and waits for its loss."""
     length = batch["encoder_token_ids"].shape[1]
-    return _loop_step(lambda: backbone(mixer, dtype, sizes, length), objectives.pretraining_loss, batch)
+    objectives = build_objectives(["span_corruption"], length)
+
+    def loss_of(model):
+        return pretraining_loss(model, objectives)
+
+    return _loop_step(lambda: backbone(mixer, dtype, sizes, length), loss_of, batch)
 
 
 def keras_nlp_step(sizes, batch):
@@ -159,7 +165,7 @@ def keras_nlp_step(sizes, batch):
             ids = {name: batch[name] for name in ("encoder_token_ids", "decoder_token_ids")}
             targets = batch["target_token_ids"]
             logits = model(ids, training=training)
-            loss_sum, weight = objectives.cross_entropy(logits, targets, tf.ones_like(targets))
+            loss_sum, weight = losses.cross_entropy(logits, targets, tf.ones_like(targets))
             return {"loss_sum": loss_sum, "weight": weight}
 
         return loss_fn

@@ -53,9 +53,11 @@ def get_config():
 
     config.objective = objective = ml_collections.ConfigDict()
     objective.names = ("span_corruption",)
-    objective.noise_density = 0.15
+    objective.noise_density = 0.15  # of every objective that has one and none of its own in `options`
     objective.mean_span_length = 3.0
     objective.masked_lm_weight = 1.0
+    # Own options of an objective, by its name: noise_density, input_length, weight, ...
+    objective.options = ml_collections.ConfigDict()
 
     config.optimizer = optimizer = ml_collections.ConfigDict()
     optimizer.name = "adafactor"  # or "adamw"

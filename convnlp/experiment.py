@@ -19,6 +19,9 @@ from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card
 from convnlp.training import checkpoints
 from convnlp.training import strategy as strategy_lib
 
+# Whose names are those of a mixer's or an objective's own options.
+OPEN_FIELDS = ("model.mixer_options", "objective.options")
+
 
 def define_flags():
     """Defines the flags of a training program."""
@@ -99,7 +102,7 @@ def check_fields(config, default, prefix=""):
             raise ValueError(
                 f"config field {prefix}{name} is missing; start from configs.common.get_config()"
             )
-        if isinstance(default[name], dict) and prefix + name != "model.mixer_options":
+        if isinstance(default[name], dict) and prefix + name not in OPEN_FIELDS:
             check_fields(config[name], default[name], f"{prefix}{name}.")
 
 

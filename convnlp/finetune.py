@@ -11,7 +11,7 @@ validation and test data and what the training took.
 
 from absl import flags
 
-from convnlp import experiment, objectives, programs, scores
+from convnlp import experiment, losses, programs, scores
 from convnlp.data import sources, tasks
 from convnlp.data.schema import Label
 from convnlp.models import (
@@ -74,7 +74,7 @@ class Classification:
 
     def loss(self, classifier):
         """The loss function for the loop."""
-        return objectives.classification_loss(classifier)
+        return losses.classification_loss(classifier)
 
     def scores(self, classifier, source, split):
         """Accuracy, F1 and loss on all of a split."""
@@ -121,7 +121,7 @@ class TextToText:
 
     def loss(self, lm):
         """The loss function for the loop."""
-        return objectives.text_to_text_loss(lm.backbone)
+        return losses.text_to_text_loss(lm.backbone)
 
     def scores(self, lm, source, split):
         """Exact match of greedy decoding, and ranked accuracy where targets are classes, on a split."""

@@ -13,9 +13,9 @@ multi_worker.
 import tensorflow as tf
 from absl import flags
 
-from convnlp import experiment, objectives, programs
-from convnlp.data import pretraining
+from convnlp import experiment, programs
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
+from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
 from convnlp.training import loop, optimizers
 from convnlp.training import strategy as strategy_lib
 
@@ -35,18 +35,16 @@ def run(config, workdir, strategy):
     tokenizer = experiment.tokenizer(config)
 
     # Data. Every worker trains on its own shard and evaluates on all of the held-out batches.
+    objectives = objectives_of(config)
     common = {
-        "input_length": config.data.input_length,
         "batch_size": config.train.batch_size // num_workers,
         "seed": config.seed,
-        "objectives": config.objective.names,
-        "noise_density": config.objective.noise_density,
-        "mean_span_length": config.objective.mean_span_length,
         "data_dir": config.data.data_dir or None,
     }
-    dataset = pretraining.batches(
+    dataset = pretraining_batches(
         config.data.source,
         tokenizer,
+        objectives,
         split=config.data.split,
         shuffle_buffer=config.data.shuffle_buffer,
         num_shards=num_workers,
@@ -54,9 +52,10 @@ def run(config, workdir, strategy):
         **common,
     )
     held_out_source = config.data.validation_source or config.data.source
-    held_out = pretraining.batches(
+    held_out = pretraining_batches(
         held_out_source,
         tokenizer,
+        objectives,
         split=config.data.validation_split,
         shuffle_buffer=0,
         num_epochs=1,
@@ -70,7 +69,7 @@ def run(config, workdir, strategy):
             config, tokenizer.vocabulary_size(), experiment.dtype_policy(config, strategy)
         )
         optimizer = optimizers.build(config.optimizer, config.train.num_steps)
-    loss_fn = objectives.pretraining_loss(backbone, config.objective.names, config.objective.masked_lm_weight)
+    loss_fn = pretraining_loss(backbone, objectives)
     evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
     # Training.
@@ -89,15 +88,28 @@ def run(config, workdir, strategy):
     # Preset and model card.
     held_out_scores = evaluation(held_out)
     if worker == 0:
-        target_length = config.data.target_length
-        if "span_corruption" in config.objective.names:
-            target_length = dataset.element_spec["target_token_ids"].shape[1]
+        target_length = max(each.target_length for each in objectives) or config.data.target_length
         card = experiment.card(config, facts, backbone, target_length)
         card["objective"] = " + ".join(config.objective.names)
         card["scores"] = {f"held-out {name}": value for name, value in held_out_scores.items()}
         task = _task(backbone, tokenizer, config.data.input_length, target_length)
         experiment.save_preset(task, workdir, card, tokenizer)
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
+
+
+def objectives_of(config):
+    """The objectives of a config, a tuple of `convnlp.objectives.Objective`."""
+    objective = config.objective
+    options = {name: dict(values) for name, values in objective.options.to_dict().items()}
+    if "masked_lm" in objective.names:
+        options["masked_lm"] = {"weight": objective.masked_lm_weight, **options.get("masked_lm", {})}
+    return build_objectives(
+        objective.names,
+        config.data.input_length,
+        options,
+        noise_density=objective.noise_density,
+        mean_span_length=objective.mean_span_length,
+    )
 
 
 def _task(backbone, tokenizer, input_length, target_length):

@@ -6,9 +6,10 @@ import pathlib
 import pytest
 
 from configs import common, finetune_classification, pretrain_c4, pretrain_mini
-from convnlp import experiment, objectives
+from convnlp import experiment, pretrain
 from convnlp.layers import MIXERS
 from convnlp.models import LAYOUTS, SIZES
+from convnlp.objectives import build_objectives, pretraining_loss
 
 FILES = sorted(
     path.stem for path in pathlib.Path("configs").glob("*.py") if path.stem not in ("__init__", "common")
@@ -65,7 +66,7 @@ def test_every_mixer_can_be_pre_trained(mixer):
     for config in (pretrain_mini.get_config(mixer), pretrain_c4.get_config(f"{mixer},tiny")):
         backbone = _small_backbone(config, mixer)
         assert bool(backbone.num_decoder_layers) == MIXERS[mixer].supports_causal
-        objectives.pretraining_loss(backbone, config.objective.names)  # raises where they do not fit
+        pretraining_loss(backbone, pretrain.objectives_of(config))  # raises where they do not fit
 
 
 @pytest.mark.parametrize("mixer", MIXERS)
@@ -78,7 +79,7 @@ def test_a_decoder_only_model_has_room_for_source_and_target():
     config.model.update({"num_layers": 0, "hidden_dim": 16, "num_heads": 2})
     backbone = experiment.backbone(config, 50, "float32")
     assert backbone.max_sequence_length == config.data.input_length + config.data.target_length
-    objectives.pretraining_loss(backbone, ["span_corruption"])
+    pretraining_loss(backbone, build_objectives(["span_corruption"], config.data.input_length))
 
 
 def test_an_unknown_field_in_a_file_is_refused():

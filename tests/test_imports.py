@@ -23,7 +23,12 @@ RULES = {
     "convnlp.bulk": (("convnlp.data",), ("numpy", "tensorflow", "tensorflow_text")),
     "convnlp.bulk.pipeline": (("convnlp.bulk", "convnlp.data"), ("apache_beam",)),
     "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
-    "convnlp.testing": (("convnlp.kernels", "convnlp.layers"), ("keras", "numpy", "tensorflow")),
+    "convnlp.losses": (("convnlp.kernels", "convnlp.layers"), ("tensorflow",)),
+    "convnlp.objectives": (("convnlp.data", "convnlp.layers", "convnlp.losses"), ("tensorflow",)),
+    "convnlp.testing": (
+        ("convnlp.kernels", "convnlp.layers", "convnlp.models", "convnlp.objectives"),
+        ("keras", "numpy", "tensorflow"),
+    ),
     "convnlp": (("configs", "convnlp"), None),
     "convnlp.demo": (("configs", "convnlp.tour"), ("absl",)),  # runs all else as processes
     "convnlp.tour": (("serving.client",), ()),

@@ -21,7 +21,7 @@ from benchmarks import memory
 from benchmarks.comparison.plan import KINDS, Plan, steps_of, training_flops
 from benchmarks.timing import interleaved
 from configs import finetune_classification, pretrain_mini
-from convnlp import experiment, finetune, objectives, pretrain, programs
+from convnlp import experiment, finetune, losses, pretrain, programs
 from convnlp.data import tasks
 from convnlp.models import SIZES, TextClassifier
 from convnlp.training import checkpoints, loop, optimizers
@@ -135,7 +135,7 @@ def _measured(plan, cell, workdir):
     classifier = TextClassifier(backbone, num_classes=max(2, len(plan.data.label_names)))
     optimizer = optimizers.build(config.optimizer, STEPS_PER_CALL)
     optimizers.build_slots(optimizer, classifier.trainable_variables)
-    loss_fn = objectives.classification_loss(classifier)
+    loss_fn = losses.classification_loss(classifier)
     train = loop.training_steps(strategy, classifier, optimizer, loss_fn, config.optimizer.clip_norm, seed=0)
 
     shape = [plan.batch_size, plan.data.length]

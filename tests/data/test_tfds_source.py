@@ -62,17 +62,21 @@ def test_labels(data_dir):
 
 def test_pretraining_reads_it_and_goes_on_after_a_restart(data_dir, tokenizer, tmp_path):
     dataset = pretraining.batches(
-        "tfds:c4/en", tokenizer, input_length=16, batch_size=2, seed=3, data_dir=data_dir, shuffle_buffer=10
+        "tfds:c4/en",
+        tokenizer,
+        row_length=16,
+        examples=lambda tokens, seed, shared_seed: {"token_ids": tokens},
+        batch_size=2,
+        seed=3,
+        data_dir=data_dir,
+        shuffle_buffer=10,
     )
     iterator, again = iter(dataset), iter(dataset)
     for _ in range(40):
         next(iterator)
     path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "checkpoint"))
     tf.train.Checkpoint(iterator=again).read(path)
-    assert (
-        next(again)["encoder_token_ids"].numpy().tolist()
-        == next(iterator)["encoder_token_ids"].numpy().tolist()
-    )
+    assert next(again)["token_ids"].numpy().tolist() == next(iterator)["token_ids"].numpy().tolist()
 
 
 @pytest.mark.parametrize(

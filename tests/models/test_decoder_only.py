@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import objectives
+from convnlp import losses
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, TextClassifier
+from convnlp.objectives import build_objectives
 
 SMALL = {
     "vocabulary_size": 50,
@@ -82,7 +83,7 @@ def test_it_trains_and_generates_like_any_other():
         "decoder_padding_mask": tf.ones([4, 2], tf.bool),
         "target_token_ids": tf.constant(sources),
     }
-    loss_fn = objectives.text_to_text_loss(backbone)
+    loss_fn = losses.text_to_text_loss(backbone)
 
     @tf.function
     def step():
@@ -124,6 +125,6 @@ def test_what_it_cannot_do_is_refused():
     with pytest.raises(ValueError, match=r"`mixer` must have supports_prefix.*'mb_conv'.*num_layers=0"):
         Seq2SeqBackbone(**SMALL, mixer="mb_conv")
     with pytest.raises(ValueError, match=r"masked_lm trains an encoder.*num_layers=0"):
-        objectives.pretraining_loss(backbone, ["masked_lm"])
+        build_objectives(["masked_lm"], 8)[0].check(backbone)
     with pytest.raises(ValueError, match="must not both be 0"):
         Seq2SeqBackbone(**{**SMALL, "num_decoder_layers": 0})

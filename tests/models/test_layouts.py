@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import objectives
 from convnlp.layers import MIXERS
 from convnlp.models import LAYOUTS, Seq2SeqBackbone, TextClassifier
 from convnlp.models.layouts import layer_mixers
+from convnlp.objectives import build_objectives
 
 SMALL = {
     "vocabulary_size": 50,
@@ -133,7 +133,7 @@ class TestMergedPositions:
         with pytest.raises(ValueError, match=r"`segment_ids` must be None: pool_sizes=\[1, 2, 1, 3\]"):
             backbone.encode(IDS, segment_ids=MASK.astype("int32"))
         with pytest.raises(ValueError, match=r"masked_lm needs .*Received: pool_size=\[1, 2, 1, 3\]"):
-            objectives.pretraining_loss(backbone, ["masked_lm"])
+            build_objectives(["masked_lm"], 8)[0].check(backbone)
         with pytest.raises(ValueError, match=r"`pool_size` must have one entry per layer.*\[2\]"):
             Seq2SeqBackbone(**{**POOLED, "pool_size": [2]})
         with pytest.raises(ValueError, match=r"`pool_sizes` must be an int >= 1.*0"):

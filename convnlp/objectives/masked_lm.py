@@ -1,10 +1,58 @@
 """Masked language modelling, the pre-training objective of BERT, for whole batches inside the graph."""
 
+import dataclasses
+from typing import ClassVar
+
 import tensorflow as tf
+
+from convnlp import losses
+from convnlp.objectives.objective import Objective, require_token_outputs
 
 NOISE_DENSITY = 0.15
 KEPT, REPLACED = 0.1, 0.1  # of the predicted tokens; the others are masked
 FIRST_TEXT_TOKEN_ID = 3  # after pad, end and unknown
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskedLM(Objective):
+    """Hidden tokens of the encoder's input; its tied embedding predicts, so that it adds no parameters.
+
+    Args:
+        input_length: int. S.
+        weight: see `Objective`.
+        noise_density: float in (0, 1). The share of tokens to predict. Defaults to 0.15.
+
+    Examples: `masked_token_ids` [B,S], `masked_positions`, `masked_targets` [B,M], all int32, see `mask`.
+    """
+
+    name: ClassVar[str] = "masked_lm"
+    noise_density: float = NOISE_DENSITY
+
+    def __post_init__(self):
+        super().__post_init__()
+        num_predictions(self.input_length, self.noise_density)  # raises
+
+    def check(self, backbone):
+        require_token_outputs(self, backbone)
+
+    def examples(self, tokens, seeds, tokenizer):
+        sentinels = tokenizer.sentinel_token_ids
+        masked, positions, targets = mask(
+            tokens,
+            seeds.own,
+            mask_token_id=sentinels[0],
+            num_text_tokens=tokenizer.vocabulary_size() - len(sentinels),
+            noise_density=self.noise_density,
+            end_token_id=tokenizer.end_token_id,
+        )
+        return {"masked_token_ids": masked, "masked_positions": positions, "masked_targets": targets}
+
+    def loss(self, backbone, batch, training):
+        hidden = backbone.encode(batch["masked_token_ids"], training=training)
+        at_masks = tf.gather(hidden, batch["masked_positions"], batch_dims=1)  # [B,M,D]
+        targets = batch["masked_targets"]
+        logits = backbone.token_embedding.logits(at_masks)
+        return *losses.cross_entropy(logits, targets, tf.ones_like(targets)), {}
 
 
 def num_predictions(length, noise_density=NOISE_DENSITY):

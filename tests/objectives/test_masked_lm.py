@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.data import masked_lm
+from convnlp.objectives import masked_lm
 
 MASK, NUM_TEXT_TOKENS, END = 119, 100, 1
 

@@ -1,10 +1,85 @@
 """Span corruption, the pre-training objective of T5, for whole batches inside the graph."""
 
+import dataclasses
+from typing import ClassVar
+
 import tensorflow as tf
+
+from convnlp import losses
+from convnlp.objectives.objective import Objective
 
 NOISE_DENSITY = 0.15
 MEAN_SPAN_LENGTH = 3.0
 END_TOKEN_ID = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpanCorruption(Objective):
+    """Spans of text that sentinels stand for in the encoder's input, written by the decoder; see `corrupt`.
+
+    Args:
+        input_length: int >= 3. S, with one sentinel per span and the end token.
+        weight: see `Objective`.
+        noise_density: float in (0, 1). The share of tokens that are removed. Defaults to 0.15.
+        mean_span_length: float > 0. Tokens of a span, on average. Defaults to 3.
+
+    Examples: `encoder_token_ids`, `encoder_padding_mask` [B,S], `decoder_token_ids` (the targets one place
+    later, after the start token), `target_token_ids`, `decoder_padding_mask` [B,T], T = `target_length`.
+
+    Metrics: in evaluation `encoder_use`, the cross-entropy with another example's encoder output minus that
+    with the right one, in nats per token. Near 0 the decoder is a language model that ignores its encoder,
+    and nothing will transfer to a classifier.
+    """
+
+    name: ClassVar[str] = "span_corruption"
+    noise_density: float = NOISE_DENSITY
+    mean_span_length: float = MEAN_SPAN_LENGTH
+
+    def __post_init__(self):
+        super().__post_init__()
+        lengths(self.input_length, self.noise_density, self.mean_span_length)  # raises
+
+    @property
+    def row_length(self):
+        return lengths(self.input_length, self.noise_density, self.mean_span_length)[0]
+
+    @property
+    def target_length(self):
+        return lengths(self.input_length, self.noise_density, self.mean_span_length)[1]
+
+    def check(self, backbone):
+        if backbone.decoder is None:
+            raise ValueError("The objective span_corruption needs a decoder. Received: num_decoder_layers=0")
+
+    def examples(self, tokens, seeds, tokenizer):
+        inputs, targets = corrupt(
+            tokens,
+            seeds.own,
+            tokenizer.sentinel_token_ids,
+            noise_density=self.noise_density,
+            mean_span_length=self.mean_span_length,
+            end_token_id=tokenizer.end_token_id,
+        )
+        start = tf.fill([tf.shape(targets)[0], 1], tokenizer.start_token_id)
+        return {
+            "encoder_token_ids": inputs,
+            "encoder_padding_mask": tf.ones_like(inputs, tf.bool),
+            "decoder_token_ids": tf.concat([start, targets[:, :-1]], axis=1),
+            "decoder_padding_mask": tf.ones_like(targets, tf.bool),
+            "target_token_ids": targets,
+        }
+
+    def loss(self, backbone, batch, training):
+        targets, mask = batch["target_token_ids"], batch["decoder_padding_mask"]
+        encoded, encoder_mask = losses.encode(backbone, batch, training), batch["encoder_padding_mask"]
+        logits = losses.target_logits(backbone, batch, encoded, encoder_mask, training)
+        total, weight = losses.cross_entropy(logits, targets, mask)
+        if training:
+            return total, weight, {}
+        others, other_mask = tf.roll(encoded, 1, axis=0), tf.roll(encoder_mask, 1, axis=0)
+        logits = losses.target_logits(backbone, batch, others, other_mask, training)
+        other_total, _ = losses.cross_entropy(logits, targets, mask)
+        return total, weight, {"encoder_use": (other_total - total, weight)}
 
 
 def counts(raw_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPAN_LENGTH):

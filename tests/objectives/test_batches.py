@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.data import SourceError, files, pretraining
+from convnlp.data import SourceError, files
+from convnlp.objectives import build_objectives, pretraining_batches
 from tests import corpus
 
 BOTH = ("span_corruption", "masked_lm")
 
 
-def batches(source, tokenizer, **kwargs):
-    defaults = {"input_length": 32, "batch_size": 4, "seed": 0, "shuffle_buffer": 64}
-    return pretraining.batches(source, tokenizer, **(defaults | kwargs))
+def batches(source, tokenizer, objectives=("span_corruption",), input_length=32, **kwargs):
+    defaults = {"batch_size": 4, "seed": 0, "shuffle_buffer": 64}
+    built = build_objectives(objectives, input_length)
+    return pretraining_batches(source, tokenizer, built, **(defaults | kwargs))
 
 
 def first(dataset, count):
@@ -188,7 +190,24 @@ def test_too_little_text_for_one_batch(tmp_path, tokenizer):
         batches(f"jsonl:{path}", tokenizer, num_epochs=1)
 
 
-@pytest.mark.parametrize("objectives", [(), ("mlm",), ("span_corruption", "next_sentence")])
-def test_unknown_objectives_are_refused(documents, tokenizer, objectives):
-    with pytest.raises(ValueError, match="objectives must be among"):
-        batches(documents, tokenizer, objectives=objectives)
+def test_objectives_of_other_lengths_read_the_same_rows(documents, tokenizer):
+    built = build_objectives(BOTH, 32, {"masked_lm": {"input_length": 20, "noise_density": 0.3}})
+    (batch,) = first(pretraining_batches(documents, tokenizer, built, batch_size=4, seed=0), 1)
+    assert batch["masked_token_ids"].shape == (4, 20)
+    assert batch["masked_targets"].shape == (4, 6)
+    for row in range(4):
+        unmasked = batch["masked_token_ids"][row].copy()
+        unmasked[batch["masked_positions"][row]] = batch["masked_targets"][row]
+        assert unmasked.tolist() == restored(batch, row)[:20]
+
+
+def test_an_objective_draws_the_same_whatever_others_there_are(documents, tokenizer):
+    (alone,) = first(batches(documents, tokenizer, objectives=("masked_lm",), num_epochs=None), 1)
+    (beside,) = first(batches(documents, tokenizer, objectives=("masked_lm", "prefix_lm")), 1)
+    np.testing.assert_array_equal(alone["masked_positions"], beside["masked_positions"])
+
+
+def test_two_objectives_may_not_give_tensors_of_one_name(documents, tokenizer):
+    (objective,) = build_objectives(["masked_lm"], 32)
+    with pytest.raises(ValueError, match=r"name their tensors differently. Received: masked_positions twice"):
+        pretraining_batches(documents, tokenizer, [objective, objective], batch_size=4, seed=0)

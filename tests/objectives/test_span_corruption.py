@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.data import span_corruption
+from convnlp.objectives import span_corruption
 
 END = 1
 SENTINELS = list(range(1099, 999, -1))

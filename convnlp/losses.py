@@ -1,0 +1,84 @@
+"""What objectives and tasks compute their losses with."""
+
+import tensorflow as tf
+
+from convnlp import kernels
+from convnlp.layers import dropout_seed
+
+
+def cross_entropy(logits, targets, mask):
+    """Summed cross-entropy in nats and the number of targets, both float32 scalars.
+
+    Args:
+        logits: float [...,V].
+        targets: int [...].
+        mask: [...], what counts: bool, or a weight.
+    """
+    weights = tf.cast(mask, tf.float32)
+    losses = kernels.cross_entropy(logits, targets)
+    return tf.reduce_sum(losses * weights), tf.reduce_sum(weights)
+
+
+def hits(logits, targets, mask):
+    """How many of the targets that count have the largest logit; arguments as `cross_entropy`."""
+    is_hit = tf.cast(tf.equal(tf.argmax(logits, -1, tf.int32), targets), tf.float32)
+    return tf.reduce_sum(is_hit * tf.cast(mask, tf.float32))
+
+
+def encode(backbone, batch, training):
+    """The encoder's output [B,S,D] for a batch of `encoder_token_ids`."""
+    return backbone.encode(
+        batch["encoder_token_ids"],
+        padding_mask=batch["encoder_padding_mask"],
+        segment_ids=batch.get("encoder_segment_ids"),
+        training=training,
+    )
+
+
+def target_logits(backbone, batch, encoder_output, encoder_padding_mask, training):
+    """Teacher-forced logits [B,T,V] for `target_token_ids`, in the compute type of the backbone."""
+    hidden = backbone.decode(
+        batch["decoder_token_ids"],
+        encoder_output,
+        encoder_padding_mask=encoder_padding_mask,
+        padding_mask=batch["decoder_padding_mask"],
+        segment_ids=batch.get("decoder_segment_ids"),
+        encoder_segment_ids=batch.get("encoder_segment_ids"),
+        training=training,
+    )
+    return backbone.token_embedding.logits(hidden)  # `cross_entropy` needs no float32 copy of them
+
+
+def text_to_text_loss(backbone):
+    """Teacher-forced cross-entropy of the target tokens of text-to-text tasks, for `convnlp.training.loop`.
+
+    Source: Raffel et al., 2020, section 3.1.4. The mean runs over the target tokens that are not padding.
+    """
+
+    def loss_fn(batch, seed, training=True):
+        with dropout_seed(seed):
+            encoded = encode(backbone, batch, training)
+            logits = target_logits(backbone, batch, encoded, batch["encoder_padding_mask"], training)
+        targets, mask = batch["target_token_ids"], batch["decoder_padding_mask"]
+        loss_sum, weight = cross_entropy(logits, targets, mask)
+        return {
+            "loss_sum": loss_sum,
+            "weight": weight,
+            "token_accuracy": (hits(logits, targets, mask), weight),
+        }
+
+    return loss_fn
+
+
+def classification_loss(classifier):
+    """Softmax cross-entropy of the label; examples with weight 0 (padding of a last batch) do not count."""
+
+    def loss_fn(batch, seed, training=True):
+        inputs = {"token_ids": batch["token_ids"], "padding_mask": batch["padding_mask"]}
+        with dropout_seed(seed):
+            logits = classifier(inputs, training=training)
+        loss_sum, weight = cross_entropy(logits, batch["label"], batch["weight"])
+        accuracy = (hits(logits, batch["label"], batch["weight"]), weight)
+        return {"loss_sum": loss_sum, "weight": weight, "accuracy": accuracy}
+
+    return loss_fn

@@ -1,0 +1,26 @@
+"""Pre-training objectives: one per file, one table, one contract.
+
+The programs know an objective by its name in `OBJECTIVES`; docs/your_own_objective.md adds one.
+"""
+
+from convnlp.objectives.masked_lm import MaskedLM
+from convnlp.objectives.objective import Objective, Seeds, require, require_token_outputs
+from convnlp.objectives.prefix_lm import PrefixLM
+from convnlp.objectives.span_corruption import SpanCorruption
+from convnlp.objectives.table import OBJECTIVES, build_objectives, register_objective
+from convnlp.objectives.together import pretraining_batches, pretraining_loss
+
+__all__ = [
+    "OBJECTIVES",
+    "MaskedLM",
+    "Objective",
+    "PrefixLM",
+    "Seeds",
+    "SpanCorruption",
+    "build_objectives",
+    "pretraining_batches",
+    "pretraining_loss",
+    "register_objective",
+    "require",
+    "require_token_outputs",
+]

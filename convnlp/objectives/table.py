@@ -1,0 +1,94 @@
+"""The table of objectives, and what reads it."""
+
+import dataclasses
+import difflib
+import inspect
+
+from convnlp.objectives.masked_lm import MaskedLM
+from convnlp.objectives.objective import Objective
+from convnlp.objectives.prefix_lm import PrefixLM
+from convnlp.objectives.span_corruption import SpanCorruption
+
+# The order is that of the random seeds and of the sum of the losses: a new one goes to the end.
+OBJECTIVES = {
+    "span_corruption": SpanCorruption,
+    "masked_lm": MaskedLM,
+    "prefix_lm": PrefixLM,
+}
+
+
+def build_objectives(names, input_length, options=None, **shared):
+    """The objectives of a run, in the order of the table.
+
+    Args:
+        names: sequence of str, keys of `OBJECTIVES`.
+        input_length: int. S, for those that have none of their own.
+        options: dict, name of an objective -> dict of its own options.
+        **shared: options for every objective that has them and does not set them in `options`, such as
+            `noise_density`.
+
+    Returns:
+        Tuple of `Objective`.
+
+    Raises:
+        ValueError: if a name or an option is unknown, or an option is out of range.
+
+    Example:
+    >>> build_objectives(["masked_lm"], 128, {"masked_lm": {"noise_density": 0.4}})
+    (MaskedLM(input_length=128, weight=1.0, noise_density=0.4),)
+    """
+    names, options = tuple(names), dict(options or {})
+    unknown = sorted(set(names) - set(OBJECTIVES))
+    if unknown or not names:
+        raise ValueError(
+            f"`objective.names` must be one or more of {', '.join(OBJECTIVES)}. Received: {names}"
+        )
+    unused = sorted(set(options) - set(names))
+    if unused:
+        raise ValueError(
+            "`objective.options` must name objectives of `objective.names`, which are "
+            f"{', '.join(names)}. Received: {unused[0]}"
+        )
+    built = []
+    for name in (name for name in OBJECTIVES if name in names):
+        own = dict(options.get(name, {}))
+        fields = [field.name for field in dataclasses.fields(OBJECTIVES[name])]
+        for option in own:
+            if option not in fields:
+                near = difflib.get_close_matches(option, fields, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise ValueError(
+                    f"The objective {name} has no option `{option}`; it has {', '.join(fields)}{hint}"
+                )
+        taken = {key: value for key, value in shared.items() if key in fields}
+        built.append(OBJECTIVES[name](**{"input_length": input_length, **taken, **own}))
+    return tuple(built)
+
+
+def register_objective(cls):
+    """Adds an objective of your own to `OBJECTIVES`, under its `name`.
+
+    It holds for this process: a program does it for the modules of `--mixer_modules`.
+
+    Args:
+        cls: a subclass of `Objective`, a frozen dataclass with a `name`. Running the same definition again,
+            as in a notebook, replaces it.
+
+    Returns:
+        `cls`, so that it can decorate the class.
+
+    Raises:
+        ValueError: if it is no such class, or its name is taken.
+    """
+    if not (inspect.isclass(cls) and issubclass(cls, Objective)) or inspect.isabstract(cls):
+        raise ValueError(f"`cls` must be a subclass of Objective with all its methods. Received: cls={cls!r}")
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"`name` of {cls.__name__} must be an identifier. Received: name={name!r}")
+    taken = OBJECTIVES.get(name)
+    if taken and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ValueError(
+            f"`name` must not be taken: {name!r} is {taken.__module__}.{taken.__qualname__}. Received: {cls}"
+        )
+    OBJECTIVES[name] = cls
+    return cls

@@ -1,0 +1,79 @@
+"""Several objectives over the same rows of text: their batches, and their loss."""
+
+import tensorflow as tf
+
+from convnlp.data import pretraining
+from convnlp.layers import dropout_seed
+from convnlp.objectives.objective import Seeds
+from convnlp.objectives.table import OBJECTIVES
+
+
+def pretraining_batches(source, tokenizer, objectives, **arguments):
+    """Endless batches of the objectives' examples.
+
+    Args:
+        source: string, see `convnlp.data.sources`.
+        tokenizer: see `convnlp.data.pretraining.batches` and `Objective.examples`.
+        objectives: sequence of `Objective`, see `build_objectives`. Of rows longer than it takes, an
+            objective gets the beginnings.
+        **arguments: of `convnlp.data.pretraining.batches`, such as `batch_size` and `seed`.
+
+    Returns:
+        A tf.data.Dataset of dicts of static shapes, the tensors of all objectives.
+
+    Raises:
+        ValueError: if two objectives give tensors of one name.
+        SourceError: as `convnlp.data.pretraining.batches`.
+    """
+    row_length = max(objective.row_length for objective in objectives)
+
+    def examples(tokens, seed, shared_seed):
+        batch = {}
+        for objective in objectives:
+            number = list(OBJECTIVES).index(objective.name)  # whatever other objectives there are
+            own = tf.random.experimental.stateless_split(seed, number + 1)[number]
+            rows = tokens[:, : objective.row_length]
+            made = objective.examples(rows, Seeds(own, shared_seed), tokenizer)
+            if taken := sorted(batch.keys() & made):
+                raise ValueError(
+                    f"`objectives` must name their tensors differently. Received: {taken[0]} twice"
+                )
+            batch |= made
+        return batch
+
+    return pretraining.batches(source, tokenizer, row_length=row_length, examples=examples, **arguments)
+
+
+def pretraining_loss(backbone, objectives):
+    """The sum of the objectives' mean losses, each times its weight.
+
+    Args:
+        backbone: `Seq2SeqBackbone`.
+        objectives: sequence of `Objective`.
+
+    Returns:
+        `loss_fn(batch, seed, training=True)` for `convnlp.training.loop`: a dict of `loss_sum`, `weight` and
+        metrics name -> (sum, weight), all float32 scalars. `seed` (int32 [2]) drives dropout. Each objective
+        reports its own sum and number of targets under its name.
+
+    Raises:
+        ValueError: if the backbone cannot be trained on one of them.
+    """
+    for objective in objectives:
+        objective.check(backbone)
+
+    def loss_fn(batch, seed, training=True):
+        metrics = {}
+        loss = 0.0
+        with dropout_seed(seed):
+            for objective in objectives:
+                total, weight, further = objective.loss(backbone, batch, training)
+                metrics |= {objective.name: (total, weight), **further}
+                # Without a factor of one, which would be an operation more in every step.
+                loss += total / weight if objective.weight == 1 else objective.weight * total / weight
+        # Every example has the same number of targets, so the mean over examples is the mean over targets, on
+        # any number of replicas.
+        examples = tf.cast(tf.shape(next(iter(batch.values())))[0], tf.float32)
+        return {"loss_sum": loss * examples, "weight": examples, **metrics}
+
+    return loss_fn

@@ -1,0 +1,247 @@
+"""The contract of an `Objective`, point by point; docs/your_own_objective.md shows its use."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from convnlp.models import Seq2SeqBackbone
+from convnlp.objectives import OBJECTIVES, Seeds, build_objectives, pretraining_loss
+from convnlp.testing.requirements import require
+
+VOCABULARY_SIZE = 60  # pads, end, unknown, text from 3, ten sentinels
+BATCH, LENGTH = 4, 40  # of which span corruption removes several spans
+TOKENIZER = SimpleNamespace(
+    vocabulary_size=lambda: VOCABULARY_SIZE,
+    sentinel_token_ids=tuple(range(59, 49, -1)),
+    start_token_id=0,
+    end_token_id=1,
+)
+# What a backbone may be like; an objective trains each, or refuses it.
+BACKBONES = {
+    "encoder and decoder": {},
+    "encoder alone": {"num_decoder_layers": 0},
+    "decoder alone": {"num_layers": 0, "num_decoder_layers": 1},
+    "an encoder that merges positions": {"pool_size": 2, "num_decoder_layers": 0},
+    "a mixer that is not causal": {"mixer": "fourier", "num_decoder_layers": 0},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveCase:
+    """An objective and its options under test.
+
+    Args:
+        name: str, a key of `convnlp.objectives.OBJECTIVES`.
+        options: tuple of (name, value).
+        backbone: str, the key of `BACKBONES` that it trains.
+    """
+
+    name: str
+    options: tuple
+    backbone: str
+
+    def build(self, **changes):
+        """The objective, with inputs of `LENGTH` tokens unless its options say otherwise."""
+        return build_objectives([self.name], LENGTH, {self.name: dict(self.options) | changes})[0]
+
+    def examples(self, own=0, shared=0, text=0):
+        """A batch of examples, as tf.data makes it."""
+        objective = self.build()
+        tokens = np.random.default_rng(text).integers(3, 50, [BATCH, objective.row_length])
+        tokens[:, objective.row_length // 2] = TOKENIZER.end_token_id
+        seeds = Seeds(tf.constant([own, 7], tf.int64), tf.constant([shared, 8], tf.int64))
+        rows = tf.data.Dataset.from_tensors(tf.constant(tokens, tf.int32))
+        return next(iter(rows.map(lambda row: objective.examples(row, seeds, TOKENIZER))))
+
+    def loss(self, model):
+        """A function of (batch, training) -> the dict that the training loop gets."""
+        loss_fn = pretraining_loss(model, [self.build()])
+        return lambda batch, training=False: loss_fn(batch, tf.constant([1, 2]), training=training)
+
+    def __str__(self):
+        return "-".join([self.name, *(f"{name}={value}" for name, value in self.options)])
+
+
+def model_of(kind, seed=0):
+    """A tiny backbone of `BACKBONES`, without dropout."""
+    keras.utils.set_random_seed(seed)
+    size = {"num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "kernel_size": 3, "dropout": 0.0}
+    layers = {"num_layers": 1, "num_decoder_layers": 1, "mixer": "lightweight_conv"}
+    return Seq2SeqBackbone(VOCABULARY_SIZE, **{**size, **layers, **BACKBONES[kind]}, max_sequence_length=64)
+
+
+def options_make_an_equal_objective(case):
+    """Its fields, written as JSON and read again, make the same objective."""
+    objective = case.build()
+    options = json.loads(json.dumps(dataclasses.asdict(objective)))
+    require(type(objective)(**options) == objective, f"{options} must make {objective} again")
+
+
+def length_and_weight_are_checked(case):
+    """What is out of range is refused by the option's name."""
+    for option, value in [("weight", 0.0), ("weight", math.nan), ("input_length", 0)]:
+        try:
+            case.build(**{option: value})
+        except ValueError as error:
+            require(option in str(error), f"{error} must name {option}")
+        else:
+            require(False, f"{option}={value} must be refused")
+
+
+def examples_have_static_shapes(case):
+    """Static shapes [B,...] of int32 and bool, and tokens that the model is seen to read."""
+    batch = case.examples()
+    for name, value in batch.items():
+        require(value.dtype in (tf.int32, tf.bool), f"{name} must be int32 or bool; it is {value.dtype}")
+        require(value.shape[0] == BATCH, f"{name} must have {BATCH} rows; its shape is {value.shape}")
+    objective = case.build()
+    spec = tf.TensorSpec([BATCH, objective.row_length], tf.int32)
+    seed = tf.TensorSpec([2], tf.int64)
+    traced = tf.function(lambda rows, *seeds: objective.examples(rows, Seeds(*seeds), TOKENIZER))
+    for name, value in traced.get_concrete_function(spec, seed, seed).structured_outputs.items():
+        require(value.shape.is_fully_defined(), f"{name} must have a static shape; it has {value.shape}")
+    read = [name for name in batch if name.endswith("token_ids") and not name.startswith("target")]
+    require(read, f"of {', '.join(batch)} none ends in token_ids")
+
+
+def examples_stay_in_the_vocabulary(case):
+    """No id is out of range."""
+    for text in range(4):
+        for name, value in case.examples(own=text, shared=text, text=text).items():
+            if name.endswith("token_ids"):
+                inside = np.all((value >= 0) & (value < VOCABULARY_SIZE))
+                require(inside, f"{name} must be in [0, {VOCABULARY_SIZE}); found {np.max(value)}")
+
+
+def _same(one, other):
+    return all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def examples_follow_the_seeds(case):
+    """The same seeds give the same examples, and other seeds others."""
+    require(_same(case.examples(), case.examples()), "the same seeds must give the same examples")
+    others = [case.examples(own=n, shared=n) for n in range(1, 9)]
+    require(not all(_same(case.examples(), other) for other in others), "other seeds must give others")
+
+
+def all_workers_have_equally_many_targets(case):
+    """Whatever text and seed of its own a worker has."""
+    loss = case.loss(model_of(case.backbone))
+    for shared in range(4):
+        counts = {float(loss(case.examples(n, shared, n))[case.name][1]) for n in range(4)}
+        require(len(counts) == 1 and min(counts) > 0, f"workers have {sorted(counts)} targets")
+
+
+def loss_is_the_sum_over_examples(case):
+    """Two halves of a batch add up to the whole: no example has a part in another's loss."""
+    loss, batch = case.loss(model_of(case.backbone)), case.examples()
+    halves = [{name: value[i : i + BATCH // 2] for name, value in batch.items()} for i in (0, BATCH // 2)]
+    whole = np.array(loss(batch)[case.name])
+    parts = sum(np.array(loss(half)[case.name]) for half in halves)
+    np.testing.assert_allclose(parts, whole, rtol=1e-5)
+
+
+def a_new_model_knows_nothing(case):
+    """Its loss is that of a guess among all tokens, ln V nats, or little else: targets do not leak.
+
+    The bound of a fifth: logits of a new model are not quite equal.
+    """
+    scores = [case.loss(model_of(case.backbone, n))(case.examples(n, n, n)) for n in range(4)]
+    mean = np.mean([score[case.name][0] / score[case.name][1] for score in scores])
+    guess = math.log(VOCABULARY_SIZE)
+    require(abs(mean - guess) < guess / 5, f"the loss of a new model is {mean:.2f}; a guess has {guess:.2f}")
+
+
+def loss_falls(case):
+    """A tiny model learns one batch by heart."""
+    model, batch = model_of(case.backbone), case.examples()
+    loss, optimizer = case.loss(model), keras.optimizers.Adam(0.01)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            values = loss(batch, training=True)
+            mean = values["loss_sum"] / values["weight"]
+        gradients = tape.gradient(mean, model.trainable_variables)
+        pairs = [(g, v) for g, v in zip(gradients, model.trainable_variables, strict=True) if g is not None]
+        optimizer.apply_gradients(pairs)
+        return mean
+
+    first = float(step())
+    for _ in range(150):
+        last = float(step())
+    require(last < first / 2, f"the loss fell from {first:.3f} to {last:.3f} only")
+
+
+def every_backbone_is_trained_or_refused(case):
+    """`check` refuses, naming the objective, or the loss is finite."""
+    for kind in BACKBONES:
+        model = model_of(kind)
+        try:
+            case.build().check(model)
+        except ValueError as error:
+            require(case.name in str(error), f"{error} must name {case.name}")
+            require(kind != case.backbone, f"{kind} must be trained: {error}")
+            continue
+        loss = case.loss(model)(case.examples())["loss_sum"]
+        require(np.isfinite(loss), f"the loss of {kind} must be finite; it is {loss}")
+
+
+OBJECTIVE_SUITE = (
+    options_make_an_equal_objective,
+    length_and_weight_are_checked,
+    examples_have_static_shapes,
+    examples_stay_in_the_vocabulary,
+    examples_follow_the_seeds,
+    all_workers_have_equally_many_targets,
+    loss_is_the_sum_over_examples,
+    a_new_model_knows_nothing,
+    loss_falls,
+    every_backbone_is_trained_or_refused,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveCheck:
+    """One check on one case; calling it raises AssertionError if the objective fails it."""
+
+    function: Callable
+    case: ObjectiveCase
+
+    def __call__(self):
+        self.function(self.case)
+
+    def __str__(self):
+        return f"{self.function.__name__}-{self.case}"
+
+
+def objective_checks(name, variants=({},), backbone="encoder alone"):
+    """All checks of an objective.
+
+    Under pytest: `@pytest.mark.parametrize("check", objective_checks("my_objective"), ids=str)`.
+
+    Args:
+        name: str, registered by `convnlp.objectives.register_objective`.
+        variants: sequence of dicts of its options. Defaults to its own defaults.
+        backbone: str, a key of `BACKBONES` that it trains. Defaults to "encoder alone".
+
+    Returns:
+        List of functions without arguments.
+
+    Raises:
+        ValueError: if there is no such objective or backbone, or no variant.
+    """
+    for argument, value, allowed in (("name", name, OBJECTIVES), ("backbone", backbone, BACKBONES)):
+        if value not in allowed:
+            raise ValueError(f"`{argument}` must be one of {', '.join(allowed)}. Received: {value!r}")
+    if not variants:
+        raise ValueError(f"`variants` must hold at least one dict of options. Received: {variants!r}")
+    cases = [ObjectiveCase(name, tuple(options.items()), backbone) for options in variants]
+    return [ObjectiveCheck(function, case) for case in cases for function in OBJECTIVE_SUITE]

@@ -1,0 +1,100 @@
+"""The objectives' losses against NumPy, encoder use, and what may not be combined."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.objectives import build_objectives, pretraining_loss
+from tests.test_losses import backbone, batch, logits_of, nats
+
+SEED = tf.constant([1, 2])
+BOTH = ("span_corruption", "masked_lm")
+
+
+def loss_of(model, name):
+    return pretraining_loss(model, build_objectives([name], 8))
+
+
+def test_masked_lm_predicts_the_masked_positions_with_the_tied_embedding():
+    model, data = backbone(), batch()
+    result = loss_of(model, "masked_lm")(data, SEED, training=False)
+    logits = model.logits(model.encode(data["masked_token_ids"])).numpy()[:, [1, 4]]
+    expected = nats(logits, data["masked_targets"].numpy(), np.ones([4, 2], bool))
+    np.testing.assert_allclose(result["masked_lm"][0], expected, rtol=1e-5)
+    np.testing.assert_allclose(result["loss_sum"] / result["weight"], expected / 8, rtol=1e-5)
+
+
+def test_both_objectives_are_summed_by_their_means():
+    model, data = backbone(), batch()
+    both = pretraining_loss(model, build_objectives(BOTH, 8, {"masked_lm": {"weight": 0.5}}))(
+        data, SEED, training=False
+    )
+    means = [float(both[name][0] / both[name][1]) for name in BOTH]
+    np.testing.assert_allclose(both["loss_sum"] / both["weight"], means[0] + 0.5 * means[1], rtol=1e-5)
+
+
+def test_encoder_use_is_the_cost_of_another_examples_encoder_output():
+    model, data = backbone(), batch()
+    result = loss_of(model, "span_corruption")(data, SEED, training=False)
+    other = {**data, "encoder_token_ids": tf.roll(data["encoder_token_ids"], 1, axis=0)}
+    targets, mask = data["target_token_ids"].numpy(), data["decoder_padding_mask"].numpy()
+    expected = nats(logits_of(model, other), targets, mask) - nats(logits_of(model, data), targets, mask)
+    np.testing.assert_allclose(result["encoder_use"][0], expected, rtol=1e-3, atol=1e-3)
+    assert "encoder_use" not in loss_of(model, "span_corruption")(data, SEED, training=True)
+
+
+def test_encoder_use_of_a_decoder_that_ignores_its_encoder_is_zero():
+    model = backbone()
+    projection = model.decoder.layers[0].cross_attention.output_projection
+    projection.kernel.assign(tf.zeros_like(projection.kernel))
+    result = loss_of(model, "span_corruption")(batch(), SEED, training=False)
+    assert result["encoder_use"][0] == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        ((), {}, r"`objective.names` must be one or more of span_corruption, .*Received: \(\)"),
+        (["denoising"], {}, r"`objective.names` must .*Received: \('denoising',\)"),
+        (["masked_lm"], {"weight": 0.0}, r"`weight` of masked_lm must be a number > 0. Received: weight=0.0"),
+        (["masked_lm"], {"noise_densty": 0.1}, "no option `noise_densty`.*did you mean noise_density?"),
+        (["masked_lm"], {"noise_density": 1.5}, "noise_density must be between 0 and 1; received 1.5"),
+        (["prefix_lm"], {"input_length": 1}, "`input_length` of prefix_lm must be >= 2"),
+    ],
+)
+def test_what_does_not_exist_or_fit_is_refused(names, options, message):
+    with pytest.raises(ValueError, match=message):
+        build_objectives(names, 8, {names[0]: options} if names else None)
+
+
+def test_options_of_an_objective_that_is_not_trained_are_refused():
+    with pytest.raises(ValueError, match=r"`objective.options` must name .*masked_lm. Received: prefix_lm"):
+        build_objectives(["masked_lm"], 8, {"prefix_lm": {}})
+
+
+def test_shared_options_yield_to_own_ones():
+    built = build_objectives(BOTH, 64, {"masked_lm": {"noise_density": 0.4}}, noise_density=0.2)
+    assert [objective.noise_density for objective in built] == [0.2, 0.4]
+    assert [objective.name for objective in build_objectives(BOTH[::-1], 64)] == list(BOTH)
+
+
+def test_prefix_lm_predicts_the_tokens_behind_the_prefix_from_what_is_before_them():
+    model = backbone(num_decoder_layers=0, mixer="self_attention")
+    ids = np.random.default_rng(0).integers(3, 50, [2, 7]).astype("int32")
+    prefix = np.tile(np.arange(7) < 3, [2, 1])
+    data = {"prefix_lm_token_ids": tf.constant(ids), "prefix_mask": tf.constant(prefix)}
+    result = loss_of(model, "prefix_lm")(data, SEED, training=False)
+    total = 0.0
+    for i in range(3, 7):  # all of the row up to token i is one prefix's worth of the past
+        seen = model.encode(ids[:, :i], prefix_mask=prefix[:, :i])
+        last = model.logits(seen)[:, -1].numpy()
+        total += nats(last, ids[:, i], np.ones(2, bool))
+    np.testing.assert_allclose(result["prefix_lm"][0], total, rtol=1e-5)
+    assert result["prefix_lm"][1] == 8
+    np.testing.assert_allclose(result["loss_sum"], total / 8 * 2, rtol=1e-5)  # two examples
+
+
+def test_prefix_lm_refuses_a_mixer_that_leaks():
+    model = backbone(num_decoder_layers=0, mixer="mb_conv")
+    with pytest.raises(ValueError, match=r"prefix_lm needs mixers with supports_prefix.*Received: mb_conv"):
+        loss_of(model, "prefix_lm")

@@ -1,0 +1,89 @@
+"""Losses against NumPy, encoder use, and what may not be combined."""
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp import losses
+from convnlp.models import Seq2SeqBackbone
+
+SIZE = {
+    "vocabulary_size": 50,
+    "num_layers": 1,
+    "num_heads": 2,
+    "hidden_dim": 16,
+    "intermediate_dim": 32,
+    "kernel_size": 3,
+}
+SEED = tf.constant([1, 2])
+
+
+def backbone(**changes):
+    return Seq2SeqBackbone(**{**SIZE, **changes})
+
+
+def batch(size=4, length=6, target_length=5, seed=0):
+    random = np.random.default_rng(seed)
+    mask = np.arange(target_length) < random.integers(2, target_length + 1, [size, 1])
+    ids = {
+        "encoder_token_ids": random.integers(3, 50, [size, length]),
+        "decoder_token_ids": random.integers(3, 50, [size, target_length]),
+        "target_token_ids": random.integers(3, 50, [size, target_length]),
+        "masked_token_ids": random.integers(3, 50, [size, length]),
+        "masked_positions": np.tile([1, 4], [size, 1]),
+        "masked_targets": random.integers(3, 50, [size, 2]),
+    }
+    masks = {"encoder_padding_mask": np.ones([size, length], bool), "decoder_padding_mask": mask}
+    return {
+        **{k: tf.constant(v, tf.int32) for k, v in ids.items()},
+        **{k: tf.constant(v) for k, v in masks.items()},
+    }
+
+
+def nats(logits, targets, mask):
+    """Cross-entropy by a loop over the positions that count."""
+    total = 0.0
+    for row, target, counts in zip(logits.reshape(-1, 50), targets.ravel(), mask.ravel(), strict=True):
+        if counts:
+            total -= row[target] - np.log(np.exp(row).sum())
+    return total
+
+
+def logits_of(model, data):
+    encoded = model.encode(data["encoder_token_ids"])
+    return model.logits(model.decode(data["decoder_token_ids"], encoded)).numpy()
+
+
+def test_text_to_text_loss_is_the_cross_entropy_of_the_targets_that_are_no_padding():
+    model, data = backbone(), batch()
+    mask = data["decoder_padding_mask"].numpy()
+    result = losses.text_to_text_loss(model)(data, SEED, training=False)
+    logits = logits_of(model, data)
+    np.testing.assert_allclose(
+        result["loss_sum"], nats(logits, data["target_token_ids"].numpy(), mask), rtol=1e-5
+    )
+    assert result["weight"] == mask.sum()
+    hits = (logits.argmax(-1) == data["target_token_ids"].numpy())[mask].sum()
+    assert result["token_accuracy"] == (hits, mask.sum())
+
+
+def test_examples_of_weight_zero_do_not_count_in_classification():
+    class Classifier:
+        def __call__(self, inputs, training):
+            return tf.constant([[2.0, 0.0], [0.0, 5.0], [9.0, 0.0]])
+
+    data = {
+        "token_ids": None,
+        "padding_mask": None,
+        "label": tf.constant([0, 0, 1]),
+        "weight": tf.constant([1.0, 1, 0]),
+    }
+    result = losses.classification_loss(Classifier())(data, SEED)
+    np.testing.assert_allclose(result["loss_sum"], np.log(1 + np.exp(-2)) + np.log(1 + np.exp(5)), rtol=1e-5)
+    assert result["weight"] == 2
+    assert result["accuracy"] == (1, 2)
+
+
+def test_dropout_follows_the_seed():
+    loss = losses.text_to_text_loss(backbone(dropout=0.5))
+    first, again, other = (float(loss(batch(), tf.constant([1, n]))["loss_sum"]) for n in (1, 1, 2))
+    assert first == again != other

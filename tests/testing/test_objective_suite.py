@@ -1,0 +1,106 @@
+"""Each check passes a sound objective and fails one with just its defect."""
+
+import dataclasses
+
+import pytest
+import tensorflow as tf
+
+from convnlp import losses
+from convnlp.objectives import OBJECTIVES, MaskedLM, Objective, PrefixLM, register_objective
+from convnlp.testing import OBJECTIVE_SUITE, objective_checks
+
+
+def no_checks(self):
+    pass
+
+
+def float_positions(self, tokens, seeds, tokenizer):
+    batch = MaskedLM.examples(self, tokens, seeds, tokenizer)
+    return {**batch, "masked_positions": tf.cast(batch["masked_positions"], tf.float32)}
+
+
+def foreign_tokens(self, tokens, seeds, tokenizer):
+    batch = MaskedLM.examples(self, tokens, seeds, tokenizer)
+    return {**batch, "masked_token_ids": batch["masked_token_ids"] + tokenizer.vocabulary_size()}
+
+
+def one_place_for_ever(self, tokens, seeds, tokenizer):
+    return MaskedLM.examples(self, tokens, seeds._replace(own=tf.constant([1, 1], tf.int64)), tokenizer)
+
+
+def a_prefix_of_its_own(self, tokens, seeds, tokenizer):
+    return PrefixLM.examples(self, tokens, seeds._replace(shared=seeds.own), tokenizer)
+
+
+def mean_of_the_batch(self, backbone, batch, training):
+    total, weight, further = MaskedLM.loss(self, backbone, batch, training)
+    return total / weight, weight, further
+
+
+def leaked(self, backbone, batch, training):
+    total, weight, further = MaskedLM.loss(self, backbone, batch, training)
+    return 0.3 * total, weight, further
+
+
+def no_gradient(self, backbone, batch, training):
+    total, weight, further = MaskedLM.loss(self, backbone, batch, training)
+    return tf.stop_gradient(total) + 0 * total, weight, further
+
+
+DEFECTS = {
+    "options_make_an_equal_objective": (MaskedLM, {"__eq__": lambda self, other: False}),
+    "length_and_weight_are_checked": (MaskedLM, {"__post_init__": no_checks}),
+    "examples_have_static_shapes": (MaskedLM, {"examples": float_positions}),
+    "examples_stay_in_the_vocabulary": (MaskedLM, {"examples": foreign_tokens}),
+    "examples_follow_the_seeds": (MaskedLM, {"examples": one_place_for_ever}),
+    "all_workers_have_equally_many_targets": (PrefixLM, {"examples": a_prefix_of_its_own}),
+    "loss_is_the_sum_over_examples": (MaskedLM, {"loss": mean_of_the_batch}),
+    "a_new_model_knows_nothing": (MaskedLM, {"loss": leaked}),
+    "loss_falls": (MaskedLM, {"loss": no_gradient}),
+    "every_backbone_is_trained_or_refused": (MaskedLM, {"check": lambda self, backbone: None}),
+}
+
+
+@pytest.fixture
+def registered():
+    yield
+    OBJECTIVES.pop("defective", None)
+
+
+def run(check_name, base, members):
+    cls = type("Defective", (base,), {"name": "defective", **members})
+    register_objective(dataclasses.dataclass(frozen=True, kw_only=True, eq="__eq__" not in members)(cls))
+    (check,) = (each for each in objective_checks("defective") if each.function.__name__ == check_name)
+    check()
+
+
+def test_there_is_a_defect_for_every_check():
+    assert set(DEFECTS) == {function.__name__ for function in OBJECTIVE_SUITE}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_check_passes_without_its_defect_and_fails_with_it(name, registered):
+    base, members = DEFECTS[name]
+    run(name, base, {})
+    with pytest.raises((AssertionError, ValueError, tf.errors.InvalidArgumentError)):
+        run(name, base, members)
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(ValueError, match=r"`name` must be one of .*Received: 'shuffle'"):
+        objective_checks("shuffle")
+    with pytest.raises(ValueError, match=r"`backbone` must be one of encoder and.*Received: 'none'"):
+        objective_checks("masked_lm", backbone="none")
+    with pytest.raises(ValueError, match=r"`variants` must hold .*Received: \[\]"):
+        objective_checks("masked_lm", [])
+
+
+def test_what_is_no_objective_is_not_registered(registered):
+    with pytest.raises(ValueError, match="`cls` must be a subclass of Objective"):
+        register_objective(losses.cross_entropy)
+    with pytest.raises(ValueError, match="with all its methods"):
+        register_objective(type("Half", (Objective,), {"name": "half"}))
+    with pytest.raises(ValueError, match=r"'masked_lm' is convnlp\.objectives\.masked_lm\.MaskedLM"):
+        register_objective(type("Other", (MaskedLM,), {}))
+    with pytest.raises(ValueError, match=r"must be an identifier\. Received: name='a b'"):
+        register_objective(type("Spaced", (MaskedLM,), {"name": "a b"}))
