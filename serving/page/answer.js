@@ -26,16 +26,21 @@ export function showOutputs({ label, scores, ...others }, classes) {
   return parts;
 }
 
-/** The pieces of the text on a ground the stronger, the more they mattered for the label. */
+/**
+ * The pieces of the text on a ground the deeper, the more they mattered for the label. The scale is absolute, so
+ * that answers can be compared: the depth is the share of the label's probability that is lost without the piece,
+ * or, where the piece speaks against it, the share of the other that is not there with it.
+ */
 export function showTokens({ tokens, importances, label }) {
   const pieces = [tokens].flat().map((token, i) => ({ token, value: [importances].flat()[i] }));
-  const kept = pieces.filter(({ token }) => token !== "");
-  const largest = Math.max(...kept.map(({ value }) => Math.abs(value)), Number.MIN_VALUE);
+  const kept = pieces.filter(({ token }) => token !== ""); // the rest are the end token and pads
+  const heading = element("h3", {}, "What mattered");
+  if (!kept.length) return [heading, element("p", { class: "quiet" }, "The model has read no piece of the text.")];
   const text = element("p", { class: "tokens" });
   const rows = element("tbody");
   for (const { token, value } of kept) {
-    const strength = Math.abs(value) / largest;
-    const classes = ["piece", value < 0 && "against", strength > 0.2 && "clearly"].filter(Boolean).join(" ");
+    const strength = depth(value);
+    const classes = ["piece", value < 0 && "against", strength >= MUCH && "clearly"].filter(Boolean).join(" ");
     const piece = element("span", { class: classes, title: signed(value) });
     piece.style.setProperty("--strength", strength);
     piece.append(token.trimStart(), element("span", { class: "unseen" }, ` (${signed(value)})`));
@@ -44,23 +49,41 @@ export function showTokens({ tokens, importances, label }) {
     const name = element("th", { scope: "row" }, token.trim() || "space");
     rows.append(element("tr", {}, name, element("td", { class: "number" }, signed(value))));
   }
-  const columns = ["Piece", "Importance"].map((name) => element("th", { scope: "col" }, name));
+  const columns = [
+    element("th", { scope: "col" }, "Piece"),
+    element("th", { scope: "col", class: "number" }, "Importance"),
+  ];
   const values = element("table", {}, element("thead", {}, element("tr", {}, ...columns)), rows);
   return [
-    element("h3", {}, "What mattered"),
+    heading,
     text,
-    element(
-      "p",
-      { class: "quiet" },
-      `Blue speaks for “${shown(label)}”; orange, underlined, against it. `,
-      `Deepest: ${signed(strongest(kept))}, the fall of the label's log-probability when the piece is left out.`,
-    ),
+    element("p", { class: "quiet legend" }, legend(kept, label)),
     element("details", {}, element("summary", {}, "Values"), values),
   ];
 }
 
-function strongest(pieces) {
-  return pieces.reduce((most, { value }) => (Math.abs(value) > Math.abs(most) ? value : most), 0);
+const MUCH = 0.05;
+
+function depth(value) {
+  return 1 - Math.exp(-Math.abs(value));
+}
+
+function legend(pieces, label) {
+  const { token, value } = pieces.reduce((most, one) => (depth(one.value) > depth(most.value) ? one : most));
+  if (depth(value) < MUCH) {
+    return `Nothing mattered much: whichever piece is left out, the probability of “${shown(label)}” changes by less than 5 %.`;
+  }
+  return (
+    `Blue speaks for “${shown(label)}”; orange, underlined, against it: at half of the full depth, the piece doubles ` +
+    `or halves its probability. Strongest: “${token.trim()}”, without which that ${change(value)}.`
+  );
+}
+
+/** What becomes of a probability whose logarithm falls by a value. */
+function change(value) {
+  const factor = Math.exp(-value);
+  if (factor < 1) return `falls by ${percent(1 - factor)}`;
+  return factor > 10 ? "is more than ten times as large" : `rises by ${percent(factor - 1)}`;
 }
 
 function bars(scores, classes, label) {
@@ -87,7 +110,7 @@ function isNumbers(value) {
 
 function shown(value) {
   if (typeof value === "string") return value;
-  const text = JSON.stringify(value);
+  const text = JSON.stringify(value) ?? "nothing";
   return text.length > 300 ? `${text.slice(0, 300)} …` : text;
 }
 

@@ -1,28 +1,48 @@
 // The page at `/`: asks the models that are served, as any client of the REST interface does.
 
 import { element, inShort, showOutputs, showTokens } from "./answer.js";
-import { predict, textInputs, versionsOf } from "./rest.js";
+import { cutAfter, cutByEmbedding } from "./cut.js";
+import { Unanswered, forget, predict, textInputs, versionsOf } from "./rest.js";
 
-const [form, model, other, text, second, secondPart, message, answers, list] = [
-  "form", "model", "other", "text", "second", "second-part", "message", "answers", "models",
+const [form, model, other, text, second, secondPart, message, answers, notice, list] = [
+  "form", "model", "other", "text", "second", "second-part", "message", "answers", "notice", "models",
 ].map((id) => document.getElementById(id));
 const names = JSON.parse(document.querySelector("meta[name=models]").content);
 let served = []; // the versions that take a text
 let running = new AbortController();
+let looks = 0;
+let again; // the next look at a server that does not answer
+const AGAIN_MILLISECONDS = 2000;
 
-/** Looks what is served now, and keeps what is chosen. */
+/** Looks what is served now, and keeps what is chosen; of a server that does not answer, what it served last. */
 async function refresh() {
-  const failed = (name, { message: error }) => [{ name, error, signatures: {}, tasks: {} }];
-  const asked = names.map((name) => versionsOf(name).catch((error) => failed(name, error)));
+  const look = ++looks;
+  clearTimeout(again);
+  const failed = (name, error) => ({ name, error, signatures: {}, tasks: {} });
+  const asked = names.map((name) => versionsOf(name).catch((error) => [failed(name, error)]));
   const versions = (await Promise.all(asked)).flat();
+  if (look !== looks) return; // a later look has begun
+  if (versions.some(({ error }) => error instanceof Unanswered)) {
+    const last = list.childElementCount ? " Below is what it served last." : "";
+    notice.textContent = `The server does not answer.${last}`;
+    forget();
+    again = setTimeout(refresh, AGAIN_MILLISECONDS);
+    return;
+  }
   list.replaceChildren(...versions.map(row));
   served = versions.filter(({ tasks }) => tasks.text);
   const options = () => served.map((one) => new Option(titleOf(one), one.path));
   choose(model, options());
   choose(other, [new Option("nothing", ""), ...options()]);
-  form.hidden = !served.length;
-  if (!served.length) message.textContent = "None of the models takes a text; they can be asked over REST.";
+  if (served.length) form.hidden = false; // and it stays, with what has been typed
+  notice.textContent = served.length ? "" : whyNone(versions);
   showSecond();
+}
+
+function whyNone(versions) {
+  if (!versions.length) return "No model is served.";
+  if (!versions.some(({ state }) => state === "AVAILABLE")) return "No model is ready.";
+  return "None of the models takes a text; they can be asked over REST.";
 }
 
 function choose(select, options) {
@@ -57,13 +77,24 @@ function row({ name, version, state, error, signatures, tasks }) {
   ].filter(Boolean);
   const others = Object.keys(signatures).sort().join(", ");
   const use = uses.join(", ") || (others && `takes no text; its signatures: ${others}`);
-  const about = element("span", {}, element("strong", {}, name), version && ` version ${version}, ${state}`);
-  return element("li", {}, about, element("span", { class: error ? "error" : "quiet" }, error || use));
+  const about = element("span", {}, element("strong", {}, name));
+  if (version) about.append(` version ${version}, ${state}`);
+  const why = error?.message ?? error;
+  return element("li", {}, about, element("span", { class: why ? "error" : "quiet" }, why || use));
 }
 
 /** Asks the chosen models one after the other, so that neither takes the other's time. */
 async function run() {
+  const missing = !text.value.trim() ? "Type or paste a text first." : !chosenModels().length ? "No model to ask." : "";
+  text.setAttribute("aria-invalid", String(!text.value.trim()));
   running.abort();
+  if (missing) {
+    answers.replaceChildren();
+    answers.removeAttribute("aria-busy");
+    message.textContent = missing;
+    text.focus();
+    return;
+  }
   running = new AbortController();
   const { signal } = running;
   const chosen = chosenModels();
@@ -78,6 +109,7 @@ async function run() {
     }
     message.textContent = summaries.join(" ");
     for (const [i, one] of chosen.entries()) {
+      if (articles[i].querySelector(".error")) continue; // what is more would fail too
       await part(articles[i], () => furtherAnswers(one, articles[i], signal));
     }
     await refresh();
@@ -118,18 +150,33 @@ async function answer(one, article, signal) {
   return `${one.name}: ${inShort(outputs)}, in ${taken}.`;
 }
 
-/** What takes longer: generated text, and the pieces of the text that mattered. */
+/** What takes longer: generated text, the pieces of the text that mattered, and whether it was cut. */
 async function furtherAnswers(one, article, signal) {
   const { generate, explain } = one.tasks;
-  const of = (signature) => ({ [textInputs(one.signatures[signature])[0]]: text.value });
+  const asked = isPair(one) ? `${text.value} ${second.value}` : text.value; // the two share a row
+  const of = (signature) => ({ [textInputs(one.signatures[signature])[0]]: asked });
   if (generate) {
     const { outputs } = await predict(one, generate, of(generate), signal);
     article.append(...showOutputs(outputs, []));
   }
+  let end;
   if (explain && !isPair(one)) {
     const { outputs } = await predict(one, explain, of(explain), signal);
     article.append(...showTokens(outputs));
+    end = cutAfter(asked, [outputs.tokens].flat());
+    if (end) showCut(one, article, `The text was cut: the model reads it up to “${end}”, and nothing after that.`);
   }
+  if (end !== undefined) return;
+  const cut = await cutByEmbedding(one, asked, signal).catch((error) => {
+    if (error.name === "AbortError") throw error; // any other failure is none of the answer
+  });
+  if (cut === "cut") showCut(one, article, "The text was cut: it is longer than what the model reads.");
+  if (cut === "perhaps") showCut(one, article, "The model reads just so much: the last word may have been cut.");
+}
+
+function showCut(one, article, sentence) {
+  article.querySelector(".latency").after(element("p", { class: "cut" }, sentence));
+  message.textContent += ` ${one.name}: ${sentence}`;
 }
 
 form.addEventListener("submit", (event) => {

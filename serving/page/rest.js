@@ -1,5 +1,8 @@
 // The server's REST interface: which models there are, what can be asked of them, and the asking.
 
+/** What is thrown where there is no answer at all. */
+export class Unanswered extends Error {}
+
 /** Asks once. Returns the answer and the milliseconds from here to the server and back. */
 export async function ask(path, body, signal) {
   const options = body ? { method: "POST", body: JSON.stringify(body), signal } : { signal };
@@ -10,21 +13,29 @@ export async function ask(path, body, signal) {
     text = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("The server does not answer.");
+    throw new Unanswered(response ? "The server's answer broke off." : "The server does not answer.");
   }
   const milliseconds = performance.now() - started;
   const answer = parse(text);
   if (!response.ok) throw new Error(answer?.error ?? `The server answers ${response.status}.`);
+  if (!isObject(answer)) throw new Error("The server's answer is not what TensorFlow Serving's would be.");
   return { answer, milliseconds };
+}
+
+/** Runs a signature on a batch; inputs is an object of lists of texts. Returns its outputs by name. */
+export async function predictBatch(model, signature, inputs, signal) {
+  const body = { signature_name: signature, inputs };
+  const { answer, milliseconds } = await ask(`${model.path}:predict`, body, signal);
+  const names = Object.keys(model.signatures[signature].outputs);
+  const outputs = names.length === 1 ? { [names[0]]: answer.outputs } : answer.outputs;
+  if (!isObject(outputs)) throw new Error("The answer has no outputs.");
+  return { outputs, milliseconds };
 }
 
 /** Runs a signature on one example; inputs is an object of texts. Returns its outputs by name. */
 export async function predict(model, signature, inputs, signal) {
   const columns = Object.fromEntries(Object.entries(inputs).map(([name, text]) => [name, [text]]));
-  const body = { signature_name: signature, inputs: columns };
-  const { answer, milliseconds } = await ask(`${model.path}:predict`, body, signal);
-  const names = Object.keys(model.signatures[signature].outputs);
-  const outputs = names.length === 1 ? { [names[0]]: answer.outputs } : answer.outputs;
+  const { outputs, milliseconds } = await predictBatch(model, signature, columns, signal);
   for (const [name, value] of Object.entries(outputs)) {
     if (Array.isArray(value) && value.length === 1) outputs[name] = value[0];
   }
@@ -41,23 +52,30 @@ async function abilities(base, version) {
   let classes = []; // in the order of the scores
   if (tasks.classes) {
     const body = { signature_name: tasks.classes, examples: [{ text: "" }] };
-    const reply = await ask(`${path}:classify`, body).catch(() => undefined);
-    classes = reply?.answer.results[0].map(([name]) => name) ?? [];
+    const reply = await ask(`${path}:classify`, body).catch((error) => {
+      if (error instanceof Unanswered) throw error;
+    });
+    classes = reply?.answer.results?.[0]?.map(([name]) => name) ?? [];
   }
   return { signatures, tasks, classes };
 }
 
 const known = new Map(); // of versions that have been asked for them
 
+/** Forgets what versions can be asked: a server that comes back may serve others by the same numbers. */
+export function forget() {
+  known.clear();
+}
+
 /** The versions of a model, newest first; those that can be asked have a path, signatures and tasks. */
 export async function versionsOf(name) {
   const base = `v1/models/${encodeURIComponent(name)}`;
   const { answer } = await ask(base);
-  const found = answer.model_version_status.sort((a, b) => Number(b.version) - Number(a.version));
+  const found = (answer.model_version_status ?? []).sort((a, b) => Number(b.version) - Number(a.version));
   let path = base; // the newest one is asked as clients ask: by the model's name
   const models = [];
   for (const { version, state, status } of found) {
-    const model = { name, version, state, error: status.error_message, signatures: {}, tasks: {} };
+    const model = { name, version, state, error: status?.error_message, signatures: {}, tasks: {} };
     if (state === "AVAILABLE") {
       const key = `${base}/versions/${version}`;
       if (!known.has(key)) known.set(key, await abilities(base, version));
@@ -84,6 +102,8 @@ function tasksOf(signatures) {
     explain: has("explain", 1, "tokens", "importances") ? "explain" : undefined,
     generate: has("generate", 1) && saysMore() ? "generate" : undefined,
     classes: signatures.classify?.outputs.classes ? "classify" : undefined,
+    // Of the exports of this library, which have both, it is known that the embedding hears every word.
+    embed: has("embed", 1, "embedding") && signatures.ids ? "embed" : undefined,
   };
 }
 
@@ -97,6 +117,10 @@ export function textInputs({ inputs, outputs }) {
 
 function sameOutputs(one, other) {
   return Object.keys(one.outputs).sort().join() === Object.keys(other.outputs).sort().join();
+}
+
+function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** JSON as the server writes it: with NaN and Infinity, which are null here. */

@@ -11,9 +11,9 @@ from serving.rest.http_protocol import Protocol
 
 
 @contextlib.contextmanager
-def serving(app):
-    """Serves an ASGI application until the block ends, and yields its port."""
-    listener = socket.create_server(("127.0.0.1", 0))
+def serving(app, port=0):
+    """Serves an ASGI application until the block ends, and yields its port: the given one, or a free one."""
+    listener = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(
         app, http=Protocol, ws="none", lifespan="off", log_level="critical", server_header=False
     )

@@ -39,10 +39,11 @@ def save_upper(path):
     tf.saved_model.save(module, str(path), {"serving_default": upper})
 
 
-def save_classifier(path, strength):
+def save_classifier(path, strength, length=1000):
     """Writes a model that tells good texts from bad ones by their words, with all signatures of a classifier.
 
-    A word is worth 1, -1 or 0; `strength` says how sure the model is of it.
+    A word is worth 1, -1 or 0; `strength` says how sure the model is of it. It reads `length` words, and has
+    pads in what it explains.
     """
     module = tf.Module()
     names = tf.constant(["bad", "good"])
@@ -51,8 +52,11 @@ def save_classifier(path, strength):
         good = tf.strings.regex_full_match(words, "good|fine|gripping")
         return tf.cast(good, tf.float32) - tf.cast(tf.strings.regex_full_match(words, "bad|dull"), tf.float32)
 
+    def ragged_words_of(text):
+        return tf.strings.split(text)[:, :length]
+
     def words_of(text):
-        return tf.strings.split(text).to_tensor("")  # [B,T]
+        return ragged_words_of(text).to_tensor("")  # [B,T]
 
     def answer(words):
         logit = strength * tf.reduce_sum(worth(words), axis=1)
@@ -62,8 +66,10 @@ def save_classifier(path, strength):
     def explain(text):
         words = words_of(text)
         sign = 2.0 * tf.cast(tf.argmax(answer(words)["scores"], axis=1)[:, None], tf.float32) - 1.0
-        tokens = tf.where(words == "", "", " " + words)
-        return {**answer(words), "tokens": tokens, "importances": strength * sign * worth(words)}
+        pads = [[0, 0], [0, 3]]
+        tokens = tf.pad(tf.where(words == "", "", " " + words), pads, constant_values="")
+        importances = tf.pad(strength * sign * worth(words), pads)
+        return {**answer(words), "tokens": tokens, "importances": importances}
 
     def classify(inputs):
         text = tf.io.parse_example(inputs, {"text": tf.io.FixedLenFeature([], tf.string)})["text"]
@@ -81,19 +87,42 @@ def save_classifier(path, strength):
         "pair": tf.function(pair, input_signature=[text("text"), text("text_pair")]),
         "classify": tf.function(classify, input_signature=[text("inputs")]),
         "explain": tf.function(explain, input_signature=[text("text")]),
+        **_readings(ragged_words_of),
     }
     tf.saved_model.save(module, str(path), functions)
 
 
-def save_generator(path):
-    """Writes a model that "generates" a text: the given one, backwards."""
+def _readings(words_of):
+    """The signatures "embed" and "ids", as in exports, of a model that reads the words `words_of(text)`."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def embed(text):
+        words = words_of(text)
+        kinds = tf.strings.to_hash_bucket_fast(words.flat_values, 997)
+        vectors = words.with_flat_values(tf.math.sin(tf.cast(kinds, tf.float32))[:, None] + [0.0, 0.5])
+        return {"embedding": tf.reduce_mean(vectors, axis=1)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, "token_ids")])
+    def ids(token_ids):
+        return {"generated_ids": token_ids}
+
+    return {"embed": embed, "ids": ids}
+
+
+def save_generator(path, length=1000):
+    """Writes a model that "generates" a text: the given one, backwards. It reads `length` words."""
+
+    def words_of(text):
+        return tf.strings.split(text)[:, :length]
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
     def generate(text):
+        text = tf.strings.reduce_join(words_of(text), axis=1, separator=" ")
         letters = tf.strings.bytes_split(text).to_tensor("")
         return {"generated_text": tf.strings.reduce_join(letters[:, ::-1], axis=1)}
 
-    tf.saved_model.save(tf.Module(), str(path), {"serving_default": generate, "generate": generate})
+    functions = {"serving_default": generate, "generate": generate, **_readings(words_of)}
+    tf.saved_model.save(tf.Module(), str(path), functions)
 
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64")

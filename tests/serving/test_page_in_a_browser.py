@@ -1,6 +1,8 @@
 """The page in Chromium: typed into, submitted by keyboard, read, and compared with what REST answers."""
 
 import contextlib
+import json
+import math
 
 import pytest
 import tensorflow as tf
@@ -43,6 +45,8 @@ def folder(tmp_path_factory):
     save_classifier(folder / "reviews" / "1", 0.6)
     save_classifier(folder / "strict" / "7", 2.0)
     save_generator(folder / "backwards" / "1")
+    save_classifier(folder / "hasty" / "1", 0.03, 4)
+    save_generator(folder / "hasty_backwards" / "1", 4)
     save_odd(folder / "odd" / "1")
     save_affine(folder / "affine" / "3", 1)
     return folder
@@ -125,13 +129,16 @@ def test_a_text_is_answered_as_over_rest(page, port, tmp_path):
     assert texts(page, "#message")[0].startswith(f"reviews: good, {good}, in ")
 
     # Every piece with its value, for screen readers, and on a ground as deep as it matters.
-    values = [f"{MINUS if value < 0 else '+'}{abs(value):.2f}" for value in answer["importances"]]
-    spoken = [f"{token.strip()} ({value})" for token, value in zip(answer["tokens"], values, strict=True)]
+    words = len(TEXT.split())
+    assert answer["tokens"][words:] == ["", "", ""]  # pads
+    importances = answer["importances"][:words]
+    values = [f"{MINUS if value < 0 else '+'}{abs(value):.2f}" for value in importances]
+    spoken = [f"{token.strip()} ({value})" for token, value in zip(TEXT.split(), values, strict=True)]
     assert texts(page, ".piece") == spoken
     depths = page.script(
         "return [...document.querySelectorAll('.piece')].map((e) => +e.style.getPropertyValue('--strength'))"
     )
-    assert depths == pytest.approx([abs(value) / 0.6 for value in answer["importances"]], abs=1e-6)
+    assert depths == pytest.approx([1 - math.exp(-abs(value)) for value in importances], abs=1e-6)
     assert texts(page, ".against") == [f"dull ({MINUS}0.60)"]
     assert texts(page, "details td") == values
 
@@ -191,7 +198,7 @@ def test_models_without_text_are_shown_and_not_offered(page):
     assert listed["strict"] == "strict version 7, AVAILABLElabels texts, labels pairs, shows what mattered"
     assert listed["backwards"] == "backwards version 1, AVAILABLEgenerates text"
     offered = [option.split(",")[0] for option in texts(page, "#model option")]
-    assert offered == ["backwards", "odd", "reviews", "strict"]
+    assert offered == ["backwards", "hasty", "hasty_backwards", "odd", "reviews", "strict"]
 
 
 def test_a_model_with_other_answers(page):
@@ -218,6 +225,150 @@ def test_an_error_is_shown_and_the_page_goes_on(page):
     page.script("document.getElementById('text').value = ''")
     submit(page, "bad")
     assert texts(page, ".label") == ["bad"]
+
+
+@pytest.mark.parametrize("typed", ["", "  \n\t "])
+def test_an_empty_text_is_asked_for(page, typed):
+    choose(page, "model", "reviews")
+    submit(page, "good")
+    page.script(f"document.getElementById('text').value = {json.dumps(typed)}")
+    page.script("document.querySelector('button').focus()")
+    page.type(ENTER)
+    assert page.wait("document.getElementById('message').textContent") == "Type or paste a text first."
+    assert page.script("return document.activeElement.id") == "text"
+    assert page.script("return document.activeElement.ariaInvalid") == "true"
+    assert texts(page, "article") == []  # the earlier answer is none to this
+    submit(page, "bad")
+    assert page.script("return document.getElementById('text').ariaInvalid") == "false"
+    assert texts(page, ".label") == ["bad"]
+
+
+def test_colours_have_the_same_depth_in_every_answer(page):
+    choose(page, "model", "reviews")
+    choose(page, "other", "strict")
+    submit(page, "good and dull and good")
+    depths = page.script(
+        "return [...document.querySelectorAll('.piece')].map((e) => +e.style.getPropertyValue('--strength'))"
+    )
+    weak, strong = 1 - math.exp(-0.6), 1 - math.exp(-2.0)
+    assert depths == pytest.approx([weak, 0, weak, 0, weak, strong, 0, strong, 0, strong], abs=1e-6)
+    falls = ("45.1 %", "86.5 %")
+    for line, fall in zip(texts(page, ".legend"), falls, strict=True):
+        assert line.endswith(f"Strongest: \u201cgood\u201d, without which that falls by {fall}.")
+
+
+def test_where_nothing_mattered_much_that_is_said(page):
+    choose(page, "model", "hasty")
+    submit(page, "good and fine")
+    assert texts(page, ".piece") == ["good (+0.03)", "and (+0.00)", "fine (+0.03)"]
+    (legend,) = texts(page, ".legend")
+    assert legend.startswith("Nothing mattered much: whichever piece is left out, the probability of")
+    assert "Blue" not in legend
+    assert texts(page, ".clearly") == []
+
+
+def test_a_text_that_was_cut_is_said_to_be(page):
+    choose(page, "model", "hasty")
+    choose(page, "other", "reviews")
+    submit(page, "one two  three Four")
+    assert texts(page, ".cut") == []
+    submit(page, " good\n")
+    words = "\u201cone two three Four\u201d"
+    sentence = f"The text was cut: the model reads it up to {words}, and nothing after that."
+    assert texts(page, ".cut") == [sentence]
+    assert page.script("return document.querySelector('article').querySelectorAll('.cut').length") == 1
+    assert texts(page, "#message")[0].endswith(f" hasty: {sentence}")
+
+
+def test_what_generates_says_it_too(page):
+    choose(page, "model", "hasty_backwards")
+    choose(page, "other", "backwards")
+    submit(page, "one two three")
+    assert texts(page, ".cut") == []
+    submit(page, " four")
+    assert texts(page, ".cut") == ["The model reads just so much: the last word may have been cut."]
+    submit(page, " five")
+    assert texts(page, ".cut") == ["The text was cut: it is longer than what the model reads."]
+
+
+def test_a_pair_that_was_cut_is_said_to_be(page):
+    choose(page, "model", "hasty")
+    choose(page, "other", "reviews")
+    page.script("document.getElementById('second-part').open = true")
+    page.script("document.getElementById('second').value = 'one two'")
+    submit(page, "good")
+    assert texts(page, ".cut") == []
+    submit(page, " and fine")
+    assert texts(page, ".cut") == ["The text was cut: it is longer than what the model reads."]
+    assert page.script("return document.querySelector('article').querySelectorAll('.cut').length") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "expected"),
+    [
+        ("ab cd", [" a", "b", " cd"], ""),
+        ("  Ab\u00a0\tcd\n", [" ab", " c", "d", "", ""], ""),
+        ("ab cd ef", [" ab", " c", "d", ""], "ab cd"),
+        ("\ufb01ne \uff21", [" fine", " A"], ""),  # ligatures and wide letters, by NFKC
+        ("x\u200by \u00ad", [" x", "y"], ""),  # invisible ones
+        ("a \u2603\u2603 b c", [" a", " \u2047 ", " b"], "a \u2047  b"),
+        ("a \u2603\u2603 b", [" a", " ", " \u2047 ", " b"], ""),
+        ("a \u2603\u2603", [" a", " \u2047 "], None),  # nobody knows how many it stands for
+        ("word " * 50, [" word"] * 50, ""),
+        ("word " * 50, [" word"] * 49, "\u2026 word word word word word word"),
+        ("ab cd", [" xy"], None),
+        ("ab cd", ["", ""], None),
+    ],
+)
+def test_how_far_pieces_cover_a_text(page, text, tokens, expected):
+    arguments = f"{json.dumps(text)}, {json.dumps(tokens)}"
+    found = page.script(f"return import('/page/cut.js').then((cut) => cut.cutAfter({arguments}) ?? null)")
+    assert found == expected
+
+
+@pytest.fixture
+def stopped(window, served):
+    """A page that has asked once; its server, which can be stopped and started."""
+    servers = contextlib.ExitStack()
+    port = servers.enter_context(server_thread.serving(served[0].app))
+    load(window, port)
+    choose(window, "model", "reviews")
+    submit(window, "good")
+    servers.close()
+    yield window, lambda: servers.enter_context(server_thread.serving(served[0].app, port))
+    window.open("about:blank")  # which keeps no connection
+    servers.close()
+
+
+def test_a_server_that_stops(stopped):
+    page, start = stopped
+    listed = texts(page, "#models li")
+    submit(page, " and fine")
+    assert texts(page, "article .error") == ["The server does not answer."]
+    assert texts(page, "#message") == ["Error: The server does not answer."]
+    assert texts(page, "#notice") == ["The server does not answer. Below is what it served last."]
+    shown = page.script("return document.body.innerText")
+    assert "undefined" not in shown
+    assert "takes a text" not in shown
+    assert texts(page, "#models li") == listed
+    assert page.script("return document.getElementById('text').offsetParent !== null")
+    assert page.script("return document.getElementById('text').value") == "good and fine"
+    assert texts(page, "#model option")[0].startswith("backwards")
+
+    start()
+    page.wait("!document.getElementById('notice').textContent")  # it looks again by itself
+    assert page.script("return document.getElementById('text').value") == "good and fine"
+    submit(page, "")
+    assert texts(page, ".label") == ["good"]
+
+
+def test_a_server_that_stops_unasked(stopped):
+    page, _ = stopped
+    page.script("document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait("document.getElementById('notice').textContent.startsWith('The server does not answer.')")
+    assert "undefined" not in page.script("return document.body.innerText")
+    assert texts(page, ".label") == ["good"]  # the answer that there is stays
+    assert page.script("return document.getElementById('form').offsetParent !== null")
 
 
 def test_all_by_keyboard_and_with_names(page):
