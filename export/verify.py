@@ -17,6 +17,7 @@ from absl import app, flags
 from convnlp import programs
 from export import preset
 from export.saved_models import signatures
+from export.saved_models.versions import is_version
 from export.verification import checks, parity, recorded, requests
 from export.verification.graph import Graph
 
@@ -38,7 +39,7 @@ _BOUND = flags.DEFINE_float(
 def version_directory(path):
     """The SavedModel at `path`, or the highest version in it."""
     path = pathlib.Path(path)
-    versions = [child for child in path.glob("*") if child.name.isdecimal() and child.is_dir()]
+    versions = [child for child in path.glob("*") if is_version(child.name) and child.is_dir()]
     if (path / "saved_model.pb").exists() or not versions:
         return path
     return max(versions, key=lambda child: int(child.name))

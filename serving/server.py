@@ -126,7 +126,7 @@ def _start(listener):
     metrics = Metrics()
     limits = Limits(timeout_ms=_TIMEOUT.value, **{name: flag.value for name, flag in _LIMITS.items()})
     runner = _runner(metrics)
-    loader = Loader(metrics, _TIMEOUT.value, _WARMUP.value * _WARMUP_ITERATIONS.value)
+    loader = Loader(metrics, _TIMEOUT.value, _WARMUP.value * _WARMUP_ITERATIONS.value, limits)
     manager = ModelManager(_model_configs(), loader, _MAX_RETRIES.value, _RETRY_MICROS.value / 1e6)
     site = _site(metrics, manager)
     grpc_server = build_grpc_server(manager, runner, metrics, limits, _THREADS.value, _ANY_LABELS.value)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 
@@ -37,6 +38,8 @@ def export(preset_dir, output, ids_output=None, version=None, max_length=None, c
     bases = [pathlib.Path(output), pathlib.Path(ids_output or f"{output}_ids")]
     if version is None:
         version = 1 + max(map(_highest_version, bases))
+    if not is_version(str(version)):
+        raise ValueError(f"`version` must be a number of at most 63 bits. Received: {version}")
     targets = [base / str(version) for base in bases]
     for target in targets:
         if target.exists():
@@ -96,8 +99,12 @@ def _save(servable, model, preset_dir, directory):
 
 
 def _highest_version(base):
-    versions = [int(path.name) for path in base.glob("*") if path.name.isdecimal()]
-    return max(versions, default=0)
+    return max((int(path.name) for path in base.glob("*") if is_version(path.name)), default=0)
+
+
+def is_version(name):
+    """Whether servers take a name for a version: a number of at most 63 bits."""
+    return bool(re.fullmatch("[0-9]+", name)) and int(name) < 2**63
 
 
 @contextlib.contextmanager

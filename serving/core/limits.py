@@ -1,5 +1,6 @@
 """How much the server takes on: what is over a limit is refused before it costs anything."""
 
+import math
 from dataclasses import dataclass
 
 from serving.core.errors import ServingError, too_large
@@ -35,14 +36,53 @@ class Limits:
             ServingError: naming the limit.
         """
         for array in feeds.values():
-            if array.ndim and len(array) > self.batch_size:
-                raise too_large(f"Batch of {len(array)} is larger than {self.batch_size} (--max_batch_size)")
+            if array.ndim:
+                self.check_batch_size(len(array))
             if array.dtype == object and array.size:
                 longest = max(map(len, array.flat))
                 if longest > self.text_bytes:
                     raise too_large(
                         f"Text of {longest} bytes is longer than {self.text_bytes} (--max_text_bytes)"
                     )
+
+    def check_batch_size(self, size):
+        """Refuses a batch that is too large; it takes no tensor, so that there need not be one yet.
+
+        Args:
+            size: int. The number of examples.
+
+        Raises:
+            ServingError: naming the limit.
+        """
+        if size > self.batch_size:
+            raise too_large(f"Batch of {size} is larger than {self.batch_size} (--max_batch_size)")
+
+    def check_tensor(self, shape, item_bytes):
+        """Refuses a tensor by what it would take, before it is made.
+
+        Args:
+            shape: tuple of int.
+            item_bytes: int. The size of an element.
+
+        Raises:
+            ServingError: naming the limit.
+        """
+        if shape:
+            self.check_batch_size(shape[0])
+        self.check_bytes(math.prod(shape) * item_bytes, f"Tensor of the shape {list(shape)}")
+
+    def check_bytes(self, size, what):
+        """Refuses what would take more than a request may have.
+
+        Args:
+            size: int.
+            what: str. What it is, for the message.
+
+        Raises:
+            ServingError: naming the limit.
+        """
+        if size > self.body_bytes:
+            raise too_large(f"{what} takes {size} bytes, more than {self.body_bytes} (--max_body_bytes)")
 
 
 class Gate:

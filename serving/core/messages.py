@@ -1,5 +1,7 @@
 """TF Serving's protobuf messages: requests to computations, and results to responses."""
 
+import dataclasses
+
 import tensorflow as tf
 from google.protobuf import json_format
 from tensorflow.core.framework import tensor_pb2
@@ -14,6 +16,7 @@ from tensorflow_serving.apis import (
 
 from serving.core import inference
 from serving.core.errors import ServingError
+from serving.core.tensors import serialized_examples, to_array
 
 # The field of a TensorProto that holds the values of a type, for the clients that read it directly.
 _VALUE_FIELDS = {
@@ -31,41 +34,46 @@ _VALUE_FIELDS = {
 }
 
 
-def predict(servable, request):
-    """Returns the `Computation` of a PredictRequest, finished as a dict of output name to array."""
+def predict(servable, request, limits):
+    """Returns the `Computation` of a PredictRequest, finished as a dict of output name to array.
+
+    Args:
+        servable: `Servable`.
+        request: The message.
+        limits: `Limits`. How large its tensors may be.
+
+    Raises:
+        ServingError: if the request does not fit the signature, or a tensor is too large.
+    """
     name = request.model_spec.signature_name or inference.DEFAULT_SIGNATURE
     if name not in servable.signatures:
         raise ServingError("FAILED_PRECONDITION", f'Serving signature key "{name}" not found.')
-    arrays = {key: tf.make_ndarray(tensor) for key, tensor in request.inputs.items()}
-    return inference.predict(servable.signatures[name], arrays, request.output_filter)
+    # The names first: tensors that no signature asks for are never made.
+    computation = inference.predict(servable.signatures[name], dict(request.inputs), request.output_filter)
+    feeds = {
+        name: to_array(value, limits) if isinstance(value, tensor_pb2.TensorProto) else value
+        for name, value in computation.feeds.items()
+    }
+    return dataclasses.replace(computation, feeds=feeds)
 
 
-def by_examples(servable, request, method):
+def by_examples(servable, request, limits, method):
     """Returns the `Computation` of a ClassificationRequest or RegressionRequest.
 
     Args:
         servable: `Servable`.
         request: The message.
+        limits: `Limits`. How many examples there may be.
         method: Callable. `inference.classify` or `inference.regress`.
     """
     signature = inference.example_signature(servable, request.model_spec.signature_name)
-    return method(signature, _examples(request.input))
+    return method(signature, serialized_examples(request.input, limits))
 
 
-def multi_inference(servable, request):
+def multi_inference(servable, request, limits):
     """Returns the `Computation` of a MultiInferenceRequest, finished as a list of results."""
     tasks = [(task.method_name, task.model_spec.signature_name) for task in request.tasks]
-    return inference.multi_inference(servable, tasks, _examples(request.input))
-
-
-def _examples(message):
-    """Serialized examples of an Input, each with the context that all of them share before it."""
-    kind = message.WhichOneof("kind")
-    if kind is None:
-        return []
-    examples = getattr(message, kind)
-    shared = examples.context.SerializeToString() if kind == "example_list_with_context" else b""
-    return [shared + example.SerializeToString() for example in examples.examples]
+    return inference.multi_inference(servable, tasks, serialized_examples(request.input, limits))
 
 
 def tensor_proto(array):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from serving.core.errors import ServingError, invalid_argument
 
+_MAX_VERSION = 2**63 - 1  # of TF Serving, and of the messages that name versions
 _log = logging.getLogger("serving")
 
 
@@ -31,15 +32,21 @@ class ModelConfig:
     labels: dict = field(default_factory=dict)
 
     def wanted(self):
-        """Returns the versions that the policy asks for, of those on disk: a dict of version to directory."""
+        """Returns the versions that the policy asks for, of those on disk: a dict of version to directory.
+
+        Whatever else lies there is passed over. Of two names of the same version, such as 1 and 01, it is the
+        shorter one.
+        """
         try:
-            with os.scandir(self.base_path) as entries:
-                names = [entry.name for entry in entries if entry.is_dir()]
+            names = os.listdir(self.base_path)
         except OSError:
             return {}
-        on_disk = {
-            int(name): os.path.join(self.base_path, name) for name in names if re.fullmatch("[0-9]+", name)
-        }
+        on_disk = {}
+        for name in sorted(names, key=len, reverse=True):
+            path = os.path.join(self.base_path, name)
+            # isdir is false of what cannot be looked at, such as a link in a loop.
+            if re.fullmatch("[0-9]+", name) and int(name) <= _MAX_VERSION and os.path.isdir(path):
+                on_disk[int(name)] = path
         chosen = self.versions or sorted(on_disk)[-self.num_latest if self.num_latest else None :]
         return {version: on_disk[version] for version in chosen if version in on_disk}
 
@@ -270,7 +277,10 @@ class ModelManager:
         while True:
             time.sleep(interval_seconds)
             for config in list(self._configs.values()):
-                self._update(config)
+                try:
+                    self._update(config)
+                except Exception:  # one model must not stop the updates of all
+                    _log.exception("model %s is not brought up to date", config.name)
 
     def _update(self, config):
         """Brings the loaded versions of one model in line with what its policy wants of the disk."""
@@ -331,8 +341,10 @@ class ModelManager:
             self._unload(servable)
 
     def _unload(self, servable):
-        servable.close()
-        self._set(servable.name, servable.version, VersionState("END"))
+        try:
+            servable.close()
+        finally:
+            self._set(servable.name, servable.version, VersionState("END"))
 
     def _set(self, name, version, state):
         """Replaces a model's states by a changed copy, so that other threads never see one change."""

@@ -12,7 +12,9 @@ from tensorflow.core.protobuf import error_codes_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 from serving.core import inference, messages
+from serving.core.damage import damaged_file, first_line
 from serving.core.errors import ServingError, invalid_argument
+from serving.core.limits import Limits
 from serving.core.servable import Servable
 
 FILE_NAME = os.path.join("assets.extra", "tf_serving_warmup_requests")
@@ -26,30 +28,40 @@ class Loader:
         metrics: `Metrics`.
         timeout_ms: int. How long a run may take; 0 for as long as it likes.
         num_iterations: int. How often each request of the warm-up is asked; 0 for no warm-up.
+        limits: `Limits`. How large the requests of the warm-up may be.
     """
 
-    def __init__(self, metrics, timeout_ms=0, num_iterations=1):
+    def __init__(self, metrics, timeout_ms=0, num_iterations=1, limits=None):
         self._metrics = metrics
         self._timeout_ms = timeout_ms
         self._num_iterations = num_iterations
+        self._limits = limits or Limits()
 
     def __call__(self, name, version, path):
         """Returns the `Servable` of a directory, warmed up; raises whatever is wrong with it."""
         started, status = time.monotonic(), "fail"
         try:
-            servable = Servable(name, version, path, self._timeout_ms)
+            servable = self._load(name, version, path)
             try:
                 self._warm_up(servable)
             except Exception:
                 servable.close()
                 raise
             status = "success"
-        except tf.errors.OpError as error:
-            raise ServingError(error_codes_pb2.Code.Name(error.error_code), error.message) from error
         finally:
             self._metrics.load_attempts.add(path, status)
         self._metrics.load_latency.add(path, by=_microseconds(started))
         return servable
+
+    def _load(self, name, version, path):
+        try:
+            return Servable(name, version, path, self._timeout_ms)
+        except Exception as error:  # a broken directory fails in many ways
+            if damage := damaged_file(path):
+                raise ServingError("DATA_LOSS", f"{damage[0]}: {damage[1]}") from error
+            if isinstance(error, tf.errors.OpError):
+                raise ServingError(error_codes_pb2.Code.Name(error.error_code), first_line(error)) from error
+            raise
 
     def _warm_up(self, servable):
         file = os.path.join(servable.path, FILE_NAME)
@@ -65,7 +77,7 @@ class Loader:
                     )
                 log = prediction_log_pb2.PredictionLog.FromString(record)
                 for _ in range(self._num_iterations):
-                    for computation in _computations(servable, log):
+                    for computation in _computations(servable, log, self._limits):
                         computation.finish(servable.run(computation.feeds, computation.fetches))
         except Exception as error:
             status = getattr(error, "code", "INVALID_ARGUMENT")
@@ -75,17 +87,17 @@ class Loader:
             self._metrics.warmup_records.add(servable.path, status, by=count)
 
 
-def _computations(servable, log):
+def _computations(servable, log, limits):
     """Returns the computation that a record asks for; one of no known kind asks for none."""
     kind = log.WhichOneof("log_type")
     if kind == "predict_log":
-        return [messages.predict(servable, log.predict_log.request)]
+        return [messages.predict(servable, log.predict_log.request, limits)]
     if kind == "classify_log":
-        return [messages.by_examples(servable, log.classify_log.request, inference.classify)]
+        return [messages.by_examples(servable, log.classify_log.request, limits, inference.classify)]
     if kind == "regress_log":
-        return [messages.by_examples(servable, log.regress_log.request, inference.regress)]
+        return [messages.by_examples(servable, log.regress_log.request, limits, inference.regress)]
     if kind == "multi_inference_log":
-        return [messages.multi_inference(servable, log.multi_inference_log.request)]
+        return [messages.multi_inference(servable, log.multi_inference_log.request, limits)]
     if kind is not None:
         raise invalid_argument(f"Unsupported log_type for warmup: {kind}")
     return []

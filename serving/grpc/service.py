@@ -2,12 +2,9 @@
 
 import logging
 import time
-from concurrent.futures import CancelledError, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
-from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import error_codes_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
     inference_pb2,
@@ -20,8 +17,9 @@ from tensorflow_serving.apis import (
 
 from serving.core import inference, messages
 from serving.core.config import model_configs
-from serving.core.errors import ServingError, invalid_argument, timed_out
+from serving.core.errors import ServingError, invalid_argument
 from serving.core.limits import Limits
+from serving.grpc.calls import Careful, fail, wait
 
 _log = logging.getLogger("serving")
 
@@ -50,30 +48,41 @@ def build_grpc_server(manager, runner, metrics, limits=None, num_threads=16, all
             ("grpc.so_reuseport", 0),
         ],
     )
+    careful = Careful(server)
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-        PredictionService(manager, runner, metrics, limits), server
+        PredictionService(manager, runner, metrics, limits), careful
     )
-    model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(manager, allow_any_labels), server)
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+        ModelService(manager, allow_any_labels), careful
+    )
     return server
 
 
 class _Service:
     """Turns exceptions into the status of a call."""
 
-    def _guarded(self, context, answer):
-        """Returns what `answer` returns, and the code; a failure ends the call with its status."""
+    def _guarded(self, context, answer, count=lambda code: None):
+        """Returns what `answer` returns; a failure ends the call with its status.
+
+        Args:
+            context: grpc.ServicerContext.
+            answer: Callable without arguments.
+            count: Callable. Called with the code of the status before the call ends.
+        """
         try:
-            return answer(), "OK"
+            response = answer()
         except ServingError as error:
             failure = error
-        except (DecodeError, UnicodeDecodeError, ValueError, TypeError) as error:
+        except (UnicodeDecodeError, ValueError, TypeError) as error:
             failure = invalid_argument(str(error))
         except Exception:
             _log.exception("gRPC")
             failure = ServingError("INTERNAL", "Internal error, see the server's log")
-        context.set_code(grpc.StatusCode[failure.code])
-        context.set_details(failure.message)
-        return None, failure.code
+        else:
+            count("OK")
+            return response
+        count(failure.code)
+        return fail(context, failure)
 
 
 class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceServicer):
@@ -97,7 +106,7 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
             return response
 
         def read(servable):
-            return messages.predict(servable, request)
+            return messages.predict(servable, request, self._limits)
 
         return self._answer("Predict", request.model_spec, context, read, write)
 
@@ -105,7 +114,7 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
         """Answers a ClassificationRequest."""
 
         def read(servable):
-            return messages.by_examples(servable, request, inference.classify)
+            return messages.by_examples(servable, request, self._limits, inference.classify)
 
         def write(servable, results):
             return classification_pb2.ClassificationResponse(
@@ -119,7 +128,7 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
         """Answers a RegressionRequest."""
 
         def read(servable):
-            return messages.by_examples(servable, request, inference.regress)
+            return messages.by_examples(servable, request, self._limits, inference.regress)
 
         def write(servable, values):
             return regression_pb2.RegressionResponse(
@@ -139,7 +148,7 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
                 raise invalid_argument(
                     "All ModelSpecs in a MultiInferenceRequest must access the same model name."
                 )
-            return messages.multi_inference(servable, request)
+            return messages.multi_inference(servable, request, self._limits)
 
         def write(servable, results):
             response = inference_pb2.MultiInferenceResponse()
@@ -172,16 +181,18 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
             finally:
                 self._manager.release(servable)
 
-        return self._guarded(context, answer)[0]
+        return self._guarded(context, answer)
 
     def _answer(self, method, spec, context, read, write):
         started = time.monotonic()
-        response, code = self._guarded(context, lambda: self._run(method, spec, context, read, write))
-        name = spec.name if spec and spec.name in self._manager.names() else ""
-        self._metrics.request_count.add(name, code)
-        if code == "OK":
-            self._metrics.request_latency.observe(_microseconds(started), name, method, "GRPC")
-        return response
+
+        def count(code):
+            name = spec.name if spec and spec.name in self._manager.names() else ""
+            self._metrics.request_count.add(name, code)
+            if code == "OK":
+                self._metrics.request_latency.observe(_microseconds(started), name, method, "GRPC")
+
+        return self._guarded(context, lambda: self._run(method, spec, context, read, write), count)
 
     def _run(self, method, spec, context, read, write):
         servable = self._acquire(spec)
@@ -190,12 +201,7 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
             self._limits.check(computation.feeds)
             started = time.monotonic()
             future = self._runner.submit(servable, computation.feeds, computation.fetches)
-            waits = context.time_remaining(), self._limits.timeout_ms / 1000
-            try:
-                values = future.result(min(filter(None, waits), default=None))
-            except (FutureTimeoutError, CancelledError) as error:
-                future.cancel()
-                raise timed_out() from error
+            values = wait(future, context, self._limits.timeout_ms / 1000 or None)
             self._metrics.runtime_latency.observe(_microseconds(started), servable.name, method, "TF1")
             if method != "Predict":
                 examples = len(next(iter(computation.feeds.values())))
@@ -235,7 +241,7 @@ class ModelService(_Service, model_service_pb2_grpc.ModelServiceServicer):
             version = spec.version.value if spec.HasField("version") else None
             return messages.model_status(self._manager.status(spec.name, version))
 
-        return self._guarded(context, answer)[0]
+        return self._guarded(context, answer)
 
     def HandleReloadConfigRequest(self, request, context):
         """Serves the models of a new configuration; the answer comes when they are loaded."""
@@ -250,10 +256,7 @@ class ModelService(_Service, model_service_pb2_grpc.ModelServiceServicer):
             self._manager.reload(configs, self._allow_any_labels)
             return model_management_pb2.ReloadConfigResponse()
 
-        response, code = self._guarded(context, answer)
-        if response is not None:
-            response.status.error_code = error_codes_pb2.Code.Value(code)
-        return response
+        return self._guarded(context, answer)
 
 
 def _microseconds(since):

@@ -182,13 +182,16 @@ def test_texts_are_padded_to_the_longest_or_to_a_fixed_length(classifier, monkey
 
 def test_versions_go_up_and_are_never_overwritten(classifier_dir, tmp_path):
     output, twin = tmp_path / "m", tmp_path / "elsewhere"
-    for name in ("7", "08", "notes", ".export-1"):
+    odd = ["7", "08", "notes", ".export-1", "9" * 20, "\u0661\u0662"]  # the last: digits, to Python
+    for name in odd:
         (output / name).mkdir(parents=True)
     paths = versions.export(str(classifier_dir), str(output), str(twin), check=False)
     assert paths == (output / "9", twin / "9", {})
     with pytest.raises(ValueError, match=r"Received: 9, but .* exists"):
         versions.export(str(classifier_dir), str(output), str(twin), version=9, check=False)
-    assert {path.name for path in output.iterdir()} == {"7", "08", "notes", ".export-1", "9"}
+    assert {path.name for path in output.iterdir()} == {*odd, "9"}
+    with pytest.raises(ValueError, match=r"`version` must be .* at most 63 bits\. Received: 9223372"):
+        versions.export(str(classifier_dir), str(output), str(twin), version=2**63, check=False)
 
 
 def test_nothing_is_left_of_a_failed_export(classifier_dir, tmp_path, monkeypatch):

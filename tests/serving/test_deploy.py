@@ -29,7 +29,7 @@ from grafana_foundation_sdk.cog import plugins
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from serving.core.config import read_metrics_path, read_model_configs
+from serving.core.config import read_batching_options, read_metrics_path, read_model_configs
 from serving.core.metrics import Histogram, Metrics
 
 SERVING = Path(__file__).resolve().parents[2] / "serving"
@@ -195,6 +195,17 @@ def test_the_image_holds_the_configuration_that_its_flags_name():
     assert (DEPLOY / build["context"]).resolve() == SERVING
     assert (SERVING / build["dockerfile"]).resolve() == DEPLOY / "Dockerfile"
     assert container()["image"] == compose_service()["image"]
+
+
+def test_there_are_threads_for_the_clients_expected():
+    """A request keeps a thread of the REST interface until it is answered: fewer make smaller batches."""
+    threads = int(server_flags()["rest_api_num_threads"])
+    options = read_batching_options(str(SERVING / "batching.config"))
+    running = options.num_batch_threads * options.batch_limit
+    (metric,) = manifests()["HorizontalPodAutoscaler"]["spec"]["metrics"]
+    goal = int(metric["pods"]["target"]["averageValue"])  # requests in a pod at a time
+    # While as many run, the next batches gather; and a pod has room until the autoscaler has another one.
+    assert threads >= 2 * max(running, goal)
 
 
 def test_ports_agree():

@@ -1,9 +1,15 @@
 """The gRPC interface, asked through the stubs of tensorflow-serving-api."""
 
+import queue
+import threading
+import time
+from concurrent.futures import Future
+
 import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -16,8 +22,11 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
+from serving.core.errors import ServingError
 from serving.core.inference import CLASSIFY_METHOD, REGRESS_METHOD
 from serving.core.limits import Limits
+from serving.core.metrics import Metrics
+from serving.core.tensors import to_array
 from serving.grpc.service import build_grpc_server
 from tests.serving.in_process import InProcess
 from tests.serving.small_models import TYPES
@@ -182,6 +191,133 @@ def test_errors(served):
     broken.inputs["x"].tensor_content = b"abc"
     assert_fails(lambda: served.predictions.Predict(broken), "INVALID_ARGUMENT", "")
     assert predict(served, "affine", x).outputs["y"].float_val[0] == 2.5
+
+
+def declares(*sizes, dtype=tf.float32, **values):
+    """A TensorProto of a shape, whatever values it has."""
+    proto = tensor_pb2.TensorProto(dtype=dtype.as_datatype_enum, **values)
+    for size in sizes:
+        proto.tensor_shape.dim.add(size=size)
+    return proto
+
+
+ONE = {"float_val": [1.0]}
+UNMADE = [  # code, words, the tensor
+    ("RESOURCE_EXHAUSTED", "Batch of 134217728 is larger than 4096", declares(2**27, **ONE)),
+    ("RESOURCE_EXHAUSTED", "takes 536870912 bytes, more than 67108864", declares(1, 2**27, **ONE)),
+    (
+        "RESOURCE_EXHAUSTED",
+        "takes 1361129467683753853558350524547720019984 bytes",
+        declares(1, *[2**63 - 1] * 2, 4),
+    ),
+    ("RESOURCE_EXHAUSTED", "must hold its 2097152 values", declares(1, 2**21, **ONE)),
+    ("RESOURCE_EXHAUSTED", "must hold its 2097152 values", declares(1, 2**21)),
+    ("RESOURCE_EXHAUSTED", "takes 201326592 bytes", declares(8, 2**20, dtype=tf.string, string_val=[b"a"])),
+    ("INVALID_ARGUMENT", "sizes of at least 0. Received: the shape [-2, -4]", declares(-2, -4, **ONE)),
+    ("INVALID_ARGUMENT", "at most 254 dimensions. Received: 255 dimensions", declares(*[1] * 255, **ONE)),
+    (
+        "INVALID_ARGUMENT",
+        "must have 8 bytes. Received: tensor_content of 3",
+        declares(2, tensor_content=b"abc"),
+    ),
+    ("INVALID_ARGUMENT", "string_val, not tensor", declares(2, dtype=tf.string, tensor_content=b"abc")),
+    ("INVALID_ARGUMENT", "Received: DT_INVALID", tensor_pb2.TensorProto()),
+    ("INVALID_ARGUMENT", "Received: DT_VARIANT", declares(1, dtype=tf.variant)),
+    ("INVALID_ARGUMENT", "Received: 999", tensor_pb2.TensorProto(dtype=999)),
+]
+
+
+@pytest.mark.parametrize(("code", "words", "proto"), UNMADE, ids=[words for _, words, _ in UNMADE])
+def test_what_a_tensor_declares_is_checked_before_it_is_made(code, words, proto, monkeypatch):
+    monkeypatch.setattr(tf, "make_ndarray", None)
+    with pytest.raises(ServingError) as error:
+        to_array(proto, Limits())
+    assert error.value.code == code
+    assert words in error.value.message
+
+
+def test_tensors_whose_last_value_is_repeated():
+    assert to_array(declares(2, 3, float_val=[1.0, 2.0]), Limits()).tolist() == [[1, 2, 2], [2, 2, 2]]
+    assert to_array(declares(2), Limits()).tolist() == [0, 0]
+    assert to_array(declares(3, dtype=tf.string, string_val=[b"a"]), Limits()).tolist() == [b"a"] * 3
+    assert to_array(declares(0, 5, dtype=tf.int64), Limits()).shape == (0, 5)
+    assert to_array(declares(), Limits()).shape == ()
+    with pytest.raises(ServingError, match="a value that DT_UINT8 cannot hold"):
+        to_array(declares(1, dtype=tf.uint8, int_val=[300]), Limits())
+
+
+def test_limits_hold_for_requests_of_every_kind(served, monkeypatch):
+    monkeypatch.setattr(tf, "make_ndarray", None)
+    request = predict_pb2.PredictRequest()
+    spec(request.model_spec, "affine")
+    request.inputs["x"].CopyFrom(declares(2**27, **ONE))
+    assert_fails(lambda: served.predictions.Predict(request), "RESOURCE_EXHAUSTED", "Batch of 134217728")
+    request.inputs["unknown"].CopyFrom(declares(1, **ONE))  # which no signature asks for
+    assert_fails(lambda: served.predictions.Predict(request), "INVALID_ARGUMENT", "size does not match")
+
+    many = regression_pb2.RegressionRequest()
+    spec(many.model_spec, "g", "regress")
+    many.input.example_list.examples.extend([tf.train.Example()] * 4097)
+    assert_fails(lambda: served.predictions.Regress(many), "RESOURCE_EXHAUSTED", "Batch of 4097")
+    context = regression_pb2.RegressionRequest()
+    spec(context.model_spec, "g", "regress")
+    context.input.example_list_with_context.context.CopyFrom(example(x=4.0))
+    context.input.example_list_with_context.examples.extend([tf.train.Example()] * 1000)
+    words = "The context of all examples takes"
+    assert_fails(lambda: served.predictions.Regress(context), "RESOURCE_EXHAUSTED", words)
+
+
+def test_failures_leave_no_traceback_in_the_log(served, caplog):
+    """Not of requests that are no messages either; the longest words of an error still reach the client."""
+    x = {"x": np.float32([1])}
+    assert_fails(lambda: predict(served, "none", x), "NOT_FOUND", "Latest(none)")
+    assert_fails(lambda: predict(served, "n" * 9000, x), "NOT_FOUND", "Latest(nnn")
+    for method in ("PredictionService/Predict", "ModelService/GetModelStatus"):
+        with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
+            call = channel.unary_unary(f"/tensorflow.serving.{method}")
+            assert_fails(lambda: call(b"\xff\xff"), "INVALID_ARGUMENT", "is no message of this method")  # noqa: B023
+    assert caplog.records == []
+
+
+class Waiting:
+    """A runner whose futures nobody finishes."""
+
+    def __init__(self):
+        self.futures = queue.Queue()
+
+    def submit(self, servable, feeds, fetches):
+        self.futures.put(Future())
+        return self.futures.queue[-1]
+
+
+@pytest.mark.parametrize("end", ["cancel", "deadline", "disconnect"])
+def test_a_call_that_has_ended_cancels_its_computation(served, end):
+    runner = Waiting()
+    metrics = Metrics()
+    server = build_grpc_server(served.manager, runner, metrics, num_threads=1)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        request = predict_pb2.PredictRequest()
+        spec(request.model_spec, "affine")
+        request.inputs["x"].CopyFrom(tf.make_tensor_proto([1.0]))
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        call = stub.Predict.future(request, timeout=0.5 if end == "deadline" else None)
+        future = runner.futures.get(timeout=60)
+        gone = threading.Event()
+        future.add_done_callback(lambda _: gone.set())
+        if end == "cancel":
+            call.cancel()
+        if end != "disconnect":
+            assert gone.wait(60)
+    assert gone.wait(60)
+    assert future.cancelled()
+    server.stop(None).wait()
+    code = "DEADLINE_EXCEEDED" if end == "deadline" else "CANCELLED"
+    deadline = time.monotonic() + 60
+    while not metrics.request_count.value("affine", code) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert metrics.request_count.value("affine", code) == 1
 
 
 def test_another_configuration_is_served(served, model_folder):

@@ -1,5 +1,8 @@
 """Which versions are served: policies, labels, new and broken versions, on a loader without models."""
 
+import itertools
+import json
+import os
 import time
 from pathlib import Path
 
@@ -7,6 +10,7 @@ import pytest
 
 from serving.core.errors import ServingError
 from serving.core.models import ModelConfig, ModelManager
+from serving.rest.interface import status_json
 
 
 class Fake:
@@ -67,6 +71,77 @@ def test_policies_choose_among_the_versions_on_disk(tmp_path):
     assert ModelConfig("m", path, num_latest=None).wanted().keys() == {1, 2, 10}
     assert ModelConfig("m", path, versions=(1, 7)).wanted() == {1: f"{path}/1"}
     assert ModelConfig("m", f"{path}/none").wanted() == {}
+
+
+def odd_entries(folder):
+    """What may lie in a directory of versions and is none."""
+    (folder / "77").symlink_to(folder / "77")
+    (folder / "78").symlink_to(folder / "none")
+    (folder / "79").write_text("a file")
+    (folder / "9223372036854775808").mkdir()
+    (folder / ("9" * 200)).mkdir()
+    os.mkfifo(folder / "80")
+    os.mkdir(os.fsencode(folder) + b"/\xff")
+
+
+def test_odd_entries_stop_no_updates(base):
+    odd_entries(base)
+    manager = manage(base, num_latest=None)
+    assert states(manager) == {1: "AVAILABLE"}
+    (base / "2").mkdir()
+    (base / "9223372036854775807").mkdir()
+    poll(manager)
+    assert states(manager) == dict.fromkeys([2**63 - 1, 2, 1], "AVAILABLE")
+    assert len(json.loads(status_json(manager.status("m")))["model_version_status"]) == 3
+
+
+def test_of_two_names_of_a_version_the_shorter_one_counts(tmp_path):
+    for name in ("01", "1", "001"):
+        (tmp_path / name).mkdir()
+    assert ModelConfig("m", str(tmp_path)).wanted() == {1: f"{tmp_path}/1"}
+
+
+def test_a_directory_that_cannot_be_read_keeps_what_is_served(base, monkeypatch):
+    manager = manage(base)
+
+    def denied(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "listdir", denied)
+    poll(manager)
+    assert states(manager) == {1: "AVAILABLE"}
+    monkeypatch.undo()
+    (base / "2").mkdir()
+    poll(manager)
+    assert states(manager) == {2: "AVAILABLE", 1: "END"}
+
+
+def test_a_model_whose_update_fails_stops_no_other(base, tmp_path_factory, monkeypatch, caplog):
+    """Whatever it is that fails: the thread that watches goes on."""
+    other = tmp_path_factory.mktemp("other")
+    (other / "1").mkdir()
+    configs = [ModelConfig("m", str(base)), ModelConfig("n", str(other))]
+    manager = ModelManager(configs, load, retry_seconds=0)
+    manager.load()
+    wanted = ModelConfig.wanted
+    rounds = itertools.count()
+
+    def fails_for_m(config):
+        if config.name == "m":
+            raise RuntimeError("unforeseen")
+        return wanted(config)
+
+    def two_rounds(seconds):
+        if next(rounds) == 2:
+            raise SystemExit
+
+    monkeypatch.setattr(ModelConfig, "wanted", fails_for_m)
+    monkeypatch.setattr(time, "sleep", two_rounds)
+    (other / "2").mkdir()
+    with pytest.raises(SystemExit):
+        manager._watch(1)
+    assert states(manager, "n") == {2: "AVAILABLE", 1: "END"}
+    assert "model m is not brought up to date" in caplog.text
 
 
 def test_versions_and_labels_are_found(base):

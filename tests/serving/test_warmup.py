@@ -79,27 +79,55 @@ def test_a_version_that_fails_its_warm_up_is_not_served(version):
         Loader(metrics)("g", 1, str(version))
 
 
-def truncate_graph(version):
-    data = (version / "saved_model.pb").read_bytes()
-    (version / "saved_model.pb").write_bytes(data[: len(data) // 2])
-
-
-def truncate_variables(version):
-    data = next((version / "variables").glob("*.data*"))
-    data.write_bytes(b"")
-
-
 def use_an_unknown_op(version):
     model = saved_model_pb2.SavedModel.FromString((version / "saved_model.pb").read_bytes())
     model.meta_graphs[0].graph_def.node[0].op = "NoSuchOp"
     (version / "saved_model.pb").write_bytes(model.SerializeToString())
 
 
-@pytest.mark.parametrize("breaks", [truncate_graph, truncate_variables, use_an_unknown_op, shutil.rmtree])
-def test_a_broken_version_is_an_error_with_a_reason(model_folder, tmp_path, breaks):
+@pytest.mark.parametrize(
+    ("breaks", "words"),
+    [
+        (use_an_unknown_op, "Op type not registered 'NoSuchOp'"),
+        (shutil.rmtree, r"saved_model\.pb: no such file"),
+    ],
+)
+def test_a_broken_version_is_an_error_with_a_reason(model_folder, tmp_path, breaks, words):
     version = shutil.copytree(model_folder / "affine" / "1", tmp_path / "1")
     breaks(version)
     metrics = Metrics()
-    with pytest.raises((ServingError, OSError)):
+    with pytest.raises(ServingError, match=words):
         Loader(metrics)("affine", 1, str(version))
     assert metrics.load_attempts.value(str(version), "fail") == 1
+
+
+DATA = "variables/variables.data-00000-of-00001"
+
+
+@pytest.mark.parametrize("kept", [0, 0.5, None])
+@pytest.mark.parametrize("file", ["saved_model.pb", "variables/variables.index", DATA])
+def test_a_truncated_or_missing_file_is_named(model_folder, tmp_path, file, kept):
+    version = shutil.copytree(model_folder / "affine" / "1", tmp_path / "1")
+    content = (version / file).read_bytes()
+    (version / file).unlink()
+    if kept is not None:
+        (version / file).write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(ServingError) as error:
+        Loader(Metrics())("affine", 1, str(version))
+    words = "it is empty" if (file, kept) == ("saved_model.pb", 0) else "truncated or damaged: "
+    words = "" if kept is None else words
+    assert error.value.message.startswith(f"{version / file}: ")
+    assert words in error.value.message
+    assert error.value.code == "DATA_LOSS"
+    assert "\n" not in error.value.message
+
+
+def test_warm_up_requests_have_limits_too(version, monkeypatch):
+    log = prediction_log_pb2.PredictionLog()
+    x = log.predict_log.request.inputs["x"]
+    x.CopyFrom(tf.make_tensor_proto([1.0]))
+    x.tensor_shape.dim[0].size = 2**40
+    write_requests(version, log)
+    monkeypatch.setattr(tf, "make_ndarray", None)
+    with pytest.raises(ServingError, match=r"warm-up request 1 of .*: .*Batch of 1099511627776 is larger"):
+        Loader(Metrics())("g", 1, str(version))

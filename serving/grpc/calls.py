@@ -1,0 +1,112 @@
+"""What gRPC leaves to the server: calls that end early, and requests that are no messages."""
+
+import threading
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from serving.core.errors import ServingError, invalid_argument, timed_out
+
+# The words of a status travel in HTTP headers, of which clients take 8 kB, and which triple most bytes.
+_MAX_DETAILS_BYTES = 2000
+
+
+def fail(context, error):
+    """Ends a call with the status of an error, without a traceback in the log.
+
+    Args:
+        context: grpc.ServicerContext.
+        error: `ServingError`.
+
+    Raises:
+        Exception: what gRPC looks for.
+    """
+    details = error.message.encode("utf-8", "replace")
+    if len(details) > _MAX_DETAILS_BYTES:
+        details = details[:_MAX_DETAILS_BYTES] + b"..."
+    context.abort(grpc.StatusCode[error.code], details.decode("utf-8", "ignore"))
+
+
+def wait(future, context, seconds):
+    """Waits for a future, and cancels it when nobody waits for the call any more.
+
+    Args:
+        future: concurrent.futures.Future.
+        context: grpc.ServicerContext. It ends with the client's deadline, or when the client cancels or goes.
+        seconds: float or None. How long to wait.
+
+    Returns:
+        The future's result.
+
+    Raises:
+        ServingError: DEADLINE_EXCEEDED or CANCELLED, once the future is cancelled.
+        Exception: the future's.
+    """
+    over = threading.Event()  # the future or the call
+    future.add_done_callback(lambda _: over.set())
+    if not context.add_callback(over.set):
+        over.set()  # the call is, already
+    over.wait(seconds)
+    if future.done():
+        return future.result()
+    future.cancel()
+    if context.is_active() or context.time_remaining() == 0:
+        raise timed_out()
+    raise ServingError("CANCELLED", "The client has gone")
+
+
+class Careful:
+    """A server for generated `add_..._to_server` functions; requests that are no messages get a status.
+
+    gRPC would log a traceback for each of them.
+
+    Args:
+        server: grpc.Server.
+    """
+
+    def __init__(self, server):
+        self._server = server
+
+    def add_generic_rpc_handlers(self, handlers):
+        """As of a grpc.Server."""
+        self._server.add_generic_rpc_handlers(tuple(map(_Handlers, handlers)))
+
+    def add_registered_method_handlers(self, service_name, method_handlers):
+        """As of a grpc.Server, for code that newer generators write; the generic handlers serve them all."""
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    """The handlers of a service.
+
+    Args:
+        inner: grpc.GenericRpcHandler.
+    """
+
+    def __init__(self, inner):
+        self._inner = inner
+        self._known = {}
+
+    def service(self, handler_call_details):
+        """Returns the handler of a method, or None."""
+        name = handler_call_details.method
+        if name not in self._known:
+            inner = self._inner.service(handler_call_details)
+            if inner is None:
+                return None
+            self._known[name] = _careful(inner)
+        return self._known[name]
+
+
+def _careful(handler):
+    def read(content):
+        try:
+            return handler.request_deserializer(content)
+        except DecodeError as error:
+            return error
+
+    def answer(request, context):
+        if isinstance(request, DecodeError):
+            fail(context, invalid_argument(f"The request is no message of this method: {request}"))
+        return handler.unary_unary(request, context)
+
+    return grpc.unary_unary_rpc_method_handler(answer, read, handler.response_serializer)
