@@ -73,6 +73,9 @@ _LIMITS = {
     name: flags.DEFINE_integer(f"max_{name}", getattr(Limits, name), description, 1)
     for name, description in {
         "body_bytes": "Largest request, in bytes.",
+        "decompressed_bytes": "Largest request after decompression, in bytes.",
+        "bytes_in_flight": "Most bytes of all requests under way; the first 64 KiB of each are free.",
+        "json_nodes": "Most arrays, objects and members of objects a JSON request.",
         "batch_size": "Most examples a request.",
         "text_bytes": "Longest string, in bytes.",
         "queue_length": "Most requests that wait for a model.",

@@ -1,6 +1,7 @@
 """How much the server takes on: what is over a limit is refused before it costs anything."""
 
 import math
+import threading
 from dataclasses import dataclass
 
 from serving.core.errors import ServingError, too_large
@@ -11,7 +12,10 @@ class Limits:
     """The limits of one server. TF Serving has none of them but the time-out.
 
     Args:
-        body_bytes: int. The largest request, before and after decompression.
+        body_bytes: int. The largest request.
+        decompressed_bytes: int. The largest request after decompression.
+        bytes_in_flight: int. The most bytes of all requests under way, not counting the beginning of each.
+        json_nodes: int. The most arrays, objects and members of objects a request.
         batch_size: int. The most examples a request: the first dimension of any of its tensors.
         text_bytes: int. The longest string, or serialized example.
         queue_length: int. The most requests that wait for a model while others run.
@@ -20,6 +24,9 @@ class Limits:
     """
 
     body_bytes: int = 64 * 2**20
+    decompressed_bytes: int = 16 * 2**20
+    bytes_in_flight: int = 256 * 2**20
+    json_nodes: int = 2 * 2**20
     batch_size: int = 4096
     text_bytes: int = 2**20
     queue_length: int = 1024
@@ -96,14 +103,21 @@ class Gate:
     def __init__(self, limit, what):
         self._limit = limit
         self._what = what
+        self._lock = threading.Lock()
         self.inside = 0
 
-    def enter(self):
-        """Counts one in, or raises `ServingError`."""
-        if self.inside >= self._limit:
+    def check(self, count=1):
+        """Raises `ServingError` if so many more may not enter."""
+        if self.inside + count > self._limit:
             raise ServingError("RESOURCE_EXHAUSTED", f"More than {self._limit} {self._what}")
-        self.inside += 1
 
-    def leave(self):
-        """Counts one out."""
-        self.inside -= 1
+    def enter(self, count=1):
+        """Counts so many in, or raises `ServingError`."""
+        with self._lock:
+            self.check(count)
+            self.inside += count
+
+    def leave(self, count=1):
+        """Counts so many out."""
+        with self._lock:
+            self.inside -= count

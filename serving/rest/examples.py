@@ -6,18 +6,20 @@ from serving.core.errors import invalid_argument
 from serving.core.inference import classify, example_signature, regress
 from serving.rest.json_reader import Object
 from serving.rest.json_writer import bracket, float32_decimal, quote
-from serving.rest.predict import format_error, read_object, signature_name
+from serving.rest.predict import format_error, signature_name
 from serving.rest.tensors import base64_decoded, is_base64, rows_json, type_name
 
+_PLAIN_KINDS = {int: "int64_list", float: "float_list", bytes: "bytes_list"}
 _KINDS = {"int64_list": "int64", "float_list": "float", "bytes_list": "bytes"}
 
 
-def read_examples(document):
+def read_examples(document, limits):
     """Reads the examples of a request.
 
     Args:
         document: `Object`. With "examples", a list of objects of features, and perhaps "context", an object
             of the features that all of them have.
+        limits: `Limits`. How many there may be.
 
     Returns:
         list of bytes. Serialized tf.train.Example messages; the context stands before each.
@@ -35,27 +37,29 @@ def read_examples(document):
         raise format_error(document, "Expecting 'examples' value to be an list/array")
     if not examples:
         raise format_error(document, "'examples' value is an empty array")
+    limits.check_batch_size(len(examples))
+    limits.check_bytes(len(shared) * len(examples), f"The context of {len(examples)} examples")
     return [shared + _example(value) for value in examples]
 
 
-def classify_json(body, find_servable):
-    """Reads a classify request; see `serving.rest.predict.predict` for the arguments.
+def classify_json(document, find_servable, limits):
+    """Reads a classify request; see `serving.rest.predict.predict_json` for the arguments.
 
     Returns:
         The `Servable`, the `Computation`, and a Callable that writes its result:
         {"results": [[["label", score], ...], ...]}.
     """
-    servable, computation = _read(body, find_servable, classify)
+    servable, computation = _read(document, find_servable, limits, classify)
     return servable, computation, classifications_json
 
 
-def regress_json(body, find_servable):
-    """Reads a regress request; see `serving.rest.predict.predict` for the arguments.
+def regress_json(document, find_servable, limits):
+    """Reads a regress request; see `serving.rest.predict.predict_json` for the arguments.
 
     Returns:
         The `Servable`, the `Computation`, and a Callable that writes its result: {"results": [number, ...]}.
     """
-    servable, computation = _read(body, find_servable, regress)
+    servable, computation = _read(document, find_servable, limits, regress)
     return servable, computation, regressions_json
 
 
@@ -74,10 +78,9 @@ def regressions_json(results):
     return bracket([f'"results": [{values}]'], "{}", 0, False)
 
 
-def _read(body, find_servable, method):
-    document = read_object(body)
+def _read(document, find_servable, limits, method):
     name = signature_name(document)
-    examples = read_examples(document)
+    examples = read_examples(document, limits)
     servable = find_servable()
     return servable, method(example_signature(servable, name), examples)
 
@@ -91,10 +94,21 @@ def _example(value):
         name = key.split(b"\0")[0]  # it ends there, as in C
         is_list = isinstance(content, list) and not isinstance(content, Object)
         feature = tf.train.Feature()
-        for element in content if is_list else [content]:
-            _add(element, name.decode("utf-8", "surrogateescape"), feature)
+        if not (is_list and _add_plain(content, feature)):
+            for element in content if is_list else [content]:
+                _add(element, name.decode("utf-8", "surrogateescape"), feature)
         example.features.feature[name.decode("utf-8", "replace")].CopyFrom(feature)
     return example.SerializeToString()
+
+
+def _add_plain(values, feature):
+    """Fills a feature with values that are all of one plain type, if they are; returns whether they are."""
+    kinds = set(map(type, values))
+    kind = _PLAIN_KINDS.get(kinds.pop()) if len(kinds) == 1 else None
+    if kind is None or (kind == "int64_list" and max(values) >= 2**63):
+        return False
+    getattr(feature, kind).value.extend(values)
+    return True
 
 
 def _add(value, name, feature):

@@ -5,24 +5,26 @@ import json
 import logging
 import re
 import time
-import zlib
-from functools import partial
 from urllib.parse import unquote_to_bytes
 
 from serving.core.errors import ServingError, invalid_argument, timed_out, too_large
 from serving.core.limits import Gate, Limits
 from serving.core.messages import model_status, to_dict
+from serving.rest import predict
+from serving.rest.aside import Aside
+from serving.rest.body import Body, header
 from serving.rest.examples import classify_json, regress_json
 from serving.rest.http_protocol import VERBS, html
 from serving.rest.inbox import Inbox
+from serving.rest.json_reader import UNREAD, count_nodes
 from serving.rest.json_writer import quote
 from serving.rest.predict import predict_json
 
-# The methods of a POST, each called with (body, find_servable), and their names in the metrics.
+# The methods of a POST, each called with (document, find_servable, limits); in other letters they are none.
 METHODS = {"predict": predict_json, "classify": classify_json, "regress": regress_json}
 
 _VERSION = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
-_POST = re.compile(rf"/v1/models/(?P<name>[^/:]+){_VERSION}:(?P<method>{'|'.join(METHODS)})", re.I)
+_POST = re.compile(rf"(?i:/v1/models/(?P<name>[^/:]+){_VERSION}):(?P<method>{'|'.join(METHODS)})")
 _GET = re.compile(rf"/v1/models(?:/(?P<name>[^/:]+))?{_VERSION}(?P<metadata>/metadata)?", re.I)
 _CORS_HEADERS = [
     (b"access-control-allow-origin", b"*"),
@@ -32,8 +34,9 @@ _CORS_HEADERS = [
 _JSON = [(b"content-type", b"application/json")]
 _CLOSE = [(b"connection", b"close")]
 # Bodies and answers above these sizes are read and written outside the event loop, which others wait for.
-_LARGE_BODY_BYTES = 2**16
+_LARGE_BODY_BYTES = 2**14
 _LARGE_ANSWER_VALUES = 2**12
+_BYTES_A_VALUE = 16
 _log = logging.getLogger("serving")
 
 
@@ -58,9 +61,12 @@ class RestApp:
         self._site = site
         self._inbox = None
         self._gate = Gate(self._limits.concurrent_requests, "concurrent requests (--max_concurrent_requests)")
+        in_flight = "bytes of requests under way (--max_bytes_in_flight)"
+        self._in_flight = Gate(self._limits.bytes_in_flight, in_flight)
+        self._aside = Aside()
 
     async def __call__(self, scope, receive, send):
-        path = _target(scope)
+        path = target(scope)
         if path is None:
             await _send(send, 400, html(400), [(b"content-type", b"text/html"), *_CLOSE])
         elif scope["method"] not in VERBS:
@@ -75,7 +81,7 @@ class RestApp:
     async def _respond(self, scope, path, receive, send):
         verb = scope["method"]
         if verb == "OPTIONS":  # a browser's question before a request to another origin
-            status = 200 if re.search("https?://", _header(scope, b"origin")) else 400
+            status = 200 if re.search("https?://", header(scope, b"origin")) else 400
             headers = [(b"content-type", b"text/html; charset=ISO-8859-1"), *self._cors_headers]
             await _send(send, status, b"", headers)
             return
@@ -83,14 +89,11 @@ class RestApp:
         asked = _Asked()
         status, headers, code = 200, [*_JSON, *self._cors_headers], "OK"
         try:
-            self._gate.enter()
             try:
                 async with asyncio.timeout(self._limits.timeout_ms / 1000 or None):
                     text = await self._answer(verb, path, scope, receive, asked)
             except TimeoutError as error:
                 raise timed_out() from error
-            finally:
-                self._gate.leave()
         except ServingError as error:
             text = error_json(error.message)
             status, code = error.http_status, error.code
@@ -125,8 +128,17 @@ class RestApp:
             raise invalid_argument("Missing model name in request.")
         if verb == "POST":
             asked.method = match["method"]
-            body = await self._body(scope, receive)
-            return await self._run(body, asked.method.lower(), asked.name, version, label)
+            self._gate.check()  # before the body is read
+            body = Body(self._limits, self._in_flight, self._aside)
+            try:
+                content = await body.read(scope, receive)
+                self._gate.enter()
+                try:
+                    return await self._run(body, content, asked.method, asked.name, version, label)
+                finally:
+                    self._gate.leave()
+            finally:
+                body.close()
         if match["metadata"] == "/metadata":  # in capitals it passes the grammar, and asks for the status
             servable = self._manager.acquire(asked.name, version, label)
             try:
@@ -135,7 +147,7 @@ class RestApp:
                 self._manager.release(servable)
         return status_json(self._manager.status(asked.name, version))
 
-    async def _run(self, body, method, *model):
+    async def _run(self, body, content, method, *model):
         """Reads a request, runs it, and writes the answer."""
         used = []
 
@@ -143,10 +155,26 @@ class RestApp:
             used.append(self._manager.acquire(*model))
             return used[0]
 
+        def prepare(document):
+            prepared = METHODS[method](document, find_servable, self._limits)
+            self._limits.check(prepared[1].feeds)
+            return prepared
+
+        def read_and_prepare():
+            if count_nodes(content) > self._limits.json_nodes:
+                most = self._limits.json_nodes
+                raise too_large(
+                    f"More than {most} arrays, objects and members in the body (--max_json_nodes)"
+                )
+            return prepare(predict.read_object(content))
+
         try:
-            read = partial(METHODS[method], body, find_servable)
-            servable, computation, to_json = await _aside(read, len(body) > _LARGE_BODY_BYTES)
-            self._limits.check(computation.feeds)
+            is_large = len(content) > _LARGE_BODY_BYTES
+            document = UNREAD if is_large else predict.read_object(content, True)
+            if document is UNREAD:
+                servable, computation, to_json = await body.run(read_and_prepare, len(content))
+            else:
+                servable, computation, to_json = prepare(document)
             started = time.monotonic()
             future = self._runner.submit(servable, computation.feeds, computation.fetches)
             values = await self._inbox_of(asyncio.get_running_loop()).result(future)
@@ -157,37 +185,18 @@ class RestApp:
                 (examples,) = computation.feeds.values()
                 self._metrics.example_counts.observe(len(examples), servable.name)
                 self._metrics.example_total.add(servable.name, by=len(examples))
-            is_large = sum(value.size for value in values) > _LARGE_ANSWER_VALUES
-            return await _aside(lambda: to_json(computation.finish(values)), is_large)
+            size = sum(value.size for value in values)
+            if size > _LARGE_ANSWER_VALUES:
+                return await body.run(lambda: to_json(computation.finish(values)), size * _BYTES_A_VALUE)
+            return to_json(computation.finish(values))
         finally:
-            for servable in used:
-                self._manager.release(servable)
+            # Reading may go on after the time-out, and find a model then.
+            body.when_idle(lambda: [self._manager.release(servable) for servable in used])
 
     def _inbox_of(self, loop):
         if self._inbox is None or self._inbox.loop is not loop:
             self._inbox = Inbox(loop)
         return self._inbox
-
-    async def _body(self, scope, receive):
-        """Reads the body, decompressed if it says it is gzip; what cannot be decompressed counts as empty."""
-        limit = self._limits.body_bytes
-        announced = _header(scope, b"content-length")
-        if announced.isdigit() and int(announced) > limit:
-            raise _body_too_large(limit)
-        more, pieces = True, []
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ServingError("CANCELLED", "The client has gone")
-            pieces.append(message.get("body", b""))
-            limit -= len(pieces[-1])
-            if limit < 0:
-                raise _body_too_large(self._limits.body_bytes)
-            more = message.get("more_body", False)
-        body = b"".join(pieces)
-        if "gzip" not in _header(scope, b"content-encoding"):
-            return body
-        return await _aside(partial(_unzipped, body, self._limits.body_bytes), len(body) > 2**12)
 
 
 class _Asked:
@@ -195,28 +204,6 @@ class _Asked:
 
     name = ""
     method = ""
-
-
-async def _aside(function, is_large):
-    """Calls a function, in another thread if it may take long."""
-    if is_large:
-        return await asyncio.get_running_loop().run_in_executor(None, function)
-    return function()
-
-
-def _unzipped(body, max_bytes):
-    unzip = zlib.decompressobj(wbits=31)
-    try:
-        body = unzip.decompress(body, max_bytes)
-    except zlib.error:
-        return b""
-    if unzip.unconsumed_tail:
-        raise _body_too_large(max_bytes)
-    return body if unzip.eof else b""
-
-
-def _body_too_large(limit):
-    return too_large(f"Request body is larger than {limit} bytes (--max_body_bytes)")
 
 
 def status_json(states):
@@ -249,16 +236,12 @@ async def _send(send, status, body, headers):
     await send({"type": "http.response.body", "body": body})
 
 
-def _target(scope):
-    """The path as it was sent: not decoded, with its query. None where it is no path."""
+def target(scope):
+    """Returns the path as it was sent: not decoded, with its query. None where it is no path."""
     if "target" in scope:
         return scope["target"]
     query = b"?" + scope["query_string"] if scope["query_string"] else b""
     return (scope["raw_path"] + query).decode("latin-1")
-
-
-def _header(scope, name):
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
 
 
 def _decoded(text):

@@ -2,27 +2,26 @@
 
 from serving.core import inference
 from serving.core.errors import invalid_argument
-from serving.rest.json_reader import Object, read
+from serving.rest.json_reader import UNREAD, Object, read, read_quickly
 from serving.rest.json_writer import shown
 from serving.rest.tensors import outputs_json, predictions_json, tensors_from_inputs, tensors_from_instances
 
 
-def predict_json(body, find_servable):
+def predict_json(document, find_servable, limits):
     """Reads a predict request.
 
     Args:
-        body: bytes. {"instances": [...]} or {"inputs": ...}, and "signature_name" if not the default one.
-        find_servable: Callable without arguments that returns the `Servable` asked for. It is called once the
-            body has been read, since a body that cannot be read is the error to report first.
+        document: `Object`. {"instances": [...]} or {"inputs": ...}, and the "signature_name".
+        find_servable: Callable without arguments that returns the `Servable` asked for.
+        limits: `Limits`. How large a batch may be.
 
     Returns:
         The `Servable`, the `Computation`, and a Callable that writes its result: {"predictions": [...]} or
         {"outputs": ...}, in the request's own format.
 
     Raises:
-        ServingError: if the body is wrong.
+        ServingError: if the document is wrong.
     """
-    document = read_object(body)
     name = signature_name(document)
     servable = find_servable()
     signature = servable.signatures.get(name or inference.DEFAULT_SIGNATURE)
@@ -38,6 +37,7 @@ def predict_json(body, find_servable):
             document, "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist "
         )
     if columns:
+        _check_columns(columns[1], limits)
         arrays = tensors_from_inputs(columns[1], signature.inputs)
         return servable, inference.predict(signature, arrays), outputs_json
     if not instances:
@@ -46,14 +46,33 @@ def predict_json(body, find_servable):
         raise format_error(document, "Expecting 'instances' to be an list/array")
     if not instances[1]:
         raise format_error(document, "No values in 'instances' array")
+    limits.check_batch_size(len(instances[1]))
     arrays = tensors_from_instances(instances[1], signature.inputs)
     return servable, inference.predict(signature, arrays), predictions_json
 
 
-def read_object(body):
-    """Reads a body that must be an object."""
-    document = read(body)
-    if not isinstance(document, Object):
+def _check_columns(value, limits):
+    """Refuses batches that are too large before there are tensors of them."""
+    for column in [item for _, item in value] if isinstance(value, Object) else [value]:
+        if isinstance(column, list) and not isinstance(column, Object):
+            limits.check_batch_size(len(column))
+
+
+def read_object(body, quickly=False):
+    """Reads a body that must be an object.
+
+    Args:
+        body: bytes.
+        quickly: bool. Whether to return `UNREAD` rather than to take a microsecond a byte.
+
+    Returns:
+        `Object`, or `UNREAD`.
+
+    Raises:
+        ServingError: if it is none.
+    """
+    document = read_quickly(body) if quickly else read(body)
+    if document is not UNREAD and not isinstance(document, Object):
         raise format_error(document, "Is not object")
     return document
 

@@ -5,7 +5,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from serving.rest.http_protocol import VERBS
-from serving.rest.interface import not_found
+from serving.rest.interface import not_found, target
 
 METRICS_PATH = "/monitoring/prometheus/metrics"
 
@@ -23,7 +23,10 @@ def build_site(metrics=None, metrics_path=METRICS_PATH, routes=()):
     """
 
     def show_metrics(request):
-        return PlainTextResponse(metrics.page(), headers={"content-type": "text/plain"})
+        asked, headers = target(request.scope), {"content-type": "text/plain"}
+        if asked != metrics_path:  # a query is part of the path
+            return PlainTextResponse(f"Unexpected path: {asked}. Should be {metrics_path}", 400, headers)
+        return PlainTextResponse(metrics.page(), headers=headers)
 
     routes = list(routes)
     if metrics is not None:

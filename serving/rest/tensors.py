@@ -278,6 +278,8 @@ def _are_plain(values, kind):
         return types == {int} and low <= min(values) and max(values) <= high
     if kind.is_string:
         return types == {bytes}
+    if kind.is_bool:
+        return types == {bool}
     return kind.is_readable and kind.is_floating and bool(types) and types <= {int, float}
 
 

@@ -53,6 +53,7 @@ async def request(app, method, path, body=b"", headers=()):
         "path": raw_path,
         "raw_path": raw_path.encode("latin-1"),
         "query_string": query.encode("latin-1"),
+        "target": path,
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers],
     }
     sent = []

@@ -64,3 +64,11 @@ def test_requests_are_counted(model_folder, model_configs):
         f'{loads}{{model_path="{model_folder}/g/1",status="success"}} 1',
     ):
         assert line in lines
+
+
+def test_a_query_is_part_of_the_path_of_the_metrics(models):
+    path = "/monitoring/prometheus/metrics"
+    for query in ("?x=1", "?"):
+        status, headers, body = models.ask("GET", path + query)
+        assert (status, headers["content-type"]) == (400, "text/plain")
+        assert body == f"Unexpected path: {path}{query}. Should be {path}".encode()
