@@ -19,7 +19,7 @@ class Limits:
         batch_size: int. The most examples a request: the first dimension of any of its tensors.
         text_bytes: int. The longest string, or serialized example.
         queue_length: int. The most requests that wait for a model while others run.
-        concurrent_requests: int. The most requests under way, from reading the body to the answer.
+        concurrent_requests: int. The most requests under way, from the end of the body to the answer.
         timeout_ms: int. How long a request may take; 0 for as long as it likes.
     """
 
