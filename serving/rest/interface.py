@@ -13,6 +13,7 @@ from serving.core.messages import model_status, to_dict
 from serving.rest import predict
 from serving.rest.aside import Aside
 from serving.rest.body import Body, header
+from serving.rest.disconnect import Disconnect
 from serving.rest.examples import classify_json, regress_json
 from serving.rest.http_protocol import VERBS, html
 from serving.rest.inbox import Inbox
@@ -90,8 +91,11 @@ class RestApp:
         status, headers, code = 200, [*_JSON, *self._cors_headers], "OK"
         try:
             try:
-                async with asyncio.timeout(self._limits.timeout_ms / 1000 or None):
-                    text = await self._answer(verb, path, scope, receive, asked)
+                async with (
+                    asyncio.timeout(self._limits.timeout_ms / 1000 or None),
+                    Disconnect(receive) as client,
+                ):
+                    text = await self._answer(verb, path, scope, client.receive, asked)
             except TimeoutError as error:
                 raise timed_out() from error
         except ServingError as error:
