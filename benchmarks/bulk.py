@@ -22,7 +22,7 @@ from benchmarks import program
 from benchmarks.exported import export_classifier
 from benchmarks.timing import interleaved
 from convnlp.bulk import inputs, job, pipeline
-from convnlp.data import pydocs, sources
+from convnlp.data import Source, sources
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _write_texts(path, model, settings):
     """Writes `num_texts` documents, from the first one again where there are fewer; returns their tokens."""
     with open(os.path.join(model, "assets", "vocabulary.spm"), "rb") as file:
         tokenizer = tensorflow_text.FastSentencepieceTokenizer(file.read(), add_eos=True)
-    found = sources.read(f"jsonl:{pydocs.path()}").repeat().take(settings.num_texts)
+    found = sources.read(Source("pydocs")).repeat().take(settings.num_texts)
     num_tokens = 0
     with open(path, "w", encoding="utf-8") as out:
         for example in found.batch(256):

@@ -22,7 +22,7 @@ from benchmarks import program
 from benchmarks.goals import goal
 from benchmarks.rows import Row
 from benchmarks.timing import interleaved
-from convnlp.data import pretraining, sources
+from convnlp.data import Source, pretraining, sources
 from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
 
 SEED = 0
@@ -107,9 +107,9 @@ def rows(settings):
 
 def _prefixes(settings, tokenizer):
     """The pipeline up to each stage: {name: finite tf.data.Dataset}."""
-    split = f"train[:{settings.num_documents}]"
+    source = Source(settings.source, f"train[:{settings.num_documents}]")
     objectives = build_objectives(["span_corruption"], settings.input_length)
-    documents = sources.read_blocks(settings.source, split, ("text",))
+    documents = sources.read_blocks(source)
     rows_of_text = pretraining.cut_rows(documents, tokenizer, "text", objectives[0].row_length)
     shuffle_buffer = 16384  # the default of `pretraining.batches`
     shuffled = rows_of_text.shuffle(shuffle_buffer, seed=SEED)
@@ -119,10 +119,9 @@ def _prefixes(settings, tokenizer):
         "pack": rows_of_text,
         "batch": shuffled.batch(settings.batch_size, drop_remainder=True),
         "corrupt": pretraining_batches(
-            settings.source,
+            source,
             tokenizer,
             objectives,
-            split=split,
             batch_size=settings.batch_size,
             shuffle_buffer=shuffle_buffer,
             seed=SEED,
@@ -143,7 +142,8 @@ def _tokenizer(settings):
 
     if settings.tokenizer:
         return Tokenizer.from_file(settings.tokenizer)
-    lines = train_tokenizer.sample(settings.source, num_documents=settings.num_documents, num_bytes=2_000_000)
+    source = Source(settings.source)
+    lines = train_tokenizer.sample(source, num_documents=settings.num_documents, num_bytes=2_000_000)
     return Tokenizer(train_tokenizer.train(lines, settings.vocabulary_size))
 
 

@@ -7,8 +7,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from convnlp.data import sources
-from convnlp.data.schema import Label
+from convnlp.data import Label, Source, sources
 
 
 def accuracy(train_source, test_source, num_classes):
@@ -35,5 +34,5 @@ def accuracy(train_source, test_source, num_classes):
 
 def _read(source, num_classes):
     label = Label("label", num_classes)
-    rows = list(sources.read(source, "train", ("text",), label).as_numpy_iterator())
+    rows = list(sources.read(Source(source), label=label).as_numpy_iterator())
     return [row["text"].decode() for row in rows], np.array([row["label"] for row in rows])

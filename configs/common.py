@@ -72,10 +72,10 @@ def get_config():
     config.train = train = ml_collections.ConfigDict()
     train.batch_size = 128  # over all replicas
     train.num_steps = 2**19
-    train.steps_per_call = 100
-    train.eval_every = 10_000
+    train.steps_per_call = 128
+    train.eval_every = 10_240
     train.eval_batches = 20
-    train.checkpoint_every = 5_000
+    train.checkpoint_every = 5_120
     train.keep_checkpoints = 3
     train.dtype = "auto"  # mixed_bfloat16 where the machine computes in it, else float32
     train.deterministic = True  # only operations whose results do not depend on the order of threads

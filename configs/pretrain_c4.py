@@ -17,9 +17,7 @@ def get_config(arguments="dynamic_conv,base"):
     config = common.get_config()
     config.model.size = size
     common.set_mixer(config, mixer)
-    if (mixer, size) == (
-        "dilated_conv",
-        "base",
-    ):  # the paper lists eleven sizes for twelve layers; the last is ours
+    if (mixer, size) == ("dilated_conv", "base"):
+        # The paper lists eleven sizes for twelve layers; the last is ours.
         config.model.kernel_size = (4, 4, 7, 7, 15, 15, 15, 15, 31, 31, 31, 31)
     return config

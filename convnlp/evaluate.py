@@ -8,12 +8,11 @@ their names counts too (ranked_accuracy, ranked_f1, ranked_f1_macro).
 """
 
 import json
-import os
 
 from absl import flags
 
-from convnlp import scores
-from convnlp.data import sources, tasks
+from convnlp import outputs, scores
+from convnlp.data import Label, Source, sources, tasks
 from convnlp.models import TextClassifier, presets
 from convnlp.programs import run
 
@@ -43,23 +42,29 @@ flags.register_validator(
 )
 
 
+def source():
+    """The data to score on."""
+    return Source(_SOURCE.value, _SPLIT.value, _DATA_DIR.value)
+
+
 def classifier_scores(classifier):
     """Scores of a TextClassifier on the source."""
-    names = _LABEL_NAMES.value or classifier.labels
-    batches = tasks.classification_batches(
-        _SOURCE.value,
-        classifier.preprocessor.tokenizer,
-        sequence_length=classifier.preprocessor.sequence_length,
-        batch_size=_BATCH_SIZE.value,
-        training=False,
-        split=_SPLIT.value,
-        text_fields=tuple(_TEXT_FIELDS.value),
-        label_field=_LABEL_FIELD.value,
-        label_names=names,
+    known = [name for name in scores.CLASSIFICATION_METRICS if name != "f1" or classifier.num_classes == 2]
+    check_metrics(known)
+    label = Label(
+        _LABEL_FIELD.value,
         num_classes=classifier.num_classes,
-        label_threshold=_LABEL_THRESHOLD.value,
-        data_dir=_DATA_DIR.value,
+        names=_LABEL_NAMES.value or classifier.labels or None,
+        threshold=_LABEL_THRESHOLD.value,
     )
+    found = tasks.read_classification(
+        source(),
+        classifier.preprocessor.tokenizer,
+        label,
+        classifier.preprocessor.sequence_length,
+        _TEXT_FIELDS.value,
+    )
+    batches = tasks.classification_batches(found, _BATCH_SIZE.value, training=False)
     return scores.classification_scores(classifier, batches)
 
 
@@ -68,25 +73,24 @@ def language_model_scores(lm):
     if len(_TEXT_FIELDS.value) != 1:
         raise ValueError(f"--text_fields must be one field for a Seq2SeqLM. Received: {_TEXT_FIELDS.value}")
     (input_field,), target_field, names = _TEXT_FIELDS.value, _TARGET_FIELD.value, None
-    data = {"data_dir": _DATA_DIR.value}
     if target_field is None:
         target_field = _LABEL_FIELD.value
-        names = _LABEL_NAMES.value or sources.label_names(_SOURCE.value, _SPLIT.value, target_field, **data)
-    inputs, targets = scores.read_pairs(_SOURCE.value, _SPLIT.value, input_field, target_field, names, **data)
+        names = _LABEL_NAMES.value or sources.label_names(source(), target_field)
+    known = [name for name in scores.TEXT_TO_TEXT_METRICS if name != "ranked_f1" or len(names or ()) == 2]
+    check_metrics(known if names else known[:1])
+    inputs, targets = scores.read_pairs(source(), input_field, target_field, names)
     return scores.text_to_text_scores(lm, inputs, targets, names, batch_size=_BATCH_SIZE.value)
 
 
-def chosen(results, names):
-    """The results of these names, and always the number of examples.
-
-    Raises:
-        ValueError: if one of them does not apply to this model and source.
-    """
-    unknown = sorted(set(names) - set(results))
+def check_metrics(known):
+    """Raises ValueError if --metrics names one that is not `known`, for this model and source."""
+    unknown = sorted(set(_METRICS.value) - set(known))
     if unknown:
-        raise ValueError(
-            f"--metrics must be of {', '.join(results)} here. Received also: {', '.join(unknown)}"
-        )
+        raise ValueError(f"--metrics must be of {', '.join(known)} here. Received also: {', '.join(unknown)}")
+
+
+def chosen(results, names):
+    """The results of these names, and always the number of examples."""
     return {name: value for name, value in results.items() if not names or name in {*names, "num_examples"}}
 
 
@@ -98,16 +102,15 @@ def table(results):
 
 def main(_):
     """Preset -> source -> scores -> table and file."""
+    if _OUTPUT.value:
+        outputs.check_file("output", _OUTPUT.value, inputs=[_PRESET.value, *sources.paths(source())])
     task = presets.load_task(_PRESET.value)
     results = classifier_scores(task) if isinstance(task, TextClassifier) else language_model_scores(task)
     results = chosen(results, _METRICS.value)
     print(table(results))
     if _OUTPUT.value:
-        os.makedirs(os.path.dirname(_OUTPUT.value) or ".", exist_ok=True)
         facts = {"preset": _PRESET.value, "source": _SOURCE.value, "split": _SPLIT.value, "scores": results}
-        with open(_OUTPUT.value, "w", encoding="utf-8") as file:
-            json.dump(facts, file, indent=2)
-            file.write("\n")
+        outputs.write_file(_OUTPUT.value, f"{json.dumps(facts, indent=2)}\n".encode())
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from configs import common
+from convnlp import config_rules
 from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card
 from convnlp.training import checkpoints
 from convnlp.training import strategy as strategy_lib
@@ -71,6 +72,7 @@ def prepare(config, workdir, strategy_name="one_device", tpu="", num_virtual_dev
         ValueError: as `start`.
     """
     check_fields(config.to_dict(), common.get_config().to_dict())
+    config_rules.check(config)
     strategy = strategy_lib.build(strategy_name, tpu, num_virtual_devices)
     worker, num_workers = strategy_lib.workers(strategy)
     num_replicas = strategy.num_replicas_in_sync

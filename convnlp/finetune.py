@@ -11,9 +11,8 @@ validation and test data and what the training took.
 
 from absl import flags
 
-from convnlp import experiment, losses, programs, scores
-from convnlp.data import sources, tasks
-from convnlp.data.schema import Label
+from convnlp import config_rules, experiment, losses, outputs, programs, scores
+from convnlp.data import Label, Shard, Source, examples, sources, tasks
 from convnlp.models import (
     Seq2SeqLM,
     Seq2SeqLMPreprocessor,
@@ -31,54 +30,49 @@ class Classification:
         config: the experiment.
         tokenizer: a `Tokenizer`.
         batch_size: int, of one worker.
+        train: `Source`, which names the classes where the config does not.
     """
 
     best = ("valid/accuracy", "max")
 
-    def __init__(self, config, tokenizer, batch_size):
+    def __init__(self, config, tokenizer, batch_size, train):
         self._config, self._tokenizer, self._batch_size = config, tokenizer, batch_size
-        self._names = tuple(config.task.label_names) or sources.label_names(
-            config.data.source,
-            config.data.split.partition("[")[0],  # the whole split: a slice may lack a rare class
-            config.task.label_field,
-            data_dir=config.data.data_dir or None,
+        field = config.task.label_field
+        # The whole split: a slice may lack a rare class.
+        names = tuple(config.task.label_names) or sources.label_names(train.whole, field)
+        self._label = Label(field, names=names)
+
+    def read(self, source, training):
+        """All examples of a `Source`, each of them checked."""
+        del training
+        task = self._config.task
+        fields = tuple(filter(None, (task.text_field, task.second_text_field)))
+        return tasks.read_classification(
+            source, self._tokenizer, self._label, self._config.data.input_length, fields
         )
 
-    def batches(self, source, split, training, **arguments):
-        """Batches of a split, see `convnlp.data.tasks`."""
-        task = self._config.task
-        return tasks.classification_batches(
-            source,
-            self._tokenizer,
-            sequence_length=self._config.data.input_length,
-            batch_size=self._batch_size,
-            training=training,
-            split=split,
-            text_fields=tuple(filter(None, (task.text_field, task.second_text_field))),
-            label_field=task.label_field,
-            label_names=self._names,
-            data_dir=self._config.data.data_dir or None,
-            **arguments,
-        )
+    def batches(self, found, training, **order):
+        """Batches of what was read, see `convnlp.data.tasks`."""
+        return tasks.classification_batches(found, self._batch_size, training=training, **order)
 
     def model(self, backbone):
         """The classifier, a new head on the backbone's encoder."""
         return TextClassifier(
             backbone,
-            num_classes=len(self._names),
+            num_classes=self._label.num_classes,
             preprocessor=TextClassifierPreprocessor(self._tokenizer, self._config.data.input_length),
             pooling=self._config.task.pooling,
             dropout=self._config.task.head_dropout,
-            labels=list(self._names),
+            labels=list(self._label.names),
         )
 
     def loss(self, classifier):
         """The loss function for the loop."""
         return losses.classification_loss(classifier)
 
-    def scores(self, classifier, source, split):
-        """Accuracy, F1 and loss on all of a split."""
-        return scores.classification_scores(classifier, self.batches(source, split, training=False))
+    def scores(self, classifier, found):
+        """Accuracy, F1 and loss on all of what was read."""
+        return scores.classification_scores(classifier, self.batches(found, training=False))
 
 
 class TextToText:
@@ -88,30 +82,38 @@ class TextToText:
         config: the experiment.
         tokenizer: a `Tokenizer`.
         batch_size: int, of one worker.
+        train: `Source`, not looked at.
     """
 
     best = ("valid/loss", "min")
 
-    def __init__(self, config, tokenizer, batch_size):
+    def __init__(self, config, tokenizer, batch_size, train):
+        del train
         self._config, self._tokenizer, self._batch_size = config, tokenizer, batch_size
         self._names = tuple(config.task.label_names) or None
 
-    def batches(self, source, split, training, **arguments):
-        """Batches of a split, see `convnlp.data.tasks`."""
-        return tasks.text_to_text_batches(
+    def read(self, source, training):
+        """All examples of a `Source`, each of them checked; the texts too, which only scores need."""
+        return tasks.read_text_to_text(
             source,
             self._tokenizer,
             input_length=self._config.data.input_length,
             target_length=self._config.data.target_length,
-            batch_size=self._batch_size,
-            training=training,
-            split=split,
             input_field=self._config.task.input_field,
             target_field=self._config.task.target_field,
             label_names=self._names,
+            keep_texts=not training,
+        )
+
+    def batches(self, found, training, **order):
+        """Batches of what was read, see `convnlp.data.tasks`."""
+        return tasks.text_to_text_batches(
+            found,
+            self._batch_size,
+            start_token_id=self._tokenizer.start_token_id,
+            training=training,
             pack=self._config.task.pack and training,
-            data_dir=self._config.data.data_dir or None,
-            **arguments,
+            **order,
         )
 
     def model(self, backbone):
@@ -123,17 +125,12 @@ class TextToText:
         """The loss function for the loop."""
         return losses.text_to_text_loss(lm.backbone)
 
-    def scores(self, lm, source, split):
-        """Exact match of greedy decoding, and ranked accuracy where targets are classes, on a split."""
-        field, target, names = self._config.task.input_field, self._config.task.target_field, self._names
-        label = Label(target, names=names) if names else None
-        fields = (field,) if names else (field, target)
-        rows = sources.read(source, split, fields, label, data_dir=self._config.data.data_dir or None)
-        inputs, targets = [], []
-        for row in rows.as_numpy_iterator():
-            inputs.append(row[field].decode())
-            targets.append(names[row["label"]] if names else row[target].decode())
-        return scores.text_to_text_scores(lm, inputs, targets, names)
+    def scores(self, lm, found):
+        """Exact match of greedy decoding, and ranked accuracy where targets are classes."""
+        inputs, targets = (
+            found.texts[field] for field in (self._config.task.input_field, self._config.task.target_field)
+        )
+        return scores.text_to_text_scores(lm, inputs, targets, self._names)
 
 
 TASKS = {"classification": Classification, "text_to_text": TextToText}
@@ -151,34 +148,33 @@ def run(config, workdir, strategy):
     `strategy` is what `convnlp.experiment.prepare` returned for this config and directory.
     """
     worker, num_workers = strategy_lib.workers(strategy)
-    if config.task.kind not in TASKS:
-        raise ValueError(f"`task.kind` must be one of {', '.join(TASKS)}. Received: {config.task.kind!r}")
     tokenizer = experiment.tokenizer(config)
-    task = TASKS[config.task.kind](config, tokenizer, config.train.batch_size // num_workers)
     with strategy.scope():  # before the data is read, which takes longer than to refuse a preset
         dtype = experiment.dtype_policy(config, strategy)
         backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
 
-    # Data. Every worker trains on its own shard and evaluates on all of the held-out examples.
-    splits = {
-        "validation": (config.data.validation_source or config.data.source, config.data.validation_split),
-        "test": (config.data.test_source, config.data.test_split),
+    # Data, all of it read and so checked before the first step. Every worker trains on its own shard and
+    # evaluates on all of the held-out examples.
+    data = config.data
+    train = Source(data.source, data.split, data.data_dir)
+    held_out = {
+        "validation": Source(data.validation_source or data.source, data.validation_split, data.data_dir)
     }
-    train_split = (config.data.source, config.data.split, True)
-    shard = {"seed": config.seed, "num_shards": num_workers, "shard_index": worker}
-    dataset = task.batches(*train_split, **shard)
-    held_out = task.batches(*splits["validation"], training=False).cache()
-    steps = experiment.loop_arguments(config)
-    if config.task.num_epochs:
-        counted = task.batches(*train_split, **shard, num_epochs=config.task.num_epochs)
-        steps.update(_epoch_steps(counted, config))
-    with config.unlocked():
-        config.optimizer.warmup_steps = config.optimizer.warmup_steps or steps["num_steps"] // 10
+    if data.test_source:
+        held_out["test"] = Source(data.test_source, data.test_split, data.data_dir)
+    paths = [path for source in (train, *held_out.values()) for path in sources.paths(source)]
+    outputs.check_run_folder(workdir, config.init_from, paths)
+    task = TASKS[config.task.kind](config, tokenizer, config.train.batch_size // num_workers, train)
+    held_out = {name: task.read(source, training=False) for name, source in held_out.items()}
+    found = task.read(train, training=True)
+    dataset = task.batches(found, training=True, seed=config.seed, shard=Shard(num_workers, worker))
+    validation = task.batches(held_out["validation"], training=False).cache()
+    resolve_steps(config, len(found))
 
     # Model and optimizer.
     with strategy.scope():
         model = task.model(backbone)
-        optimizer = optimizers.build(config.optimizer, steps["num_steps"])
+        optimizer = optimizers.build(config.optimizer, config.train.num_steps)
     loss_fn = task.loss(model)
     evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
@@ -190,14 +186,14 @@ def run(config, workdir, strategy):
         optimizer=optimizer,
         loss_fn=loss_fn,
         dataset=dataset,
-        evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(held_out).items()},
+        evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(validation).items()},
         best=task.best,
-        **steps,
+        **experiment.loop_arguments(config),
     )
 
     # Scores, preset and model card.
     if worker == 0:
-        results = {name: task.scores(model, *split) for name, split in splits.items() if split[0]}
+        results = {name: task.scores(model, found) for name, found in held_out.items()}
         target_length = config.data.target_length if config.task.kind == "text_to_text" else 0
         card = experiment.card(config, facts, model.backbone, target_length)
         card["objective"] = config.task.kind
@@ -211,14 +207,36 @@ def run(config, workdir, strategy):
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
 
 
-def _epoch_steps(dataset, config):
-    """Step counts for `task.num_epochs`, with an evaluation and a checkpoint after each epoch."""
-    num_steps, per_call = int(dataset.cardinality()), config.train.steps_per_call
-    if num_steps < 0:
-        raise ValueError("`task.num_epochs` must be 0 with `task.pack`; set `train.num_steps`")
-    calls = max(1, num_steps // per_call)
-    every = per_call * max(1, round(calls / config.task.num_epochs))
-    return {"num_steps": calls * per_call, "eval_every": every, "checkpoint_every": every}
+def resolve_steps(config, num_examples):
+    """Sets the counts that the config leaves to the data, so that it says what is run.
+
+    With `task.num_epochs` there are an evaluation and a checkpoint after each epoch. A warm-up of 0 becomes a
+    tenth of the steps.
+
+    Args:
+        config: the experiment; changed.
+        num_examples: int, of the training data.
+
+    Raises:
+        ValueError: if there are more steps than a run can count.
+    """
+    num_steps, num_epochs, per_call = (
+        config.train.num_steps,
+        config.task.num_epochs,
+        config.train.steps_per_call,
+    )
+    if num_epochs:
+        num_batches = examples.num_batches(num_examples, config.train.batch_size, num_epochs)
+        calls = max(1, num_batches // per_call)
+        every = per_call * max(1, round(calls / num_epochs))
+        num_steps = calls * per_call
+        if num_steps >= config_rules.MAX_STEPS:
+            raise ValueError(
+                f"`task.num_epochs` must give fewer than {config_rules.MAX_STEPS} steps. "
+                f"Received: task.num_epochs={num_epochs}, {num_examples} examples"
+            )
+        config.train.update({"num_steps": num_steps, "eval_every": every, "checkpoint_every": every})
+    config.optimizer.warmup_steps = config.optimizer.warmup_steps or num_steps // 10
 
 
 if __name__ == "__main__":

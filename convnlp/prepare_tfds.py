@@ -17,7 +17,7 @@ import tensorflow_datasets as tfds
 from absl import flags
 
 from convnlp import programs
-from convnlp.data import Label, sources
+from convnlp.data import Label, Source, sources
 
 C4_FIELDS = ("text", "url", "content-type", "content-length", "timestamp")
 
@@ -56,14 +56,16 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
     if dataset == "c4":
         features = {field: tfds.features.Text() for field in C4_FIELDS}
     if label_field:
-        names = sources.label_names(
-            source, next(iter(splits.values())), label_field, data_dir=source_data_dir
-        )
+        first = next(iter(splits.values()))
+        names = sources.label_names(Source(source, first, source_data_dir), label_field)
         label = Label(label_field, names=names)
         features[label_field] = tfds.features.ClassLabel(names=names)
 
+    for split in splits.values():  # before the first of them is written
+        sources.check(Source(source, split, source_data_dir), fields, label)
+
     def examples(split):
-        dataset = sources.read(source, split, fields, label, data_dir=source_data_dir)
+        dataset = sources.read(Source(source, split, source_data_dir), fields, label)
         for number, example in enumerate(dataset.as_numpy_iterator()):
             if label:
                 example[label_field] = example.pop("label")

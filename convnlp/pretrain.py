@@ -13,7 +13,8 @@ multi_worker.
 import tensorflow as tf
 from absl import flags
 
-from convnlp import experiment, programs
+from convnlp import experiment, outputs, programs
+from convnlp.data import Shard, Source, sources
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
 from convnlp.training import loop, optimizers
@@ -34,43 +35,36 @@ def run(config, workdir, strategy):
     worker, num_workers = strategy_lib.workers(strategy)
     tokenizer = experiment.tokenizer(config)
 
-    # Data. Every worker trains on its own shard and evaluates on all of the held-out batches.
-    objectives = objectives_of(config)
-    common = {
-        "batch_size": config.train.batch_size // num_workers,
-        "seed": config.seed,
-        "data_dir": config.data.data_dir or None,
-    }
-    dataset = pretraining_batches(
-        config.data.source,
-        tokenizer,
-        objectives,
-        split=config.data.split,
-        shuffle_buffer=config.data.shuffle_buffer,
-        num_shards=num_workers,
-        shard_index=worker,
-        **common,
-    )
-    held_out_source = config.data.validation_source or config.data.source
-    held_out = pretraining_batches(
-        held_out_source,
-        tokenizer,
-        objectives,
-        split=config.data.validation_split,
-        shuffle_buffer=0,
-        num_epochs=1,
-        **common,
-    )
-    held_out = held_out.take(config.train.eval_batches).cache()
-
     # Model and optimizer.
+    objectives = objectives_of(config)
     with strategy.scope():
-        backbone = experiment.backbone(
-            config, tokenizer.vocabulary_size(), experiment.dtype_policy(config, strategy)
-        )
+        dtype = experiment.dtype_policy(config, strategy)
+        backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
         optimizer = optimizers.build(config.optimizer, config.train.num_steps)
     loss_fn = pretraining_loss(backbone, objectives)
     evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
+
+    # Data, looked at before the first step. Every worker trains on its own shard and evaluates on all of the
+    # held-out batches.
+    common = {
+        "batch_size": config.train.batch_size // num_workers,
+        "seed": config.seed,
+    }
+    train = Source(config.data.source, config.data.split, config.data.data_dir)
+    held_out_name = config.data.validation_source or config.data.source
+    held_out_source = Source(held_out_name, config.data.validation_split, config.data.data_dir)
+    shard = Shard(num_workers, worker)
+    paths = [*sources.paths(train), *sources.paths(held_out_source)]
+    outputs.check_run_folder(workdir, config.init_from, paths)
+    sources.check(held_out_source)
+    sources.check(train, shard=shard)
+    dataset = pretraining_batches(
+        train, tokenizer, objectives, shuffle_buffer=config.data.shuffle_buffer, shard=shard, **common
+    )
+    held_out = pretraining_batches(
+        held_out_source, tokenizer, objectives, shuffle_buffer=0, num_epochs=1, **common
+    )
+    held_out = held_out.take(config.train.eval_batches).cache()
 
     # Training.
     facts = loop.train(

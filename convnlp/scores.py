@@ -6,8 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from convnlp.data import sources
-from convnlp.data.schema import Label
+from convnlp.data import Label, sources
 
 CLASSIFICATION_METRICS = ("accuracy", "f1", "f1_macro", "loss")
 TEXT_TO_TEXT_METRICS = ("exact_match", "ranked_accuracy", "ranked_f1", "ranked_f1_macro")
@@ -59,23 +58,21 @@ def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
     return {**scores, **{name: ranked[name] for name in TEXT_TO_TEXT_METRICS if name in ranked}}
 
 
-def read_pairs(source, split, input_field, target_field, label_names=None, data_dir=None):
+def read_pairs(source, input_field, target_field, label_names=None):
     """The texts that `text_to_text_scores` takes, of a whole split.
 
     Args:
-        source: str, see `convnlp.data.sources`.
-        split: str.
+        source: `convnlp.data.Source`.
         input_field: str. Field of the input text.
         target_field: str. Field of the target text, or of a class.
         label_names: sequence of str. The target is the name of the class in `target_field`.
-        data_dir: str. For TFDS.
 
     Returns:
         (list of str, list of str).
     """
     label = Label(target_field, names=tuple(label_names)) if label_names else None
     fields = (input_field,) if label else (input_field, target_field)
-    rows = list(sources.read(source, split, fields, label, data_dir=data_dir).as_numpy_iterator())
+    rows = list(sources.read(source, fields, label).as_numpy_iterator())
     targets = [label_names[row["label"]] if label else row[target_field].decode() for row in rows]
     return [row[input_field].decode() for row in rows], targets
 

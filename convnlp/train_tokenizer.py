@@ -8,13 +8,12 @@ whole table with the 100 sentinels, which are not in the model but above its pie
 """
 
 import io
-import os
 
 import sentencepiece
 from absl import flags
 
-from convnlp import programs
-from convnlp.data import sources
+from convnlp import outputs, programs
+from convnlp.data import Source, rules, sources
 
 NUM_SENTINELS = 100
 MAX_LINE_BYTES = 8192  # longer lines are cut, the trainer would leave them out
@@ -25,25 +24,27 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
     """Trains a unigram model; the same lines give the same bytes.
 
     Reference: Kudo, 2018, "Subword Regularization", section 3.2, https://arxiv.org/abs/1804.10959. There is
-    no byte
-    fallback: the tokenizer of the training graph, the server and the edge device does not know it.
+    no byte fallback: the tokenizer of the training graph, the server and the edge device does not know it.
 
     Args:
         lines: iterable of strings or UTF-8 bytes.
         vocabulary_size: int, the number of pieces and 100 sentinels.
-        character_coverage: float in (0, 1]. The rarest characters beyond it are unknown. Defaults to 0.9995.
+        character_coverage: float in [0.98, 1]. The rarest characters beyond it are unknown. Defaults to
+            0.9995.
 
     Returns:
         bytes, the model.
 
     Raises:
-        ValueError: if `vocabulary_size` leaves no piece, or there is too little text for it.
+        ValueError: if `vocabulary_size` leaves no piece, there is too little text for it, or
+            `character_coverage` is out of range.
     """
     num_pieces = vocabulary_size - NUM_SENTINELS
     if num_pieces < 4:
         raise ValueError(
             f"vocabulary_size must leave pieces beside {NUM_SENTINELS} sentinels; received {vocabulary_size}"
         )
+    rules.number("[0.98, 1]").check("character_coverage", character_coverage)
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -69,9 +70,9 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
     return model.getvalue()
 
 
-def sample(source, split="train", fields=("text",), *, num_documents, num_bytes, data_dir=None):
-    """Yields the lines of the first documents of a source; every file and field has its share in it."""
-    for block in sources.read_blocks(source, split, fields, data_dir=data_dir).as_numpy_iterator():
+def sample(source, fields=("text",), *, num_documents, num_bytes):
+    """Yields the lines of the first documents of a `Source`; every file and field has its share in it."""
+    for block in sources.read_blocks(source, fields).as_numpy_iterator():
         for text in (text for document in zip(*block.values(), strict=True) for text in document):
             if num_documents <= 0 or num_bytes <= 0:
                 return
@@ -102,27 +103,19 @@ def define_flags():
         "Share of the text's characters that get a piece; 1 leaves none unknown.",
     )
     flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
-    flags.DEFINE_integer("num_documents", 1_000_000, "Documents to read at most.")
-    flags.DEFINE_integer("sample_bytes", 20_000_000, "Bytes of text to read at most.")
+    flags.DEFINE_integer("num_documents", 1_000_000, "Documents to read at most.", 1)
+    flags.DEFINE_integer("sample_bytes", 20_000_000, "Bytes of text to read at most.", 1)
 
 
 def main(_):
     """Reads the sample, trains, and puts the file in place when it is complete."""
     args = flags.FLAGS
-    lines = sample(
-        args.source,
-        args.split,
-        args.fields,
-        num_documents=args.num_documents,
-        num_bytes=args.sample_bytes,
-        data_dir=args.data_dir,
-    )
+    source = Source(args.source, args.split, args.data_dir)
+    outputs.check_file("output", args.output, inputs=sources.paths(source))
+    lines = sample(source, args.fields, num_documents=args.num_documents, num_bytes=args.sample_bytes)
+    lines = list(lines)  # the trainer would take an error in the source for its own
     model = train(lines, args.vocabulary_size, args.character_coverage)
-    os.makedirs(os.path.dirname(args.output) or ".", exist_ok=True)
-    temporary = f"{args.output}.{os.getpid()}.tmp"
-    with open(temporary, "wb") as file:
-        file.write(model)
-    os.replace(temporary, args.output)
+    outputs.write_file(args.output, model)
     pieces = args.vocabulary_size - NUM_SENTINELS
     print(f"{args.output}: {pieces} pieces, {args.vocabulary_size} tokens with {NUM_SENTINELS} sentinels")
 

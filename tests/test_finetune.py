@@ -115,5 +115,5 @@ def test_an_unknown_task_is_one_line(directory):
         f"--workdir={directory}/unknown",
     )
     assert process.returncode == 1
-    expected = "error: `task.kind` must be one of classification, text_to_text. Received: 'tagging'"
+    expected = "error: `task.kind` must be one of classification, text_to_text. Received: task.kind='tagging'"
     assert process.stderr.strip().splitlines()[-1] == expected

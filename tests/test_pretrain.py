@@ -143,7 +143,7 @@ def _check_outputs(workdir):
     [
         (["--config.train.num_steps=many"], "invalid literal for int"),
         (["--config=configs/nothing.py"], "configs/nothing.py"),
-        (["--config.train.num_steps=7"], "`num_steps` must be a positive multiple of steps_per_call"),
+        (["--config.train.num_steps=7"], "`train.num_steps` must be a multiple of `train.steps_per_call`"),
         (["--config.tokenizer="], "`tokenizer` must be the path of a SentencePiece model"),
         (["--strategy=multi_worker"], "TF_CONFIG"),
     ],

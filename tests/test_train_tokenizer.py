@@ -8,6 +8,7 @@ import pytest
 import sentencepiece
 
 from convnlp import train_tokenizer
+from convnlp.data import Source
 from convnlp.models import Tokenizer
 from tests import corpus
 
@@ -50,7 +51,9 @@ def test_the_sample_is_limited_and_cut_to_lines(tmp_path):
 
     def sample(**limits):
         return list(
-            train_tokenizer.sample(f"jsonl:{path}", **({"num_documents": 9, "num_bytes": 99999} | limits))
+            train_tokenizer.sample(
+                Source(f"jsonl:{path}"), **({"num_documents": 9, "num_bytes": 99999} | limits)
+            )
         )
 
     everything = sample()

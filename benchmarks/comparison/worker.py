@@ -22,7 +22,7 @@ from benchmarks.comparison.plan import KINDS, Plan, steps_of, training_flops
 from benchmarks.timing import interleaved
 from configs import finetune_classification, pretrain_mini
 from convnlp import experiment, finetune, losses, pretrain, programs
-from convnlp.data import tasks
+from convnlp.data import Label, Source, tasks
 from convnlp.models import SIZES, TextClassifier
 from convnlp.training import checkpoints, loop, optimizers
 
@@ -210,17 +210,14 @@ def by_text(plan, preset, dtype):
     """Per test text its number of tokens, and whether the classifier is right: two lists of ints."""
     classifier = TextClassifier.from_preset(preset, dtype=dtype)
     data = plan.data
-    batches = tasks.classification_batches(
-        data.test_source,
+    found = tasks.read_classification(
+        Source(data.test_source, data.test_split),
         classifier.preprocessor.tokenizer,
-        sequence_length=data.length,
-        batch_size=plan.batch_size,
-        training=False,
-        split=data.test_split,
-        text_fields=(data.text_field,),
-        label_field=data.label_field,
-        label_names=classifier.labels,
+        Label(data.label_field, names=classifier.labels),
+        data.length,
+        (data.text_field,),
     )
+    batches = tasks.classification_batches(found, plan.batch_size, training=False)
     predict = tf.function(classifier, autograph=False)
     lengths, hits = [], []
     for batch in batches:

@@ -7,10 +7,10 @@ import zlib
 
 import tensorflow as tf
 
+from convnlp.data import stored
 from convnlp.data.errors import SourceError
 
 MAX_LINE_BYTES = 1 << 20  # longer lines are bad input; of them this much is kept
-_BUFFER_BYTES = 1 << 16
 
 
 class Line(typing.NamedTuple):
@@ -31,7 +31,7 @@ class Line(typing.NamedTuple):
 
 def is_seekable(path):
     """Whether reading can begin anywhere in the file: not in what is packed."""
-    return not path.endswith(".gz")
+    return not stored.is_packed(path)
 
 
 def read(path, offset=0, number=1):
@@ -46,7 +46,7 @@ def read(path, offset=0, number=1):
         SourceError: if the file cannot be read, with the line where that is.
     """
     try:
-        with _open(path) as stored, _unpacked(path, stored) as file:
+        with stored.open_stored(path) as packed, _unpacked(path, packed) as file:
             if offset:
                 file.seek(offset)
             while line := file.readline(MAX_LINE_BYTES):
@@ -59,41 +59,5 @@ def read(path, offset=0, number=1):
         raise SourceError(f"{path}, line {number}: cannot be read: {error}") from error
 
 
-def _open(path):
-    if "://" in path:
-        return io.BufferedReader(_Remote(path), _BUFFER_BYTES)
-    return open(path, "rb", _BUFFER_BYTES)
-
-
-def _unpacked(path, stored):
-    return stored if is_seekable(path) else io.BufferedReader(gzip.GzipFile(fileobj=stored), _BUFFER_BYTES)
-
-
-class _Remote(io.RawIOBase):
-    """A file of `tf.io.gfile` with the methods that a buffer asks for."""
-
-    def __init__(self, path):
-        self._file = tf.io.gfile.GFile(path, "rb")
-
-    def readable(self):
-        return True
-
-    def seekable(self):
-        return True
-
-    def seek(self, offset, whence=io.SEEK_SET):
-        self._file.seek(offset, whence)
-        return self._file.tell()
-
-    def tell(self):
-        return self._file.tell()
-
-    def readinto(self, buffer):
-        data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self):
-        if not self.closed:
-            self._file.close()
-        super().close()
+def _unpacked(path, file):
+    return file if is_seekable(path) else io.BufferedReader(gzip.GzipFile(fileobj=file), stored.BUFFER_BYTES)

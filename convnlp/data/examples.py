@@ -4,13 +4,16 @@ Fine-tuning sets are small beside pre-training text: they are read and tokenized
 that a wrong label in the last line is an error at once and the number of steps of an epoch is known.
 """
 
+import dataclasses
 import typing
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from convnlp.data import sources
+from convnlp.data import rules, sources
+from convnlp.data.errors import SourceError, source_error_message
+from convnlp.data.source import ALL
 
 _SEED_KEY = 498247692  # any number with many bits: permutations with a key of zeros are hardly mixed
 
@@ -22,24 +25,40 @@ class Rows(typing.NamedTuple):
     length: int
 
 
-def load(
-    source, tokenizer, rows, *, label=None, split="train", data_dir=None, num_parallel_calls=tf.data.AUTOTUNE
-):
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """Examples of a source in memory; `load` makes them.
+
+    Attributes:
+        columns: tuple of int32 RaggedTensors [n, (tokens)], one for each of the `Rows`.
+        lengths: tuple of ints, how many tokens a row of each column may have.
+        labels: int64 array [n], or None.
+        texts: dict, field -> list of n strings; empty where they were not asked for.
+    """
+
+    columns: tuple
+    lengths: tuple
+    labels: np.ndarray | None = None
+    texts: dict = dataclasses.field(default_factory=dict)
+
+    def __len__(self):
+        return int(self.columns[0].nrows())
+
+
+def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_calls=tf.data.AUTOTUNE):
     """Reads and tokenizes all examples.
 
     Args:
-        source: string, see `sources`.
+        source: `Source`.
         tokenizer: has `tokenize` and `end_token_id`.
         rows: list of `Rows`. A row holds the texts of its fields, each followed by the end token; where they
             are too long, the longest of them is cut.
         label: `Label`, or None.
-        split: string.
-        data_dir: string, for TFDS.
+        keep_texts: bool, whether the texts are kept beside their tokens. Default False.
         num_parallel_calls: int.
 
     Returns:
-        (ids, labels): a list of int32 RaggedTensors [n, (tokens)], one for each of `rows`, and int64 [n] or
-            None.
+        `Examples`.
 
     Raises:
         SourceError: as `sources.read`, for any example.
@@ -49,6 +68,7 @@ def load(
         if row.length < 2 * len(row.fields):
             names, least = ", ".join(row.fields), 2 * len(row.fields)
             raise ValueError(f"a row of {names} needs a length of at least {least}; received {row.length}")
+    fields = tuple(dict.fromkeys(field for row in rows for field in row.fields))
 
     def tokenize(block):
         built = [
@@ -58,17 +78,32 @@ def load(
             for row in rows
         ]
         ids, counts = zip(*built, strict=True)
-        return ids, counts, block.get("label", tf.zeros([0], tf.int64))
+        texts = {field: block[field] for field in fields if keep_texts}
+        return ids, counts, block.get("label", tf.zeros([0], tf.int64)), texts
 
-    fields = tuple(dict.fromkeys(field for row in rows for field in row.fields))
-    blocks = sources.read_blocks(source, split, fields, label, data_dir=data_dir)
-    blocks = list(blocks.map(tokenize, num_parallel_calls, deterministic=True))
-    ids = [tf.concat(column, axis=0) for column in zip(*(block[0] for block in blocks), strict=True)]
-    for row, *counts in zip(rows, *(block[1] for block in blocks), strict=True):
-        if cut := sum(map(int, counts)):
-            message = "%s %s: cut %d of %d examples whose %s is longer than %d tokens"
-            logging.warning(message, source, split, cut, ids[0].nrows(), " + ".join(row.fields), row.length)
-    return ids, np.concatenate([block[2].numpy() for block in blocks]) if label else None
+    blocks = sources.read_blocks(source, fields, label)
+    try:
+        blocks = list(blocks.map(tokenize, num_parallel_calls, deterministic=True))
+    except tf.errors.OpError as error:
+        if message := source_error_message(error):
+            raise SourceError(message) from error
+        raise
+    columns, counts, labels, texts = zip(*blocks, strict=True)
+    columns = tuple(tf.concat(column, axis=0) for column in zip(*columns, strict=True))
+    for row, count in zip(rows, (sum(map(int, column)) for column in zip(*counts, strict=True)), strict=True):
+        if count:
+            message = "%s: cut %d of %d examples whose %s is longer than %d tokens"
+            logging.warning(message, source, count, columns[0].nrows(), " + ".join(row.fields), row.length)
+    return Examples(
+        columns,
+        tuple(row.length for row in rows),
+        np.concatenate([column.numpy() for column in labels]) if label else None,
+        {
+            field: [text.decode() for block in texts for text in block[field].numpy()]
+            for field in fields
+            if keep_texts
+        },
+    )
 
 
 def concatenate(segments, length, end_token_id):
@@ -76,7 +111,7 @@ def concatenate(segments, length, end_token_id):
 
     Args:
         segments: list of one or two int RaggedTensors [n, (tokens)].
-        length: int, with one end token a segment.
+        length: int, with one end token per segment.
         end_token_id: int.
 
     Returns:
@@ -108,7 +143,26 @@ def concatenate(segments, length, end_token_id):
     return tf.concat(parts, axis=1), tf.math.count_nonzero(sum(lengths) > room)
 
 
-def order(count, batch_size, *, training, seed=0, num_epochs=None, num_shards=1, shard_index=0):
+def num_batches(count, batch_size, num_epochs):
+    """How many whole batches there are in some epochs of `count` examples, at least 1.
+
+    Args:
+        count: int.
+        batch_size: int, of all workers together.
+        num_epochs: float > 0.
+
+    Raises:
+        ValueError: if they cannot be counted.
+
+    Example:
+    >>> num_batches(count=100, batch_size=32, num_epochs=2.5)
+    7
+    """
+    rules.number("(0, inf)").check("num_epochs", num_epochs)
+    return max(int(count * num_epochs) // batch_size, 1)
+
+
+def order(count, batch_size, *, training, seed=0, num_epochs=None, shard=ALL):
     """Which examples are in each batch of a worker, as a function of the batch's number alone.
 
     In training every epoch is another permutation, and a batch may hold the end of one epoch and the
@@ -121,15 +175,14 @@ def order(count, batch_size, *, training, seed=0, num_epochs=None, num_shards=1,
         training: bool.
         seed: int. Default 0.
         num_epochs: float, length of training; None for no end. Ignored in evaluation.
-        num_shards: int. Default 1.
-        shard_index: int. Default 0.
+        shard: `Shard`, the part of this worker. Defaults to all.
 
     Returns:
         A tf.data.Dataset of (int64 [batch_size] indices, float32 [batch_size] weights): weight 0 marks the
         indices that fill the last batch of an evaluation. Its cardinality is known.
 
     Raises:
-        ValueError: if there is nothing to take or no such shard.
+        ValueError: if there is nothing to take.
 
     Example:
     >>> for indices, weights in order(3, 2, training=False):
@@ -137,15 +190,12 @@ def order(count, batch_size, *, training, seed=0, num_epochs=None, num_shards=1,
     [0 1] [1. 1.]
     [2 0] [1. 0.]
     """
-    if count < 1 or batch_size < 1 or not 0 <= shard_index < num_shards:
-        raise ValueError(
-            f"there must be examples, a batch and a shard to take: count={count}, batch_size={batch_size}, "
-            f"num_shards={num_shards}, shard_index={shard_index}"
-        )
-    global_batch_size = batch_size * num_shards
+    rules.integer(1).check("count", count)
+    rules.integer(1).check("batch_size", batch_size)
+    global_batch_size = batch_size * shard.count
 
     def batch(number):
-        place = number * global_batch_size + shard_index * batch_size + tf.range(batch_size, dtype=tf.int64)
+        place = number * global_batch_size + shard.index * batch_size + tf.range(batch_size, dtype=tf.int64)
         epoch, index = place // count, place % count
         if not training:
             return index, tf.cast(epoch == 0, tf.float32)
@@ -165,5 +215,5 @@ def order(count, batch_size, *, training, seed=0, num_epochs=None, num_shards=1,
     elif num_epochs is None:
         numbers = tf.data.Dataset.counter()
     else:
-        numbers = tf.data.Dataset.range(max(int(count * num_epochs) // global_batch_size, 1))
+        numbers = tf.data.Dataset.range(num_batches(count, global_batch_size, num_epochs))
     return numbers.map(batch)

@@ -5,9 +5,11 @@ open files stay in Python, and are opened again and skipped where an iterator is
 One Python call reads and decodes a whole block, so that its cost does not depend on the number of records.
 """
 
+import functools
 import gzip
 import heapq
 import itertools
+import os
 import typing
 import zlib
 
@@ -15,12 +17,12 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.data import schema as schemas
+from convnlp.data import stored
 from convnlp.data.errors import SourceError
 
-BLOCK_BYTES = (
-    1 << 17
-)  # about 30,000 tokens: small beside a shuffle buffer, large beside the cost of a Python call
+BLOCK_BYTES = 1 << 17  # about 30,000 tokens: small beside a shuffle buffer, large beside a Python call
 DOCUMENT_BYTES = 1 << 20  # where text without blank lines is cut, at the next end of a line
+MAX_LINE_BYTES = 1 << 24  # a longer line is an error: nobody writes a document of millions of words
 OPEN_FILES = 64  # files read side by side; more are read in groups
 IDLE_STREAMS = 4  # positions kept for iterators that may still come back
 
@@ -35,6 +37,10 @@ class Record(typing.NamedTuple):
     def error(self, reason):
         """The `SourceError` that says what is wrong with this record."""
         return SourceError(f"{self.path}, line {self.line}: {reason}")
+
+    def without_data(self):
+        """Its place alone, to keep."""
+        return self._replace(data=b"")
 
 
 class _File:
@@ -51,10 +57,15 @@ class _File:
         number = 0
         try:
             size = tf.io.gfile.stat(self._path).length
-            open_file = tf.io.gfile.GFile if "://" in self._path else open  # which is ten times as fast
-            with open_file(self._path, "rb") as file:
-                lines = gzip.GzipFile(fileobj=file) if self._path.endswith(".gz") else file
-                for number, line in enumerate(lines, 1):
+            with stored.open_stored(self._path) as file:
+                lines = gzip.GzipFile(fileobj=file) if stored.is_packed(self._path) else file
+                # Never more of a line than that, lest one that does not end fill the memory.
+                read = functools.partial(lines.readline, MAX_LINE_BYTES + 1)
+                for number, line in enumerate(iter(read, b""), 1):
+                    if len(line) > MAX_LINE_BYTES:
+                        raise Record(self._path, number, line).error(
+                            f"the line is longer than {MAX_LINE_BYTES >> 20} MiB"
+                        )
                     yield number, line
                     self.progress = file.tell() / size
         except (OSError, EOFError, zlib.error, tf.errors.OpError) as error:
@@ -93,29 +104,38 @@ FORMATS = {
 
 
 def find(source, pattern):
-    """Paths that match a glob, sorted; raises `SourceError` where there are none."""
-    paths = sorted(path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path))
+    """Paths of the files that match a glob, sorted.
+
+    Args:
+        source: string, the name to give in an error.
+        pattern: string.
+
+    Raises:
+        SourceError: if there are none.
+    """
+    try:
+        found = sorted(tf.io.gfile.glob(pattern))
+        paths = [path for path in found if not tf.io.gfile.isdir(path)]
+    except tf.errors.OpError as error:
+        raise SourceError(f"{source}: cannot look for {pattern}: {error.message}") from error
+    if found and not paths:
+        raise SourceError(f"{source}: {found[0]} is a directory; name its files, as in {found[0]}/*")
     if not paths:
         raise SourceError(f"{source}: no such file: {pattern}")
+    for path in paths:
+        if "://" not in path and not os.path.isfile(path):
+            raise SourceError(f"{source}: {path} is no regular file, which can be read more than once")
     return paths
 
 
-def _sliced(path, records, split):
-    """The records of `split`'s slice of one file, and the file."""
-    file = _File(path, records)
-    if split.is_whole:
-        return file, iter(file)
-    total = sum(1 for _ in _File(path, records))
-    return file, itertools.islice(file, *split.bounds(total))
-
-
-def _mixed(paths, records, split):
+def _mixed(paths, open_file):
     """Records of several files: always the next of the file of which the smallest part has been read.
 
-    So files of very different sizes are spread evenly over the whole stream.
+    So files of very different sizes are spread evenly over the whole stream. `open_file` makes a path into
+    a `_File` and an iterator over those of its records that are wanted.
     """
     for group in range(0, len(paths), OPEN_FILES):
-        opened = [_sliced(path, records, split) for path in paths[group : group + OPEN_FILES]]
+        opened = [open_file(path) for path in paths[group : group + OPEN_FILES]]
         waiting = [(0.0, order) for order in range(len(opened))]
         while waiting:
             order = waiting[0][1]
@@ -136,51 +156,69 @@ class Stream:
         kind: string, a key of `FORMATS`.
         schema: `Schema`, what to read of each record.
         split: `Split`; its slice is taken of every file.
-        num_shards: int >= 1, number of workers.
-        shard_index: int, this worker; it gets every `num_shards`-th record.
+        shard: `Shard`.
 
     Raises:
-        SourceError: if a file is empty, or its first record cannot be used.
+        SourceError: if a file is empty, its first record cannot be used, or there is no record for the shard.
     """
 
-    def __init__(self, paths, kind, schema, split, num_shards=1, shard_index=0):
-        self._paths, self._split, self._schema = paths, split, schema
+    def __init__(self, paths, kind, schema, split, shard):
+        self._paths, self._split, self._schema, self._shard = paths, split, schema, shard
         self._records, self._parse = FORMATS[kind]
-        self._shard = shard_index, None, num_shards
+        self._totals = {}  # number of records of the files that have been counted
         self._idle = []  # (number of the next block, open stream), the latest last
         for path in paths:
             record = next(iter(_File(path, self._records)), None)
             if record is None:
                 raise SourceError(f"{path}: the file is empty")
-            self._values(record)
+            self.values(record)
+        if (not split.is_whole or shard.count > 1) and next(self.records(), None) is None:
+            records = sum(self._total(path) for path in paths)
+            raise SourceError(
+                f"{paths[0]}: the slice [{split.start}:{split.stop}] leaves no record for worker "
+                f"{shard.index} of {shard.count}: there are {records} records in {len(paths)} file(s)"
+            )
 
     def __iter__(self):
         """Yields the values of `schema`, record by record."""
-        return map(self._values, self._open())
+        return map(self.values, self.records())
 
-    def _open(self):
-        return itertools.islice(_mixed(self._paths, self._records, self._split), *self._shard)
+    def records(self):
+        """Yields the shard's records as they are stored."""
+        return self._shard.of(_mixed(self._paths, self._open))
 
-    def _values(self, record):
+    def values(self, record):
+        """The values of `schema` of a record; raises `SourceError` with its place where it has none."""
         try:
             return self._schema.values(self._parse(record.data))
         except ValueError as error:
             raise record.error(error) from error
 
+    def _open(self, path):
+        file = _File(path, self._records)
+        if self._split.is_whole:
+            return file, iter(file)
+        return file, itertools.islice(file, *self._split.bounds(self._total(path)))
+
+    def _total(self, path):
+        if path not in self._totals:
+            self._totals[path] = sum(1 for _ in _File(path, self._records))
+        return self._totals[path]
+
     def block(self, number):
-        """Values of the records of block `number`, a list with one row a record; empty after the end."""
+        """Values of the records of block `number`, a list with one row per record; empty after the end."""
         stream = self._stream_at(number)
         records = _next_block(stream)
         if records:
             self._idle = [*self._idle[1 - IDLE_STREAMS :], (number + 1, stream)]
-        return [self._values(record) for record in records]
+        return [self.values(record) for record in records]
 
     def _stream_at(self, number):
         for i, (position, stream) in enumerate(self._idle):
             if position == number:
                 del self._idle[i]
                 return stream
-        stream = self._open()
+        stream = self.records()
         for _ in range(number):
             _next_block(stream)
         return stream

@@ -2,8 +2,9 @@
 
 import tensorflow as tf
 
-from convnlp.data import sources
+from convnlp.data import rules, sources
 from convnlp.data.errors import SourceError
+from convnlp.data.source import ALL
 
 
 def batches(
@@ -14,13 +15,10 @@ def batches(
     examples,
     batch_size,
     seed,
-    split="train",
     field="text",
     shuffle_buffer=16384,
     num_epochs=None,
-    num_shards=1,
-    shard_index=0,
-    data_dir=None,
+    shard=ALL,
     num_parallel_calls=tf.data.AUTOTUNE,
 ):
     """Endless batches of examples that are made from rows of text.
@@ -31,7 +29,7 @@ def batches(
     restart, and for any `num_parallel_calls`.
 
     Args:
-        source: string, see `sources`.
+        source: `Source`.
         tokenizer: has `tokenize`, `vocabulary_size()`, `end_token_id`.
         row_length: int, R.
         examples: function (tokens int32 [B,R], seed, shared_seed) -> dict of tensors [B,...], run in the
@@ -39,14 +37,11 @@ def batches(
             too. `convnlp.objectives.pretraining_batches` gives one.
         batch_size: int, B, of this worker.
         seed: int.
-        split: string. Defaults to "train".
         field: string, the text's field. Defaults to "text".
         shuffle_buffer: int, rows in the buffer, 0 or 1 for no shuffling. It is part of a checkpoint, with 2
-            or 4 bytes a token. Defaults to 16384.
+            or 4 bytes per token. Defaults to 16384.
         num_epochs: int, or None to repeat for ever. Default None.
-        num_shards: int, number of workers. Default 1.
-        shard_index: int, this worker. Default 0.
-        data_dir: string, for TFDS.
+        shard: `Shard`, the part of this worker. Defaults to all.
         num_parallel_calls: int, threads that tokenize. Defaults to tf.data's choice.
 
     Returns:
@@ -57,14 +52,15 @@ def batches(
 
     Example:
     >>> _ = open("docs.txt", "w").write("The old river crosses the quiet valley." * 9)
-    >>> data = batches("text:docs.txt", tokenizer, row_length=16, batch_size=2, seed=0,
+    >>> data = batches(Source("text:docs.txt"), tokenizer, row_length=16, batch_size=2, seed=0,
     ...                examples=lambda tokens, seed, shared_seed: {"token_ids": tokens})
     >>> data.element_spec
     {'token_ids': TensorSpec(shape=(2, 16), dtype=tf.int32, name=None)}
     """
-    documents = sources.read_blocks(
-        source, split, (field,), data_dir=data_dir, num_shards=num_shards, shard_index=shard_index, seed=seed
-    )
+    rules.integer(1).check("row_length", row_length)
+    rules.integer(1).check("batch_size", batch_size)
+    rules.integer(0).check("shuffle_buffer", shuffle_buffer)
+    documents = sources.read_blocks(source, (field,), shard=shard, seed=seed)
     rows = cut_rows(documents.repeat(num_epochs), tokenizer, field, row_length, num_parallel_calls)
     if shuffle_buffer > 1:
         # Epochs differ all the same, since they lie below; but every iterator has to give the same batches.
@@ -73,16 +69,14 @@ def batches(
 
     def make(tokens, number):
         own, shared = (
-            tf.random.experimental.stateless_fold_in(tf.constant([seed, shard], tf.int64), number)
-            for shard in (shard_index, 0)
+            tf.random.experimental.stateless_fold_in(tf.constant([seed, index], tf.int64), number)
+            for index in (shard.index, 0)
         )
         return examples(tf.cast(tokens, tf.int32), own, shared)
 
     dataset = numbered.map(make, num_parallel_calls, deterministic=True).prefetch(tf.data.AUTOTUNE)
     if num_epochs is not None and next(iter(dataset), None) is None:
-        raise SourceError(
-            f"{source}, split {split}: not enough text for {batch_size} rows of {row_length} tokens"
-        )
+        raise SourceError(f"{source}: not enough text for {batch_size} rows of {row_length} tokens")
     return dataset
 
 
@@ -114,4 +108,3 @@ def cut_rows(documents, tokenizer, field, length, num_parallel_calls=tf.data.AUT
 
     tokens = documents.map(tokenize, num_parallel_calls, deterministic=True)
     return tokens.scan(tf.zeros([0], dtype), cut).unbatch()
-

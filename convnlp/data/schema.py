@@ -1,8 +1,16 @@
 """What is read of a record: which texts, and which label with which meaning."""
 
+import collections
 import dataclasses
 import json
+import math
 import numbers
+
+from convnlp.data import rules
+from convnlp.data.rules import short
+
+CLASS_NAMES = rules.sequence_of(rules.NAME, at_least=2)
+_NAMED_FIELDS = 10  # of a record, in an error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,11 +23,12 @@ class Label:
     Args:
         field: string, name of the field.
         num_classes: int >= 2. Defaults to the number of names, or 2 with a threshold.
-        names: tuple of strings, the classes in order. Needed for string values.
+        names: sequence of different strings, the classes in order. Needed for string values.
         threshold: float. The class is 1 where the value is at least this. Default None.
 
     Raises:
-        ValueError: if neither names, num_classes nor threshold is given, or two of them disagree.
+        ValueError: if neither names, num_classes nor threshold is given, one of them is out of range, or two
+            of them disagree.
 
     Example:
     >>> Label("topic", names=("World", "Sports")).class_of("Sports")
@@ -34,32 +43,43 @@ class Label:
     threshold: float | None = None
 
     def __post_init__(self):
-        counts = {self.num_classes, self.names and len(self.names), self.threshold is not None and 2} - {
-            None,
-            False,
-        }
+        rules.NAME.check("label field", self.field)
+        counts = set()
+        if self.names is not None:
+            CLASS_NAMES.check("label_names", self.names)
+            object.__setattr__(self, "names", tuple(self.names))
+            counts.add(len(self.names))
+        if self.num_classes is not None:
+            rules.integer(2).check("num_classes", self.num_classes)
+            counts.add(int(self.num_classes))
+        if self.threshold is not None:
+            rules.number("(-inf, inf)").check("label_threshold", self.threshold)
+            counts.add(2)
         if len(counts) != 1:
             raise ValueError(
                 "a label needs num_classes, names or threshold, and they must agree; received "
-                f"num_classes={self.num_classes}, names={self.names}, threshold={self.threshold}"
+                f"num_classes={self.num_classes}, names={short(self.names)}, threshold={self.threshold}"
             )
         object.__setattr__(self, "num_classes", counts.pop())
 
     def class_of(self, value):
         """The class of a value as it was read; raises ValueError where it has none."""
-        if self.threshold is not None and isinstance(value, numbers.Real) and not isinstance(value, bool):
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if self.threshold is not None and is_number:
+            if not -math.inf < value < math.inf:
+                raise ValueError(f"{self.field} must be a finite number; found {value}")
             return int(value >= self.threshold)
         if isinstance(value, str) and self.names:
             if value not in self.names:
-                raise ValueError(f"{self.field} {_short(value)} is none of the {len(self.names)} classes")
+                raise ValueError(f"{self.field} {short(value)} is none of the {len(self.names)} classes")
             return self.names.index(value)
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        if not is_number or not isinstance(value, numbers.Integral):
             raise ValueError(
-                f"{self.field} must be an integer below {self.num_classes}; found {_short(value)}"
+                f"{self.field} must be an integer below {self.num_classes}; found {short(value)}"
             )
         if not 0 <= value < self.num_classes:
             raise ValueError(
-                f"{self.field} {value} is out of range: there are {self.num_classes} classes, from 0"
+                f"{self.field} {short(value)} is out of range: there are {self.num_classes} classes, from 0"
             )
         return int(value)
 
@@ -83,23 +103,57 @@ class Schema:
 
     def values(self, record):
         """UTF-8 texts, and the class, of a dict; raises ValueError where a field is missing or wrong."""
-        for field in self.texts + ((self.label.field,) if self.label else ()):
-            if field not in record:
-                raise ValueError(f"no field {field!r} (there are: {', '.join(map(repr, record)) or 'none'})")
-        texts = [_utf8(field, record[field]) for field in self.texts]
-        return texts + ([self.label.class_of(record[self.label.field])] if self.label else [])
+        texts = [_utf8(field, value_of(field, record)) for field in self.texts]
+        return texts + ([self.label.class_of(value_of(self.label.field, record))] if self.label else [])
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassSchema:
+    """A label's value as it stands in the record, before it is known which classes there are.
+
+    Args:
+        field: string.
+    """
+
+    field: str
+
+    def values(self, record):
+        """The value alone, a string or an integer from 0; raises ValueError where it is no class."""
+        value = value_of(self.field, record)
+        if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):
+            raise ValueError(f"{self.field} must be a string or an integer from 0; found {short(value)}")
+        return [value]
+
+
+def value_of(field, record):
+    """The value of a record's field; raises ValueError that says which fields there are."""
+    if field not in record:
+        there = [*map(short, list(record)[:_NAMED_FIELDS]), *["..."][: len(record) > _NAMED_FIELDS]]
+        raise ValueError(f"no field {field!r} (there are: {', '.join(there) or 'none'})")
+    return record[field]
 
 
 def parse_json(data):
     """The object in a line of a JSON-lines file; raises ValueError with a short reason."""
     try:
-        record = json.loads(data.decode("utf-8"))
+        record = json.loads(data.decode("utf-8"), object_pairs_hook=_object)
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 (byte {error.start + 1} of the line)") from error
-    except (json.JSONDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        raise ValueError("not JSON of a moderate depth") from error
+    except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error})") from error
     if not isinstance(record, dict):
-        raise ValueError(f"not a JSON object: {_short(record)}")
+        raise ValueError(f"not a JSON object: {short(record)}")
+    return record
+
+
+def _object(pairs):
+    """A JSON object; of two values of the same field the reader would silently take one."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        ((name, _),) = collections.Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"field {short(name)} stands there twice")
     return record
 
 
@@ -113,13 +167,8 @@ def parse_text(data):
 
 def _utf8(field, value):
     if not isinstance(value, str):
-        raise ValueError(f"{field} must be a string; found {_short(value)}")
+        raise ValueError(f"{field} must be a string; found {short(value)}")
     try:
         return value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(f"{field} holds half of a surrogate pair at character {error.start + 1}") from error
-
-
-def _short(value):
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,9 +1,9 @@
-"""Data sets by name: `tfds:NAME`, `jsonl:GLOB`, `text:GLOB` and `pydocs`.
+"""Data sets by name: what a `Source` may be called, and reading it.
 
 | source | what it reads |
 | --- | --- |
-| `tfds:c4/en`, `tfds:glue/sst2` | a prepared TFDS data set under `data_dir` (local or gs://); nothing is
-downloaded | | `jsonl:GLOB` | JSON-lines, plain or .gz: one object a line |
+| `tfds:c4/en`, `tfds:glue/sst2` | a prepared TFDS data set in `data_dir` (local or gs://); no download |
+| `jsonl:GLOB` | JSON-lines, plain or .gz: one object per line |
 | `text:GLOB` | UTF-8 text, plain or .gz: documents separated by blank lines, in the field "text" |
 | `pydocs` | documentation of the installed Python and its packages, fields "text" and "label" |
 | `pydocs:8` | the same, of the 8 packages with most of it, as many documents of each |
@@ -12,35 +12,27 @@ downloaded | | `jsonl:GLOB` | JSON-lines, plain or .gz: one object a line |
 split, "train". Slices (`train[:95%]`, `train[1000:]`) are TFDS's; in a glob they are taken of every file.
 """
 
+from absl import logging
+
 from convnlp.data import files, pydocs, tfds_source
 from convnlp.data.errors import SourceError
-from convnlp.data.schema import Schema
-from convnlp.data.splits import Split
+from convnlp.data.rules import short
+from convnlp.data.schema import ClassSchema, Schema
+from convnlp.data.source import ALL, Split
 
-KINDS = ("tfds", "jsonl", "text", "pydocs")
+CHECKED_BYTES = 1 << 30  # of a shard, by `check`: seconds, beside a training that reads more than that
+MAX_RARE_CLASSES = 100  # more than these, with less than two examples each, are taken for a wrong field
+_NAMED_CLASSES = 5  # in a warning
 
 
-def read(
-    source,
-    split="train",
-    fields=("text",),
-    label=None,
-    *,
-    data_dir=None,
-    num_shards=1,
-    shard_index=0,
-    seed=None,
-):
+def read(source, fields=("text",), label=None, *, shard=ALL, seed=None):
     r"""Reads the examples of a source, one by one.
 
     Args:
-        source: string, see above.
-        split: string, a name with an optional slice. Defaults to "train".
+        source: `Source`.
         fields: tuple of strings, the text fields to read. Defaults to `("text",)`.
         label: `Label`, or None for texts alone. Default None.
-        data_dir: string, where TFDS looks. Defaults to its own choice.
-        num_shards: int >= 1, number of workers. Default 1.
-        shard_index: int from 0, this worker; the shards have no example in common. Default 0.
+        shard: `Shard`, the part of this worker. Defaults to all.
         seed: int, shuffles the files of a TFDS data set. Files of other sources are read side by side.
             Default None: the order of the data set.
 
@@ -55,99 +47,122 @@ def read(
     Example:
     >>> rows = [{"text": "A fine day.", "label": 1}, {"text": "A lost day.", "label": 0}]
     >>> _ = open("days.jsonl", "w").write("".join(json.dumps(row) + "\n" for row in rows))
-    >>> for example in read("jsonl:days.jsonl", label=Label(num_classes=2)):
+    >>> for example in read(Source("jsonl:days.jsonl"), label=Label(num_classes=2)):
     ...     print(example["text"].numpy().decode(), int(example["label"]))
     A fine day. 1
     A lost day. 0
     """
-    return read_blocks(
-        source,
-        split,
-        fields,
-        label,
-        data_dir=data_dir,
-        num_shards=num_shards,
-        shard_index=shard_index,
-        seed=seed,
-    ).unbatch()
+    return read_blocks(source, fields, label, shard=shard, seed=seed).unbatch()
 
 
-def read_blocks(source, split, fields, label=None, *, data_dir=None, num_shards=1, shard_index=0, seed=None):
+def read_blocks(source, fields=("text",), label=None, *, shard=ALL, seed=None):
     """As `read`, in blocks: {field: string [n]}, n >= 1 as it comes, which is much faster for short texts."""
-    schema = Schema(tuple(fields), label)
-    if not 0 <= shard_index < num_shards:
-        raise ValueError(
-            f"shard_index must be from 0 to num_shards - 1 = {num_shards - 1}; received {shard_index}"
-        )
-    if not schema.keys:
-        raise ValueError("fields must name at least one field where no label is read; received none")
-    kind, name = _parse(source)
-    if kind == "tfds":
-        return tfds_source.blocks(name, split, schema, data_dir, num_shards, shard_index, seed)
-    return _stream(source, split, schema, num_shards, shard_index).dataset()
+    schema = _schema(fields, label)
+    if source.kind == "tfds":
+        return tfds_source.blocks(source, schema, shard, seed)
+    return _stream(source, schema, shard).dataset()
 
 
-def label_names(source, split="train", field="label", *, data_dir=None):
+def check(source, fields=("text",), label=None, *, shard=ALL):
+    """Opens every file of a source and looks at the shard's rows, in order, as far as `CHECKED_BYTES`.
+
+    Args:
+        source: `Source`. Of `tfds:` the fields and the split are looked at: its rows have been checked by
+            those who prepared it.
+        fields: tuple of strings. Defaults to `("text",)`.
+        label: `Label`, or None. Default None.
+        shard: `Shard`. Defaults to all.
+
+    Raises:
+        SourceError: names the file and the line of the first row that cannot be used.
+
+    Example:
+    >>> _ = open("days.txt", "w").write("A fine day.")
+    >>> check(Source("text:days.txt"))
+    >>> check(Source("text:days.txt"), fields=("body",))
+    Traceback (most recent call last):
+    ...
+    convnlp.data.errors.SourceError: days.txt, line 1: no field 'body' (there are: 'text')
+    """
+    schema = _schema(fields, label)
+    if source.kind == "tfds":
+        tfds_source.blocks(source, schema, shard, None)
+        return
+    stream = _stream(source, schema, shard)
+    size = 0
+    for record in stream.records():
+        stream.values(record)
+        size += len(record.data)
+        if size >= CHECKED_BYTES:
+            logging.info("%s: the first %d bytes of rows are checked", source, size)
+            return
+
+
+def paths(source):
+    """Paths of the files that a source reads, a list; none for `tfds:`."""
+    if source.kind == "tfds":
+        return []
+    path = pydocs.path(source.path) if source.kind == "pydocs" else source.path
+    return files.find(source.name, path.replace("{split}", Split.parse(source.split).name))
+
+
+def label_names(source, field="label"):
     """Names of the classes of a source, in order.
 
     Args:
-        source: string.
-        split: string.
+        source: `Source`.
         field: string, the label's field.
-        data_dir: string, where TFDS looks.
 
     Returns:
         A tuple of strings: the names that TFDS gives, else the distinct strings of the field, sorted, or the
         integers from 0 to the highest.
 
     Raises:
-        SourceError: if the source cannot be read or the field holds neither strings nor integers.
+        SourceError: if the source cannot be read, or the field holds anything but strings or integers from
+            0. Also if there are fewer than two classes; if less than half of the integers up to the highest
+            have an example, which a single stray number does; or if there are many strings of which most
+            stand there once. Names that are given instead lift these limits.
     """
-    kind, name = _parse(source)
-    if kind == "tfds":
-        return tfds_source.label_names(name, field, data_dir)
-    values = set()
-    for (value,) in _stream(source, split, _RawField(field)):
-        values.add(value)
-    if all(isinstance(value, str) for value in values):
-        return tuple(sorted(values))
-    if all(type(value) is int and value >= 0 for value in values):
-        return tuple(map(str, range(max(values) + 1)))
-    raise SourceError(
-        f"{source}: {field} must be strings or integers from 0; found {sorted(map(repr, values))[:3]}"
-    )
-
-
-class _RawField(Schema):
-    """A schema that gives a field's value as it is."""
-
-    def __init__(self, field):
-        super().__init__((field,))
-
-    def values(self, record):
-        if self.texts[0] not in record:
-            raise ValueError(f"no field {self.texts[0]!r}")
-        return [record[self.texts[0]]]
-
-
-def _parse(source):
-    kind, _, name = source.partition(":")
-    if kind not in KINDS or (not name and kind != "pydocs"):
-        raise SourceError(
-            f"source must be 'tfds:NAME', 'jsonl:GLOB', 'text:GLOB' or 'pydocs'; received {source!r}"
+    if source.kind == "tfds":
+        return tfds_source.label_names(source, field)
+    stream = _stream(source, ClassSchema(field), ALL)
+    first, count = {}, 0  # value -> where it stands first
+    for record in stream.records():
+        count += 1
+        (value,) = stream.values(record)
+        if value not in first:
+            if first and type(value) is not type(next(iter(first))):
+                raise record.error(
+                    f"{field} must be all strings or all integers; found {short(value)} after others"
+                )
+            first[value] = record.without_data()
+    if len(first) < 2:
+        raise SourceError(f"{source}: {field} must have at least two classes; found {short([*first])}")
+    if isinstance(next(iter(first)), str):
+        if len(first) > max(MAX_RARE_CLASSES, count / 2):
+            raise SourceError(
+                f"{source}: {field} has {len(first)} different strings in {count} examples; if they are "
+                "classes, name them in label_names"
+            )
+        return tuple(sorted(first))
+    highest = max(first)
+    if highest + 1 > 2 * len(first):
+        raise first[highest].error(
+            f"{field} {short(highest)} would make {short(highest + 1)} classes, of which only {len(first)} "
+            "have examples; if that is meant, name all of them in label_names"
         )
-    return kind, name
+    if unused := [number for number in range(highest) if number not in first]:
+        logging.warning("%s: %d classes have no example: %s", source, len(unused), unused[:_NAMED_CLASSES])
+    return tuple(map(str, range(highest + 1)))
 
 
-def _stream(source, split, schema, num_shards=1, shard_index=0):
-    kind, name = _parse(source)
-    split = Split.parse(split)
-    if "{split}" not in name and split.name != "train":
-        raise SourceError(
-            f"{source} has no split {split.name!r}: write {{split}} where its files have the split's name, "
-            "or take a slice such as train[95%:]"
-        )
-    if kind == "pydocs":
-        kind, name = "jsonl", pydocs.path(name)
-    paths = files.find(source, name.replace("{split}", split.name))
-    return files.Stream(paths, kind, schema, split, num_shards, shard_index)
+def _schema(fields, label):
+    schema = Schema(tuple(fields), label)
+    if not schema.keys:
+        raise ValueError("fields must name at least one field where no label is read; received none")
+    return schema
+
+
+def _stream(source, schema, shard):
+    kind = "jsonl" if source.kind == "pydocs" else source.kind
+    return files.Stream(paths(source), kind, schema, Split.parse(source.split), shard)

@@ -1,4 +1,10 @@
-"""Batches of labelled examples for fine-tuning and evaluation: classification, and text to text."""
+"""Labelled examples and their batches, for fine-tuning and evaluation: classification, and text to text.
+
+Reading (`read_*`) opens a source and checks all of its rows; batches (`*_batches`) are made of what was read,
+as often as they are wanted.
+"""
+
+import dataclasses
 
 import tensorflow as tf
 
@@ -6,72 +12,64 @@ from convnlp.data import examples, packing
 from convnlp.data.schema import Label
 
 
-def classification_batches(
-    source,
-    tokenizer,
-    *,
-    sequence_length,
-    batch_size,
-    training,
-    split="train",
-    text_fields=("text",),
-    label_field="label",
-    label_names=None,
-    num_classes=None,
-    label_threshold=None,
-    seed=0,
-    num_epochs=None,
-    num_shards=1,
-    shard_index=0,
-    data_dir=None,
-):
+def read_classification(source, tokenizer, label, sequence_length, text_fields=("text",)):
+    """Reads texts, or pairs of texts, with a class.
+
+    Args:
+        source: `Source`.
+        tokenizer: has `tokenize` and `end_token_id`.
+        label: `Label`.
+        sequence_length: int, L. A text is followed by the end token, so is each text of a pair; the longer
+            text is cut where they do not fit, and the number of those examples is logged.
+        text_fields: tuple of one or two strings. Defaults to `("text",)`.
+
+    Returns:
+        `examples.Examples` with one column.
+
+    Raises:
+        SourceError: if the source or any of its examples is wrong.
+        ValueError: if `sequence_length` has no place for a token of each text.
+
+    Example:
+    >>> _ = open("days.jsonl", "w").write(json.dumps({"text": "A fine day.", "label": 1}))
+    >>> found = read_classification(Source("jsonl:days.jsonl"), tokenizer, Label(num_classes=2), 8)
+    >>> len(found), found.labels
+    (1, array([1]))
+    """
+    rows = [examples.Rows(tuple(text_fields), sequence_length)]
+    return examples.load(source, tokenizer, rows, label=label)
+
+
+def classification_batches(found, batch_size, *, training, **order):
     r"""Batches of one text or a pair of texts with a class.
 
     Args:
-        source: string, see `sources`.
-        tokenizer: has `tokenize` and `end_token_id`.
-        sequence_length: int, L. A text is followed by the end token, so is each text of a pair; the longer
-            text is cut where they do not fit, and the number of those examples is logged.
+        found: `examples.Examples` of `read_classification`.
         batch_size: int, B, of this worker.
         training: bool. True: shuffled, for `num_epochs`, full batches. False: all examples once, in order;
             the last batch is filled up with examples of weight 0.
-        split: string. Defaults to "train".
-        text_fields: tuple of one or two strings. Defaults to `("text",)`.
-        label_field: string. Defaults to "label".
-        label_names: sequence of strings, the classes, where labels are strings (see `sources.label_names`).
-        num_classes: int, where labels are integers.
-        label_threshold: float, where labels are fractions; see `Label`.
-        seed: int, of the order in training. Default 0.
-        num_epochs: float, None for endless training. Default None.
-        num_shards: int, number of workers. Default 1.
-        shard_index: int, this worker. Default 0.
-        data_dir: string, for TFDS.
+        **order: `seed`, `num_epochs` and `shard` of `examples.order`.
 
     Returns:
         A tf.data.Dataset of dicts: `token_ids` int32 [B,L], `padding_mask` bool [B,L], `label` int32 [B],
         `weight` float32 [B]. Its cardinality is the number of batches.
 
     Raises:
-        SourceError: if the source or any of its examples is wrong.
-        ValueError: if the arguments do not fit together.
+        ValueError: as `examples.order`.
 
     Example:
     >>> rows = [{"text": "A fine day.", "label": 1}, {"text": "A lost day.", "label": 0}]
     >>> _ = open("days.jsonl", "w").write("\n".join(map(json.dumps, rows)))
-    >>> data = classification_batches(
-    ...     "jsonl:days.jsonl", tokenizer, sequence_length=8, batch_size=4, num_classes=2, training=False)
-    >>> for batch in data:
+    >>> found = read_classification(Source("jsonl:days.jsonl"), tokenizer, Label(num_classes=2), 8)
+    >>> for batch in classification_batches(found, batch_size=4, training=False):
     ...     print(batch["label"].numpy(), batch["weight"].numpy())
     [1 0 1 0] [1. 1. 0. 0.]
     """
-    names = tuple(label_names) if label_names else None
-    label = Label(label_field, num_classes, names, label_threshold)
-    rows = [examples.Rows(tuple(text_fields), sequence_length)]
-    (ids,), labels = examples.load(source, tokenizer, rows, label=label, split=split, data_dir=data_dir)
-    labels = tf.constant(labels, tf.int32)
+    (ids,), (length,) = found.columns, found.lengths
+    labels = tf.constant(found.labels, tf.int32)
 
     def batch(indices, weights):
-        token_ids, padding_mask = _dense(tf.gather(ids, indices), [batch_size, sequence_length])
+        token_ids, padding_mask = _dense(tf.gather(ids, indices), [batch_size, length])
         return {
             "token_ids": token_ids,
             "padding_mask": padding_mask,
@@ -79,57 +77,75 @@ def classification_batches(
             "weight": weights,
         }
 
-    order = examples.order(
-        len(labels),
-        batch_size,
-        training=training,
-        seed=seed,
-        num_epochs=num_epochs,
-        num_shards=num_shards,
-        shard_index=shard_index,
-    )
-    return order.map(batch).prefetch(tf.data.AUTOTUNE)
+    batches = examples.order(len(found), batch_size, training=training, **order)
+    return batches.map(batch).prefetch(tf.data.AUTOTUNE)
 
 
-def text_to_text_batches(
+def read_text_to_text(
     source,
     tokenizer,
     *,
     input_length,
     target_length,
-    batch_size,
-    training,
-    split="train",
     input_field="inputs",
     target_field="targets",
     label_names=None,
-    pack=False,
-    seed=0,
-    num_epochs=None,
-    num_shards=1,
-    shard_index=0,
-    data_dir=None,
+    keep_texts=False,
 ):
-    """Batches of an input and a target text, for an encoder and a decoder.
+    """Reads input and target texts, for an encoder and a decoder.
 
     Args:
-        source: string, see `sources`.
-        tokenizer: has `tokenize`, `start_token_id` and `end_token_id`.
+        source: `Source`.
+        tokenizer: has `tokenize` and `end_token_id`.
         input_length: int, S, with the end token.
         target_length: int, T, with the end token. Longer texts are cut, and their number is logged.
-        batch_size: int, B, of this worker.
-        training: bool, see `classification_batches`.
-        split: string. Defaults to "train".
         input_field: string, or a tuple of two for a pair of texts, each followed by the end token.
         target_field: string, a text; or a class, where there are `label_names`.
         label_names: sequence of strings: the target is the name of the class in `target_field`. Default None.
+        keep_texts: bool, whether the texts are kept, for scores. Default False.
+
+    Returns:
+        `examples.Examples` with two columns, inputs and targets, and the texts of both fields.
+
+    Raises:
+        SourceError: if the source or any of its examples is wrong.
+        ValueError: if the lengths leave no place for the texts, or for the names of the classes.
+
+    Example:
+    >>> _ = open("rows.jsonl", "w").write(json.dumps({"inputs": "The old river.", "targets": "river"}))
+    >>> found = read_text_to_text(
+    ...     Source("jsonl:rows.jsonl"), tokenizer, input_length=12, target_length=4, keep_texts=True)
+    >>> found.texts["targets"]
+    ['river']
+    """
+    fields = (input_field,) if isinstance(input_field, str) else tuple(input_field)
+    rows = [examples.Rows(fields, input_length)]
+    if not label_names:
+        rows.append(examples.Rows((target_field,), target_length))
+        return examples.load(source, tokenizer, rows, keep_texts=keep_texts)
+    names = _label_rows(tokenizer, label_names, target_length)
+    label = Label(target_field, names=tuple(label_names))
+    found = examples.load(source, tokenizer, rows, label=label, keep_texts=keep_texts)
+    texts = {target_field: [label.names[index] for index in found.labels]} if keep_texts else {}
+    return dataclasses.replace(
+        found,
+        columns=(*found.columns, tf.gather(names, found.labels)),
+        lengths=(input_length, target_length),
+        texts=found.texts | texts,
+    )
+
+
+def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=False, **order):
+    """Batches of an input and a target text, for an encoder and a decoder.
+
+    Args:
+        found: `examples.Examples` of `read_text_to_text`.
+        batch_size: int, B, of this worker.
+        start_token_id: int, what stands in front of the target in the decoder's input.
+        training: bool, see `classification_batches`.
         pack: bool, in training only: puts several examples into each row, told apart by segment ids. Default
             False.
-        seed: int. Default 0.
-        num_epochs: float, None for endless training. Default None.
-        num_shards: int. Default 1.
-        shard_index: int. Default 0.
-        data_dir: string, for TFDS.
+        **order: `seed`, `num_epochs` and `shard` of `examples.order`.
 
     Returns:
         A tf.data.Dataset of dicts: `encoder_token_ids` int32 [B,S], `decoder_token_ids` (the target one place
@@ -139,42 +155,20 @@ def text_to_text_batches(
         Unpacked, its cardinality is the number of batches.
 
     Raises:
-        SourceError: if the source or any of its examples is wrong.
-        ValueError: if the arguments do not fit together.
+        ValueError: if `pack` is asked for in an evaluation, and as `examples.order`.
 
     Example:
-    >>> row = {"inputs": "The old river.", "targets": "river"}
-    >>> _ = open("rows.jsonl", "w").write(json.dumps(row))
-    >>> data = text_to_text_batches(
-    ...     "jsonl:rows.jsonl", tokenizer, input_length=12, target_length=4, batch_size=1, training=False)
-    >>> for batch in data:
+    >>> _ = open("rows.jsonl", "w").write(json.dumps({"inputs": "The old river.", "targets": "river"}))
+    >>> found = read_text_to_text(Source("jsonl:rows.jsonl"), tokenizer, input_length=12, target_length=4)
+    >>> for batch in text_to_text_batches(found, 1, start_token_id=0, training=False):
     ...     print(tokenizer.detokenize(batch["target_token_ids"]), batch["decoder_padding_mask"].numpy())
     ['river'] [[ True  True False False]]
     """
     if pack and not training:
         raise ValueError("pack must be False in evaluation, where every example has its row; received True")
-    fields = (input_field,) if isinstance(input_field, str) else tuple(input_field)
-    rows = [examples.Rows(fields, input_length)]
-    if label_names:
-        label = Label(target_field, names=tuple(label_names))
-        (inputs,), labels = examples.load(
-            source, tokenizer, rows, label=label, split=split, data_dir=data_dir
-        )
-        targets = tf.gather(_label_rows(tokenizer, label_names, target_length), labels)
-    else:
-        rows.append(examples.Rows((target_field,), target_length))
-        (inputs, targets), _ = examples.load(source, tokenizer, rows, split=split, data_dir=data_dir)
-
-    order = examples.order(
-        int(inputs.nrows()),
-        batch_size,
-        training=training,
-        seed=seed,
-        num_epochs=num_epochs,
-        num_shards=num_shards,
-        shard_index=shard_index,
-    )
-    start = tf.constant([[tokenizer.start_token_id]])
+    (inputs, targets), (input_length, target_length) = found.columns, found.lengths
+    numbered = examples.order(len(found), batch_size, training=training, **order)
+    start = tf.constant([[start_token_id]])
 
     def take(indices):
         target = tf.gather(targets, indices)
@@ -206,13 +200,13 @@ def text_to_text_batches(
         }
 
     if not pack:
-        return order.map(batch).prefetch(tf.data.AUTOTUNE)
+        return numbered.map(batch).prefetch(tf.data.AUTOTUNE)
     names = {
         "encoder_token_ids": input_length,
         "decoder_token_ids": target_length,
         "target_token_ids": target_length,
     }
-    columns = order.map(lambda indices, _: dict(zip(names, take(indices), strict=True)))
+    columns = numbered.map(lambda indices, _: dict(zip(names, take(indices), strict=True)))
     return packing.pack(columns, names, batch_size).map(packed).prefetch(tf.data.AUTOTUNE)
 
 

@@ -5,14 +5,15 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from convnlp.data.errors import SourceError
-from convnlp.data.splits import Split
+from convnlp.data.source import Split
 
 BLOCK_EXAMPLES = 64
 
 
-def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
+def blocks(source, schema, shard, seed):
     """The examples of a prepared data set in blocks; see `sources.read_blocks`."""
-    found = builder(name, data_dir)
+    name, split = source.path, source.split
+    found = builder(name, source.data_dir)
     features = found.info.features
     for field in schema.texts + ((schema.label.field,) if schema.label else ()):
         if field not in features:
@@ -21,26 +22,29 @@ def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
         if features[field].tf_dtype != tf.string:
             raise SourceError(f"tfds:{name}: {field} must be a text; it is {features[field]}")
     try:
-        shard = tfds.even_splits(split, num_shards, drop_remainder=False)[shard_index]
+        part = tfds.even_splits(split, shard.count, drop_remainder=False)[shard.index]
         dataset = found.as_dataset(
-            split=shard,
+            split=part,
             shuffle_files=seed is not None,
             # Ordered sets are shuffled too where a seed asks for it.
             read_config=tfds.ReadConfig(
                 shuffle_seed=seed, shuffle_reshuffle_each_iteration=False, enable_ordering_guard=False
             ),
         )
+        num_examples = found.info.splits[part].num_examples
     except (ValueError, AssertionError) as error:
         names = ", ".join(found.info.splits)
         raise SourceError(
             f"tfds:{name}: cannot read split {split!r} (there are: {names}): {error}"
         ) from error
+    if num_examples == 0:
+        raise SourceError(f"{source} leaves no example for worker {shard.index} of {shard.count}")
 
     def classes(values):
         try:
             return np.array([schema.label.class_of(value.item()) for value in values], "int64")
         except ValueError as error:
-            raise SourceError(f"tfds:{name}, split {split}: {error}") from error
+            raise SourceError(f"{source}: {error}") from error
 
     def block(examples):
         columns = {field: examples[field] for field in schema.texts}
@@ -55,12 +59,12 @@ def blocks(name, split, schema, data_dir, num_shards, shard_index, seed):
     return dataset.batch(BLOCK_EXAMPLES).map(block).with_options(options)
 
 
-def label_names(name, field, data_dir):
+def label_names(source, field):
     """Names of the classes of a ClassLabel feature."""
-    features = builder(name, data_dir).info.features
+    features = builder(source.path, source.data_dir).info.features
     feature = dict(features.items()).get(field)
     if not isinstance(feature, tfds.features.ClassLabel):
-        raise SourceError(f"tfds:{name}: {field} has no class names; it is {feature}")
+        raise SourceError(f"tfds:{source.path}: {field} has no class names; it is {feature}")
     return tuple(feature.names)
 
 
@@ -88,7 +92,7 @@ def examples(name, split, first, end, data_dir):
 def builder(name, data_dir):
     """The builder of a prepared data set; raises `SourceError` where there is none."""
     try:
-        found = tfds.builder(name, data_dir=data_dir)
+        found = tfds.builder(name, data_dir=data_dir or None)
     except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
         raise SourceError(f"tfds:{name}: TFDS knows no data set of this name, config and version") from error
     if not found.is_prepared():

@@ -12,7 +12,7 @@ def pretraining_batches(source, tokenizer, objectives, **arguments):
     """Endless batches of the objectives' examples.
 
     Args:
-        source: string, see `convnlp.data.sources`.
+        source: `convnlp.data.Source`.
         tokenizer: see `convnlp.data.pretraining.batches` and `Objective.examples`.
         objectives: sequence of `Objective`, see `build_objectives`. Of rows longer than it takes, an
             objective gets the beginnings.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from convnlp.data import sources
+from convnlp.data import Source, sources
 
 NUM_TEXTS = 200
 _READ = 10_000  # texts to choose from
@@ -32,7 +32,7 @@ def rows(model, source, fields=("text",), split="train", num_texts=NUM_TEXTS, da
     if num_texts < 1:
         raise ValueError(f"`num_texts` must be >= 1. Received: {num_texts}")
     blocks, count = [], 0
-    for block in sources.read_blocks(source, split, fields, data_dir=data_dir):
+    for block in sources.read_blocks(Source(source, split, data_dir), fields):
         blocks.append([block[field].numpy() for field in fields])
         count += len(blocks[-1][0])
         if count >= _READ:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from convnlp.data import tasks
+from convnlp.data import Label, Source, tasks
 from export import preset
 from export.lite import tflite_files
 from export.saved_models import versions
@@ -93,24 +93,25 @@ def forms(preset_dir, modes, rows, directory):
         yield Form(mode, len(file) / 1e6, tflite_files.runner(file))
 
 
-def labelled(model, source, **options):
+def labelled(model, source, split="train", text_fields=("text",), label_field="label", data_dir=None):
     """Token ids int32 [N,L] and classes int32 [N] of a labelled source, in its order.
 
     Args:
         model: the `TextClassifier`.
         source: str, see `convnlp.data.sources`.
-        **options: of `convnlp.data.tasks.classification_batches`, such as `split` and `text_fields`.
+        split: str. Split of the source, with a slice where wanted. Defaults to "train".
+        text_fields: tuple of one or two str. Defaults to `("text",)`.
+        label_field: str. Defaults to "label".
+        data_dir: str. For TFDS. Default None.
     """
-    batches = tasks.classification_batches(
-        source,
+    found = tasks.read_classification(
+        Source(source, split, data_dir),
         model.preprocessor.tokenizer,
-        sequence_length=model.preprocessor.sequence_length,
-        batch_size=_BATCH_SIZE,
-        training=False,
-        label_names=model.labels,
-        num_classes=model.num_classes,
-        **options,
+        Label(label_field, num_classes=model.num_classes, names=model.labels),
+        model.preprocessor.sequence_length,
+        text_fields,
     )
+    batches = tasks.classification_batches(found, _BATCH_SIZE, training=False)
     columns = [(b["token_ids"], b["label"], b["weight"]) for b in batches.as_numpy_iterator()]
     token_ids, labels, weights = (np.concatenate(column) for column in zip(*columns, strict=True))
     return token_ids[weights > 0], labels[weights > 0]

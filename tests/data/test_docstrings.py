@@ -17,7 +17,14 @@ MODULES = [module.name for module in pkgutil.iter_modules(data.__path__, "convnl
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name, tokenizer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    globs = {"json": json, "np": np, "tf": tf, "tokenizer": tokenizer, "Label": data.Label}
+    globs = {
+        "json": json,
+        "np": np,
+        "tf": tf,
+        "tokenizer": tokenizer,
+        "Label": data.Label,
+        "Source": data.Source,
+    }
     assert doctest.testmod(importlib.import_module(name), extraglobs=globs).failed == 0
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.data import examples
+from convnlp.data import Shard, examples
 
 RNG = np.random.default_rng(0)
 
@@ -79,11 +79,11 @@ def test_evaluation_takes_every_example_once_in_order():
 @pytest.mark.parametrize("training", [True, False])
 def test_workers_share_the_global_batches(training):
     alone = batches(30, 8, training=training, num_epochs=3)
-    workers = [batches(30, 4, training=training, num_epochs=3, num_shards=2, shard_index=i) for i in range(2)]
+    workers = [batches(30, 4, training=training, num_epochs=3, shard=Shard(2, i)) for i in range(2)]
     assert [(a[0] + b[0], a[1] + b[1]) for a, b in zip(*workers, strict=True)] == alone
 
 
-@pytest.mark.parametrize("arguments", [{"count": 0}, {"batch_size": 0}, {"shard_index": 1}])
+@pytest.mark.parametrize("arguments", [{"count": 0}, {"batch_size": 0}])
 def test_nothing_to_take_is_refused(arguments):
-    with pytest.raises(ValueError, match="there must be examples, a batch and a shard to take"):
+    with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must be an integer >= 1"):
         examples.order(**({"count": 5, "batch_size": 2, "training": False} | arguments))

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from convnlp.data import Label, SourceError, pydocs, sources
+from convnlp.data import Label, Source, SourceError, pydocs, sources
 
 
 def module(*docstrings):
@@ -78,9 +78,9 @@ def test_the_largest_packages_have_as_many_documents(installed):
 
 
 def test_the_source_reads_them(installed):
-    assert sources.label_names("pydocs:2") == ("big", "middle")
+    assert sources.label_names(Source("pydocs:2")) == ("big", "middle")
     label = Label(names=("big", "middle"))
-    found = list(sources.read("pydocs:2", "train[:50%]", label=label).as_numpy_iterator())
+    found = list(sources.read(Source("pydocs:2", "train[:50%]"), label=label).as_numpy_iterator())
     assert len(found) == 20
     assert all(
         example["text"].decode().split(".")[0].endswith(label.names[example["label"]]) for example in found
@@ -105,9 +105,9 @@ def test_a_cache_that_cannot_be_written_is_replaced(installed, monkeypatch):
 @pytest.mark.parametrize("selection", ["1", "x", "-2"])
 def test_a_wrong_selection(installed, selection):
     with pytest.raises(SourceError, match="needs a number of packages from 2"):
-        sources.read(f"pydocs:{selection}")
+        sources.read(Source(f"pydocs:{selection}"))
 
 
 def test_too_few_packages(installed):
     with pytest.raises(SourceError, match="pydocs:9: only 4 packages with documentation are installed"):
-        sources.read("pydocs:9")
+        sources.read(Source("pydocs:9"))

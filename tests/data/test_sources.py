@@ -3,25 +3,27 @@
 import gzip
 import itertools
 import json
+import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.data import Label, SourceError, files, source_error_message, sources
+from convnlp.data import Label, Shard, Source, SourceError, files, source_error_message, sources
 from tests import corpus
 
 ROWS = corpus.reviews(200)
 
 
-def texts(*args, **kwargs):
-    return [example["text"].decode() for example in sources.read(*args, **kwargs).as_numpy_iterator()]
+def texts(name, split="train", **kwargs):
+    examples = sources.read(Source(name, split), **kwargs)
+    return [example["text"].decode() for example in examples.as_numpy_iterator()]
 
 
 def test_jsonl_plain_and_gzip_hold_the_same(tmp_path):
     plain, packed = (corpus.write_jsonl(tmp_path / name, ROWS) for name in ("a.jsonl", "a.jsonl.gz"))
     for path in (plain, packed, f"file://{plain}", f"file://{packed}"):
-        examples = list(sources.read(f"jsonl:{path}", label=Label(num_classes=2)).as_numpy_iterator())
+        examples = list(sources.read(Source(f"jsonl:{path}"), label=Label(num_classes=2)).as_numpy_iterator())
         assert [{"text": e["text"].decode(), "label": e["label"]} for e in examples] == ROWS
 
 
@@ -48,7 +50,7 @@ def test_blocks_do_not_change_what_is_read(tmp_path, monkeypatch):
     whole = texts(f"jsonl:{path}")
     monkeypatch.setattr(files, "BLOCK_BYTES", 300)
     assert texts(f"jsonl:{path}") == whole
-    assert len(list(sources.read_blocks(f"jsonl:{path}", "train", ("text",)))) > 10
+    assert len(list(sources.read_blocks(Source(f"jsonl:{path}")))) > 10
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -76,9 +78,9 @@ def test_split_in_the_path(tmp_path):
     corpus.write_jsonl(tmp_path / "a.valid.jsonl", ROWS[10:])
     assert texts(f"jsonl:{tmp_path}/a.{{split}}.jsonl", "valid") == [row["text"] for row in ROWS[10:]]
     with pytest.raises(SourceError, match=r"no such file: .*a\.test\.jsonl"):
-        sources.read(f"jsonl:{tmp_path}/a.{{split}}.jsonl", "test")
+        sources.read(Source(f"jsonl:{tmp_path}/a.{{split}}.jsonl", "test"))
     with pytest.raises(SourceError, match=r"has no split 'valid': write \{split\}"):
-        sources.read(f"jsonl:{tmp_path}/a.train.jsonl", "valid")
+        sources.read(Source(f"jsonl:{tmp_path}/a.train.jsonl", "valid"))
 
 
 @pytest.mark.parametrize(
@@ -97,20 +99,20 @@ def test_slices_are_taken_of_every_file(documents):
 
 
 def test_shards_are_disjoint_and_complete(documents):
-    shards = [texts(documents, num_shards=3, shard_index=i) for i in range(3)]
+    shards = [texts(documents, shard=Shard(3, i)) for i in range(3)]
     assert sorted(itertools.chain.from_iterable(shards)) == sorted(texts(documents))
     assert [len(shard) for shard in shards] == [167, 167, 166]
 
 
 def test_two_iterators_and_a_restored_one_agree(documents, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "BLOCK_BYTES", 300)
-    dataset = sources.read(documents)
+    dataset = sources.read(Source(documents))
     expected = list(dataset.as_numpy_iterator())
     first, second = iter(dataset), iter(dataset)
     for i in range(200):
         assert next(first)["text"] == next(second)["text"] == expected[i]["text"]
     path = tf.train.Checkpoint(iterator=first).write(str(tmp_path / "checkpoint"))
-    again = iter(sources.read(documents))  # as in a new process: no open file is known
+    again = iter(sources.read(Source(documents)))  # as in a new process: no open file is known
     tf.train.Checkpoint(iterator=again).read(path)
     assert [example["text"] for example in again] == [example["text"] for example in expected[200:]]
 
@@ -133,6 +135,22 @@ BAD_RECORDS = {
         b'{"text": "one", "label": "1"}\n',
         "label must be an integer below 2; found '1'",
     ),
+    "list as label": (b'{"text": "one", "label": [1]}\n', r"label must be an integer below 2; found \[1\]"),
+    "null as label": (b'{"text": "one", "label": null}\n', "label must be an integer below 2; found None"),
+    "float as label": (b'{"text": "one", "label": 1.0}\n', "label must be an integer below 2; found 1.0"),
+    "NaN as label": (b'{"text": "one", "label": NaN}\n', "label must be an integer below 2; found nan"),
+    "huge label": (
+        b'{"text": "one", "label": 1%s}\n' % (b"0" * 4000),
+        r"label 1000\d*\.\.\.0+ is out of range: there are 2 classes",
+    ),
+    "a number nobody can read": (b'{"text": "one", "label": 1%s}\n' % (b"0" * 9000), "limit"),
+    "field twice": (b'{"text": "one", "label": 1, "label": 0}\n', "field 'label' stands there twice"),
+    "deep JSON": (b'{"text": %s1%s}\n' % (b"[" * 10**5, b"]" * 10**5), "not JSON of a moderate depth"),
+    "less deep JSON": (b'{"text": %s1%s}\n' % (b"[" * 900, b"]" * 900), "text must be a string; found"),
+    "many fields": (
+        b"{%s}\n" % b", ".join(b'"field %d": 0' % i for i in range(10**4)),
+        r"no field 'text' \(there are: ('field \d', ){10}\.\.\.\)",
+    ),
     "boolean label": (b'{"text": "one", "label": true}\n', "label must be an integer below 2; found True"),
 }
 
@@ -144,19 +162,82 @@ def test_a_bad_record_is_one_line_with_its_place(tmp_path, name, num_good):
     path = tmp_path / "a.jsonl"
     path.write_bytes(GOOD * num_good + record + GOOD)
     with pytest.raises((SourceError, tf.errors.OpError)) as caught:
-        list(sources.read(f"jsonl:{path}", label=Label(num_classes=2)))
+        list(sources.read(Source(f"jsonl:{path}"), label=Label(num_classes=2)))
     line = source_error_message(caught.value)
     assert line.startswith(f"{path}, line {num_good + 1}: ")
     assert "\n" not in line
+    assert len(line) < 300 + len(str(path))
     with pytest.raises(SourceError, match=message):
         raise SourceError(line)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.txt"])
+def test_a_line_without_end_is_not_read_to_its_end(tmp_path, name, monkeypatch):
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 1 << 20)
+    pack = gzip.compress if name.endswith(".gz") else bytes
+    path, read = tmp_path / name, []
+    path.write_bytes(pack(GOOD + b"\n" + b"x" * (1 << 23)))
+    error = files.Record.error
+    monkeypatch.setattr(files.Record, "error", lambda r, why: read.append(len(r.data)) or error(r, why))
+    with pytest.raises((SourceError, tf.errors.OpError)) as caught:
+        list(sources.read(Source(f"{'text' if name == 'a.txt' else 'jsonl'}:{path}")))
+    assert source_error_message(caught.value) == f"{path}, line 3: the line is longer than 1 MiB"
+    assert set(read) == {(1 << 20) + 1}  # tf.data may ask twice
+
+
+def test_what_is_no_file(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(SourceError, match=r"folder is a directory; name its files, as in .*folder/\*"):
+        sources.read(Source(f"jsonl:{tmp_path}/folder"))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SourceError, match="pipe is no regular file, which can be read more than once"):
+        sources.read(Source(f"jsonl:{tmp_path}/pipe"))
+
+
+@pytest.mark.parametrize(
+    ("split", "shard", "message"),
+    [
+        ("train[:5%]", Shard(), r"the slice \[:5%\] leaves no record for worker 0 of 1: there are 3 records"),
+        ("train[1000:]", Shard(), r"the slice \[1000:\] leaves no record"),
+        ("train[2:1]", Shard(), r"the slice \[2:1\] leaves no record"),
+        ("train", Shard(4, 3), "leaves no record for worker 3 of 4: there are 3 records"),
+        ("train[:250%]", Shard(), "split must have percentages of at most 100"),
+    ],
+)
+def test_what_leaves_no_record(tmp_path, split, shard, message):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", ROWS[:3])
+    with pytest.raises(SourceError, match=message):
+        sources.read(Source(f"jsonl:{path}", split), shard=shard)
+
+
+def test_the_records_of_a_file_are_counted_once(tmp_path, monkeypatch):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", ROWS)
+    opened, stored = [], files.stored.open_stored
+    monkeypatch.setattr(files.stored, "open_stored", lambda path: opened.append(path) or stored(path))
+    dataset = sources.read(Source(f"jsonl:{path}", "train[50%:]")).repeat(3)
+    assert len(list(dataset)) == 300
+    # The first record, the count, the look for a record of the slice, and then once per epoch.
+    assert opened == [path] * 6
+
+
+def test_every_row_is_checked(tmp_path, monkeypatch):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(GOOD * 500 + b"broken\n")
+    source = Source(f"jsonl:{path}")
+    with pytest.raises(SourceError, match=f"^{path}, line 501: not JSON"):
+        sources.check(source)
+    sources.check(source, shard=Shard(2, 1))  # the other worker reads that line
+    with pytest.raises(SourceError, match=f"^{path}, line 1: label 1 is out of range|no field 'topic'"):
+        sources.check(source, label=Label("topic", num_classes=2))
+    monkeypatch.setattr(sources, "CHECKED_BYTES", 10 * len(GOOD))
+    sources.check(source)
 
 
 def test_a_bad_document_of_a_text_names_its_first_line(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\n\ntwo\n\xe9\n")
     with pytest.raises(tf.errors.OpError) as caught:
-        list(sources.read(f"text:{path}"))
+        list(sources.read(Source(f"text:{path}")))
     assert source_error_message(caught.value) == f"{path}, line 3: not UTF-8 (byte 5 of the document)"
 
 
@@ -166,13 +247,13 @@ def test_an_empty_file_is_named(tmp_path, name):
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     corpus.write_jsonl(tmp_path / "b.jsonl", ROWS)
     with pytest.raises(SourceError, match=f"{name}: the file is empty"):
-        sources.read(f"jsonl:{tmp_path}/*")
+        sources.read(Source(f"jsonl:{tmp_path}/*"))
 
 
 def test_a_zero_byte_file_that_says_gzip_is_empty(tmp_path):
     (tmp_path / "a.jsonl.gz").touch()
     with pytest.raises(SourceError, match="the file is empty"):
-        sources.read(f"jsonl:{tmp_path}/a.jsonl.gz")
+        sources.read(Source(f"jsonl:{tmp_path}/a.jsonl.gz"))
 
 
 DAMAGE = {
@@ -190,7 +271,7 @@ def test_a_corrupt_gzip_file_is_named(tmp_path, how):
     damage, message = DAMAGE[how]
     path.write_bytes(damage(gzip.compress("\n".join(lines).encode())))
     with pytest.raises((SourceError, tf.errors.OpError)) as caught:
-        list(sources.read(f"jsonl:{path}"))
+        list(sources.read(Source(f"jsonl:{path}")))
     line = source_error_message(caught.value)
     assert line.startswith(f"{path}, line ")
     with pytest.raises(SourceError, match=message):
@@ -200,7 +281,7 @@ def test_a_corrupt_gzip_file_is_named(tmp_path, how):
 @pytest.mark.parametrize("source", ["", "jsonl", "jsonl:", "csv:a.csv", "c4/en", "tfds:"])
 def test_a_source_of_no_known_kind(source):
     with pytest.raises(SourceError, match="source must be 'tfds:NAME'"):
-        sources.read(source)
+        sources.read(Source(source))
 
 
 @pytest.mark.parametrize(
@@ -208,14 +289,14 @@ def test_a_source_of_no_known_kind(source):
 )
 def test_a_split_of_no_known_form(documents, split):
     with pytest.raises(SourceError, match="split must be a name with an optional slice"):
-        sources.read(documents, split)
+        Source(documents, split)
 
 
 def test_wrong_arguments(documents):
-    with pytest.raises(ValueError, match=r"shard_index must be from 0 to num_shards - 1 = 1; received 2"):
-        sources.read(documents, num_shards=2, shard_index=2)
+    with pytest.raises(ValueError, match=r"`index` must be an integer in \[0, 2\). Received: index=2"):
+        Shard(2, 2)
     with pytest.raises(ValueError, match="fields must name at least one field"):
-        sources.read(documents, fields=())
+        sources.read(Source(documents), fields=())
 
 
 @pytest.mark.parametrize(
@@ -223,18 +304,48 @@ def test_wrong_arguments(documents):
     [
         (["b", "a", "b"], ("a", "b")),
         ([0, 2, 1], ("0", "1", "2")),
-        ([True, False], None),
-        ([0.5], None),
-        ([1, "a"], None),
+        ([f"c{i}" for i in range(60)], tuple(sorted(f"c{i}" for i in range(60)))),
     ],
 )
 def test_label_names(tmp_path, values, names):
-    path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": "x", "label": value} for value in values])
-    if names:
-        assert sources.label_names(f"jsonl:{path}") == names
-    else:
-        with pytest.raises(SourceError, match="label must be strings or integers from 0"):
-            sources.label_names(f"jsonl:{path}")
+    assert sources.label_names(labelled(tmp_path, values)) == names
+
+
+def labelled(folder, values):
+    rows = [{"text": "x", "label": value} for value in values]
+    return Source("jsonl:" + corpus.write_jsonl(folder / "a.jsonl", rows))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([0, 1, True], "line 3: label must be a string or an integer from 0; found True"),
+        ([0, 1, 0.5], "line 3: label must be a string or an integer from 0; found 0.5"),
+        ([0, 1, None], "line 3: label must be a string or an integer from 0; found None"),
+        ([0, 1, [1, 2]], r"line 3: label must be a string or an integer from 0; found \[1, 2\]"),
+        ([0, 1, {"a": 1}], "line 3: label must be a string or an integer from 0; found {'a': 1}"),
+        ([0, 1, -1], "line 3: label must be a string or an integer from 0; found -1"),
+        (["a", "b", ""], "line 3: label must be a string or an integer from 0; found ''"),
+        ([0, 1, "a"], "line 3: label must be all strings or all integers; found 'a' after others"),
+        ([*range(6), 100_000, 3], "line 7: label 100000 would make 100001 classes, of which only 7 have"),
+        ([0, 10**20, 1], "line 2: label 100000000000000000000 would make 100000000000000000001 classes"),
+        ([0, 0, 0], "label must have at least two classes; found \\[0\\]"),
+        (
+            [f"a title {i}" for i in range(150)],
+            "label has 150 different strings in 150 examples",
+        ),
+    ],
+)
+def test_labels_that_make_no_classes(tmp_path, values, message):
+    with pytest.raises(SourceError, match=message) as caught:
+        sources.label_names(labelled(tmp_path, values))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("values", "unused"), [([1, 2, 3, 4, 5], "[0]"), ([0, 1, 2, 4], "[3]")])
+def test_a_class_without_examples_is_reported(tmp_path, values, unused, caplog):
+    assert len(sources.label_names(labelled(tmp_path, values))) == max(values) + 1
+    assert f"1 classes have no example: {unused}" in caplog.text
 
 
 def test_labels_by_name_and_by_threshold(tmp_path):
@@ -245,7 +356,7 @@ def test_labels_by_name_and_by_threshold(tmp_path):
     path = corpus.write_jsonl(tmp_path / "a.jsonl", rows)
 
     def classes(label):
-        return [int(example["label"]) for example in sources.read(f"jsonl:{path}", label=label)]
+        return [int(example["label"]) for example in sources.read(Source(f"jsonl:{path}"), label=label)]
 
     assert classes(Label(names=("a", "b"))) == [1, 0, 1]
     assert classes(Label("toxicity", threshold=0.5)) == [1, 0, 1]
@@ -261,3 +372,28 @@ def test_a_label_says_what_its_classes_are(arguments):
         ValueError, match="a label needs num_classes, names or threshold, and they must agree"
     ):
         Label(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"names": ("a", "b", "a")}, "`label_names` must be a sequence of at least 2 different values"),
+        ({"names": ("a",)}, "`label_names` must be a sequence of at least 2 different values"),
+        ({"names": ("a", "")}, "`label_names` must be"),
+        ({"names": "ab"}, "`label_names` must be"),
+        ({"num_classes": 1}, "`num_classes` must be an integer >= 2. Received: num_classes=1"),
+        ({"num_classes": True}, "`num_classes` must be an integer >= 2"),
+        ({"num_classes": 2.0}, "`num_classes` must be an integer >= 2"),
+        ({"threshold": float("nan")}, "`label_threshold` must be a number in"),
+        ({"field": "", "num_classes": 2}, "`label field` must be a string that is not empty"),
+    ],
+)
+def test_a_label_is_what_it_says(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Label(**arguments)
+
+
+@pytest.mark.parametrize("share", [float("nan"), float("inf"), 1e999])
+def test_a_fraction_is_a_number(share):
+    with pytest.raises(ValueError, match="label must be a finite number; found"):
+        Label(threshold=0.5).class_of(share)

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from convnlp import prepare_tfds
-from convnlp.data import Label, SourceError, pretraining, sources
+from convnlp.data import Label, Shard, Source, SourceError, pretraining, sources
 from tests import corpus
 
 TEXTS = corpus.documents(60)
@@ -28,8 +28,9 @@ def data_dir(tmp_path_factory):
     return str(folder)
 
 
-def texts(*args, **kwargs):
-    return [example["text"].decode() for example in sources.read(*args, **kwargs).as_numpy_iterator()]
+def texts(name, split="train", data_dir=None, **kwargs):
+    examples = sources.read(Source(name, split, data_dir), **kwargs)
+    return [example["text"].decode() for example in examples.as_numpy_iterator()]
 
 
 def test_tfds_reads_it_as_c4(data_dir):
@@ -44,31 +45,27 @@ def test_tfds_reads_it_as_c4(data_dir):
 def test_the_source_reads_it(data_dir):
     assert texts("tfds:c4/en", "train", data_dir=data_dir) == TEXTS[:50]
     assert texts("tfds:c4/en", "validation[:50%]", data_dir=data_dir) == TEXTS[50:55]
-    shards = [texts("tfds:c4/en", data_dir=data_dir, num_shards=3, shard_index=i) for i in range(3)]
+    shards = [texts("tfds:c4/en", data_dir=data_dir, shard=Shard(3, i)) for i in range(3)]
     assert sorted(itertools.chain.from_iterable(shards)) == sorted(TEXTS[:50])
 
 
 def test_labels(data_dir):
-    assert sources.label_names("tfds:reviews", "test", data_dir=data_dir) == ("0", "1")
-    found = list(
-        sources.read(
-            "tfds:reviews", "test", label=Label(num_classes=2), data_dir=data_dir
-        ).as_numpy_iterator()
-    )
+    reviews = Source("tfds:reviews", "test", data_dir)
+    assert sources.label_names(reviews) == ("0", "1")
+    found = list(sources.read(reviews, label=Label(num_classes=2)).as_numpy_iterator())
     assert [{"text": e["text"].decode(), "label": e["label"]} for e in found] == ROWS
     with pytest.raises(SourceError, match="tfds:reviews: text has no class names"):
-        sources.label_names("tfds:reviews", "test", "text", data_dir=data_dir)
+        sources.label_names(reviews, "text")
 
 
 def test_pretraining_reads_it_and_goes_on_after_a_restart(data_dir, tokenizer, tmp_path):
     dataset = pretraining.batches(
-        "tfds:c4/en",
+        Source("tfds:c4/en", data_dir=data_dir),
         tokenizer,
         row_length=16,
         examples=lambda tokens, seed, shared_seed: {"token_ids": tokens},
         batch_size=2,
         seed=3,
-        data_dir=data_dir,
         shuffle_buffer=10,
     )
     iterator, again = iter(dataset), iter(dataset)
@@ -97,16 +94,20 @@ def test_pretraining_reads_it_and_goes_on_after_a_restart(data_dir, tokenizer, t
 )
 def test_what_is_missing_is_named(data_dir, source, split, fields, message):
     with pytest.raises(SourceError, match=message) as caught:
-        sources.read(source, split, fields, data_dir=data_dir)
+        sources.read(Source(source, split, data_dir), fields)
     assert "\n" not in str(caught.value)
 
 
-def test_a_data_set_is_never_written_over_or_by_half(data_dir, tmp_path):
+def test_a_data_set_is_never_written_over_or_by_half(data_dir, tmp_path, monkeypatch):
     source = "jsonl:" + corpus.write_jsonl(tmp_path / "a.jsonl", ROWS)
     with pytest.raises(ValueError, match=r"3\.1\.0 exists: remove it first"):
         prepare_tfds.prepare(source, "c4/en:3.1.0", data_dir, {"train": "train"})
     with open(tmp_path / "a.jsonl", "a") as file:
         file.write("broken\n")
+    with pytest.raises(SourceError, match="line 21: not JSON"):
+        prepare_tfds.prepare(source, "broken:1.0.0", str(tmp_path / "out"), {"train": "train"})
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(sources, "CHECKED_BYTES", 1)  # a row that is too far behind to be looked at first
     with pytest.raises(Exception, match="line 21: not JSON"):
         prepare_tfds.prepare(source, "broken:1.0.0", str(tmp_path / "out"), {"train": "train"})
     assert os.listdir(tmp_path / "out") == []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.data import SourceError, files
+from convnlp.data import Shard, Source, SourceError, files
 from convnlp.objectives import build_objectives, pretraining_batches
 from tests import corpus
 
@@ -16,7 +16,7 @@ BOTH = ("span_corruption", "masked_lm")
 def batches(source, tokenizer, objectives=("span_corruption",), input_length=32, **kwargs):
     defaults = {"batch_size": 4, "seed": 0, "shuffle_buffer": 64}
     built = build_objectives(objectives, input_length)
-    return pretraining_batches(source, tokenizer, built, **(defaults | kwargs))
+    return pretraining_batches(Source(source), tokenizer, built, **(defaults | kwargs))
 
 
 def first(dataset, count):
@@ -96,7 +96,7 @@ def test_masked_lm_alone_reads_rows_of_the_input_length(documents, tokenizer):
 
 def test_prefix_lm_cuts_every_row_of_a_batch_at_the_same_place(documents, tokenizer):
     plain = first(batches(documents, tokenizer, objectives=("masked_lm", "prefix_lm")), 8)
-    other = first(batches(documents, tokenizer, objectives=("prefix_lm",), num_shards=2, shard_index=1), 8)
+    other = first(batches(documents, tokenizer, objectives=("prefix_lm",), shard=Shard(2, 1)), 8)
     lengths = []
     for one, two in zip(plain, other, strict=True):
         length = one["prefix_mask"][0].sum()
@@ -165,9 +165,7 @@ def test_super_batches_of_several_steps_can_be_restored(documents, tokenizer, tm
 
 
 def test_workers_read_different_text(documents, tokenizer):
-    one, other = (
-        set(rows(batches(documents, tokenizer, num_epochs=1, num_shards=2, shard_index=i))) for i in range(2)
-    )
+    one, other = (set(rows(batches(documents, tokenizer, num_epochs=1, shard=Shard(2, i)))) for i in range(2))
     assert min(len(one), len(other)) > 100
     assert not one & other
 
@@ -192,7 +190,7 @@ def test_too_little_text_for_one_batch(tmp_path, tokenizer):
 
 def test_objectives_of_other_lengths_read_the_same_rows(documents, tokenizer):
     built = build_objectives(BOTH, 32, {"masked_lm": {"input_length": 20, "noise_density": 0.3}})
-    (batch,) = first(pretraining_batches(documents, tokenizer, built, batch_size=4, seed=0), 1)
+    (batch,) = first(pretraining_batches(Source(documents), tokenizer, built, batch_size=4, seed=0), 1)
     assert batch["masked_token_ids"].shape == (4, 20)
     assert batch["masked_targets"].shape == (4, 6)
     for row in range(4):
@@ -210,4 +208,4 @@ def test_an_objective_draws_the_same_whatever_others_there_are(documents, tokeni
 def test_two_objectives_may_not_give_tensors_of_one_name(documents, tokenizer):
     (objective,) = build_objectives(["masked_lm"], 32)
     with pytest.raises(ValueError, match=r"name their tensors differently. Received: masked_positions twice"):
-        pretraining_batches(documents, tokenizer, [objective, objective], batch_size=4, seed=0)
+        pretraining_batches(Source(documents), tokenizer, [objective, objective], batch_size=4, seed=0)

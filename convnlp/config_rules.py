@@ -1,0 +1,143 @@
+"""What the values of a config may be: one rule per field of `configs/common.py`, and the rules of several.
+
+They are checked before anything is opened or built. Names and options that have a table of their own
+(mixers, sizes, objectives) are checked where that is looked up.
+"""
+
+from convnlp.data import Source, rules, schema
+from convnlp.data.rules import Rule
+from convnlp.training import optimizers, schedules
+
+MAX_STEPS = 2**31  # the loop counts in int32
+
+_POSITIVE, _NATURAL = rules.integer(1), rules.integer(0)
+_RATE = rules.number("[0, 1)")  # of dropout
+_UNIT = rules.number("(0, 1)")
+_SIZES = Rule(
+    "one integer >= 1, or one per layer",
+    lambda value: isinstance(value, list | tuple) and bool(value) and all(map(_POSITIVE.holds, value)),
+)
+
+
+def _optional(rule):
+    return Rule(f"None or {rule.text}", lambda value: value is None or rule.holds(value))
+
+
+RULES = {
+    "seed": _NATURAL,
+    "tokenizer": rules.STRING,
+    "init_from": rules.STRING,
+    "model.size": rules.NAME,
+    "model.num_layers": _optional(_NATURAL),
+    "model.num_decoder_layers": _optional(_NATURAL),
+    "model.num_heads": _optional(_POSITIVE),
+    "model.hidden_dim": _optional(_POSITIVE),
+    "model.intermediate_dim": _optional(_POSITIVE),
+    "model.mixer": rules.NAME,
+    "model.encoder_mixer": _optional(rules.STRING),
+    "model.decoder_mixer": _optional(rules.STRING),
+    "model.kernel_size": _SIZES,
+    "model.dilation_rate": _SIZES,
+    "model.pool_size": _SIZES,
+    "model.weight_softmax": _optional(rules.BOOL),
+    "model.residual_form": rules.NAME,
+    "model.dropout": _RATE,
+    "model.max_sequence_length": _optional(_POSITIVE),
+    "model.cross_attention_init": rules.NAME,
+    "data.source": rules.NAME,
+    "data.data_dir": rules.STRING,
+    "data.split": rules.NAME,
+    "data.validation_source": rules.STRING,
+    "data.validation_split": rules.NAME,
+    "data.test_source": rules.STRING,
+    "data.test_split": rules.NAME,
+    "data.input_length": rules.integer(2),
+    "data.target_length": rules.integer(2),
+    "data.shuffle_buffer": _NATURAL,
+    "objective.names": rules.sequence_of(rules.NAME, at_least=1),
+    "objective.noise_density": _UNIT,
+    "objective.mean_span_length": rules.number("[1, inf)"),
+    "objective.masked_lm_weight": rules.number("(0, inf)"),
+    "optimizer.name": rules.one_of(optimizers.OPTIMIZERS),
+    "optimizer.schedule": rules.one_of(schedules.SCHEDULES),
+    "optimizer.learning_rate": rules.number("(0, inf)"),
+    "optimizer.warmup_steps": _NATURAL,
+    "optimizer.decay_steps": _NATURAL,
+    "optimizer.weight_decay": rules.number("[0, inf)"),
+    "optimizer.clip_norm": rules.number("[0, inf)"),
+    "optimizer.beta_2": _RATE,
+    "train.batch_size": _POSITIVE,
+    "train.num_steps": _POSITIVE,
+    "train.steps_per_call": _POSITIVE,
+    "train.eval_every": _POSITIVE,
+    "train.eval_batches": _POSITIVE,
+    "train.checkpoint_every": _POSITIVE,
+    "train.keep_checkpoints": _POSITIVE,
+    "train.dtype": rules.one_of(("auto", "float32", "mixed_bfloat16")),
+    "train.deterministic": rules.BOOL,
+    "train.num_samples": _NATURAL,
+    "task.kind": rules.one_of(("classification", "text_to_text")),
+    "task.text_field": rules.NAME,
+    "task.second_text_field": rules.STRING,
+    "task.label_field": rules.NAME,
+    "task.label_names": Rule(
+        f"empty, or {schema.CLASS_NAMES.text}",
+        lambda value: isinstance(value, list | tuple) and (not value or schema.CLASS_NAMES.holds(value)),
+    ),
+    "task.input_field": rules.NAME,
+    "task.target_field": rules.NAME,
+    "task.pack": rules.BOOL,
+    "task.num_epochs": rules.number("[0, inf)"),
+    "task.pooling": rules.NAME,
+    "task.head_dropout": _RATE,
+}
+
+
+def check(config):
+    """Raises ValueError in one line for the first value that breaks a rule.
+
+    Args:
+        config: ConfigDict with the fields of `configs/common.py`.
+
+    Raises:
+        ValueError: names the field, the rule and the value.
+        SourceError: for a source or split of no known form.
+    """
+    for path, rule in RULES.items():
+        value = config
+        for name in path.split("."):
+            value = value[name]
+        rule.check(path, value)
+    _check_steps(config)
+    _check_sources(config.data)
+
+
+def _check_steps(config):
+    """The counts of steps, where they do not follow from the data."""
+    train, per_call = config.train, config.train.steps_per_call
+    if config.task.num_epochs:
+        if config.task.kind == "text_to_text" and config.task.pack:
+            raise ValueError(
+                "`task.num_epochs` must be 0 with `task.pack`; set `train.num_steps`. "
+                f"Received: task.num_epochs={config.task.num_epochs}, task.pack=True"
+            )
+        return
+    for name in ("num_steps", "eval_every", "checkpoint_every"):
+        if train[name] % per_call:
+            raise ValueError(
+                f"`train.{name}` must be a multiple of `train.steps_per_call`. "
+                f"Received: train.{name}={train[name]}, train.steps_per_call={per_call}"
+            )
+    optimizer = config.optimizer
+    names = "schedule", "learning_rate"
+    schedules.Schedule(
+        *(optimizer[name] for name in names), train.num_steps, optimizer.warmup_steps, optimizer.decay_steps
+    )
+
+
+def _check_sources(data):
+    """Their form alone; whether they are there is seen when they are opened."""
+    Source(data.source, data.split, data.data_dir)
+    Source(data.validation_source or data.source, data.validation_split, data.data_dir)
+    if data.test_source:
+        Source(data.test_source, data.test_split, data.data_dir)

@@ -1,0 +1,145 @@
+"""Which examples: the name of a data set with its split, and a worker's part of it."""
+
+import dataclasses
+import itertools
+import re
+
+from convnlp.data import rules
+from convnlp.data.errors import SourceError
+
+KINDS = ("tfds", "jsonl", "text", "pydocs")
+_SPLIT = re.compile(r"(?P<name>\w+)(\[(?P<start>-?\d+%?)?:(?P<stop>-?\d+%?)?\])?", re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A data set by name, a split of it, and where TFDS looks; see `convnlp.data.sources`.
+
+    Args:
+        name: string, "tfds:NAME", "jsonl:GLOB", "text:GLOB", "pydocs" or "pydocs:NUMBER".
+        split: string, a split with an optional slice. Defaults to "train".
+        data_dir: string, of TFDS; "" and None are its own choice. Default None.
+
+    Raises:
+        SourceError: if the name is of no known kind, or the split of no known form.
+
+    Example:
+    >>> source = Source("jsonl:reviews.jsonl", "train[:95%]")
+    >>> print(source, source.kind, source.path)
+    jsonl:reviews.jsonl, split train[:95%] jsonl reviews.jsonl
+    """
+
+    name: str
+    split: str = "train"
+    data_dir: str | None = None
+
+    def __post_init__(self):
+        if self.kind not in KINDS or (not self.path and self.kind != "pydocs"):
+            raise SourceError(
+                f"source must be 'tfds:NAME', 'jsonl:GLOB', 'text:GLOB' or 'pydocs'; received {self.name!r}"
+            )
+        if self.kind == "tfds":  # which has a language of its own for splits
+            return
+        split = Split.parse(self.split)
+        if "{split}" not in self.path and split.name != "train":
+            raise SourceError(
+                f"{self.name} has no split {split.name!r}: write {{split}} where its files have the split's "
+                "name, or take a slice such as train[95%:]"
+            )
+
+    @property
+    def kind(self):
+        """What stands in front of the name's colon."""
+        return self.name.partition(":")[0]
+
+    @property
+    def path(self):
+        """What stands behind the name's colon."""
+        return self.name.partition(":")[2]
+
+    @property
+    def whole(self):
+        """The same data set with the whole of the split."""
+        return dataclasses.replace(self, split=self.split.partition("[")[0])
+
+    def __str__(self):
+        return f"{self.name}, split {self.split}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A worker's part of the examples; the parts of all workers have no example in common.
+
+    Args:
+        count: int >= 1, number of workers. Default 1.
+        index: int from 0, this worker. Default 0.
+
+    Raises:
+        ValueError: if there is no such part.
+
+    Example:
+    >>> list(Shard(count=4, index=1).of(range(10)))
+    [1, 5, 9]
+    """
+
+    count: int = 1
+    index: int = 0
+
+    def __post_init__(self):
+        rules.integer(1).check("count", self.count)
+        rules.integer(0, self.count).check("index", self.index)
+
+    def of(self, examples):
+        """An iterator over this part of an iterable."""
+        return itertools.islice(examples, self.index, None, self.count)
+
+
+ALL = Shard()  # what a single worker takes
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A split's name and a slice of it, with TFDS's meaning: `%` counts hundredths, rounded to the nearest.
+
+    Args:
+        name: string.
+        start: string, "" or an integer with or without "%", negative from the end.
+        stop: the same.
+
+    Example:
+    >>> split = Split.parse("train[:95%]")
+    >>> split.name, split.bounds(200)
+    ('train', (0, 190))
+    """
+
+    name: str
+    start: str = ""
+    stop: str = ""
+
+    @classmethod
+    def parse(cls, text):
+        """Reads TFDS's notation; raises `SourceError` where `text` is something else."""
+        match = _SPLIT.fullmatch(text)
+        if not match:
+            raise SourceError(
+                f"split must be a name with an optional slice, such as 'train[:95%]'; received {text!r}"
+            )
+        bounds = match["start"] or "", match["stop"] or ""
+        if any(bound.endswith("%") and abs(int(bound[:-1])) > 100 for bound in bounds):
+            raise SourceError(f"split must have percentages of at most 100; received {text!r}")
+        return cls(match["name"], *bounds)
+
+    @property
+    def is_whole(self):
+        return not (self.start or self.stop)
+
+    def bounds(self, total):
+        """The slice as (first, end) of `total` records."""
+        return _bound(self.start, total, default=0), _bound(self.stop, total, default=total)
+
+
+def _bound(text, total, default):
+    if not text:
+        return default
+    bound = round(int(text[:-1]) * total / 100) if text.endswith("%") else int(text)
+    return min(max(bound + total if text.startswith("-") else bound, 0), total)

@@ -1,0 +1,180 @@
+"""What a run reads is opened and looked at before it trains: a mistake costs seconds, not the training."""
+
+import json
+import os
+
+import pytest
+import tensorflow as tf
+
+from configs import finetune_classification, finetune_cogs, pretrain_mini
+from convnlp import experiment, finetune, outputs, pretrain
+from convnlp.data import SourceError, examples, source_error_message
+from convnlp.training import loop
+from tests import corpus
+
+SMALL = {"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2, "kernel_size": (3,)}
+ROWS = corpus.reviews(40)
+BACKBONES = {}
+
+
+class TrainingHasBegunError(Exception):
+    """Raised in place of the first step."""
+
+
+@pytest.fixture(autouse=True)
+def no_training(monkeypatch):
+    """No step is taken, and the backbones, which no test here asks anything of, are built once."""
+
+    def train(**arguments):
+        raise TrainingHasBegunError(arguments["num_steps"])
+
+    def backbone(config, *arguments):
+        key = config.model.mixer, config.model.num_decoder_layers
+        return BACKBONES.get(key) or BACKBONES.setdefault(key, build(config, *arguments))
+
+    build = experiment.backbone
+    monkeypatch.setattr(loop, "train", train)
+    monkeypatch.setattr(experiment, "backbone", backbone)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    (folder / "spm.model").write_bytes(corpus.tiny_proto())
+    files = {
+        "good": ROWS,
+        "field": [*ROWS, {"text": "A lost day."}],
+        "label": [*ROWS, {"text": "A lost day.", "label": 7}],
+        "list": [*ROWS, {"text": "A lost day.", "label": [0, 1]}],
+        "stray": [*ROWS, {"text": "A lost day.", "label": 100_000}],
+        "three": [{"text": "A lost day.", "label": i % 2} for i in range(3)],
+        "verdicts": [{"inputs": row["text"], "targets": str(row["label"])} for row in ROWS],
+        "number": [*({"inputs": "a", "targets": "b"} for _ in ROWS), {"inputs": "a", "targets": 3}],
+        "late": [*({"text": text} for text in corpus.documents(500)), {"texts": "A lost day."}],
+        "documents": [{"text": text} for text in corpus.documents(500)],
+    }
+    for name, rows in files.items():
+        corpus.write_jsonl(folder / f"{name}.jsonl", rows)
+    return folder
+
+
+def run(program, config, folder, workdir, **fields):
+    """Runs a program with the fields as `data_source="good"`, names of the folder's files."""
+    config.model.update(SMALL)
+    config.tokenizer = str(folder / "spm.model")
+    config.data.input_length = 16
+    config.train.batch_size = 4
+    config.train.deterministic = False  # a setting of the whole process
+    for field, value in fields.items():
+        part, _, name = field.partition("_")
+        config[part][name] = f"jsonl:{folder}/{value}.jsonl" if name.endswith("source") else value
+    program.run(config, str(workdir), experiment.prepare(config, str(workdir)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"data_test_source": "nothing"}, "nothing.jsonl: no such file"),
+        ({"data_test_source": "field"}, "field.jsonl, line 41: no field 'label'"),
+        ({"data_test_source": "label"}, "label.jsonl, line 41: label 7 is out of range: there are 2 classes"),
+        (
+            {"data_test_source": "list"},
+            r"list.jsonl, line 41: label must be an integer below 2; found \[0, 1\]",
+        ),
+        ({"data_test_source": "good", "data_test_split": "test"}, "good.jsonl has no split 'test'"),
+        ({"data_test_source": "three", "data_test_split": "train[3:]"}, r"three.jsonl: the slice \[3:\]"),
+        ({"data_validation_source": "label"}, "label.jsonl, line 41: label 7 is out of range"),
+        ({"data_source": "list"}, "list.jsonl, line 41: label must be a string or an integer"),
+        ({"data_source": "stray"}, "stray.jsonl, line 41: label 100000 would make 100001 classes"),
+        ({"data_source": "three"}, r"three.jsonl: the slice \[:5%\] leaves no record"),
+        ({"data_source": "field"}, "field.jsonl, line 41: no field 'label'"),
+        ({"task_second_text_field": "other"}, "good.jsonl, line 1: no field 'other'"),
+        ({"task_label_field": "topic"}, "good.jsonl, line 1: no field 'topic'"),
+    ],
+)
+def test_classification(folder, tmp_path, fields, message):
+    fields = {"data_source": "good", "data_validation_split": "train"} | fields
+    if fields["data_source"] == "three":
+        fields["data_validation_split"] = "train[:5%]"
+    with pytest.raises((SourceError, tf.errors.OpError)) as caught:
+        run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
+    with pytest.raises(SourceError, match=message):
+        raise SourceError(source_error_message(caught.value))
+
+
+def test_text_to_text(folder, tmp_path):
+    fields = {"data_source": "verdicts", "data_validation_split": "train", "data_test_split": "train"}
+    config = finetune_cogs.get_config()
+    config.model.num_decoder_layers = 1
+    with pytest.raises(SourceError, match=r"number.jsonl, line 41: targets must be a string; found 3"):
+        run(finetune, config, folder, tmp_path / "run", **fields, data_test_source="number")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"data_source": "late"}, "late.jsonl, line 501: no field 'text'"),
+        ({"data_validation_source": "late"}, "late.jsonl, line 501: no field 'text'"),
+        ({"data_validation_source": "nothing"}, "nothing.jsonl: no such file"),
+        ({"data_validation_split": "train[:0%]"}, r"the slice \[:0%\] leaves no record"),
+        ({"data_validation_source": "three"}, "three.jsonl, split train: not enough text for 4 rows"),
+    ],
+)
+def test_pretraining(folder, tmp_path, fields, message):
+    fields = {"data_source": "documents", "data_validation_split": "train"} | fields
+    config = pretrain_mini.get_config("fourier")
+    with pytest.raises(SourceError, match=message):
+        run(pretrain, config, folder, tmp_path / "run", **fields)
+
+
+def test_what_is_right_trains_and_the_config_says_for_how_long(folder, tmp_path, monkeypatch):
+    reads, load = [], examples.load
+    monkeypatch.setattr(
+        examples, "load", lambda source, *a, **k: reads.append(str(source)) or load(source, *a, **k)
+    )
+    config = finetune_classification.get_config()
+    fields = {"data_source": "good", "data_test_source": "three", "data_validation_split": "train[:10]"}
+    with pytest.raises(TrainingHasBegunError) as begun:
+        run(finetune, config, folder, tmp_path / "run", **fields, data_split="train[8:]", task_num_epochs=5.0)
+    assert begun.value.args == (40,)  # 32 examples, 5 epochs, batches of 4
+    assert (config.train.num_steps, config.train.eval_every, config.train.checkpoint_every) == (40, 10, 10)
+    assert config.optimizer.warmup_steps == 4
+    # Nothing is tokenized twice, not even to be counted.
+    names = [
+        f"jsonl:{folder}/{name}" for name in ("good.jsonl, split train[:10]", "three.jsonl, split train")
+    ]
+    assert sorted(reads) == sorted([*names, f"jsonl:{folder}/good.jsonl, split train[8:]"])
+
+
+def test_more_steps_than_can_be_counted(folder, tmp_path):
+    fields = {"data_source": "good", "data_validation_split": "train", "task_num_epochs": 1e300}
+    with pytest.raises(ValueError, match=r"`task.num_epochs` must give fewer than 2147483648 steps"):
+        run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
+
+
+def test_a_run_does_not_write_over_what_it_reads(folder, tmp_path):
+    corpus.write_jsonl(tmp_path / "metrics.jsonl", ROWS)
+    config = finetune_classification.get_config()
+    fields = {"data_source": "good", "data_validation_split": "train"}
+    config.data.test_source = f"jsonl:{tmp_path}/*.jsonl"
+    with pytest.raises(ValueError, match=r"`workdir` must not be where the run reads from.*metrics.jsonl"):
+        run(finetune, config, folder, tmp_path, **fields)
+    with pytest.raises(ValueError, match=r"`workdir` must not be where .* init_from=run/preset$"):
+        outputs.check_run_folder("run", "run/preset", [])
+    outputs.check_run_folder("run", "other/preset", ["run/train.jsonl"])
+
+
+def test_an_output_file(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    os.symlink(tmp_path / "file", tmp_path / "link")
+    for path, message in {
+        tmp_path: "`output` must be a file, not a directory",
+        tmp_path / "file" / "scores.json": "`output` must be where files can be written, and .*/file is not",
+        tmp_path / "link": "`output` must not be what is read, .*/file",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            outputs.check_file("output", path, inputs=[tmp_path / "file"])
+    outputs.check_file("output", tmp_path / "new" / "scores.json", inputs=[tmp_path / "file"])
+    assert not (tmp_path / "new").exists()
+    outputs.write_file(tmp_path / "new" / "scores.json", json.dumps([1]).encode())
+    assert os.listdir(tmp_path / "new") == ["scores.json"]

@@ -1,0 +1,110 @@
+"""The rules of config values: every field has one, and a value that breaks it is one clear line."""
+
+import importlib
+import math
+
+import pytest
+
+from configs import common, finetune_classification, finetune_cogs
+from convnlp import config_rules
+from tests.test_configs import FILES
+
+
+def fields(config, prefix=""):
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from fields(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def test_every_field_has_a_rule():
+    assert {*fields(common.get_config().to_dict())} == {*config_rules.RULES}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_config_keeps_them(name):
+    config_rules.check(importlib.import_module(f"configs.{name}").get_config())
+
+
+@pytest.mark.parametrize("path", config_rules.RULES)
+@pytest.mark.parametrize("value", [math.nan, -1, "", [[]], {"a": object()}, 10**400, True], ids=repr)
+def test_no_value_is_too_strange_for_a_rule(path, value):
+    rule = config_rules.RULES[path]
+    if rule.holds(value):
+        rule.check(path, value)
+    else:
+        with pytest.raises(ValueError, match=f"^`{path}` must be .*Received: {path}=") as caught:
+            rule.check(path, value)
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("seed", -1, "an integer >= 0. Received: seed=-1"),
+        ("seed", 2**31, "an integer >= 0"),
+        ("model.dropout", 1.0, r"a number in \[0, 1\)\. Received: model.dropout=1.0"),
+        ("model.kernel_size", (), "one integer >= 1, or one per layer"),
+        ("model.kernel_size", (3, 0), "one integer >= 1, or one per layer"),
+        ("model.hidden_dim", 0, "None or an integer >= 1"),
+        ("data.input_length", 0, "an integer >= 2"),
+        ("data.target_length", -5, "an integer >= 2"),
+        ("data.shuffle_buffer", -1, "an integer >= 0"),
+        ("objective.names", (), "at least 1 different values, each a string"),
+        ("objective.names", ("masked_lm", "masked_lm"), "different values"),
+        (
+            "objective.noise_density",
+            math.nan,
+            r"a number in \(0, 1\)\. Received: objective.noise_density=nan",
+        ),
+        ("objective.noise_density", 1.5, r"a number in \(0, 1\)"),
+        ("objective.mean_span_length", 0.0, r"a number in \[1, inf\)"),
+        ("objective.mean_span_length", math.inf, r"a number in \[1, inf\)"),
+        ("objective.masked_lm_weight", math.nan, r"a number in \(0, inf\)"),
+        ("optimizer.weight_decay", math.nan, r"a number in \[0, inf\)"),
+        ("optimizer.beta_2", 1.0, r"a number in \[0, 1\)"),
+        ("train.batch_size", 0, "an integer >= 1"),
+        ("train.batch_size", True, "an integer >= 1"),
+        ("train.eval_batches", -3, "an integer >= 1"),
+        ("train.num_samples", -1, "an integer >= 0"),
+        ("train.dtype", "float16", "one of auto, float32, mixed_bfloat16"),
+        ("task.kind", "tagging", "one of classification, text_to_text. Received: task.kind='tagging'"),
+        ("task.label_names", ("a", "b", "a"), "empty, or a sequence of at least 2 different values"),
+        ("task.label_names", ("a", ""), "empty, or a sequence"),
+        ("task.num_epochs", math.nan, r"a number in \[0, inf\)\. Received: task.num_epochs=nan"),
+        ("task.num_epochs", math.inf, r"a number in \[0, inf\)"),
+        ("task.num_epochs", -1.0, r"a number in \[0, inf\)"),
+        ("task.head_dropout", 1.0, r"a number in \[0, 1\)"),
+    ],
+)
+def test_a_value_out_of_range(path, value, message):
+    config = finetune_classification.get_config()
+    parent, _, name = path.rpartition(".")
+    (config[parent] if parent else config)[name] = value
+    with pytest.raises(ValueError, match=f"^`{path}` must be .*{message}"):
+        config_rules.check(config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train.num_steps": 1501}, "`train.num_steps` must be a multiple of `train.steps_per_call`"),
+        ({"train.eval_every": 7}, "`train.eval_every` must be a multiple of `train.steps_per_call`"),
+        ({"optimizer.warmup_steps": 1500}, r"`warmup_steps` must be in \[0, num_steps\)"),
+        ({"optimizer.decay_steps": 1501}, r"`decay_steps` must be in \[0, num_steps\]"),
+        ({"task.num_epochs": 2.0}, "`task.num_epochs` must be 0 with `task.pack`"),
+        ({"data.source": "csv:a.csv"}, "source must be 'tfds:NAME'.* received 'csv:a.csv'"),
+        ({"data.test_source": "a.jsonl"}, "source must be 'tfds:NAME'.* received 'a.jsonl'"),
+        ({"data.validation_split": "train[5]"}, r"split must be a name .* received 'train\[5\]'"),
+        ({"data.validation_split": "valid"}, "jsonl:a.jsonl has no split 'valid'"),
+    ],
+)
+def test_values_that_do_not_go_together(changes, message):
+    config = finetune_cogs.get_config()
+    config.data.source = "jsonl:a.jsonl"
+    config.data.validation_split = "train"
+    config.update_from_flattened_dict(changes)
+    with pytest.raises(ValueError, match=message):
+        config_rules.check(config)
