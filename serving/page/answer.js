@@ -75,15 +75,16 @@ function legend(pieces, label) {
   }
   return (
     `Blue speaks for “${shown(label)}”; orange, underlined, against it: at half of the full depth, the piece doubles ` +
-    `or halves its probability. Strongest: “${token.trim()}”, without which that ${change(value)}.`
+    `or halves its probability. Strongest: “${token.trim()}”; without it, that ${change(value)}.`
   );
 }
 
 /** What becomes of a probability whose logarithm falls by a value. */
 function change(value) {
   const factor = Math.exp(-value);
-  if (factor < 1) return `falls by ${percent(1 - factor)}`;
-  return factor > 10 ? "is more than ten times as large" : `rises by ${percent(factor - 1)}`;
+  const part = percent(Math.abs(factor - 1)).replaceAll(" ", "\u00a0"); // which no line ends in
+  if (factor < 1) return `falls by ${part}`;
+  return factor > 10 ? "is more than ten times as large" : `rises by ${part}`;
 }
 
 function bars(scores, classes, label) {

@@ -252,9 +252,9 @@ def test_colours_have_the_same_depth_in_every_answer(page):
     )
     weak, strong = 1 - math.exp(-0.6), 1 - math.exp(-2.0)
     assert depths == pytest.approx([weak, 0, weak, 0, weak, strong, 0, strong, 0, strong], abs=1e-6)
-    falls = ("45.1 %", "86.5 %")
+    falls = ("45.1\u00a0%", "86.5\u00a0%")
     for line, fall in zip(texts(page, ".legend"), falls, strict=True):
-        assert line.endswith(f"Strongest: \u201cgood\u201d, without which that falls by {fall}.")
+        assert line.endswith(f"Strongest: \u201cgood\u201d; without it, that falls by {fall}.")
 
 
 def test_where_nothing_mattered_much_that_is_said(page):
