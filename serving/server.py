@@ -7,6 +7,7 @@ nothing of convnlp: it serves any SavedModel. It listens on this machine only, u
 docs/serving.md names the few differences from TF Serving, which is what to deploy.
 """
 
+import functools
 import logging
 import os
 import signal
@@ -18,6 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 from absl import app, flags
 
 from serving.core.batching import Batcher, BatchingOptions
+from serving.core.drain import SIGNALS, drain
 from serving.core.limits import Limits
 from serving.core.metrics import Metrics
 from serving.core.models import ModelConfig, ModelManager
@@ -64,11 +66,31 @@ _MONITORING_CONFIG_FILE = flags.DEFINE_string(
 )
 _BATCHING = flags.DEFINE_boolean("enable_batching", False, "Run the requests of several clients as one.")
 _BATCHING_FILE = flags.DEFINE_string("batching_parameters_file", None, "BatchingParameters in text format.")
-_PAGE = flags.DEFINE_boolean(
-    "page", True, "Show browsers a page at / to try the models; no flag of tensorflow_model_server."
-)
 _TIMEOUT = flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "How long a request may take.", 1)
-# The limits below are no flags of tensorflow_model_server, which has none.
+# What follows are no flags of tensorflow_model_server.
+_PAGE = flags.DEFINE_boolean("page", True, "Show browsers a page at / to try the models.")
+_ALLOWED_HOSTS = flags.DEFINE_list(
+    "allowed_hosts",
+    None,
+    "Names by which HTTP clients may call the server, besides addresses and names without a dot, against DNS"
+    " rebinding: a.example, or .example for all that end so, or * for any. By default any, but none if --host"
+    " is this machine's own.",
+)
+_IDLE = flags.DEFINE_integer(
+    "rest_api_idle_timeout_in_ms", 60_000, "How long an HTTP connection may wait for its next request.", 1
+)
+_READ = flags.DEFINE_integer(
+    "rest_api_read_timeout_in_ms", 30_000, "How long a request's head, or a pause in its body, may take.", 1
+)
+_WRITE = flags.DEFINE_integer(
+    "rest_api_write_timeout_in_ms", 30_000, "How long a client may take to read 64 KiB of an answer.", 1
+)
+_DRAIN = flags.DEFINE_integer(
+    "drain_timeout_in_ms",
+    10_000,
+    "How long requests under way may take after SIGTERM, then they are cut off.",
+    1,
+)
 _LIMITS = {
     name: flags.DEFINE_integer(f"max_{name}", getattr(Limits, name), description, 1)
     for name, description in {
@@ -91,8 +113,10 @@ def main(argv):
     # A thread that has run a batch must not wait 5 ms, the default, until the event loop lets it go on.
     sys.setswitchinterval(_SWITCH_SECONDS)
     # Once it serves, uvicorn takes these signals, finishes the requests under way, and raises them again.
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, lambda *_: sys.exit(0))
+    grpc_servers = []  # there is one as soon as it has started
+    drain(_DRAIN.value / 1000, lambda: [each.stop(_DRAIN.value / 1000) for each in grpc_servers])
     try:
         _check_flags()
         listener = _listener(_HOST.value, _REST_PORT.value)
@@ -100,10 +124,11 @@ def main(argv):
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    grpc_servers.append(grpc_server)
     try:
         server.run(sockets=[listener])  # raises the signal that ends it
     finally:
-        grpc_server.stop(grace=5).wait()
+        grpc_server.stop(_DRAIN.value / 1000).wait()
     return 0
 
 
@@ -122,7 +147,8 @@ def _start(listener):
 
     from serving.core.warmup import Loader
     from serving.grpc.service import build_grpc_server
-    from serving.rest.http_protocol import Protocol
+    from serving.rest.hosts import allowed_hosts
+    from serving.rest.http_protocol import Protocol, Timeouts
     from serving.rest.interface import RestApp
 
     tf.get_logger().setLevel(logging.ERROR)
@@ -140,15 +166,16 @@ def _start(listener):
     if _CONFIG_POLL.value and _MODEL_CONFIG_FILE.value:
         manager.watch_configs(_model_configs, _CONFIG_POLL.value, _ANY_LABELS.value)
     grpc_server.start()
+    hosts = allowed_hosts(_ALLOWED_HOSTS.value, _HOST.value)
+    timeouts = Timeouts(*(flag.value / 1000 for flag in (_IDLE, _READ, _WRITE)))
     config = uvicorn.Config(
-        RestApp(manager, runner, metrics, limits, _CORS.value, site),
-        http=Protocol,
+        RestApp(manager, runner, metrics, limits, _CORS.value, site, hosts),
+        http=functools.partial(Protocol, timeouts=timeouts),
         ws="none",
         lifespan="off",
         log_level="warning",
         access_log=False,
         server_header=False,
-        timeout_keep_alive=60,
     )
     for name, version in manager.available():
         print(f"serving {name} version {version}: http://{_address(listener)}/v1/models/{name}", flush=True)

@@ -59,6 +59,7 @@ RULES = {
             "absl",
             "google",
             "grpc",
+            "httptools",
             "numpy",
             "starlette",
             "tensorflow",

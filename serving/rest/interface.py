@@ -13,7 +13,6 @@ from serving.core.messages import model_status, to_dict
 from serving.rest import predict
 from serving.rest.aside import Aside
 from serving.rest.body import Body, header
-from serving.rest.disconnect import Disconnect
 from serving.rest.examples import classify_json, regress_json
 from serving.rest.http_protocol import VERBS, html
 from serving.rest.inbox import Inbox
@@ -51,15 +50,17 @@ class RestApp:
         limits: `Limits`.
         cors: bool. Whether pages of other origins may read the answers.
         site: Callable or None. The ASGI application for paths outside /v1/; 404 for all of them if None.
+        hosts: `AllowedHosts` or None. By which names the server may be asked; any if None.
     """
 
-    def __init__(self, manager, runner, metrics, limits=None, cors=False, site=None):
+    def __init__(self, manager, runner, metrics, limits=None, cors=False, site=None, hosts=None):
         self._manager = manager
         self._runner = runner
         self._metrics = metrics
         self._limits = limits or Limits()
         self._cors_headers = _CORS_HEADERS if cors else []
         self._site = site
+        self._hosts = hosts
         self._inbox = None
         self._gate = Gate(self._limits.concurrent_requests, "concurrent requests (--max_concurrent_requests)")
         in_flight = "bytes of requests under way (--max_bytes_in_flight)"
@@ -68,7 +69,10 @@ class RestApp:
 
     async def __call__(self, scope, receive, send):
         path = target(scope)
-        if path is None:
+        if self._hosts and (host := self._hosts.refused(scope["headers"])) is not None:
+            text = error_json(f"The host {host} is not allowed (--allowed_hosts)")
+            await _send(send, 403, text.encode("utf-8", "surrogateescape"), [*_JSON, *_CLOSE])
+        elif path is None:
             await _send(send, 400, html(400), [(b"content-type", b"text/html"), *_CLOSE])
         elif scope["method"] not in VERBS:
             await _send(send, 501, html(501), [(b"content-type", b"text/html"), *_CLOSE])
@@ -91,11 +95,8 @@ class RestApp:
         status, headers, code = 200, [*_JSON, *self._cors_headers], "OK"
         try:
             try:
-                async with (
-                    asyncio.timeout(self._limits.timeout_ms / 1000 or None),
-                    Disconnect(receive) as client,
-                ):
-                    text = await self._answer(verb, path, scope, client.receive, asked)
+                async with asyncio.timeout(self._limits.timeout_ms / 1000 or None):
+                    text = await self._answer(verb, path, scope, receive, asked)
             except TimeoutError as error:
                 raise timed_out() from error
         except ServingError as error:
@@ -103,16 +104,22 @@ class RestApp:
             status, code = error.http_status, error.code
             if status == 413:
                 headers += _CLOSE  # the rest of the body is not read
+        except asyncio.CancelledError:  # the client has gone, so the protocol gives the request up
+            self._metrics.request_count.add(self._known(asked.name), "CANCELLED")
+            raise
         except Exception:
             _log.exception("%s %s", verb, path)
             text = error_json("Internal error, see the server's log")
             status, code = 500, "INTERNAL"
-        # Names of no model are not kept: there is no end of them.
-        name = asked.name if asked.name in self._manager.names() else ""
+        name = self._known(asked.name)
         self._metrics.request_count.add(name, code)
         if status == 200:
             self._metrics.request_latency.observe(_microseconds(started), name, asked.method, "REST")
         await _send(send, status, text.encode("utf-8", "surrogateescape"), headers)
+
+    def _known(self, name):
+        """The name of a model, for the metrics; names of no model are not kept: there is no end of them."""
+        return name if name in self._manager.names() else ""
 
     async def _answer(self, verb, path, scope, receive, asked):
         """Returns the document that answers a request, and fills in what it asked for."""

@@ -1,6 +1,7 @@
 """The server as a process: its flags, versions that come and go under load, and what stops it."""
 
 import collections
+import functools
 import http.client
 import shutil
 import signal
@@ -35,6 +36,10 @@ def ask(client, method, path, body=b"", headers=None):
     return answer
 
 
+# The head of a request whose body does not come.
+STUCK = b"POST /v1/models/affine:predict HTTP/1.1\r\nContent-Length: 100\r\n\r\n"
+
+
 def metric(client, line):
     """The number in the line of the metrics that begins so; 0 if there is none."""
     _, _, page = ask(client, "GET", "/metrics")
@@ -60,6 +65,11 @@ def test_every_flag_reaches_its_part(base_path, tmp_path):
         "--max_text_bytes=3",
         "--max_body_bytes=200",
         "--nopage",
+        "--allowed_hosts=good.example,.better.example",
+        "--rest_api_idle_timeout_in_ms=500",
+        "--rest_api_read_timeout_in_ms=500",
+        "--rest_api_write_timeout_in_ms=500",
+        "--drain_timeout_in_ms=1000",
     ]
     with server_process.running(tmp_path / "log", "affine", *flags) as client:
         assert client.predict("affine", [1.0, 2.0]) == [2.5, 3.0]
@@ -85,9 +95,26 @@ def test_every_flag_reaches_its_part(base_path, tmp_path):
             request.model_spec.name = "affine"
             states = model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus(request, timeout=60)
             assert [state.version for state in states.model_version_status] == [2, 1]
-        client.process.send_signal(signal.SIGTERM)
-        assert client.process.wait(180) == 0
-    assert "Traceback" not in (tmp_path / "log").read_text()
+        for host, allowed in {"good.example": 200, "a.better.example": 200, "evil.example": 403}.items():
+            assert ask(client, "GET", "/v1/models/affine", headers={"Host": host})[0] == allowed
+        for sent, status in {b"": b"", b"GET / HTT": b"HTTP/1.1 408", STUCK: b"HTTP/1.1 408"}.items():
+            with socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection:
+                connection.sendall(sent)
+                assert connection.recv(12) == status
+        with socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection:
+            connection.sendall(STUCK)
+            stop, trickle = threading.Event(), lambda: [connection.sendall(b" ") for _ in iter(wait, True)]
+            wait = functools.partial(stop.wait, 0.1)
+            with ThreadPoolExecutor(1) as pool:
+                trickling = pool.submit(trickle)
+                time.sleep(0.3)
+                client.process.send_signal(signal.SIGTERM)
+                assert client.process.wait(180) == 1
+                stop.set()
+                trickling.exception(60)
+    log = (tmp_path / "log").read_text()
+    assert "Traceback" not in log
+    assert log.endswith("SIGTERM: not at an end after 1 s (--drain_timeout_in_ms): what runs is given up\n")
 
 
 def test_versions_change_under_load_and_no_request_fails(tmp_path):
@@ -137,6 +164,8 @@ def test_versions_change_under_load_and_no_request_fails(tmp_path):
             stop.set()
         for future in clients:
             future.result(60)
+        client.process.send_signal(signal.SIGTERM)
+        assert client.process.wait(180) == 0
     assert answers.keys() == {1.0, 3.0}
 
 

@@ -1,0 +1,41 @@
+"""Ends the process some time after SIGTERM, whatever it is doing then."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def drain(seconds, begin=lambda: None):
+    """From now on, SIGTERM and Ctrl-C leave what runs so much time, then the process ends.
+
+    Handlers of these signals, which are to end it before, are called as always. But Python calls them only
+    between two steps of the main thread, and ends only when no thread runs: so this happens in a thread of
+    its own, woken by the signal itself. To be called in the main thread, once there are handlers.
+
+    Args:
+        seconds: float.
+        begin: Callable. Called in that thread when the signal comes.
+    """
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    # The thread keeps the sender, too, which would be closed without.
+    threading.Thread(target=_wait, args=(receiver, sender, seconds, begin), name="drain", daemon=True).start()
+
+
+def _wait(receiver, sender, seconds, begin):
+    while (number := receiver.recv(1)[0]) not in SIGNALS:
+        pass
+    name, deadline = signal.Signals(number).name, time.monotonic() + seconds
+    # If Python is at its end by then, where this thread is dead, the system ends what remains.
+    signal.setitimer(signal.ITIMER_REAL, seconds + 1)
+    threading.Thread(target=begin, daemon=True).start()  # which may take its time
+    time.sleep(max(deadline - time.monotonic(), 0))
+    text = f"{name}: not at an end after {seconds:g} s (--drain_timeout_in_ms): what runs is given up"
+    print(text, file=sys.stderr, flush=True)
+    os._exit(1)

@@ -1,0 +1,79 @@
+"""By which names clients may call the server: against DNS rebinding.
+
+The owner of a name can let it point to this machine after a browser has loaded their page: the browser then
+takes our answers for the page's own, and shows them to it. But it says which name it has asked for.
+"""
+
+import functools
+import ipaddress
+import re
+
+# A name or an address, the port, and nothing else.
+_HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
+
+
+class AllowedHosts:
+    """Names that requests may give as their Host.
+
+    Addresses, and names without a dot, such as localhost or that of a container, belong to nobody in the DNS:
+    these are always allowed, and so are names that end in .localhost, and requests without a Host.
+
+    Args:
+        names: iterable of str. Further names; ".example.com" allows example.com and all names that end so.
+    """
+
+    def __init__(self, names=()):
+        names = [name.lower().strip() for name in names]
+        self._names = {name.removeprefix(".") for name in names}
+        self._endings = (".localhost", *(name for name in names if name.startswith(".")))
+        self._is_allowed = functools.lru_cache(256)(self._check)
+
+    def refused(self, headers):
+        """Looks for a name that is not allowed.
+
+        Args:
+            headers: iterable of pairs of bytes. ASGI's.
+
+        Returns:
+            str or None. The first Host that is not allowed.
+        """
+        for name, value in headers:
+            if name == b"host" and not self._is_allowed(value):
+                return value.decode("latin-1")
+        return None
+
+    def _check(self, value):
+        match = _HOST.fullmatch(value.decode("latin-1").strip().lower())
+        if not match or match["v6"]:
+            return bool(match) and _is_address(match["v6"])
+        name = (match["name"] or "").removesuffix(".")
+        return "." not in name or name in self._names or name.endswith(self._endings) or _is_address(name)
+
+
+def allowed_hosts(names, address):
+    """Makes `AllowedHosts` of what the user says.
+
+    Args:
+        names: list of str or None. What is allowed; "*" is everything. None is everything too, unless only
+            this machine can reach the server.
+        address: str. What the server listens on.
+
+    Returns:
+        `AllowedHosts`, or None if everything is allowed.
+    """
+    if names is None:
+        return AllowedHosts() if is_loopback(address) else None
+    return None if "*" in names else AllowedHosts(names)
+
+
+def is_loopback(address):
+    """Whether an address or name is this machine's own."""
+    return address == "localhost" or (_is_address(address) and ipaddress.ip_address(address).is_loopback)
+
+
+def _is_address(name):
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
