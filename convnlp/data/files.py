@@ -173,11 +173,7 @@ class Stream:
                 raise SourceError(f"{path}: the file is empty")
             self.values(record)
         if (not split.is_whole or shard.count > 1) and next(self.records(), None) is None:
-            records = sum(self._total(path) for path in paths)
-            raise SourceError(
-                f"{paths[0]}: the slice [{split.start}:{split.stop}] leaves no record for worker "
-                f"{shard.index} of {shard.count}: there are {records} records in {len(paths)} file(s)"
-            )
+            raise SourceError(self._nothing_left())
 
     def __iter__(self):
         """Yields the values of `schema`, record by record."""
@@ -199,6 +195,12 @@ class Stream:
         if self._split.is_whole:
             return file, iter(file)
         return file, itertools.islice(file, *self._split.bounds(self._total(path)))
+
+    def _nothing_left(self):
+        records = sum(self._total(path) for path in self._paths)
+        where = self._paths[0] + (f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else "")
+        whose = f" for worker {self._shard.index} of {self._shard.count}" if self._shard.count > 1 else ""
+        return f"{where}: split {self._split} leaves none of {records} records{whose}"
 
     def _total(self, path):
         if path not in self._totals:

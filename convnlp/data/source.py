@@ -129,6 +129,9 @@ class Split:
             raise SourceError(f"split must have percentages of at most 100; received {text!r}")
         return cls(match["name"], *bounds)
 
+    def __str__(self):
+        return self.name if self.is_whole else f"{self.name}[{self.start}:{self.stop}]"
+
     @property
     def is_whole(self):
         return not (self.start or self.stop)
