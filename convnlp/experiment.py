@@ -1,6 +1,8 @@
 """From a config to the parts of a training run: what pretrain and finetune share."""
 
+import copy
 import difflib
+import json
 import os
 import pathlib
 import platform
@@ -40,8 +42,11 @@ def define_flags():
     flags.mark_flag_as_required("config")
 
 
-def start():
+def start(open_fields=lambda config: ()):
     """Begins the run that the flags describe: config, strategy, determinism, seeds.
+
+    Args:
+        open_fields: function of a config -> names of the fields that the program sets from its data.
 
     Returns:
         (config, workdir, strategy).
@@ -51,11 +56,18 @@ def start():
             directory that holds the run of another config.
     """
     args = flags.FLAGS
-    strategy = prepare(args.config, args.workdir, args.strategy, args.tpu, args.num_virtual_devices)
+    strategy = prepare(
+        args.config,
+        args.workdir,
+        args.strategy,
+        args.tpu,
+        args.num_virtual_devices,
+        open_fields=open_fields(args.config),
+    )
     return args.config, args.workdir, strategy
 
 
-def prepare(config, workdir, strategy_name="one_device", tpu="", num_virtual_devices=0):
+def prepare(config, workdir, strategy_name="one_device", tpu="", num_virtual_devices=0, *, open_fields=()):
     """`start` for a config that is no flag: several runs may follow each other in one process.
 
     Args:
@@ -64,6 +76,8 @@ def prepare(config, workdir, strategy_name="one_device", tpu="", num_virtual_dev
         strategy_name: str, of `convnlp.training.strategy.STRATEGIES`. Defaults to "one_device".
         tpu: str, see `--tpu`.
         num_virtual_devices: int, see `--num_virtual_devices`.
+        open_fields: names of fields, such as "train.num_steps", that the program sets from its data and
+            gives to `write_resolved`: they are not compared with those of the run in the directory.
 
     Returns:
         The strategy.
@@ -82,11 +96,38 @@ def prepare(config, workdir, strategy_name="one_device", tpu="", num_virtual_dev
             f"Received: train.batch_size={config.train.batch_size}, {num_replicas} replicas"
         )
     part = {"name": strategy_name, "num_workers": num_workers, "num_replicas": num_replicas}
-    checkpoints.check_config(workdir, {**config.to_dict(), "strategy": part}, write=worker == 0)
+    asked = {**config.to_dict(), "strategy": part}
+    asked = _with_fields(asked, _recorded_fields(workdir, open_fields))
+    checkpoints.check_config(workdir, asked, write=worker == 0)
     if config.train.deterministic:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(config.seed)
     return strategy
+
+
+def write_resolved(config, workdir, strategy, open_fields):
+    """Sets the fields that the data have decided on in WORKDIR/config.json: it says what runs."""
+    if strategy_lib.workers(strategy)[0] == 0:
+        flat = {name: config[name.split(".")[0]][name.split(".")[1]] for name in open_fields}
+        path = pathlib.Path(workdir) / "config.json"
+        checkpoints.write_json(path, _with_fields(json.loads(path.read_text(encoding="utf-8")), flat))
+
+
+def _recorded_fields(workdir, names):
+    """The values that a run has recorded of fields "SECTION.FIELD"; none where there is no record of them."""
+    try:
+        recorded = json.loads((pathlib.Path(workdir) / "config.json").read_text(encoding="utf-8"))
+        return {name: recorded[name.split(".")[0]][name.split(".")[1]] for name in names}
+    except (OSError, ValueError, LookupError, TypeError):  # whose cause the comparison reports
+        return {}
+
+
+def _with_fields(config, values):
+    config = copy.deepcopy(config)
+    for name, value in values.items():
+        section, field = name.split(".")
+        config[section][field] = value
+    return config
 
 
 def check_fields(config, default, prefix=""):

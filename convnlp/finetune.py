@@ -139,7 +139,7 @@ TASKS = {"classification": Classification, "text_to_text": TextToText}
 def main(argv):
     """Flags -> run."""
     del argv
-    run(*experiment.start())
+    run(*experiment.start(open_fields))
 
 
 def run(config, workdir, strategy):
@@ -169,7 +169,9 @@ def run(config, workdir, strategy):
     found = task.read(train, training=True)
     dataset = task.batches(found, training=True, seed=config.seed, shard=Shard(num_workers, worker))
     validation = task.batches(held_out["validation"], training=False).cache()
+    names = open_fields(config)
     resolve_steps(config, len(found))
+    experiment.write_resolved(config, workdir, strategy, names)
 
     # Model and optimizer.
     with strategy.scope():
@@ -205,6 +207,12 @@ def run(config, workdir, strategy):
         for name, value in card["scores"].items():
             print(f"{name}: {value:.4f}")
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
+
+
+def open_fields(config):
+    """Names of the fields that `resolve_steps` will set."""
+    counts = ("train.num_steps", "train.eval_every", "train.checkpoint_every") * bool(config.task.num_epochs)
+    return counts + ("optimizer.warmup_steps",) * (not config.optimizer.warmup_steps)
 
 
 def resolve_steps(config, num_examples):

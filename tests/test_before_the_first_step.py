@@ -68,7 +68,8 @@ def run(program, config, folder, workdir, **fields):
     for field, value in fields.items():
         part, _, name = field.partition("_")
         config[part][name] = f"jsonl:{folder}/{value}.jsonl" if name.endswith("source") else value
-    program.run(config, str(workdir), experiment.prepare(config, str(workdir)))
+    open_fields = program.open_fields(config) if program is finetune else ()
+    program.run(config, str(workdir), experiment.prepare(config, str(workdir), open_fields=open_fields))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,10 @@ def run(program, config, folder, workdir, **fields):
             r"list.jsonl, line 41: label must be an integer below 2; found \[0, 1\]",
         ),
         ({"data_test_source": "good", "data_test_split": "test"}, "good.jsonl has no split 'test'"),
-        ({"data_test_source": "three", "data_test_split": "train[3:]"}, r"three.jsonl: split train\[3:\] leaves none"),
+        (
+            {"data_test_source": "three", "data_test_split": "train[3:]"},
+            r"three.jsonl: split train\[3:\] leaves none",
+        ),
         ({"data_validation_source": "label"}, "label.jsonl, line 41: label 7 is out of range"),
         ({"data_source": "list"}, "list.jsonl, line 41: label must be a string or an integer"),
         ({"data_source": "stray"}, "stray.jsonl, line 41: label 100000 would make 100001 classes"),
@@ -144,6 +148,34 @@ def test_what_is_right_trains_and_the_config_says_for_how_long(folder, tmp_path,
         f"jsonl:{folder}/{name}" for name in ("good.jsonl, split train[:10]", "three.jsonl, split train")
     ]
     assert sorted(reads) == sorted([*names, f"jsonl:{folder}/good.jsonl, split train[8:]"])
+
+
+def test_the_config_that_is_kept_says_what_runs(folder, tmp_path):
+    fields = {"data_source": "good", "data_validation_split": "train"}
+
+    def start(**changes):
+        run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields, **changes)
+
+    with pytest.raises(TrainingHasBegunError):
+        start(task_num_epochs=5.0)
+    kept = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert {name: kept["train"][name] for name in ("num_steps", "eval_every", "checkpoint_every")} == {
+        "num_steps": 40,  # 38 examples, 5 epochs, batches of 4, in calls of 10
+        "eval_every": 10,
+        "checkpoint_every": 10,
+    }
+    assert kept["optimizer"]["warmup_steps"] == 4
+
+    (tmp_path / "run" / "checkpoints" / "00000010").mkdir(parents=True)
+    with pytest.raises(TrainingHasBegunError):  # the same command continues the run
+        start(task_num_epochs=5.0)
+    assert json.loads((tmp_path / "run" / "config.json").read_text()) == kept
+    for changes, name in (
+        ({"task_num_epochs": 6.0}, "task.num_epochs"),
+        ({"task_num_epochs": 5.0, "optimizer_warmup_steps": 7}, "optimizer.warmup_steps"),
+    ):
+        with pytest.raises(ValueError, match=f"holds a run of another config .*{name}"):
+            start(**changes)
 
 
 def test_more_steps_than_can_be_counted(folder, tmp_path):

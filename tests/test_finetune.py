@@ -58,6 +58,8 @@ def test_classification_then_again_from_its_preset(directory):
     assert results["test"]["accuracy"] > 0.8  # one of twelve words decides
     assert results["best_value"] == pytest.approx(results["validation"]["accuracy"])
     assert results["step"] == 8 * 192 // 8
+    kept = json.loads((scratch / "preset" / "experiment.json").read_text())
+    assert (kept["train"]["num_steps"], kept["optimizer"]["warmup_steps"]) == (192, 19)
     assert results["tokens"] > 0
     assert results["seconds"] > 0
     assert results["cpu_seconds"] > 0

@@ -186,7 +186,8 @@ def _finetuned(plan, cell, workdir):
     cost = plan.cells(settings["mixer"])[0].result(workdir)
     num_steps = _num_steps(plan, cell, workdir, cost["multiply_adds"])
     _set_steps(config, num_steps)
-    finetune.run(config, directory, experiment.prepare(config, directory))
+    strategy = experiment.prepare(config, directory, open_fields=finetune.open_fields(config))
+    finetune.run(config, directory, strategy)
     results = json.loads((directory / "results.json").read_text(encoding="utf-8"))
     lengths, hits = by_text(plan, str(directory / "preset"), cost["dtype"])
     return {
