@@ -290,6 +290,11 @@ class _Cycle(RequestResponseCycle):
 
         await super().run_asgi(until_cancelled)
 
+    async def receive(self):
+        if not self.more_body:  # the body came with the head, unasked
+            self.waiting_for_100_continue = False
+        return await super().receive()
+
     async def send(self, message):
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()

@@ -34,7 +34,7 @@ _CORS_HEADERS = [
 _JSON = [(b"content-type", b"application/json")]
 _CLOSE = [(b"connection", b"close")]
 # Bodies and answers above these sizes are read and written outside the event loop, which others wait for.
-_LARGE_BODY_BYTES = 2**14
+_LARGE_BODY_BYTES = 2**13
 _LARGE_ANSWER_VALUES = 2**12
 _BYTES_A_VALUE = 16
 _log = logging.getLogger("serving")

@@ -12,6 +12,8 @@ import json
 import math
 import re
 
+import numpy as np
+
 from serving.core.errors import invalid_argument
 
 _SPACE = re.compile(rb"[ \t\n\r]*")
@@ -44,8 +46,6 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _START = re.compile("\ufeff?[ \t\n\r]*")
 # Half a pair of surrogates may be one of these, or a byte that is no UTF-8.
 _LOW_SURROGATE = re.compile(rb"\\u[dD][c-fC-F]")
-# All but the marks of arrays, objects and members; strings count as a whole, the last one without its end.
-_NO_NODE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[^"\[{:]++', re.DOTALL)
 # The reader in Python takes about a microsecond a byte: of larger bodies it reads no more than this.
 _SLOWLY_READ_BYTES = 2**16
 
@@ -147,11 +147,14 @@ def count_nodes(body):
         body: bytes. The request's body.
 
     Returns:
-        int. How many arrays, objects and members of objects there are; below a million, it may be more. Of a
-        body that is no JSON, any number.
+        int. How many arrays, objects and members of objects there are; of a body that is no JSON, any number.
     """
-    most = sum(map(body.count, (b"[", b"{", b":")))  # those in strings included
-    return most if most < 2**20 else len(_NO_NODE.sub(b"", body))
+    without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = np.frombuffer(without_escapes, np.uint8)
+    is_outside = (
+        np.cumsum(marks == ord('"'), dtype=np.uint8) & 1 == 0
+    )  # behind an even number of quotation marks
+    return sum(int(np.count_nonzero((marks == ord(mark)) & is_outside)) for mark in "[{:")
 
 
 def read_slowly(body):

@@ -90,6 +90,8 @@ def tensors_from_instances(instances, inputs):
             " as per tensorinfo_map"
         )
     names = sorted(inputs)
+    if len(names) == 1 and _are_plain(instances, _kind(inputs[names[0]].dtype)):  # such as texts
+        return {names[0]: _array(instances, (len(instances),), inputs[names[0]])}
     rows_are_objects = _is_row_object(instances[0])
     shapes, values = {}, {name: [] for name in names}
     for index, row in enumerate(instances):

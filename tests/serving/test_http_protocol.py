@@ -101,6 +101,11 @@ CLOSE = b"Connection: close\r\n\r\n"
             200,
             ["POST", "/", "hi"],
         ),
+        (
+            b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n" + CLOSE + b"hi",
+            200,
+            ["POST", "/", "hi"],
+        ),
         (b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi and more", 200, ["POST", "/", "hi"]),
         (b"POST / HTTP/1.1\r\nContent-Length: two\r\n\r\nhi", 400, None),
         (b"POST / HTTP/1.1\r\nContent-Length: -2\r\n\r\nhi", 400, None),

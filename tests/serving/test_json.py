@@ -195,13 +195,12 @@ def test_a_large_body_is_never_read_in_python(value, monkeypatch):
         (b'["unfinished [[[', 1),
         (b'["unfinished [[[\\', 1),
         (b'"', 0),
+        (b"", 0),
     ],
 )
-def test_nodes_are_counted_outside_strings(body, count, monkeypatch):
-    assert count_nodes(body) >= count
-    exactly = len(json_reader._NO_NODE.sub(b"", body))
-    assert exactly == count
-    assert count_nodes(b"[" * 2**20 + body) == 2**20 + count
+def test_nodes_are_counted_outside_strings(body, count):
+    assert count_nodes(body) == count
+    assert count_nodes(b'["\\\\\\"[", [{' * 1000 + body) == 3000 + count
 
 
 @pytest.mark.parametrize(
