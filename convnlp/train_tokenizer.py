@@ -45,6 +45,7 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
             f"vocabulary_size must leave pieces beside {NUM_SENTINELS} sentinels; received {vocabulary_size}"
         )
     rules.number("[0.98, 1]").check("character_coverage", character_coverage)
+    lines = list(lines)  # the trainer would take an error of the iterator for its own
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -113,7 +114,6 @@ def main(_):
     source = Source(args.source, args.split, args.data_dir)
     outputs.check_file("output", args.output, inputs=sources.paths(source))
     lines = sample(source, args.fields, num_documents=args.num_documents, num_bytes=args.sample_bytes)
-    lines = list(lines)  # the trainer would take an error in the source for its own
     model = train(lines, args.vocabulary_size, args.character_coverage)
     outputs.write_file(args.output, model)
     pieces = args.vocabulary_size - NUM_SENTINELS

@@ -1,7 +1,12 @@
 import json
 
 import pytest
+from absl.flags import FLAGS
+from absl.testing import flagsaver
 
+from convnlp import evaluate as evaluate_program
+from convnlp import scores
+from convnlp.data import tasks
 from convnlp.models import (
     Seq2SeqBackbone,
     Seq2SeqLM,
@@ -72,6 +77,33 @@ def test_text_to_text_classes_by_ranking(folder):
     scores, _ = evaluate(folder, "lm", "numbers.jsonl", f"--label_names={','.join(NAMES)}")
     assert scores["ranked_accuracy"] == pytest.approx(ranked)
     assert set(scores) == {"exact_match", "num_examples", "ranked_accuracy", "ranked_f1", "ranked_f1_macro"}
+
+
+@pytest.mark.parametrize(
+    ("preset", "flags", "message"),
+    [
+        (
+            "classifier",
+            {"metrics": ["exact_match"]},
+            "--metrics must be of accuracy, f1, f1_macro, loss here",
+        ),
+        ("lm", {"metrics": ["ranked_f1"], "target_field": "t"}, "--metrics must be of exact_match here"),
+        ("lm", {"output": "{folder}"}, "`output` must be a file, not a directory"),
+        ("lm", {"output": "{folder}/numbers.jsonl"}, "`output` must not be what is read, .*numbers.jsonl"),
+        ("lm", {"output": "{folder}/lm/scores.json"}, "`output` must not be what is read, .*lm"),
+    ],
+)
+def test_what_cannot_be_answered_costs_nothing(folder, preset, flags, message, monkeypatch):
+    monkeypatch.setattr(scores, "read_pairs", None)
+    monkeypatch.setattr(tasks, "read_classification", None)
+    folder = folder[0]
+    flags = {
+        name: value.format(folder=folder) if name == "output" else value for name, value in flags.items()
+    }
+    given = {"preset": f"{folder}/{preset}", "source": f"jsonl:{folder}/numbers.jsonl"} | flags
+    FLAGS.mark_as_parsed()
+    with flagsaver.flagsaver(**given), pytest.raises(ValueError, match=message):
+        evaluate_program.main([])
 
 
 def test_a_row_without_label_is_one_line(folder):

@@ -45,6 +45,15 @@ def test_what_cannot_be_trained(lines, size, message):
     assert "\n" not in str(caught.value)
 
 
+def test_what_is_wrong_with_the_source_is_not_too_little_text(tmp_path):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", [*({"text": line} for line in LINES), {"text": 3}])
+    lines = train_tokenizer.sample(Source(f"jsonl:{path}"), num_documents=999, num_bytes=10**6)
+    with pytest.raises(Exception, match="line 301: text must be a string; found 3"):
+        train_tokenizer.train(lines, 190)
+    with pytest.raises(ValueError, match=r"`character_coverage` must be a number in \[0.98, 1\]"):
+        train_tokenizer.train(LINES, 190, character_coverage=0.9)
+
+
 def test_the_sample_is_limited_and_cut_to_lines(tmp_path):
     long = "x" * (train_tokenizer.MAX_LINE_BYTES + 1)
     path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": "one\ntwo"}, {"text": long}, {"text": "three"}])
