@@ -1,5 +1,6 @@
 """Requests to SavedModels that we know nothing of: the ones recorded beside them, else ones made up."""
 
+import math
 import pathlib
 
 import numpy as np
@@ -8,6 +9,7 @@ import tensorflow as tf
 from export.verification import requests
 
 WARM_UP = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
+_MAX_ELEMENTS = 2**24
 
 
 def of_saved_model(directory, graph):
@@ -52,12 +54,22 @@ def _warm_up(path):
             continue
         request = getattr(log, kind).request
         if kind == "predict_log":
-            inputs = {name: tf.make_ndarray(value) for name, value in request.inputs.items()}
+            inputs = {name: _array(value, path) for name, value in request.inputs.items()}
         else:
             examples = [example.SerializeToString() for example in request.input.example_list.examples]
             inputs = {"inputs": np.array(examples, object)}
         found.setdefault(request.model_spec.signature_name or "serving_default", []).append(inputs)
     return found
+
+
+def _array(proto, path):
+    """The array of a TensorProto, which may declare far more elements than it holds values."""
+    sizes = [dim.size for dim in proto.tensor_shape.dim]
+    if min(sizes, default=0) < 0 or math.prod(sizes) > _MAX_ELEMENTS:
+        raise ValueError(
+            f"{path}: tensors must have at most {_MAX_ELEMENTS} elements. Received: shape={sizes}"
+        )
+    return tf.make_ndarray(proto)
 
 
 def _made_up(graph, name, specs):

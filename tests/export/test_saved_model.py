@@ -67,6 +67,17 @@ def test_graphs_hold_stock_operations(model, request):
         assert not graph.must_be_compiled()
 
 
+@pytest.mark.parametrize("model", ["classifier", "lm", "prefix_lm", "decoder_only"])
+def test_no_output_has_a_size_of_its_batch(model, request):
+    """Beside the number of examples, so that servers can split requests and join the answers to the parts."""
+    for directory in request.getfixturevalue(f"exported_{model}")[:2]:
+        graph = Graph(directory)
+        for name in graph.signatures:
+            for key, (_, shape) in graph.output_specs(name).items():
+                assert shape[0] is None, (name, key)
+                assert None not in shape[1:], (name, key)
+
+
 def test_a_text_has_the_answer_it_has_alone(exported_classifier):
     """Every mixer is in this stack: none lets an answer depend on the batch that it is served in."""
     signature = tf.saved_model.load(str(exported_classifier[0])).signatures["serving_default"]
@@ -142,25 +153,25 @@ def test_warm_up_requests_are_answered(exported_classifier):
     assert sorted(asked) == sorted((name, n) for name in CLASSIFIER_SIGNATURES for n in requests.BATCH_SIZES)
 
 
-def test_the_check_sees_a_wrong_weight(classifier, exported_classifier):
-    only_ids = signatures.servable(classifier).only("ids")
-    bias = classifier.head.bias
+def test_the_check_sees_a_wrong_weight(small, exported_small):
+    only_ids = signatures.servable(small).only("ids")
+    bias = small.head.bias
     value = bias.numpy()
     bias.assign([np.nan, *value[1:]])  # of all differences the one that comparisons lose most easily
     try:
         with pytest.raises(ValueError, match=r"'ids' of .* differs from the preset by nan"):
-            checks.check(classifier, {exported_classifier[1]: only_ids})
+            checks.check(small, {exported_small[1]: only_ids})
     finally:
         bias.assign(value)
 
 
-def test_the_check_sees_a_model_that_only_python_can_load(classifier, tmp_path):
+def test_the_check_sees_a_model_that_only_python_can_load(small, tmp_path):
     """The trap that signatures.py tells of, sprung on purpose."""
-    servable = signatures.servable(classifier).only("ids")
-    servable.module.model_variables = classifier
+    servable = signatures.servable(small).only("ids")
+    servable.module.model_variables = small
     tf.saved_model.save(servable.module, str(tmp_path), signatures=servable.signatures)
     with pytest.raises(ValueError, match=r"fails in a fresh process.*Could not find variable"):
-        checks.check(classifier, {tmp_path: servable})
+        checks.check(small, {tmp_path: servable})
 
 
 def test_texts_are_padded_to_the_longest_or_to_a_fixed_length(classifier, monkeypatch):
@@ -180,27 +191,27 @@ def test_texts_are_padded_to_the_longest_or_to_a_fixed_length(classifier, monkey
     assert padded["padding_mask"].numpy().sum() == 3
 
 
-def test_versions_go_up_and_are_never_overwritten(classifier_dir, tmp_path):
+def test_versions_go_up_and_are_never_overwritten(small_dir, tmp_path):
     output, twin = tmp_path / "m", tmp_path / "elsewhere"
     odd = ["7", "08", "notes", ".export-1", "9" * 20, "\u0661\u0662"]  # the last: digits, to Python
     for name in odd:
         (output / name).mkdir(parents=True)
-    paths = versions.export(str(classifier_dir), str(output), str(twin), check=False)
+    paths = versions.export(str(small_dir), str(output), str(twin), check=False)
     assert paths == (output / "9", twin / "9", {})
     with pytest.raises(ValueError, match=r"Received: 9, but .* exists"):
-        versions.export(str(classifier_dir), str(output), str(twin), version=9, check=False)
+        versions.export(str(small_dir), str(output), str(twin), version=9, check=False)
     assert {path.name for path in output.iterdir()} == {*odd, "9"}
     with pytest.raises(ValueError, match=r"`version` must be .* at most 63 bits\. Received: 9223372"):
-        versions.export(str(classifier_dir), str(output), str(twin), version=2**63, check=False)
+        versions.export(str(small_dir), str(output), str(twin), version=2**63, check=False)
 
 
-def test_nothing_is_left_of_a_failed_export(classifier_dir, tmp_path, monkeypatch):
+def test_nothing_is_left_of_a_failed_export(small_dir, tmp_path, monkeypatch):
     def full_disk(servable):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(requests, "warm_up_records", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        versions.export(str(classifier_dir), str(tmp_path / "m"))
+        versions.export(str(small_dir), str(tmp_path / "m"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -222,9 +233,9 @@ def test_what_cannot_be_exported(classifier, classifier_dir, lm_dir, tmp_path):
 
 
 @pytest.mark.multiprocess
-def test_program(classifier_dir, tmp_path):
+def test_program(small_dir, tmp_path):
     output = tmp_path / "m"
-    done = run_program("export.saved_model", f"--preset={classifier_dir}", f"--output={output}", "--nocheck")
+    done = run_program("export.saved_model", f"--preset={small_dir}", f"--output={output}", "--nocheck")
     assert done.returncode == 0, done.stderr
     assert f"{output}/1 " in done.stdout
     assert f"{output}_ids/1 " in done.stdout
@@ -237,13 +248,13 @@ def test_program(classifier_dir, tmp_path):
 
 
 @pytest.mark.multiprocess
-def test_full_disk_ends_in_one_line(classifier_dir, tmp_path):
+def test_full_disk_ends_in_one_line(small_dir, tmp_path):
     """A limit on the size of a file stands in for it: writes fail in the middle of the graph."""
     command = [
         sys.executable,
         "-m",
         "export.saved_model",
-        f"--preset={classifier_dir}",
+        f"--preset={small_dir}",
         f"--output={tmp_path}/m",
     ]
     done = subprocess.run(

@@ -1,12 +1,14 @@
 """What `export.verify` sees: wrong answers, operations that servers lack, loaders that disagree."""
 
 import pickle
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
 
 from export.verification import checks, joining, loaders, recorded, requests, stock
 from export.verification.graph import Graph
@@ -123,6 +125,22 @@ def test_recorded_requests_are_asked_at_every_batch_and_at_odd_lengths(exported_
     for name, found in shapes.items():
         assert {shape[0] for shape in found} == set(requests.BATCH_SIZES), name
     assert {(1, 1), (2, 3), (5, 9)} <= shapes["ids"]
+
+
+def test_a_recorded_request_must_not_declare_more_than_it_can_hold(known, tmp_path, monkeypatch):
+    log = prediction_log_pb2.PredictionLog()
+    x = log.predict_log.request.inputs["x"]
+    x.CopyFrom(tf.make_tensor_proto([1.0]))
+    directory = tmp_path / "model"
+    shutil.copytree(known, directory)
+    (directory / recorded.WARM_UP).parent.mkdir()
+    monkeypatch.setattr(tf, "make_ndarray", None)
+    for size in (2**40, -1):
+        x.tensor_shape.dim[0].size = size
+        with tf.io.TFRecordWriter(str(directory / recorded.WARM_UP)) as writer:
+            writer.write(log.SerializeToString())
+        with pytest.raises(ValueError, match=rf"at most 16777216 elements\. Received: shape=\[{size}\]"):
+            recorded.of_saved_model(directory, Graph(known))
 
 
 def test_requests_are_made_up_from_shapes_and_types(known):
@@ -256,29 +274,17 @@ def test_parts_differ_in_length(splittable):
     assert (cut[1]["text"].tolist(), cut[2]) == (["ä".encode()], True)
 
 
-def test_what_we_export_can_be_joined(exported_classifier, exported_lm, exported_prefix_lm):
-    """Short and long texts one by one: no output is as long as the longest text of its batch."""
-    for directory, *_ in (exported_classifier, exported_lm, exported_prefix_lm):
-        graph = Graph(directory)
-        asked, _ = recorded.of_saved_model(directory, graph)
-        parts = [(name, inputs) for name, inputs, _ in joining.parts(asked, graph)]
-        assert len(parts) == 2 * len(graph.signatures)
-        rows, _ = in_process({directory: graph}, {directory: [*asked, *parts]})
-        assert not any(isinstance(row[-1], str) for row in rows)
-        assert joining.violations(rows, {directory: graph}) == []
-
-
 @pytest.mark.multiprocess
-def test_program_sees_other_weights(exported_classifier, classifier, classifier_dir, tmp_path):
+def test_program_sees_other_weights(exported_small, small, small_dir, tmp_path):
     """The preset of another training, of the same architecture."""
-    bias = classifier.head.bias
+    bias = small.head.bias
     value = bias.numpy()
     bias.assign(value + np.array([0.1, 0, 0]))
     try:
-        classifier.save_to_preset(str(tmp_path / "other"))
+        small.save_to_preset(str(tmp_path / "other"))
     finally:
         bias.assign(value)
-    ids = exported_classifier[1].parent
+    ids = exported_small[1].parent
     done = run_program("export.verify", f"--model={ids}", f"--preset={tmp_path / 'other'}")
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
