@@ -18,7 +18,7 @@ from ml_collections import config_flags
 
 from configs import common
 from convnlp import config_rules
-from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card
+from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card, presets
 from convnlp.training import checkpoints
 from convnlp.training import strategy as strategy_lib
 
@@ -247,11 +247,12 @@ def save_preset(task, workdir, card, tokenizer=None):
     partial = directory.parent / ".partial" / directory.name
     shutil.rmtree(partial.parent, ignore_errors=True)
     try:
-        task.save_to_preset(str(partial))
-        if tokenizer is not None:
-            tokenizer.save_to_preset(str(partial))
-        model_card.write(str(partial), card)
-        shutil.copy(directory.parent / "config.json", partial / "experiment.json")
+        with presets.saving(partial):
+            task.save_to_preset(str(partial))
+            if tokenizer is not None:
+                tokenizer.save_to_preset(str(partial))
+            model_card.write(str(partial), card)
+            shutil.copy(directory.parent / "config.json", partial / "experiment.json")
         shutil.rmtree(directory, ignore_errors=True)
         partial.rename(directory)
     finally:

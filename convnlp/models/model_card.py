@@ -3,6 +3,8 @@
 import json
 import os
 
+from convnlp.models import presets
+
 _FACTS = {
     "title": "the heading; the directory's name without it",
     "language": "ISO 639-1 code",
@@ -62,7 +64,10 @@ def write(preset_dir, facts):
         _section("Use", code=_usage(task["class_name"], preset_dir), language="python"),
     ]
     path = os.path.join(preset_dir, "README.md")
-    with open(path, "w", encoding="utf-8") as file:
+    with (
+        presets.saving(preset_dir, changed=lambda name: name == "README.md"),
+        open(path, "w", encoding="utf-8") as file,
+    ):
         file.write("\n".join(filter(None, sections)))
     return path
 

@@ -1,16 +1,70 @@
-"""One clear error for a preset that is missing, damaged, or of another class."""
+"""Presets are saved with sums, and a damaged one, or one of another class, is refused in one clear line."""
 
+import collections
 import contextlib
 import json
 import os
+import re
+import threading
 
-import h5py
 import keras
+import keras_nlp
+import sentencepiece
+
+from convnlp.models import arguments, checksums, precision, preset_weights
 
 _CONFIG, _TASK = "config.json", "task.json"
 _TOKENIZER, _PREPROCESSOR = "tokenizer.json", "preprocessor.json"
-_WEIGHTS, _WEIGHTS_INDEX, _TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.weights.h5"
 _VOCABULARY = "assets/tokenizer/vocabulary.spm"
+_WEIGHTS, _WEIGHTS_INDEX, _TASK_WEIGHTS = (
+    preset_weights.WEIGHTS,
+    preset_weights.INDEX,
+    preset_weights.TASK_WEIGHTS,
+)
+_MOST_WEIGHTS = 2**40
+
+_context = threading.local()
+
+
+# === Saving ===
+
+
+@contextlib.contextmanager
+def saving(directory, variables=(), changed=lambda name: True):
+    """Around what writes into a preset: refuses weights that are not finite, and leaves sums that are right.
+
+    Inside of another one for the same directory, the sums are left to that one.
+
+    Args:
+        directory: str.
+        variables: list of `keras.Variable` that are to be saved.
+        changed: callable str -> bool: the files that are written. Default: all.
+
+    Raises:
+        ValueError: before anything is written.
+    """
+    preset_weights.check_finite(variables, f"preset {directory} is not saved", "the model")
+    outer, own = getattr(_context, "saving", None), os.path.abspath(directory)
+    _context.saving = own
+    try:
+        yield
+    finally:
+        _context.saving = outer
+    if outer != own:
+        checksums.write(directory, changed)
+
+
+def of_backbone(name):
+    """Whether a file of a preset is one that a backbone writes."""
+    return name in (_CONFIG, "metadata.json", _WEIGHTS_INDEX) or name.startswith("model")
+
+
+def of_text(name):
+    """Whether a file of a preset is one that a tokenizer or a preprocessor writes."""
+    return name in (_TOKENIZER, _PREPROCESSOR) or name.startswith("assets/")
+
+
+# === Loading ===
 
 
 @contextlib.contextmanager
@@ -22,21 +76,90 @@ def explained(preset, cls, kwargs):
 
     Args:
         preset: str. A directory written by `save_to_preset`.
-        cls: the class asked for: Seq2SeqBackbone, TextClassifier or Seq2SeqLM.
+        cls: the class asked for: Seq2SeqBackbone, TextClassifier, Seq2SeqLM, a preprocessor or Tokenizer.
         kwargs: dict. The further arguments of `from_preset`.
 
     Raises:
         ValueError: naming the directory, the file in it and what was expected.
     """
+    is_model = issubclass(cls, keras.Model)
+    arguments.refuse_unknown(cls, kwargs, also=("dtype", "config_file"))
+    if is_model:
+        precision.check_dtype(kwargs.get("dtype"))
+    outer = getattr(_context, "loading", None)
     if "://" not in str(preset):
-        _check(str(preset), cls, kwargs)
+        num_weights = _check_model(str(preset), cls, kwargs) if is_model else _check_text(str(preset))
+        _context.loading = os.path.abspath(preset), num_weights
     try:
         yield
     except (ImportError, MemoryError):
         raise
     except Exception as error:
-        reason = str(error).strip().split("\n")[0]
+        cause = error
+        while isinstance(cause, TypeError) and (cause.__cause__ or cause.__context__):
+            cause = cause.__cause__ or cause.__context__  # Keras shows the configuration, and why far below
+        reason = str(cause).strip().split("\n")[0]
+        if reason.startswith("preset "):  # it names the file already
+            raise ValueError(reason) from error
         raise ValueError(f"preset {preset}: cannot be loaded as {cls.__name__}: {reason}") from error
+    finally:
+        _context.loading = outer
+
+
+@contextlib.contextmanager
+def reading_weights(path, variables, complete=True):
+    """Around what reads a file of weights: where it is a preset's, it is checked, and what was read from it.
+
+    `keras_nlp.models.TextClassifier.from_preset` builds our class without calling our `from_preset`.
+
+    Args:
+        path: str.
+        variables: list of `keras.Variable` that it is read into.
+        complete: bool. Whether the file must hold all of them.
+
+    Raises:
+        ValueError: as `explained`, and on weights that are not finite.
+    """
+    directory, name = os.path.split(str(path))
+    if name not in (_WEIGHTS, _WEIGHTS_INDEX, _TASK_WEIGHTS) or not _is_preset(directory):
+        yield
+        return
+    if not _is_loading(directory):
+        is_head = name == _TASK_WEIGHTS
+        checksums.check(
+            directory, lambda file: not file.endswith(".h5") or (file == _TASK_WEIGHTS) == is_head
+        )
+        _check_vocabulary(directory)
+    found = preset_weights.shapes(directory, name if name == _TASK_WEIGHTS else _WEIGHTS)
+    try:
+        yield
+    except ValueError as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ValueError(f"preset {directory}: {name} does not fit the configuration: {reason}") from error
+    if complete:
+        preset_weights.check_complete(variables, found, f"preset {directory}", name)
+    preset_weights.check_finite(variables, f"preset {directory}", name)
+
+
+def check_assets(preset):
+    """The same for what a tokenizer reads: raises ValueError if its files are damaged."""
+    if not _is_loading(preset) and "://" not in str(preset) and _is_preset(preset):
+        _check_text(preset)
+
+
+def check_size(num_weights):
+    """Raises ValueError if a model is too large for any machine, or for the weights of its preset.
+
+    Args:
+        num_weights: int. Weights of the model that is about to be built.
+    """
+    _, saved = getattr(_context, "loading", None) or (None, None)
+    if saved is not None and num_weights > 2 * saved:
+        raise ValueError(
+            f"{_CONFIG} describes a model of {num_weights:,} weights; {_WEIGHTS} holds {saved:,}"
+        )
+    if num_weights > _MOST_WEIGHTS:
+        raise ValueError(f"the sizes must make at most {_MOST_WEIGHTS:,} weights. Received: {num_weights:,}")
 
 
 def load_task(preset):
@@ -49,14 +172,38 @@ def load_task(preset):
     return _saved_class(preset, _TASK).from_preset(preset)
 
 
+def _is_loading(directory):
+    return (getattr(_context, "loading", None) or (None,))[0] == os.path.abspath(directory)
+
+
+def _is_preset(directory):
+    """Whether it has the configuration of a Keras object; a training run has a config.json of its own."""
+    try:
+        return "registered_name" in _read_json(directory, _CONFIG)
+    except (ValueError, TypeError):
+        return os.path.isfile(os.path.join(directory, checksums.FILE))
+
+
 def _check_directory(preset):
     if not os.path.isdir(preset):
         raise ValueError(f"preset {preset}: no such directory. Expected one written by `save_to_preset`")
 
 
-def _check(preset, cls, kwargs):
+def _check_text(preset):
+    """What a tokenizer or a preprocessor needs."""
     _check_directory(preset)
-    is_task = issubclass(cls, keras.Model) and hasattr(cls, "preprocessor_cls")
+    _saved_class(preset, _CONFIG)
+    _saved_class(preset, _TOKENIZER)
+    _require(preset, _VOCABULARY, "the SentencePiece model")
+    checksums.check(preset, lambda name: not name.endswith(".h5"))
+    _check_objects(preset)
+    _check_vocabulary(preset)
+
+
+def _check_model(preset, cls, kwargs):
+    """All that can be told before a layer is built. Returns the number of weights of the saved backbone."""
+    _check_directory(preset)
+    is_task = hasattr(cls, "preprocessor_cls")
     saved_backbone = _saved_class(preset, _CONFIG)
     expected = cls.backbone_cls if is_task else cls
     if not issubclass(saved_backbone, expected):
@@ -71,13 +218,18 @@ def _check(preset, cls, kwargs):
             if os.path.exists(os.path.join(preset, _PREPROCESSOR)):
                 _saved_class(preset, _PREPROCESSOR)
             _require(preset, _VOCABULARY, "the SentencePiece model")
-    if not os.path.exists(os.path.join(preset, _WEIGHTS_INDEX)):  # of weights in several files
-        _check_weights(preset, _WEIGHTS)
+    found = preset_weights.shapes(preset)
+    checksums.check(preset)
+    _check_objects(preset)
+    _check_configs(preset, saved_backbone, is_task and os.path.exists(os.path.join(preset, _TASK)), found)
+    if "preprocessor" not in kwargs:
+        _check_vocabulary(preset)
+    return preset_weights.count(found)
 
 
 def _check_task(preset, cls, kwargs):
     saved = _saved_class(preset, _TASK) if os.path.exists(os.path.join(preset, _TASK)) else None
-    has_head = "num_classes" in cls.__init__.__code__.co_varnames
+    has_head = "num_classes" in arguments.names(cls)
     if has_head and "num_classes" in kwargs:
         return  # a new head on any backbone
     if saved is None or not issubclass(saved, cls):
@@ -86,20 +238,134 @@ def _check_task(preset, cls, kwargs):
         if has_head or (saved is not None and not _has_decoder(preset)):
             raise ValueError(f"preset {preset}: {found}; expected a {cls.__name__}. {advice}".rstrip(" ."))
     elif has_head:
-        _check_weights(preset, _TASK_WEIGHTS)
+        head = preset_weights.shapes(preset, _TASK_WEIGHTS)
+        num_classes = _read_json(preset, _TASK)["config"].get("num_classes")
+        if not any(num_classes in shape for shape in head.values()):
+            raise ValueError(
+                f"preset {preset}: {_TASK} says num_classes={num_classes!r}; the head in {_TASK_WEIGHTS} has "
+                f"the shapes {', '.join(map(str, head.values()))}"
+            )
 
 
 def _has_decoder(preset):
     return _read_json(preset, _CONFIG)["config"].get("num_decoder_layers") != 0
 
 
+def _check_configs(preset, backbone_cls, has_task, found):
+    """The configuration of the backbone, which stands in two files, is one that its weights can have."""
+    configs = {_CONFIG: _read_json(preset, _CONFIG)["config"]}
+    if has_task:
+        saved = _read_json(preset, _TASK)["config"].get("backbone")
+        configs[_TASK] = saved.get("config") if isinstance(saved, dict) else None
+        if not isinstance(configs[_TASK], dict):
+            raise ValueError(f"preset {preset}: {_TASK} has no configuration of a backbone")
+    known = arguments.names(backbone_cls)
+    for name, config in configs.items():
+        for argument in config:
+            if argument not in known:
+                raise ValueError(
+                    f"preset {preset}: {name} sets {argument!r}, which is not an argument of "
+                    f"{backbone_cls.__name__}"
+                )
+        _check_sizes(preset, name, config, found)
+    for argument in sorted({*configs[_CONFIG], *configs.get(_TASK, {})} - {"name", "trainable", "dtype"}):
+        first, *other = (config.get(argument) for config in configs.values())
+        if other and other[0] != first:
+            raise ValueError(
+                f"preset {preset}: {_CONFIG} says {argument}={first!r}, and {_TASK} says {other[0]!r}"
+            )
+
+
+def _check_sizes(preset, name, config, found):
+    """The sizes that can be seen in the shapes of the weights; `check_size` does the rest."""
+    layers, table = collections.defaultdict(set), (None, None)
+    for path, shape in found.items():
+        match = re.match(r"layers/(encoder|decoder|prefix_decoder)/layers/(\w+)/", path)
+        if match:
+            layers[match[1]].add(match[2])
+        elif path.startswith("layers/token_embedding/"):
+            table = shape
+    if not layers or len(table) != 2:
+        raise ValueError(f"preset {preset}: {_WEIGHTS} has no embedding and layers of a Seq2SeqBackbone")
+    for argument, value in (
+        ("vocabulary_size", table[0]),
+        ("hidden_dim", table[1]),
+        ("num_layers", len(layers["encoder"])),
+        ("num_decoder_layers", len(layers["decoder"] | layers["prefix_decoder"])),
+    ):
+        received = config.get(argument)
+        if argument == "num_decoder_layers" and received is None:
+            received = config.get("num_layers")
+        if received != value:
+            raise ValueError(
+                f"preset {preset}: {name} says {argument}={received!r}; the weights in "
+                f"{_WEIGHTS} have {value}"
+            )
+
+
+def _check_objects(preset):
+    """Every object that the configurations ask for is known, and of a kind of keras_nlp's."""
+    kinds = (
+        keras_nlp.models.Backbone,
+        keras_nlp.models.Preprocessor,
+        keras_nlp.models.Task,
+        keras_nlp.tokenizers.Tokenizer,
+    )
+
+    def check(name, value):
+        for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            check(name, part)
+        if not isinstance(value, dict) or "class_name" not in value:
+            return
+        if value.get("module") == "keras" and value["class_name"] in ("DTypePolicy", "DTypePolicyMap"):
+            return
+        asked = value.get("registered_name") or value["class_name"]
+        cls = keras.saving.get_registered_object(asked) if isinstance(asked, str) else None
+        if not (isinstance(cls, type) and issubclass(cls, kinds)):
+            raise ValueError(f"preset {preset}: {name} asks for the unknown class {asked!r}")
+
+    for name in (_CONFIG, _TASK, _TOKENIZER, _PREPROCESSOR):
+        if os.path.exists(os.path.join(preset, name)):
+            check(name, _read_json(preset, name))
+
+
+def _check_vocabulary(preset):
+    """The ids of the tokenizer are the rows of the embedding."""
+    path = os.path.join(preset, _VOCABULARY)
+    if not os.path.isfile(path) or not os.path.isfile(os.path.join(preset, _TOKENIZER)):
+        return
+    try:
+        with open(path, "rb") as file:
+            pieces = sentencepiece.SentencePieceProcessor(model_proto=file.read()).vocab_size()
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"preset {preset}: {_VOCABULARY} is not a SentencePiece model") from error
+    rows = _read_json(preset, _CONFIG)["config"].get("vocabulary_size")
+    for name in (_TOKENIZER, _PREPROCESSOR, _TASK):
+        if os.path.exists(os.path.join(preset, name)):
+            for sentinels in _sentinels(_read_json(preset, name)):
+                if not isinstance(sentinels, int) or pieces + sentinels != rows:
+                    raise ValueError(
+                        f"preset {preset}: {_VOCABULARY} has {pieces} pieces, and {name} adds {sentinels!r} "
+                        f"sentinels; the embedding has vocabulary_size={rows!r} rows"
+                    )
+
+
+def _sentinels(value):
+    """Yields `num_sentinels` of each tokenizer in a configuration."""
+    if isinstance(value, dict):
+        if "num_sentinels" in value:
+            yield value["num_sentinels"]
+        for part in value.values():
+            yield from _sentinels(part)
+
+
 def _saved_class(preset, name):
     config = _read_json(preset, name)
     registered = config.get("registered_name") if isinstance(config, dict) else None
-    if not isinstance(registered, str) or "config" not in config:
+    if not isinstance(registered, str) or not isinstance(config.get("config"), dict):
         raise ValueError(f"preset {preset}: {name} is not the configuration of a Keras object")
     cls = keras.saving.get_registered_object(registered)
-    if cls is None:
+    if not isinstance(cls, type):
         raise ValueError(f"preset {preset}: {name} asks for the unknown class {registered!r}")
     return cls
 
@@ -109,22 +375,9 @@ def _read_json(preset, name):
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
-    except ValueError as error:  # not JSON, or not UTF-8
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested without end
         raise ValueError(
             f"preset {preset}: {name} is damaged, expected a complete JSON file ({error})"
-        ) from error
-
-
-def _check_weights(preset, name):
-    path = _require(preset, name, "the weights")
-    try:
-        with h5py.File(path, "r") as file:
-            file.visititems(
-                lambda _, item: item[...] if isinstance(item, h5py.Dataset) and item.size < 64 else None
-            )
-    except (OSError, RuntimeError, KeyError) as error:
-        raise ValueError(
-            f"preset {preset}: {name} is damaged, expected a complete HDF5 file ({error})"
         ) from error
 
 

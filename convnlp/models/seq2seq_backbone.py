@@ -5,9 +5,11 @@ import keras_nlp
 from keras import ops
 
 from convnlp.layers import MIXERS, Decoder, Encoder, PrefixDecoder
-from convnlp.models import presets
+from convnlp.models import arguments, lora, precision, presets
 from convnlp.models.layouts import layer_mixers
 from convnlp.models.token_embedding import TokenEmbedding
+
+_MOST_LAYERS = 1000
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -47,11 +49,12 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         dropout: float in [0, 1).
         max_sequence_length: int. The longest text, for mixers with weights for each position.
         cross_attention_init: "independent" or "tied"; see `convnlp.layers.CrossAttention`.
-        dtype: dtype policy.
+        dtype: dtype policy: "float32", "mixed_bfloat16" or "mixed_float16". Default None: the global one.
+        **kwargs: `name` and `trainable` of the Keras model.
 
     Raises:
-        ValueError: on an unknown mixer, a list of the wrong length, or a use that the mixer does not support,
-            as a mixer in the decoder that cannot be causal.
+        ValueError: on an unknown argument, dtype or mixer, a list of the wrong length, or a use that the
+            mixer does not support, as a mixer in the decoder that cannot be causal.
 
     Example:
     ```python
@@ -86,6 +89,8 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         dtype=None,
         **kwargs,
     ):
+        arguments.refuse_unknown(Seq2SeqBackbone, kwargs)
+        precision.check_dtype(dtype)
         if num_decoder_layers is None:
             num_decoder_layers = num_layers
         config = {
@@ -142,6 +147,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
                 dtype=dtype,
                 name="decoder",
             )
+        presets.check_size(_num_weights(config, encoder, decoder))
         for stack in filter(None, (encoder, decoder)):
             stack.build((None, None, hidden_dim))
 
@@ -273,11 +279,53 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         with presets.explained(preset, cls, kwargs):
             return super().from_preset(preset, load_weights=load_weights, **kwargs)
 
+    def load_weights(self, filepath, skip_mismatch=False, **kwargs):
+        """As in Keras; a preset's are checked first, whoever reads them. See `from_preset`."""
+        with presets.reading_weights(filepath, lora.saved_variables(self), complete=not skip_mismatch):
+            super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
+
+    def save_to_preset(self, preset_dir, max_shard_size=10):
+        """As in keras_nlp, with the sums of the files in SHA256SUMS.
+
+        Raises:
+            ValueError: if a weight is not finite; nothing is written then.
+        """
+        with presets.saving(preset_dir, self.variables, presets.of_backbone):
+            super().save_to_preset(preset_dir, max_shard_size=max_shard_size)
+
+    def default_lora_layer_names(self):
+        """The names of all projections of the mixers, the gates and the feed-forward sublayers."""
+        return lora.layer_names(self)
+
+    def enable_lora(self, rank, target_layer_names=None):
+        """Freezes the backbone but for a low-rank update of each target: W + A B, A [D,rank], B [rank,E].
+
+        Source: Hu et al., 2021, https://arxiv.org/abs/2106.09685; on all projections, as Dettmers et al.,
+        2023, section 4, https://arxiv.org/abs/2305.14314. `save_to_preset` writes W + A B in place of W.
+
+        Args:
+            rank: int >= 1.
+            target_layer_names: list of str, of `default_lora_layer_names()`, which is the default.
+
+        Raises:
+            ValueError: if a name is of no projection, or LoRA is enabled already. Nothing is frozen then.
+        """
+        lora.check(self, rank, target_layer_names)
+        super().enable_lora(rank, target_layer_names)
+
+    def quantize(self, mode=None, **kwargs):
+        """Not supported: raises NotImplementedError, which names what is."""
+        precision.refuse_quantize(mode)
+
     def encoder_only(self):
         """A new backbone without the decoder, with a copy of the embedding and the encoder's weights.
 
         Of a decoder-only model, it is the decoder's stack without the mask.
+
+        Raises:
+            ValueError: if LoRA is enabled; enable it on the copy.
         """
+        lora.refuse_copy(self)
         config = {**self.get_config(), "num_decoder_layers": 0, "decoder_mixer": None}
         config.pop("name")
         stack = self.encoder
@@ -331,6 +379,22 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
                 f"for (max_sequence_length={self.max_sequence_length}). Received: {name}={length}"
             )
 
+    def require_vocabulary(self, preprocessor):
+        """Raises ValueError if the ids of a preprocessor's tokenizer are not the rows of the embedding.
+
+        Args:
+            preprocessor: as of a task; None, or one whose vocabulary is not loaded yet, passes.
+        """
+        tokenizer = getattr(preprocessor, "tokenizer", None)
+        if (
+            getattr(tokenizer, "proto", None) is not None
+            and tokenizer.vocabulary_size() != self.vocabulary_size
+        ):
+            raise ValueError(
+                "`preprocessor` must have a tokenizer with as many ids as the embedding has rows, "
+                f"vocabulary_size={self.vocabulary_size}. Received: one with {tokenizer.vocabulary_size()}"
+            )
+
     def _require_decoder(self, method):
         if self.decoder is None:
             raise ValueError(
@@ -351,10 +415,19 @@ def _check(config):
         if not isinstance(config[name], int) or config[name] < 1:
             raise ValueError(f"`{name}` must be a whole number >= 1. Received: {config[name]!r}")
     for name in ("num_layers", "num_decoder_layers"):
-        if not isinstance(config[name], int) or config[name] < 0:
-            raise ValueError(f"`{name}` must be a whole number >= 0. Received: {config[name]!r}")
+        if not isinstance(config[name], int) or not 0 <= config[name] <= _MOST_LAYERS:
+            raise ValueError(
+                f"`{name}` must be a whole number in [0, {_MOST_LAYERS}]. Received: {config[name]!r}"
+            )
     if not config["num_layers"] + config["num_decoder_layers"]:
         raise ValueError("`num_layers` and `num_decoder_layers` must not both be 0. Received: 0 and 0")
+
+
+def _num_weights(config, encoder, decoder):
+    """By the formulae of the layers, before one of them is built."""
+    table = config["vocabulary_size"] * config["hidden_dim"]
+    costs = [encoder.cost(1), *([decoder.cost(1, 1)] if decoder is not None else [])]
+    return table + sum(cost["parameters"] for cost in costs)
 
 
 def _mixers(config, side):

@@ -1,6 +1,7 @@
 """A text-to-text model: generation through keras_nlp's samplers, one decoding step at a time."""
 
 import functools
+import operator
 
 import keras
 import keras_nlp
@@ -8,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from convnlp.models import presets
+from convnlp.models import arguments, arrays, precision, presets, recipe
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
+from convnlp.models.token_rows import check_length
 
 _IMPOSSIBLE = -1e9  # a logit whose probability is 0 in float32
 
@@ -29,10 +31,11 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         backbone: a `Seq2SeqBackbone` with a decoder.
         preprocessor: a `Seq2SeqLMPreprocessor`, or None to feed token ids.
         compile: bool. Default False: an optimiser belongs to the user, or inside a strategy's scope.
-        **kwargs: of `keras.Model`.
+        **kwargs: `name` and `trainable` of the Keras model.
 
     Raises:
-        ValueError: if `backbone` has no decoder, or the preprocessor's rows are too long for its mixers.
+        ValueError: on an unknown argument, if `backbone` has no decoder, or the preprocessor's rows are too
+            long for its mixers.
 
     Example:
     ```python
@@ -56,9 +59,11 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
     preprocessor_cls = Seq2SeqLMPreprocessor
 
     def __init__(self, backbone, preprocessor=None, compile=False, **kwargs):
+        arguments.refuse_unknown(Seq2SeqLM, kwargs)
         if not backbone.num_decoder_layers:
             raise ValueError("`backbone` must have a decoder. Received: one with num_decoder_layers=0")
         if preprocessor is not None:
+            backbone.require_vocabulary(preprocessor)
             for side in ("encoder", "decoder"):
                 name = f"{side}_sequence_length"
                 backbone.require_length(side, name, getattr(preprocessor, name))
@@ -72,15 +77,119 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         super().__init__(
             inputs=inputs,
             outputs=backbone.logits(backbone(inputs)["decoder_sequence_output"]),
-            compile=compile,
+            compile=False,
             **kwargs,
         )
 
         # === Generation ===
         self.supports_jit = False  # XLA's depthwise convolution on CPU is slower than no XLA
-        if not compile:
-            self.sampler = keras_nlp.samplers.GreedySampler()
-            self.generate_function = None
+        self.sampler = keras_nlp.samplers.GreedySampler()
+        self.generate_function = None
+        self._uses_recipe = False
+        if compile:
+            self.compile()
+
+    def compile(self, optimizer="auto", loss="auto", *, weighted_metrics="auto", sampler="top_k", **kwargs):
+        """As in keras_nlp, but for the optimizer that "auto" is.
+
+        Args:
+            optimizer: "auto" is the recipe of `TextClassifier.compile`.
+            loss: as there.
+            weighted_metrics: as there.
+            sampler: as there.
+            **kwargs: as there.
+        """
+        self._uses_recipe = isinstance(optimizer, str) and optimizer == "auto"
+        optimizer = recipe.optimizer(self) if self._uses_recipe else optimizer
+        super().compile(
+            optimizer=optimizer, loss=loss, weighted_metrics=weighted_metrics, sampler=sampler, **kwargs
+        )
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        sample_weight=None,
+        validation_data=None,
+        validation_split=None,
+        **kwargs,
+    ):
+        """As in keras_nlp; `validation_split` takes lists too.
+
+        Raises:
+            ValueError: without any example, or on a split outside of [0, 1).
+        """
+        arrays.require_examples(x)
+        arrays.check_validation_split(validation_split)
+        if validation_split and validation_data is None:
+            x, y, sample_weight = map(arrays.splittable, (x, y, sample_weight))
+        with recipe.schedule(self, kwargs.pop("callbacks", None)) as callbacks:
+            return super().fit(
+                x=x,
+                y=y,
+                batch_size=batch_size,
+                sample_weight=sample_weight,
+                validation_data=validation_data,
+                validation_split=validation_split,
+                callbacks=callbacks,
+                **kwargs,
+            )
+
+    def quantize(self, mode=None, **kwargs):
+        """Not supported: raises NotImplementedError, which names what is."""
+        precision.refuse_quantize(mode)
+
+    def generate(self, inputs, max_length=None, stop_token_ids="auto", strip_prompt=False):
+        """As in keras_nlp.
+
+        Args:
+            inputs: str, list of str, a dict with "encoder_text" and "decoder_text" (the prompt), or a data
+                set of what the preprocessor takes.
+            max_length: int >= 2, with start and end token. Default: the preprocessor's.
+            stop_token_ids: "auto" (the tokenizer's end token), None or an empty list (nothing stops before
+                `max_length`), or a list of token ids.
+            strip_prompt: bool. Whether the prompt is left out of what is returned.
+
+        Returns:
+            str or list of str; without a preprocessor a dict of token ids and mask.
+
+        Raises:
+            ValueError: on an argument out of its range.
+        """
+        if max_length is not None:
+            max_length = check_length("max_length", max_length, 2)
+        stop_token_ids = self._stop_token_ids(stop_token_ids)
+        if self.preprocessor is not None and arrays.is_empty(inputs):
+            return []
+        if not strip_prompt:
+            return super().generate(inputs, max_length, stop_token_ids)
+        generate_function = self.make_generate_function()
+
+        def without_prompt(inputs, stop_token_ids):
+            return _without_prompt(generate_function(inputs, stop_token_ids=stop_token_ids), inputs)
+
+        self.generate_function = without_prompt
+        try:
+            return super().generate(inputs, max_length, stop_token_ids)
+        finally:
+            self.generate_function = generate_function
+
+    def _stop_token_ids(self, stop_token_ids):
+        """As `generate` takes them -> "auto", None or a list of ints."""
+        if stop_token_ids is None or (isinstance(stop_token_ids, str) and stop_token_ids == "auto"):
+            return stop_token_ids
+        size = self.backbone.vocabulary_size
+        try:
+            ids = [operator.index(token) for token in stop_token_ids]
+        except TypeError:
+            ids = [-1]
+        if any(not 0 <= token < size for token in ids):
+            raise ValueError(
+                f'`stop_token_ids` must be "auto", None or a list of token ids in [0, {size}). '
+                f"Received: {stop_token_ids!r}"
+            )
+        return ids or None
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Generates for one batch; `generate` compiles this.
@@ -237,6 +346,11 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         hidden, state = self.backbone.decode_step(ops.expand_dims(last, 1), state, index)
         return self.backbone.logits(hidden)[:, 0], hidden[:, 0], state
 
+    def save_to_preset(self, preset_dir, max_shard_size=10):
+        """As `Seq2SeqBackbone.save_to_preset`."""
+        with presets.saving(preset_dir, self.variables):
+            super().save_to_preset(preset_dir, max_shard_size=max_shard_size)
+
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):
         """As in keras_nlp.
@@ -246,6 +360,17 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         """
         with presets.explained(preset, cls, kwargs):
             return super().from_preset(preset, load_weights=load_weights, **kwargs)
+
+
+def _without_prompt(outputs, inputs):
+    """What was generated, from position 0 on; what was given stands behind it, outside of the mask."""
+    given = ops.cast(inputs["decoder_padding_mask"], "bool")
+    kept = ops.logical_and(outputs["decoder_padding_mask"], ops.logical_not(given))
+    order = tf.argsort(tf.cast(tf.logical_not(kept), tf.int32), axis=1, stable=True)  # [B,T]
+    return {
+        "decoder_token_ids": tf.gather(outputs["decoder_token_ids"], order, batch_dims=1),
+        "decoder_padding_mask": tf.gather(kept, order, batch_dims=1),
+    }
 
 
 def _is_any(token_ids, wanted):

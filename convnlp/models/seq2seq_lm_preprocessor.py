@@ -4,6 +4,7 @@ import keras
 import keras_nlp
 import tensorflow as tf
 
+from convnlp.models import arguments, presets
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.token_rows import batched, check_length, token_rows
 from convnlp.models.tokenizer import Tokenizer
@@ -30,6 +31,7 @@ class Seq2SeqLMPreprocessor(keras_nlp.models.Seq2SeqLMPreprocessor):
     tokenizer_cls = Tokenizer
 
     def __init__(self, tokenizer, encoder_sequence_length=512, decoder_sequence_length=128, **kwargs):
+        arguments.refuse_unknown(Seq2SeqLMPreprocessor, kwargs, also=("config_file",))
         super().__init__(
             tokenizer,
             encoder_sequence_length=check_length("encoder_sequence_length", encoder_sequence_length, 2),
@@ -112,6 +114,26 @@ class Seq2SeqLMPreprocessor(keras_nlp.models.Seq2SeqLMPreprocessor):
 
     def _shift_right(self, token_ids):
         return tf.pad(token_ids[:, :-1], [[0, 0], [1, 0]], constant_values=self.tokenizer.start_token_id)
+
+    def save_to_preset(self, preset_dir):
+        """As in keras_nlp, with the sums of the files in SHA256SUMS."""
+        with presets.saving(preset_dir, changed=presets.of_text):
+            super().save_to_preset(preset_dir)
+
+    def load_preset_assets(self, preset):
+        """As in keras_nlp. Raises ValueError, naming it, if a file is damaged."""
+        presets.check_assets(preset)
+        super().load_preset_assets(preset)
+
+    @classmethod
+    def from_preset(cls, preset, *args, **kwargs):
+        """As in keras_nlp.
+
+        Raises:
+            ValueError: naming the directory, the file and what was expected there.
+        """
+        with presets.explained(preset, cls, kwargs):
+            return super().from_preset(preset, *args, **kwargs)
 
     def get_config(self):
         return {

@@ -2,10 +2,12 @@
 
 import keras
 import keras_nlp
+import numpy as np
 from keras import ops
 
 from convnlp.layers import Dropout
-from convnlp.models import presets
+from convnlp.models import arguments, arrays, precision, presets, recipe
+from convnlp.models import labels as label_names
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
 
@@ -26,12 +28,14 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
         pooling: "mean", "max" or "mean_max" (default).
         dropout: float in [0, 1). Of the pooled vector. Default 0.3.
-        labels: list of C str, saved with the model; None when the classes have no names.
+        labels: list of C str, saved with the model; None when the classes have no names. With them, `fit` and
+            `evaluate` take names in `y` as well as numbers.
         compile: bool. Default False: an optimiser belongs to the user, or inside a strategy's scope.
-        **kwargs: of `keras.Model`.
+        **kwargs: `name` and `trainable` of the Keras model.
 
     Raises:
-        ValueError: on an argument out of its range.
+        ValueError: on an unknown argument or one out of its range, `activation` among them: the outputs are
+            logits.
 
     Example:
     ```python
@@ -45,10 +49,11 @@ class TextClassifier(keras_nlp.models.TextClassifier):
     backbone = Seq2SeqBackbone(
         tokenizer.vocabulary_size(), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
     classifier = TextClassifier(
-        backbone, num_classes=2, preprocessor=TextClassifierPreprocessor(tokenizer, sequence_length=8))
+        backbone, num_classes=2, preprocessor=TextClassifierPreprocessor(tokenizer, sequence_length=8),
+        labels=["cat", "dog"])
     assert classifier.predict(["the cat", "a dog"], verbose=0).shape == (2, 2)
-    classifier.compile(optimizer="adam")
-    classifier.fit(["the cat", "the dog"], [0, 1], verbose=0)
+    classifier.compile()  # the recipe of configs/finetune_classification.py
+    classifier.fit(["the cat", "the dog"], ["cat", "dog"], verbose=0)
     ```
     """
 
@@ -66,19 +71,22 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         compile=False,
         **kwargs,
     ):
+        if kwargs.get("activation") in (None, "linear"):
+            kwargs.pop(
+                "activation", None
+            )  # keras_nlp's classifiers take it, and this is what they default to
+        arguments.refuse_unknown(TextClassifier, kwargs)
         if not isinstance(num_classes, int) or num_classes < 2:
             raise ValueError(f"`num_classes` must be a whole number >= 2. Received: {num_classes!r}")
         if pooling not in _POOLING:
             raise ValueError(f"`pooling` must be one of {', '.join(_POOLING)}. Received: {pooling!r}")
-        if labels is not None and len(labels) != num_classes:
-            raise ValueError(
-                f"`labels` must name num_classes={num_classes} classes. Received: {len(labels)} names"
-            )
+        labels = label_names.check_names(labels, num_classes)
 
         # === Layers ===
         self.backbone = backbone.encoder_only() if backbone.num_decoder_layers else backbone
         self.preprocessor = preprocessor
         if preprocessor is not None:
+            self.backbone.require_vocabulary(preprocessor)
             self.backbone.require_length("encoder", "sequence_length", preprocessor.sequence_length)
         self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
         self.head = keras.layers.Dense(num_classes, dtype="float32", name="head")
@@ -92,16 +100,88 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         pooled = {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[
             pooling
         ]
-        super().__init__(
-            inputs=inputs, outputs=self.head(self.head_dropout(pooled)), compile=compile, **kwargs
-        )
+        super().__init__(inputs=inputs, outputs=self.head(self.head_dropout(pooled)), compile=False, **kwargs)
 
         # === Config ===
         self.num_classes = num_classes
         self.pooling = pooling
         self.dropout = dropout
-        self.labels = None if labels is None else list(labels)
+        self.labels = labels
         self.supports_jit = False  # XLA's depthwise convolution on CPU is slower than no XLA
+        self._uses_recipe = False
+        if compile:
+            self.compile()
+
+    def compile(self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs):
+        """As in keras_nlp, but for the optimizer that "auto" is.
+
+        Args:
+            optimizer: "auto" is the recipe of configs/finetune_classification.py: AdamW with a rate that
+                rises to 5e-4 over the first tenth of the steps of `fit` and falls to 0, weight decay 0.01 and
+                gradients cut to norm 1.
+            loss: as there.
+            metrics: as there.
+            **kwargs: as there.
+        """
+        self._uses_recipe = isinstance(optimizer, str) and optimizer == "auto"
+        optimizer = recipe.optimizer(self) if self._uses_recipe else optimizer
+        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        sample_weight=None,
+        validation_data=None,
+        validation_split=None,
+        **kwargs,
+    ):
+        """As in keras_nlp; `y`, here, in `validation_data` and in a data set, may hold names of `labels`.
+
+        Raises:
+            ValueError: on a name that is none of them, or without any example.
+        """
+        arrays.require_examples(x)
+        arrays.check_validation_split(validation_split)
+        y = label_names.to_numbers(y, self.labels)
+        if isinstance(validation_data, (tuple, list)) and len(validation_data) > 1:
+            held_out_x, held_out_y, *weight = validation_data
+            validation_data = (held_out_x, label_names.to_numbers(held_out_y, self.labels), *weight)
+        if validation_split and validation_data is None:
+            x, y, sample_weight = map(arrays.splittable, (x, y, sample_weight))
+        with label_names.explained(), recipe.schedule(self, kwargs.pop("callbacks", None)) as callbacks:
+            return super().fit(
+                x=x,
+                y=y,
+                batch_size=batch_size,
+                sample_weight=sample_weight,
+                validation_data=validation_data,
+                validation_split=validation_split,
+                callbacks=callbacks,
+                **kwargs,
+            )
+
+    def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
+        """As in keras_nlp; `y` may hold names of `labels`. Raises as `fit`."""
+        arrays.require_examples(x)
+        y = label_names.to_numbers(y, self.labels)
+        with label_names.explained():
+            return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
+
+    def predict(self, x=None, batch_size=None, **kwargs):
+        """As in keras_nlp: float32 logits [B,C], and [0,C] for no text."""
+        if arrays.is_empty(x):
+            return np.zeros([0, self.num_classes], "float32")
+        return super().predict(x=x, batch_size=batch_size, **kwargs)
+
+    def preprocess_samples(self, x, y=None, sample_weight=None):
+        """As in keras_nlp, for a batch of any of its ways in; names in `y` become numbers."""
+        return super().preprocess_samples(x, label_names.to_numbers(y, self.labels), sample_weight)
+
+    def quantize(self, mode=None, **kwargs):
+        """Not supported: raises NotImplementedError, which names what is."""
+        precision.refuse_quantize(mode)
 
     def _pool(self, inputs):
         """Mean and maximum of the encoder's output over the tokens, float32 [B,D] each."""
@@ -119,6 +199,18 @@ class TextClassifier(keras_nlp.models.TextClassifier):
             float32 [B,D].
         """
         return self._pool(inputs)[0]
+
+    def load_task_weights(self, filepath):
+        """As in keras_nlp; a preset's are checked first, whoever reads them. See `from_preset`."""
+        of_backbone = {id(variable) for variable in self.backbone.variables}
+        head = [variable for variable in self.variables if id(variable) not in of_backbone]
+        with presets.reading_weights(filepath, head):
+            super().load_task_weights(filepath)
+
+    def save_to_preset(self, preset_dir, max_shard_size=10):
+        """As `Seq2SeqBackbone.save_to_preset`."""
+        with presets.saving(preset_dir, self.variables):
+            super().save_to_preset(preset_dir, max_shard_size=max_shard_size)
 
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):

@@ -1,5 +1,7 @@
 """From ragged token ids to the fixed rows a model reads, in ops that TFLite has too."""
 
+import numbers
+
 import tensorflow as tf
 
 
@@ -48,6 +50,6 @@ def batched(text):
 
 def check_length(name, value, least):
     """Returns `value`, or raises ValueError if it is no whole number >= `least`."""
-    if not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise ValueError(f"`{name}` must be a whole number >= {least}. Received: {value!r}")
-    return value
+    return int(value)

@@ -201,7 +201,8 @@ def test_rank_labels_are_log_probabilities_of_whole_labels(lm):
 
 @pytest.mark.parametrize(("side", "lengths"), [("encoder", (9, 8)), ("decoder", (8, 9))])
 def test_rows_longer_than_the_weights_for_positions_are_refused(tokenizer, side, lengths):
-    backbone = Seq2SeqBackbone(50, 1, 2, 16, 32, mixer="res_mlp", max_sequence_length=8)
+    size = tokenizer.vocabulary_size(), 1, 2, 16, 32
+    backbone = Seq2SeqBackbone(*size, mixer="res_mlp", max_sequence_length=8)
     with pytest.raises(ValueError, match=rf"`{side}_sequence_length` must be at most 8, .*_length=9"):
         Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, *lengths))
 
@@ -209,3 +210,56 @@ def test_rows_longer_than_the_weights_for_positions_are_refused(tokenizer, side,
 def test_an_encoder_alone_is_refused(backbone):
     with pytest.raises(ValueError, match="must have a decoder"):
         Seq2SeqLM(backbone.encoder_only())
+
+
+@pytest.mark.parametrize("nothing", [[], (), np.array([], int), None], ids=repr)
+def test_without_stop_tokens_a_row_has_the_whole_length(sharp_lm, nothing):
+    sharp_lm.compile(sampler="greedy")
+    inputs = sharp_lm.preprocessor.generate_preprocess(SOURCES)
+    expected = run(sharp_lm, inputs, "greedy", stop=None)["decoder_token_ids"]
+    texts = sharp_lm.generate(SOURCES, stop_token_ids=nothing)
+    assert texts == sharp_lm.preprocessor.tokenizer.detokenize(expected)
+    stop = int(expected[0, 3])
+    assert sharp_lm.generate(SOURCES, stop_token_ids=np.array([stop])) != texts
+
+
+@pytest.mark.parametrize("wrong", [[200], [-1], ["</s>"], "none", 5, [1.5]], ids=repr)
+def test_stop_tokens_that_are_none(lm, wrong):
+    with pytest.raises(ValueError, match=r'`stop_token_ids` must be "auto", None or a list .* \[0, 200\)'):
+        lm.generate("a", stop_token_ids=wrong)
+
+
+def test_strip_prompt_leaves_what_was_written(sharp_lm):
+    tokenizer = sharp_lm.preprocessor.tokenizer
+    texts = {"encoder_text": ["the river", "a", "b"], "decoder_text": ["", "old", "the old"]}
+    inputs = sharp_lm.preprocessor.generate_preprocess(texts)
+    outputs = run(sharp_lm, inputs, "greedy")
+    written = outputs["decoder_padding_mask"] & ~inputs["decoder_padding_mask"].numpy()
+    rows = [ids[mask].tolist() for ids, mask in zip(outputs["decoder_token_ids"], written, strict=True)]
+    assert sharp_lm.generate(texts, strip_prompt=True) == [tokenizer.detokenize(row) for row in rows]
+    whole = sharp_lm.generate(texts)
+    assert all(text.startswith(prompt) for text, prompt in zip(whole, texts["decoder_text"], strict=True))
+    preprocessor, sharp_lm.preprocessor = sharp_lm.preprocessor, None
+    ids = sharp_lm.generate(inputs, stop_token_ids=[EOS], strip_prompt=True)
+    sharp_lm.preprocessor = preprocessor
+    for row, kept, expected in zip(ids["decoder_token_ids"], ids["decoder_padding_mask"], rows, strict=True):
+        assert row[kept].tolist() == row[: len(expected)].tolist() == expected
+
+
+def test_generate_of_nothing_and_lengths(lm):
+    assert lm.generate([]) == []
+    assert isinstance(lm.generate("a", max_length=np.int64(4)), str)
+    for length in (1, 0, -3, 2.5, "4"):
+        with pytest.raises(ValueError, match="`max_length` must be a whole number >= 2"):
+            lm.generate("a", max_length=length)
+
+
+def test_validation_split_takes_lists(backbone, tokenizer):
+    lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 10))  # the shared one is not to be compiled
+    lm.compile(keras.optimizers.SGD(0.0))
+    data = {"encoder_text": SOURCES, "decoder_text": SOURCES}
+    last = {name: texts[3:] for name, texts in data.items()}
+    history = lm.fit(data, validation_split=0.25, verbose=0).history
+    assert history["val_loss"] == [lm.evaluate(last, verbose=0)[0]]
+    with pytest.raises(ValueError, match="at least one example"):
+        lm.fit({"encoder_text": [], "decoder_text": []}, verbose=0)

@@ -52,7 +52,8 @@ def test_a_text_has_the_answer_it_has_alone(mixer):
 
 
 def test_rows_longer_than_the_weights_for_positions_are_refused(tokenizer):
-    backbone = Seq2SeqBackbone(50, 2, 2, 16, 32, mixer="res_mlp", max_sequence_length=12, pool_size=[1, 2])
+    size = tokenizer.vocabulary_size(), 2, 2, 16, 32
+    backbone = Seq2SeqBackbone(*size, mixer="res_mlp", max_sequence_length=12, pool_size=[1, 2])
     with pytest.raises(ValueError, match=r"`sequence_length` must be at most 12, .*sequence_length=13"):
         TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 13))
     assert TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 12)).preprocessor

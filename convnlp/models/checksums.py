@@ -1,0 +1,116 @@
+"""The sums of a preset's files: SHA256SUMS, in the format of `sha256sum --check`."""
+
+import hashlib
+import os
+import re
+import warnings
+
+FILE = "SHA256SUMS"
+_CARD = "README.md"
+_TOP_LEVEL = re.compile(
+    r"(config|task|tokenizer|preprocessor|metadata|experiment)\.json|README\.md|model\.weights\.json|.*\.weights\.h5"
+)
+_ASSETS = "assets"
+_LINE = re.compile(r"([0-9a-f]{64}) [ *](\S.*)")
+
+
+def files(directory):
+    """The files of a preset that have a sum, sorted: what a model is made of, and its card.
+
+    Args:
+        directory: str. Other files in it belong to the user.
+
+    Returns:
+        List of str, relative to it, with "/" between folders.
+    """
+    found = [
+        name
+        for name in os.listdir(directory)
+        if _TOP_LEVEL.fullmatch(name) and os.path.isfile(os.path.join(directory, name))
+    ]
+    for folder, _, names in os.walk(os.path.join(directory, _ASSETS)):
+        paths = (os.path.join(folder, name) for name in names)
+        found += [
+            os.path.relpath(path, directory).replace(os.sep, "/") for path in paths if os.path.isfile(path)
+        ]
+    return sorted(found)
+
+
+def write(directory, changed=None):
+    """Writes the sums of a preset: after a change by hand, of all its files.
+
+    Args:
+        directory: str.
+        changed: callable str -> bool: whose sums to take anew, the others stay as they are. Default: all.
+
+    Returns:
+        str, the path of the file.
+    """
+    path = os.path.join(directory, FILE)
+    old = _read(directory) if changed is not None and os.path.exists(path) else {}
+    sums = {
+        name: old[name] if name in old and not changed(name) else _sum(os.path.join(directory, name))
+        for name in files(directory)
+    }
+    with open(f"{path}.partial", "w", encoding="utf-8") as file:
+        file.writelines(f"{value}  {name}\n" for name, value in sums.items())
+    os.replace(f"{path}.partial", path)
+    return path
+
+
+def check(directory, wanted=lambda name: True):
+    """Compares the files of a preset with their sums; a preset from before there were any has none.
+
+    Args:
+        directory: str.
+        wanted: callable str -> bool: the files that are to be read.
+
+    Raises:
+        ValueError: naming the first file that differs, is missing, or has no sum. An edited model card is
+            only a warning: nothing is computed from it.
+    """
+    if not os.path.lexists(os.path.join(directory, FILE)):
+        return
+    sums, present = _read(directory), files(directory)
+    for name in sorted({*sums, *present}):
+        if not wanted(name):
+            continue
+        if name not in sums:
+            problem = f"{name} has no sum in {FILE}"
+        elif name not in present:
+            problem = None if name == _CARD else f"{name} is missing, and {FILE} has its sum"
+        elif _sum(os.path.join(directory, name)) != sums[name]:
+            problem = f"{name} is not the file that was saved: its sum differs from the one in {FILE}"
+        else:
+            continue
+        if problem is None:
+            continue
+        advice = f"After a change of your own: convnlp.models.checksums.write({str(directory)!r})"
+        if name == _CARD:
+            warnings.warn(f"preset {directory}: {problem}. {advice}", stacklevel=2)
+        else:
+            raise ValueError(f"preset {directory}: {problem}. {advice}")
+
+
+def _read(directory):
+    """{name: sum} of the file."""
+    sums = {}
+    try:
+        with open(os.path.join(directory, FILE), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, ValueError) as error:
+        raise ValueError(f"preset {directory}: {FILE} cannot be read ({error})") from error
+    for number, line in enumerate(lines, 1):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(
+                f"preset {directory}: {FILE} line {number} must be a SHA-256 sum, two spaces and a name. "
+                f"Received: {line[:100]!r}"
+            )
+        sums[match[2]] = match[1]
+    return sums
+
+
+def _sum(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

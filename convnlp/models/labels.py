@@ -1,0 +1,111 @@
+"""From the names of classes to their numbers."""
+
+import contextlib
+import difflib
+
+import numpy as np
+import tensorflow as tf
+
+_RULE = "`y` must hold names of the classes"
+
+
+def check_names(labels, num_classes):
+    """Returns the names as a list of str, or None.
+
+    Raises:
+        ValueError: unless there are as many as classes, each of them a str and none of them twice.
+    """
+    if labels is None:
+        return None
+    labels = list(labels)
+    if len(labels) != num_classes:
+        raise ValueError(
+            f"`labels` must name num_classes={num_classes} classes. Received: {len(labels)} names"
+        )
+    for i, label in enumerate(labels):
+        if not isinstance(label, str):
+            raise ValueError(f"`labels` must be strings. Received: {label!r}")
+        if label in labels[:i]:
+            raise ValueError(f"`labels` must differ from each other. Received: {label!r} twice")
+    return labels
+
+
+def to_numbers(y, labels):
+    """The numbers of classes that are given by name; what holds no strings is returned as it is.
+
+    Args:
+        y: list, NumPy array or tensor of names [B] or [B,1], or anything else.
+        labels: list of C str in the order of the classes, or None.
+
+    Returns:
+        int32 array [B], or inside a graph an int32 tensor [B].
+
+    Raises:
+        ValueError: on a name that is not there, or if the classes have no names.
+        tf.errors.InvalidArgumentError: the same while a `tf.data` pipeline runs; see `explained`.
+    """
+    if tf.is_tensor(y):
+        if y.dtype != tf.string:
+            return y
+        if not tf.executing_eagerly():
+            return _in_graph(y, _required(labels))
+        y = y.numpy()
+    elif not isinstance(y, (str, bytes)) and not _holds_strings(y):
+        return y
+    y = np.asarray(y, dtype=object)
+    number = {label: i for i, label in enumerate(_required(labels))}
+    flat = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in y.flat]
+    for row, name in enumerate(flat):
+        if name not in number:
+            near = difflib.get_close_matches(str(name), labels, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{_RULE}: {_shown(labels)}. Received: {name!r} at index {row}{hint}")
+    return np.array([number[name] for name in flat], "int32")
+
+
+@contextlib.contextmanager
+def explained():
+    """Around a pass over a data set: an unknown name in it is a ValueError of one line here too."""
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        start = error.message.find(_RULE)
+        if start < 0:
+            raise
+        text = error.message[start:].split("\n")[0].replace("\\'", "'").removesuffix("]")
+        raise ValueError(text) from error
+
+
+def _holds_strings(y):
+    if isinstance(y, (list, tuple)):
+        return any(isinstance(value, (str, bytes)) for value in y) or any(map(_holds_strings, y[:1]))
+    kind = getattr(getattr(y, "dtype", None), "kind", None)
+    if kind in ("U", "S"):
+        return True
+    return kind == "O" and any(isinstance(value, (str, bytes)) for value in np.asarray(y).flat)
+
+
+def _required(labels):
+    if labels is None:
+        raise ValueError(
+            "`y` holds strings, and the classes of this classifier have no names: give it "
+            "`labels=[...]`, or numbers in `y`"
+        )
+    return labels
+
+
+def _in_graph(y, labels):
+    y = tf.reshape(y, [-1])
+    found = tf.equal(tf.expand_dims(y, -1), tf.constant(labels))  # [B,C]
+    known = tf.reduce_any(found, -1)
+    unknown = tf.boolean_mask(y, tf.logical_not(known))
+    message = tf.strings.join(
+        [f"{_RULE}: {_shown(labels)}. Received: '", tf.strings.reduce_join(unknown[:1]), "'"]
+    )
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(known), [message], summarize=1)]):
+        return tf.argmax(found, -1, output_type=tf.int32)
+
+
+def _shown(labels, most=8):
+    more = f", ... ({len(labels)} in all)" if len(labels) > most else ""
+    return ", ".join(map(repr, labels[:most])) + more

@@ -1,0 +1,40 @@
+"""Which number types a model computes in, and one clear line for the others."""
+
+import keras
+
+DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
+
+
+def check_dtype(dtype=None):
+    """Raises ValueError if a model cannot be built in a dtype policy.
+
+    Weights, norms, softmax and logits are float32 in every policy that works: with weights of 16 bits an
+    update of a thousandth is lost in the rounding.
+
+    Args:
+        dtype: str, `keras.DTypePolicy`, or None for the global policy.
+    """
+    try:
+        policy = keras.dtype_policies.get(dtype)
+        name = policy.name
+    except (ValueError, TypeError):
+        name = str(dtype)
+    if name not in DTYPES:
+        origin = " (the global policy)" if dtype is None else ""
+        raise ValueError(
+            f"`dtype` must be one of {', '.join(DTYPES)}, whose weights are float32; smaller files are made "
+            f"by `python -m export.tflite` (fp16, int8). Received: dtype={name!r}{origin}"
+        )
+
+
+def refuse_quantize(mode):
+    """Raises NotImplementedError: Keras would quantize the head alone, and warn once for each other layer.
+
+    Args:
+        mode: what was given to `keras.Model.quantize`.
+    """
+    raise NotImplementedError(
+        "`quantize` is not supported. For int8 weights export with `python -m export.tflite --mode=dynamic` "
+        "(`--mode=int8` quantizes the activations too); to compute in 16 bits load with "
+        f"dtype='mixed_bfloat16'. Received: mode={mode!r}"
+    )

@@ -1,0 +1,124 @@
+"""What stands in the weight files of a preset, read without loading them, and whether a model has it all."""
+
+import json
+import math
+import os
+
+import h5py
+import keras
+import numpy as np
+
+WEIGHTS, INDEX, TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.weights.h5"
+
+
+def shapes(directory, name=WEIGHTS):
+    """The shapes of the floating-point weights in a file of a preset, or in those of its index.
+
+    Args:
+        directory: str.
+        name: str. `WEIGHTS` (which may stand in several files, then in `INDEX`) or `TASK_WEIGHTS`.
+
+    Returns:
+        dict, path in the file -> tuple of ints.
+
+    Raises:
+        ValueError: naming a file that is missing or damaged.
+    """
+    names = [name]
+    if name == WEIGHTS and not os.path.exists(os.path.join(directory, WEIGHTS)):
+        names = _parts(directory)
+    found = {}
+    for part in names:
+        found.update(_shapes_of_file(directory, part))
+    return found
+
+
+def count(found):
+    """The number of weights in what `shapes` returned."""
+    return sum(map(math.prod, found.values()))
+
+
+def check_finite(variables, where, what):
+    """Raises ValueError if a variable holds NaN or an infinity.
+
+    Args:
+        variables: list of `keras.Variable`.
+        where: str. The beginning of the message.
+        what: str. What the value is in.
+    """
+    for variable in variables:
+        if "float" not in str(variable.dtype):
+            continue
+        value = keras.ops.convert_to_numpy(variable)
+        if not np.isfinite(value).all():
+            bad = value[~np.isfinite(value)].flat[0]
+            raise ValueError(f"{where}: {what} holds {bad} in {variable.path}, all weights must be finite")
+
+
+def check_complete(variables, found, where, name):
+    """Raises ValueError unless a model has as many weights as its file.
+
+    Keras passes over layers that the file does not have, or has too many of, with a warning at most: their
+    weights would be random.
+
+    Args:
+        variables: list of `keras.Variable`, those that were read from the file.
+        found: what `shapes` returned for the file.
+        where: str. The beginning of the message.
+        name: str. The file.
+    """
+    floats = [v for v in variables if "float" in str(v.dtype)]
+    expected = sum(math.prod(v.shape) for v in floats)
+    if expected != count(found):
+        raise ValueError(
+            f"{where}: {name} holds {count(found):,} weights, and the saved configuration describes a model "
+            f"of {expected:,}"
+        )
+
+
+def _parts(directory):
+    """The weight files that an index names."""
+    path = os.path.join(directory, INDEX)
+    if not os.path.isfile(path):
+        raise ValueError(f"preset {directory}: {WEIGHTS} is missing, expected the weights there")
+    try:
+        with open(path, encoding="utf-8") as file:
+            weight_map = json.load(file)["weight_map"]
+        names = {
+            part for value in weight_map.values() for part in (value if isinstance(value, list) else [value])
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"preset {directory}: {INDEX} is damaged, expected an index of weights") from error
+    for name in names:
+        if not isinstance(name, str) or os.path.basename(name) != name or not name.endswith(".weights.h5"):
+            raise ValueError(f"preset {directory}: {INDEX} names {name!r}, expected a weight file beside it")
+    return sorted(names)
+
+
+def _shapes_of_file(directory, name):
+    path = os.path.join(directory, name)
+    if not os.path.isfile(path):
+        raise ValueError(f"preset {directory}: {name} is missing, expected the weights there")
+    found = {}
+
+    def visit(key, item):
+        if not isinstance(item, h5py.Dataset):
+            return
+        if item.external or item.is_virtual or item.id.get_storage_size() < item.size * item.dtype.itemsize:
+            # A few bytes that unfold to gigabytes, or another file's: Keras writes each weight out.
+            raise ValueError(
+                f"preset {directory}: {name} does not hold all of {key} itself, {item.shape} {item.dtype}"
+            )
+        if item.size < 64:
+            item[...]  # a truncated file opens, and fails here
+        if item.dtype.kind == "f" and key.startswith("layers/"):  # not the optimizer of a compiled task
+            found[key] = item.shape
+
+    try:
+        with h5py.File(path, "r") as file:
+            file.visititems(visit)
+    except (OSError, RuntimeError, KeyError) as error:
+        raise ValueError(
+            f"preset {directory}: {name} is damaged, expected a complete HDF5 file ({error})"
+        ) from error
+    return found

@@ -1,0 +1,95 @@
+"""What `compile()` without arguments trains with: the recipe of configs/finetune_classification.py.
+
+The two are kept equal by tests/models/test_recipe.py.
+"""
+
+import contextlib
+
+import keras
+
+LEARNING_RATE = 5e-4
+WARMUP = 0.1  # share of the steps
+WEIGHT_DECAY = 0.01
+BETA_2 = 0.98
+CLIP_NORM = 1.0
+
+_OTHER_SCHEDULES = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
+
+
+def optimizer(model):
+    """AdamW at the recipe's peak rate; biases, norm scales and embeddings do not decay.
+
+    Args:
+        model: a task, whose variables there are already.
+    """
+    adamw = keras.optimizers.AdamW(
+        LEARNING_RATE, weight_decay=WEIGHT_DECAY, beta_2=BETA_2, global_clipnorm=CLIP_NORM
+    )
+    undecayed = [v for v in model.variables if len(v.shape) < 2 or "embedding" in v.path]
+    adamw.exclude_from_weight_decay(var_list=undecayed)
+    return adamw
+
+
+@contextlib.contextmanager
+def schedule(model, callbacks):
+    """Around a `fit`: gives the callbacks for it, with the recipe's schedule, and sets the rate back.
+
+    Args:
+        model: a compiled task.
+        callbacks: what `fit` was given: a callback, a list of them or None. One that sets the rate is kept
+            instead of the recipe's.
+    """
+    if not model._uses_recipe:
+        yield callbacks
+        return
+    given = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
+    if isinstance(callbacks, keras.callbacks.CallbackList) or any(
+        isinstance(callback, _OTHER_SCHEDULES) for callback in given
+    ):
+        yield callbacks
+        return
+    peak = float(model.optimizer.learning_rate)
+    try:
+        yield [*given, WarmupLinear(peak)]
+    finally:  # also when the user has interrupted it
+        model.optimizer.learning_rate = peak
+
+
+class WarmupLinear(keras.callbacks.Callback):
+    """The recipe's schedule: the rate rises over the first tenth of the steps, then falls to 0 at the last.
+
+    A callback, since only `fit` knows how many steps there will be; where it does not know either (a data set
+    of unknown size), the rate stays at its peak.
+
+    Args:
+        peak: float. The highest rate.
+    """
+
+    def __init__(self, peak):
+        super().__init__()
+        self._peak = peak
+        self._first = self._epoch = None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch
+        self._first = epoch if self._first is None else self._first
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if not self.params.get("steps"):
+            return
+        num_steps = (self.params["epochs"] - self._first) * self.params["steps"]
+        step = (self._epoch - self._first) * self.params["steps"] + batch
+        self.model.optimizer.learning_rate = self._peak * factor(step, num_steps)
+
+
+def factor(step, num_steps):
+    """The factor on the peak rate at step 0, 1, ... of `num_steps`.
+
+    Example:
+    >>> [factor(step, 20) for step in (0, 1, 2, 11)]
+    [0.5, 1.0, 1.0, 0.5]
+    """
+    warmup = int(WARMUP * num_steps)
+    if step < warmup:
+        return (step + 1) / warmup
+    return max(0.0, (num_steps - step) / (num_steps - warmup))

@@ -1,0 +1,126 @@
+"""`fit` and its like with the names of classes, lists to split, and nothing at all."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.models import TextClassifier, TextClassifierPreprocessor
+from tests import corpus
+
+NAMES = ["acq", "earn", "grain"]
+
+
+@pytest.fixture(scope="module")
+def trained(backbone, tokenizer):
+    """A small classifier with three names, compiled; what is tested does not depend on its weights."""
+    classifier = TextClassifier(
+        backbone.encoder_only(), 3, TextClassifierPreprocessor(tokenizer, 8), labels=NAMES
+    )
+    classifier.compile(keras.optimizers.SGD(0.0))
+    return classifier
+
+
+TEXTS = ["the river", "a", "the old teacher", "b"]
+NUMBERS = [2, 0, 1, 0]
+STRINGS = [NAMES[i] for i in NUMBERS]
+FORMS = {
+    "list": STRINGS,
+    "numpy": np.array(STRINGS),
+    "bytes": np.array(STRINGS, "S"),
+    "object": np.array(STRINGS, object),
+    "column": [[name] for name in STRINGS],
+    "tensor": tf.constant(STRINGS),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_names_are_their_numbers(trained, form):
+    expected = trained.evaluate(TEXTS, np.array(NUMBERS), verbose=0)
+    y = FORMS[form]
+    assert trained.evaluate(TEXTS, y, verbose=0) == expected
+    history = trained.fit(TEXTS, y, validation_data=(TEXTS, y), verbose=0).history
+    assert history["val_loss"] == [expected[0]]
+    assert trained.test_on_batch(TEXTS, y) is not None
+
+
+def test_names_in_a_data_set(trained):
+    expected = trained.evaluate(TEXTS, np.array(NUMBERS), verbose=0)
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, STRINGS)).batch(4)
+    assert trained.evaluate(data, verbose=0) == expected
+    history = trained.fit(data, validation_data=data, verbose=0).history
+    assert history["val_loss"] == [expected[0]]
+
+
+def test_fit_on_names_learns(backbone, tokenizer):
+    classifier = TextClassifier(
+        backbone.encoder_only(), 2, TextClassifierPreprocessor(tokenizer, 16), labels=["bad", "good"]
+    )
+    data = corpus.reviews(64)
+    texts, names = [row["text"] for row in data], [["bad", "good"][row["label"]] for row in data]
+    classifier.compile(keras.optimizers.Adam(1e-2))
+    classifier.fit(texts, names, epochs=15, batch_size=32, verbose=0)
+    assert classifier.evaluate(texts, names, verbose=0)[1] > 0.9
+
+
+@pytest.mark.parametrize("call", ["fit", "evaluate", "validation_data", "data_set", "test_on_batch"])
+def test_a_name_that_is_none_of_them(trained, call):
+    wrong = [*STRINGS[:3], "earm"]
+    message = r"^`y` must hold names of the classes: 'acq', 'earn', 'grain'\. Received: 'earm'"
+    calls = {
+        "fit": lambda: trained.fit(TEXTS, wrong, verbose=0),
+        "evaluate": lambda: trained.evaluate(TEXTS, np.array(wrong), verbose=0),
+        "validation_data": lambda: trained.fit(TEXTS, STRINGS, validation_data=(TEXTS, wrong), verbose=0),
+        "data_set": lambda: trained.fit(
+            tf.data.Dataset.from_tensor_slices((TEXTS, wrong)).batch(2), verbose=0
+        ),
+        "test_on_batch": lambda: trained.test_on_batch(TEXTS, wrong),
+    }
+    with pytest.raises(ValueError, match=message) as error:
+        calls[call]()
+    assert "\n" not in str(error.value)
+    if call != "data_set":  # in a graph there is no index, and nothing to compare with
+        assert str(error.value).endswith("at index 3; did you mean 'earn'?")
+
+
+def test_a_classifier_whose_classes_have_no_names(backbone, tokenizer):
+    classifier = TextClassifier(backbone.encoder_only(), 2, TextClassifierPreprocessor(tokenizer, 8))
+    classifier.compile()
+    for call in (classifier.fit, classifier.evaluate, classifier.train_on_batch):
+        with pytest.raises(ValueError, match=r"holds strings, and .* have no names: give it `labels="):
+            call(["a", "b"], ["acq", "earn"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [(["a", "a"], "must differ .* 'a' twice"), (["a", 1], "must be strings. Received: 1")],
+)
+def test_names_that_cannot_be(backbone, labels, message):
+    with pytest.raises(ValueError, match=message):
+        TextClassifier(backbone, 2, labels=labels)
+
+
+@pytest.mark.parametrize("y", [STRINGS, NUMBERS, np.array(NUMBERS)], ids=["names", "list", "numpy"])
+def test_validation_split_takes_lists(trained, y):
+    """The last quarter is held out, as keras_nlp does with arrays."""
+    expected = trained.evaluate(TEXTS[3:], np.array(NUMBERS[3:]), verbose=0)
+    history = trained.fit(TEXTS, y, validation_split=0.25, verbose=0).history
+    assert history["val_loss"] == [expected[0]]
+    pairs = (TEXTS, TEXTS[::-1])
+    assert trained.fit(pairs, y, validation_split=0.25, verbose=0).history["val_loss"]
+
+
+@pytest.mark.parametrize("split", [1.0, -0.1, "0.1", True, float("nan")])
+def test_a_split_that_cannot_be(trained, split):
+    with pytest.raises(ValueError, match=r"`validation_split` must be in \[0, 1\). Received: "):
+        trained.fit(TEXTS, STRINGS, validation_split=split, verbose=0)
+
+
+@pytest.mark.parametrize("nothing", [[], np.array([]), np.array([], object), ([], [])], ids=str)
+def test_nothing(trained, nothing):
+    predicted = trained.predict(nothing, verbose=0)
+    assert predicted.shape == (0, 3)
+    assert predicted.dtype == np.float32
+    for call in (trained.fit, trained.evaluate):
+        with pytest.raises(ValueError, match=r"`x` must hold at least one example\. Received: "):
+            call(nothing, [])
