@@ -34,7 +34,7 @@ from benchmarks.comparison import page, plan, results
 from convnlp import programs
 from convnlp.layers import MIXERS
 from convnlp.models import LAYOUTS
-from convnlp.training.checkpoints import write_json
+from convnlp.training.storage import write_json
 
 
 def define_flags():

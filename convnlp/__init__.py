@@ -2,7 +2,9 @@
 
 from convnlp import startup
 
-with startup.notes_hidden():
-    from convnlp import models as models
+if startup.is_program():  # not in a process that only uses us
+    startup.begin()  # before TensorFlow is imported
+
+from convnlp import models as models
 
 __version__ = "0.1.0"

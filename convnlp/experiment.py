@@ -1,8 +1,8 @@
 """From a config to the parts of a training run: what pretrain and finetune share."""
 
+import contextlib
 import copy
 import difflib
-import json
 import os
 import pathlib
 import platform
@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import sys
+import tempfile
 
 import keras
 import tensorflow as tf
@@ -17,13 +18,25 @@ from absl import flags
 from ml_collections import config_flags
 
 from configs import common
-from convnlp import config_rules
+from convnlp import config_rules, inputs
 from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card, presets
-from convnlp.training import checkpoints
+from convnlp.training import run_config, run_lock, storage
 from convnlp.training import strategy as strategy_lib
 
 # Whose names are those of a mixer's or an objective's own options.
 OPEN_FIELDS = ("model.mixer_options", "objective.options")
+# Fields that leave the weights, and what is known of them, as they are.
+_ALWAYS = (
+    *("data.data_dir", "data.test_source", "data.test_split", "inputs.data.test_source"),
+    *("train.checkpoint_every", "train.keep_checkpoints", "train.num_samples"),
+)
+# Fields that decide on what comes after the last checkpoint, and fit its state.
+_ON_REQUEST = (
+    *("optimizer.schedule", "optimizer.learning_rate", "optimizer.warmup_steps", "optimizer.decay_steps"),
+    *("optimizer.weight_decay", "optimizer.clip_norm", "optimizer.beta_2"),
+    *("train.num_steps", "train.eval_every", "task.num_epochs", "objective.masked_lm_weight"),
+    *("inputs.data.source", "inputs.data.validation_source"),
+)
 
 
 def define_flags():
@@ -39,6 +52,11 @@ def define_flags():
         0,
         "Splits the CPU into so many devices, for --strategy=mirrored without a GPU.",
     )
+    flags.DEFINE_boolean(
+        "resume_with_changes",
+        False,
+        "Continues the run in --workdir with another learning rate, schedule or length (docs/training.md).",
+    )
     flags.mark_flag_as_required("config")
 
 
@@ -52,22 +70,33 @@ def start(open_fields=lambda config: ()):
         (config, workdir, strategy).
 
     Raises:
-        ValueError: for a field that does not exist or is missing, a strategy that cannot be had, or a
-            directory that holds the run of another config.
+        ValueError: for a field that does not exist, is missing or out of range, a strategy that cannot be
+            had, or a directory that holds the run of another config or is in use.
     """
     args = flags.FLAGS
+    workdir = storage.normal(args.workdir)
     strategy = prepare(
         args.config,
-        args.workdir,
+        workdir,
         args.strategy,
         args.tpu,
         args.num_virtual_devices,
         open_fields=open_fields(args.config),
+        resume_with_changes=args.resume_with_changes,
     )
-    return args.config, args.workdir, strategy
+    return args.config, workdir, strategy
 
 
-def prepare(config, workdir, strategy_name="one_device", tpu="", num_virtual_devices=0, *, open_fields=()):
+def prepare(
+    config,
+    workdir,
+    strategy_name="one_device",
+    tpu="",
+    num_virtual_devices=0,
+    *,
+    open_fields=(),
+    resume_with_changes=False,
+):
     """`start` for a config that is no flag: several runs may follow each other in one process.
 
     Args:
@@ -78,16 +107,31 @@ def prepare(config, workdir, strategy_name="one_device", tpu="", num_virtual_dev
         num_virtual_devices: int, see `--num_virtual_devices`.
         open_fields: names of fields, such as "train.num_steps", that the program sets from its data and
             gives to `write_resolved`: they are not compared with those of the run in the directory.
+        resume_with_changes: bool, see `--resume_with_changes`.
 
     Returns:
-        The strategy.
+        The strategy. The directory is this process's until `finish`, or its end.
 
     Raises:
         ValueError: as `start`.
     """
+    workdir = storage.normal(workdir)
     check_fields(config.to_dict(), common.get_config().to_dict())
     config_rules.check(config)
-    strategy = strategy_lib.build(strategy_name, tpu, num_virtual_devices)
+    with contextlib.ExitStack() as stack:
+        if strategy_lib.worker_index(strategy_name) == 0 and not run_lock.is_held(workdir):
+            run_lock.hold(workdir)
+            stack.callback(run_lock.release, workdir)
+        strategy = strategy_lib.build(strategy_name, tpu, num_virtual_devices)
+        _check_config(config, workdir, strategy_name, strategy, open_fields, resume_with_changes)
+        stack.pop_all()  # the lock stays with the run
+    if config.train.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    keras.utils.set_random_seed(config.seed)
+    return strategy
+
+
+def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_with_changes):
     worker, num_workers = strategy_lib.workers(strategy)
     num_replicas = strategy.num_replicas_in_sync
     if config.train.batch_size % num_replicas:
@@ -98,27 +142,37 @@ def prepare(config, workdir, strategy_name="one_device", tpu="", num_virtual_dev
     part = {"name": strategy_name, "num_workers": num_workers, "num_replicas": num_replicas}
     asked = {**config.to_dict(), "strategy": part}
     asked = _with_fields(asked, _recorded_fields(workdir, open_fields))
-    checkpoints.check_config(workdir, asked, write=worker == 0)
-    if config.train.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    keras.utils.set_random_seed(config.seed)
-    return strategy
+    if worker == 0:
+        asked[run_config.INPUTS] = inputs.fingerprints(config)
+    run_config.check_config(
+        workdir,
+        asked,
+        write=worker == 0,
+        always=_ALWAYS,
+        on_request=_ON_REQUEST,
+        requested=resume_with_changes,
+    )
+
+
+def finish(workdir):
+    """Gives back the directory that `prepare` took: the run is over."""
+    run_lock.release(storage.normal(workdir))
 
 
 def write_resolved(config, workdir, strategy, open_fields):
     """Sets the fields that the data have decided on in WORKDIR/config.json: it says what runs."""
     if strategy_lib.workers(strategy)[0] == 0:
         flat = {name: config[name.split(".")[0]][name.split(".")[1]] for name in open_fields}
-        path = pathlib.Path(workdir) / "config.json"
-        checkpoints.write_json(path, _with_fields(json.loads(path.read_text(encoding="utf-8")), flat))
+        path = storage.join(workdir, "config.json")
+        storage.write_json(path, _with_fields(storage.read_json(path), flat))
 
 
 def _recorded_fields(workdir, names):
     """The values that a run has recorded of fields "SECTION.FIELD"; none where there is no record of them."""
     try:
-        recorded = json.loads((pathlib.Path(workdir) / "config.json").read_text(encoding="utf-8"))
+        recorded = storage.read_json(storage.join(workdir, "config.json"))
         return {name: recorded[name.split(".")[0]][name.split(".")[1]] for name in names}
-    except (OSError, ValueError, LookupError, TypeError):  # whose cause the comparison reports
+    except (*storage.ERRORS, ValueError, LookupError, TypeError):  # whose cause the comparison reports
         return {}
 
 
@@ -177,7 +231,7 @@ def tokenizer(config):
     if config.tokenizer:
         return Tokenizer.from_file(config.tokenizer)
     if config.init_from:
-        return Tokenizer.from_preset(config.init_from)
+        return Tokenizer.from_preset(storage.local(config.init_from))
     raise ValueError(
         "`tokenizer` must be the path of a SentencePiece model when `init_from` is empty. Received: ''"
     )
@@ -186,7 +240,8 @@ def tokenizer(config):
 def backbone(config, vocabulary_size, dtype):
     """The backbone of `config.init_from` with the config's dropout, or a new one. To be called in scope."""
     if config.init_from:
-        return Seq2SeqBackbone.from_preset(config.init_from, dropout=config.model.dropout, dtype=dtype)
+        preset = storage.local(config.init_from)
+        return Seq2SeqBackbone.from_preset(preset, dropout=config.model.dropout, dtype=dtype)
     model = config.model.to_dict()
     size = model.pop("size")
     if size not in SIZES:
@@ -240,23 +295,34 @@ def card(config, facts, backbone, target_length):
 def save_preset(task, workdir, card, tokenizer=None):
     """Saves WORKDIR/preset with its model card and the run's resolved config, as experiment.json.
 
-    Under another name first: it is there whole or not at all. A `task` without a preprocessor, as an encoder
-    alone, has its `tokenizer` saved beside it.
+    Under another name first: on a disk it is there whole or not at all. Behind a URL it is made on this
+    machine, and its config.json, without which it is no preset, is copied last. A `task` without a
+    preprocessor, as an encoder alone, has its `tokenizer` saved beside it.
+
+    Raises:
+        ValueError: if a weight is not finite; the preset that is there stays.
     """
-    directory = pathlib.Path(workdir) / "preset"
-    partial = directory.parent / ".partial" / directory.name
-    shutil.rmtree(partial.parent, ignore_errors=True)
+    directory = storage.join(workdir, "preset")
+    remote = storage.is_remote(workdir)
+    partial = tempfile.mkdtemp() if remote else storage.join(workdir, ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    made = os.path.join(partial, "preset")
     try:
-        with presets.saving(partial):
-            task.save_to_preset(str(partial))
+        with presets.saving(made):
+            task.save_to_preset(made)
             if tokenizer is not None:
-                tokenizer.save_to_preset(str(partial))
-            model_card.write(str(partial), card)
-            shutil.copy(directory.parent / "config.json", partial / "experiment.json")
-        shutil.rmtree(directory, ignore_errors=True)
-        partial.rename(directory)
+                tokenizer.save_to_preset(made)
+            model_card.write(made, card)
+            experiment = storage.read(storage.join(workdir, "config.json"))
+            pathlib.Path(made, "experiment.json").write_bytes(experiment)
+        if storage.gfile.exists(directory):
+            storage.gfile.rmtree(directory)
+        if remote:
+            storage.copy(made, directory, last="config.json")
+        else:
+            storage.rename(made, directory)
     finally:
-        shutil.rmtree(partial.parent, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _program():

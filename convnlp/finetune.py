@@ -19,7 +19,7 @@ from convnlp.models import (
     TextClassifier,
     TextClassifierPreprocessor,
 )
-from convnlp.training import checkpoints, loop, optimizers
+from convnlp.training import loop, optimizers, storage
 from convnlp.training import strategy as strategy_lib
 
 
@@ -203,10 +203,11 @@ def run(config, workdir, strategy):
             f"{s} {name}": value for s, values in results.items() for name, value in values.items()
         }
         experiment.save_preset(model, workdir, card)
-        checkpoints.write_json(f"{workdir}/results.json", {**facts, **results})
+        storage.write_json(f"{workdir}/results.json", {**facts, **results})
         for name, value in card["scores"].items():
             print(f"{name}: {value:.4f}")
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
+    experiment.finish(workdir)
 
 
 def open_fields(config):

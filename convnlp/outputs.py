@@ -8,6 +8,7 @@ RUN_FILES = (
     "metrics.jsonl",
     "times.jsonl",
     "results.json",
+    "run.lock",
     "checkpoints",
     "tensorboard",
     "preset",

@@ -6,8 +6,8 @@ r"""Pre-trains an encoder-decoder on raw text.
 Writes config.json, checkpoints/, metrics.jsonl (the same bytes for the same config), times.jsonl,
 tensorboard/ and at the end preset/ with the weights of the best validation loss: a `Seq2SeqLM`, or a
 `Seq2SeqBackbone` and its tokenizer where there is no decoder. Killed at any moment, the same command
-continues it as if nothing had happened; SIGTERM saves first. The directory is shared by the workers of
-multi_worker.
+continues it as if nothing had happened; SIGTERM, SIGINT and SIGHUP save first. The directory may be a URL, is
+locked while the run lives, and is shared by the workers of multi_worker.
 """
 
 import tensorflow as tf
@@ -89,6 +89,7 @@ def run(config, workdir, strategy):
         task = _task(backbone, tokenizer, config.data.input_length, target_length)
         experiment.save_preset(task, workdir, card, tokenizer)
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
+    experiment.finish(workdir)
 
 
 def objectives_of(config):

@@ -1,6 +1,9 @@
 """What every command-line program shares: one clear line for a user's error, and an exit code that tells."""
 
+import dis
+import errno
 import importlib
+import signal
 import sys
 
 import tensorflow as tf
@@ -8,8 +11,22 @@ from absl import app, flags, logging
 
 from convnlp import startup
 from convnlp.data import source_error_message
+from convnlp.training import strategy
+from convnlp.training.finite import NonFiniteError
 from convnlp.training.loop import StoppedError
 
+# What TensorFlow reports of files, networks and memory; any other error of an operation is a defect.
+_ENVIRONMENT = (
+    tf.errors.NotFoundError
+    | tf.errors.AlreadyExistsError
+    | tf.errors.PermissionDeniedError
+    | tf.errors.UnauthenticatedError
+    | tf.errors.FailedPreconditionError
+    | tf.errors.ResourceExhaustedError
+    | tf.errors.DataLossError
+    | tf.errors.UnavailableError
+    | tf.errors.DeadlineExceededError
+)
 _MIXER_MODULES = flags.DEFINE_list(
     "mixer_modules",
     [],
@@ -20,10 +37,11 @@ _MIXER_MODULES = flags.DEFINE_list(
 def run(main):
     """Runs `main(argv)` under absl.
 
-    Errors that a user can cause (wrong flag or config field, missing or damaged file, full disk, non-finite
-    loss) end in the line `error: ...` on stderr and exit code 1; `--verbosity=1` shows where they were
-    raised. A run stopped by a signal exits with 128 + the signal's number, 143 for SIGTERM, so that a
-    script does not take it for finished. Any other exception is a defect of ours and keeps its traceback.
+    Errors that are meant for users (wrong flag or config field, missing or damaged file, full disk, lost
+    worker, non-finite loss; see `user_message`) end in the line `error: ...` on stderr and exit code 1;
+    `--verbosity=1` shows where they were raised. A run stopped by a signal exits with 128 + the signal's
+    number, 143 for SIGTERM, so that a script does not take it for finished. Any other exception is a defect
+    of ours and keeps its traceback.
     """
 
     def quiet_main(argv):
@@ -32,16 +50,69 @@ def run(main):
         import_mixers(_MIXER_MODULES.value)
         return main(argv)
 
-    with startup.notes_hidden():
-        tf.config.list_physical_devices()  # the first look for devices says what it did not find
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # after those of `startup.begin`
     flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["mixer_modules"])  # --help shows it
     try:
         app.run(quiet_main, flags_parser=_parse)
     except StoppedError as stop:
         print(stop, file=sys.stderr)
         sys.exit(stop.exit_code)
-    except (ValueError, OSError, ArithmeticError, tf.errors.OpError) as error:
-        _fail(error)
+    except KeyboardInterrupt:
+        print("stopped by SIGINT", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
+    except Exception as error:
+        message = user_message(error)
+        if message is None:
+            raise
+        _fail(error, message)
+
+
+def user_message(error):
+    """What to tell a user of an exception, in one line; None for a defect, whose traceback is wanted.
+
+    Meant for users are: a ValueError that our own code, or a module of --mixer_modules, raises by a `raise`
+    statement, rather than one that came out of something it called, or that is of a class of ours; what the
+    operating system or TensorFlow's file systems report; a lost worker; values that are not finite.
+    """
+    if message := source_error_message(error):
+        return message
+    worker = strategy.lost_worker(error)
+    if worker is not None:
+        return f"worker {worker} was lost; start all workers again to continue from the last checkpoint"
+    original = _original(error)
+    if isinstance(original, ValueError):
+        meant = _is_ours(type(original).__module__) or _is_raised_by_us(original)
+    elif isinstance(original, OSError):
+        meant = original.errno != errno.EBADF
+    else:
+        meant = isinstance(original, NonFiniteError | _ENVIRONMENT)
+    return _one_line(original) if meant else None
+
+
+def _original(error):
+    """The exception that Keras or AutoGraph has raised once more, with lines around its message."""
+    inner = error.__context__
+    while type(inner) is type(error) and str(inner) in str(error):
+        error, inner = inner, inner.__context__
+    return error
+
+
+def _is_raised_by_us(error):
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    instruction = dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]]  # at which the frame was left
+    return _is_ours(trace.tb_frame.f_globals.get("__name__", "")) and instruction == "RAISE_VARARGS"
+
+
+def _is_ours(module):
+    ours = {*startup.PROGRAMS, "configs", "__main__"}
+    if flags.FLAGS.is_parsed():
+        ours |= {name.partition(".")[0] for name in _MIXER_MODULES.value}
+    return module.partition(".")[0] in ours
 
 
 def import_mixers(modules):
@@ -64,12 +135,12 @@ def _parse(argv):
     try:
         return flags.FLAGS(argv)
     except (flags.Error, AttributeError, OSError, TypeError, ValueError) as error:
-        return _fail(error)
+        return _fail(error, _one_line(error))
 
 
-def _fail(error):
+def _fail(error, message):
     logging.debug("raised here:", exc_info=error)
-    print(f"error: {source_error_message(error) or _one_line(error)}", file=sys.stderr)
+    print(f"error: {message}", file=sys.stderr)
     sys.exit(1)
 
 

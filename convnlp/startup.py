@@ -1,45 +1,120 @@
-"""Keeps the notes that TensorFlow writes while it starts off a program's output.
+"""Keeps the notes that TensorFlow writes from C++ off the output of our programs, for as long as they run.
 
-TensorFlow 2.21 writes them from C++ before it reads any log level (TF_CPP_MIN_LOG_LEVEL hides none of them),
-in front of a program's first line and of the one line that says what is wrong. So stderr is held back while
-TensorFlow starts, and what is no such note is written after all.
+TensorFlow 2.21 writes them in front of a program's first line, before it reads any log level
+(TF_CPP_MIN_LOG_LEVEL hides none of them), and between its later lines. So a program of ours gives file
+descriptor 2 to a small process that passes on what is no such note, at once, and that outlives a crash; what
+Python writes goes to stderr as before. A process that only imports convnlp is left alone.
 """
 
-import contextlib
 import os
 import re
+import select
+import signal
 import sys
-import tempfile
 
-# Information, its heading and its second line; "no driver" (303), where there is no GPU.
-_NOTE = re.compile(
-    rb"WARNING: All log messages before absl::InitializeLog|I\d{4} |To enable the following instructions: "
-    rb"|E\d{4} .*failed call to cuInit: .*\(303\)"
-)
+PROGRAMS = ("benchmarks", "convnlp", "export")  # packages of ours whose modules are programs
 _STDERR = 2
+# Information with its heading and second lines. Errors are shown, but for those that every start has: a GPU's
+# libraries that are there twice, no driver (303), and attributes newer than the code that reads them.
+_NOTE = re.compile(
+    rb"WARNING: All log messages before absl::InitializeLog"
+    rb"|I\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: I "
+    rb"|To enable the following instructions: "
+    rb"|To suppress this warning, set the environment variable|Skipping registering GPU devices"
+    rb"|[EW]\d{4} .*(failed call to cuInit: .*\(303\)"
+    rb"|node_def_util\.cc:\d+\] NodeDef mentions attribute"
+    rb"|Unable to register cu\w+ factory|computation_placer\.cc:\d+\] computation placer already registered"
+    rb"|Cannot dlopen some GPU libraries)"
+)
+_PATIENCE_SECONDS = 0.2
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-@contextlib.contextmanager
-def notes_hidden():
-    """While it lasts, nothing reaches stderr; at its end all but TensorFlow's start-up notes does.
+def is_note(line):
+    """Whether a line (bytes) is a note of TensorFlow's, and no error."""
+    return bool(_NOTE.match(line))
 
-    TF_CPP_MIN_LOG_LEVEL=0, which asks for them, shows them as they come. A closed stderr stays closed.
+
+def is_program():
+    """Whether this process was started as a program of ours: by `python -m`, or the command `convnlp`."""
+    arguments = sys.orig_argv
+    if "-m" in arguments[:-1]:
+        return arguments[arguments.index("-m") + 1].partition(".")[0] in PROGRAMS
+    return os.path.basename(sys.argv[0] if sys.argv else "") == "convnlp"
+
+
+def begin():
+    """What a program does before it imports TensorFlow: hides its notes; ends on Ctrl-C without a traceback.
+
+    `convnlp.programs.run` and the training loop take over the signals while they run.
     """
-    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0" or not _is_open(_STDERR):
-        yield
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupted)
+    hide_notes()
+
+
+def _interrupted(signum, frame):
+    """Ends the process at once: an exception in the middle of an import may come out as another one."""
+    print("stopped by SIGINT", file=sys.stderr, flush=True)
+    os._exit(128 + signum)
+
+
+def hide_notes():
+    """Passes what is written to file descriptor 2 through a filter until the process ends.
+
+    TF_CPP_MIN_LOG_LEVEL=0, which asks for the notes, leaves it alone. A closed stderr stays closed. So does
+    the first process of a container, whose end would be the filter's, perhaps with an error still in it.
+    """
+    wanted = os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0"
+    if wanted or not hasattr(os, "fork") or os.getpid() == 1 or not _is_open(_STDERR):
         return
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as held:
-        stderr = os.dup(_STDERR)
-        os.dup2(held.fileno(), _STDERR)
+    stderr = os.dup(_STDERR)
+    reader, writer = os.pipe()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+    if not os.fork():
         try:
-            yield
+            for signum in _ENDS:  # meant for the program, whose last words are passed on
+                signal.signal(signum, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            _run_filter(reader, stderr)
         finally:
-            sys.stderr.flush()
-            os.dup2(stderr, _STDERR)
-            os.close(stderr)
-            held.seek(0)
-            _write(b"".join(line for line in held if not _NOTE.match(line)))
+            os._exit(0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    os.close(reader)
+    os.dup2(writer, _STDERR)  # which, unlike the pipe's other descriptors, the processes we start inherit
+    os.close(writer)
+    # A progress bar needs the terminal itself, and no line of Python's is a note of TensorFlow's.
+    sys.stderr = sys.__stderr__ = open(  # noqa: SIM115 - until the process ends
+        stderr, "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False
+    )
+
+
+def _run_filter(reader, stderr):
+    """The life of the filter's process, which ends when nobody can write any more."""
+    os.chdir("/")
+    low, high = sorted((reader, stderr))
+    for first, end in ((0, low), (low + 1, high), (high + 1, os.sysconf("SC_OPEN_MAX"))):
+        os.closerange(first, end)
+    os.set_blocking(reader, True)
+    pending, shown = b"", False  # a line without its end, and whether its beginning was passed on
+    while True:
+        # What stays unfinished is shown after a moment, unless it begins like a note.
+        if pending and not select.select([reader], [], [], _PATIENCE_SECONDS)[0]:
+            if shown or not is_note(pending):
+                _write(stderr, pending)
+                pending, shown = b"", True
+            continue
+        data = os.read(reader, 1 << 16)
+        if not data:
+            break
+        *lines, pending = (pending + data).split(b"\n")
+        for line in lines:
+            if shown or not is_note(line):
+                _write(stderr, line + b"\n")
+            shown = False
+    if pending and not is_note(pending):
+        _write(stderr, pending)
 
 
 def _is_open(descriptor):
@@ -50,6 +125,9 @@ def _is_open(descriptor):
     return True
 
 
-def _write(data):
-    while data:
-        data = data[os.write(_STDERR, data) :]
+def _write(descriptor, data):
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except OSError:
+        pass  # nobody reads any more; the program shall not notice

@@ -75,7 +75,8 @@ def _start(command, mark="", **pipes):
     """Starts a command, with this Python, after showing it."""
     print(f"\n$ {command}{mark}", flush=True)
     _, *arguments = shlex.split(command)
-    return subprocess.Popen([sys.executable, *arguments], **pipes)
+    # The terminal's own stderr, for progress bars: file descriptor 2 is that of `convnlp.startup`'s filter.
+    return subprocess.Popen([sys.executable, *arguments], **{"stderr": sys.__stderr__, **pipes})
 
 
 def free_port():

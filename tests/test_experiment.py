@@ -1,11 +1,165 @@
 """What pretrain and finetune share: see also test_configs.py, and the tests of the two programs."""
 
+import json
+import math
+import os
+import signal
+
 import numpy as np
+import pytest
+import tensorflow as tf
 
 from configs import finetune_classification, pretrain_mini
-from convnlp import experiment
-from convnlp.models import TextClassifier, Tokenizer
+from convnlp import experiment, finetune, pretrain
+from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer
+from convnlp.training import loop, metrics, run_lock, storage
 from tests import corpus
+
+TINY = {"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2, "kernel_size": (3,)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A tokenizer, and a source for both programs."""
+    folder = tmp_path_factory.mktemp("experiment")
+    (folder / "spm.model").write_bytes(corpus.tiny_proto())
+    corpus.write_jsonl(folder / "reviews.jsonl", corpus.reviews(200))
+    return folder
+
+
+def config_of(config, folder, **fields):
+    """A small config; fields are "section.name"."""
+    config.model.update(TINY)
+    if config.model.num_decoder_layers:
+        config.model.num_decoder_layers = 1
+    config.tokenizer = f"{folder}/spm.model"
+    config.data.update({"source": f"jsonl:{folder}/reviews.jsonl", "input_length": 16, "shuffle_buffer": 8})
+    config.train.update({"batch_size": 4, "num_steps": 8, "steps_per_call": 2, "eval_every": 4})
+    # Determinism is of the whole process, here that of other tests too.
+    config.train.update({"eval_batches": 1, "checkpoint_every": 2, "num_samples": 1, "deterministic": False})
+    config.optimizer.update({"warmup_steps": 2, "decay_steps": 0})
+    config.update_from_flattened_dict(fields)
+    return config
+
+
+def pretraining(folder, **fields):
+    return config_of(pretrain_mini.get_config("lightweight_conv"), folder, **fields)
+
+
+def test_a_run_behind_a_url_from_pre_training_to_a_classifier(folder, monkeypatch):
+    workdir, config = "ram://experiment/pretrained", pretraining(folder)
+    write = metrics.Metrics.write
+
+    def write_and_stop(self, step, *args):
+        write(self, step, *args)
+        if step == 6:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(metrics.Metrics, "write", write_and_stop)
+        with pytest.raises(loop.StoppedError):
+            pretrain.run(config, workdir, experiment.prepare(config, workdir))
+    pretrain.run(config, workdir, experiment.prepare(config, workdir))
+    expected = ["checkpoints", "config.json", "metrics.jsonl", "preset", "tensorboard", "times.jsonl"]
+    assert storage.names(workdir) == expected  # and the lock was given back
+    rows = [json.loads(line) for line in storage.read(f"{workdir}/metrics.jsonl").splitlines()]
+    assert [row["step"] for row in rows] == [2, 4, 4, 6, 8, 8]
+    assert storage.read(f"{workdir}/preset/experiment.json") == storage.read(f"{workdir}/config.json")
+    assert isinstance(Seq2SeqLM.from_preset(storage.local(f"{workdir}/preset")), Seq2SeqLM)
+
+    tuned = "ram://experiment/tuned"
+    config = config_of(finetune_classification.get_config(), folder, **{"task.num_epochs": 0.0})
+    config.tokenizer, config.init_from = "", f"{workdir}/preset"
+    config.data.update({"split": "train[20%:]", "validation_split": "train[:20%]"})
+    open_fields = finetune.open_fields(config)
+    finetune.run(config, tuned, experiment.prepare(config, tuned, open_fields=open_fields))
+    assert storage.read_json(f"{tuned}/results.json")["step"] == 8
+    sums = storage.read_json(f"{tuned}/config.json")["inputs"]
+    assert "model.weights.h5" in sums["init_from"]
+    classifier = TextClassifier.from_preset(storage.local(f"{tuned}/preset"))
+    assert classifier.predict(["a fine day"], verbose=0).shape == (1, 2)
+    assert not any(name.startswith("ram") for name in os.listdir())
+
+
+def test_a_preset_of_weights_that_are_not_finite_is_not_written(tmp_path, folder):
+    backbone = experiment.backbone(pretraining(folder, **{"model.num_decoder_layers": 0}), 200, "float32")
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "preset").mkdir()
+    (tmp_path / "preset" / "README.md").write_text("of before")
+    variable = backbone.trainable_variables[3]
+    variable.assign(np.full(variable.shape, np.inf))
+    with pytest.raises(ValueError, match="preset .* is not saved"):
+        experiment.save_preset(backbone, tmp_path, {})
+    assert (tmp_path / "preset" / "README.md").read_text() == "of before"
+
+
+def test_a_wrong_number_is_refused_before_anything_is_written(tmp_path, folder):
+    config = pretraining(folder, **{"optimizer.learning_rate": math.nan})
+    with pytest.raises(ValueError, match=r"`optimizer.learning_rate` must be a number in \(0, inf\)"):
+        experiment.prepare(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def begun(tmp_path, folder):
+    """A directory with a checkpoint of a run of `pretraining(folder)`."""
+    experiment.prepare(pretraining(folder), tmp_path)
+    experiment.finish(tmp_path)
+    (tmp_path / "checkpoints" / "00000004").mkdir(parents=True)
+    yield tmp_path
+    experiment.finish(tmp_path)
+
+
+def test_a_second_start_is_refused_while_the_first_one_lives(begun, folder):
+    first = run_lock.FileLock(str(begun / "run.lock"))
+    with pytest.raises(run_lock.LockedError, match="process"):
+        experiment.prepare(pretraining(folder), begun)
+    first.release()
+    with pytest.raises(ValueError, match="another config"):  # a start that fails takes nothing
+        experiment.prepare(pretraining(folder, seed=1), begun)
+    run_lock.FileLock(str(begun / "run.lock")).release()
+    assert isinstance(experiment.prepare(pretraining(folder), begun), tf.distribute.Strategy)
+    with pytest.raises(run_lock.LockedError):
+        run_lock.FileLock(str(begun / "run.lock"))
+
+
+def test_fields_that_do_not_change_the_weights_may_change(begun, folder):
+    changes = {
+        "data.test_source": "jsonl:other.{split}.jsonl",
+        "train.num_samples": 0,
+        "train.checkpoint_every": 4,
+        "train.keep_checkpoints": 9,
+    }
+    experiment.prepare(pretraining(folder, **changes), begun)
+    changed = json.loads((begun / "config.json").read_text())["history"][0]["changed"]
+    assert set(changed) == set(changes)
+
+
+def test_a_diverged_run_can_go_on_with_another_rate(begun, folder):
+    config = pretraining(folder, **{"optimizer.learning_rate": 1e-4, "optimizer.clip_norm": 0.5})
+    with pytest.raises(ValueError, match="--resume_with_changes continues it"):
+        experiment.prepare(config, begun)
+    experiment.prepare(config, begun, resume_with_changes=True)
+    for field, value in (("optimizer.name", "adafactor"), ("model.hidden_dim", 32), ("seed", 1)):
+        with pytest.raises(ValueError, match=f"another config .*{field}"):
+            experiment.prepare(pretraining(folder, **{field: value}), begun, resume_with_changes=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("reviews.jsonl", '{"text": "another"}\n', "jsonl:reviews.jsonl of data.source was edited since"),
+        ("spm.model", "another", "spm.model of tokenizer was edited since the run began"),
+    ],
+)
+def test_an_edited_file_is_noticed(begun, folder, name, text, message):
+    content = (folder / name).read_bytes()
+    (folder / name).write_text(text)
+    try:
+        with pytest.raises(ValueError, match=message):
+            experiment.prepare(pretraining(folder), begun)
+    finally:
+        (folder / name).write_bytes(content)
 
 
 def test_an_encoder_alone_is_saved_with_its_tokenizer_for_fine_tuning(tmp_path):

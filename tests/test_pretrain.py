@@ -118,6 +118,22 @@ def test_a_run_killed_and_continued_is_the_run_left_alone(tmp_path, inputs, flag
     _check_outputs(whole)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_lost_worker_is_called_that_with_its_number(tmp_path, inputs, lost):
+    workdir = tmp_path / "run"
+    workers = start(workdir, *inputs, *TWO_WORKERS, "--config.train.num_steps=100000")
+    deadline = time.monotonic() + 300
+    while not list(workdir.glob("checkpoints/0*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    workers[lost].kill()
+    assert workers[1 - lost].wait(timeout=300) == 1
+    workers[lost].wait()
+    last = pathlib.Path(f"{workdir}.log").read_text(encoding="utf-8").splitlines()[-1]
+    expected = f"error: worker {lost} was lost; start all workers again to continue from the last checkpoint"
+    assert last == expected
+
+
 def _checkpoint(workdir):
     reader = tf.train.load_checkpoint(str(workdir / "checkpoints" / "00000008" / "model"))
     names = [name for name in reader.get_variable_to_shape_map() if not name.startswith("_CHECKPOINTABLE")]

@@ -1,31 +1,49 @@
-"""What a program writes while TensorFlow starts: its own lines, and none of TensorFlow's notes."""
+"""What a program writes to stderr: its own lines and errors, and none of TensorFlow's notes."""
 
+import functools
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
+from convnlp import startup
 from tests.run_program import ROOT, run_program
 
-CODE = """
-import os, sys
-from convnlp import startup
-with startup.notes_hidden():
-    os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\\n")
-    os.write(2, b"I0000 00:00:17 1 port.cc:153] oneDNN custom operations are on.\\n")
-    os.write(2, b"W0000 00:00:17 1 some.cc:1] a warning\\n")
-    print("from Python", file=sys.stderr)
-    {then}
-print("afterwards", file=sys.stderr)
+pytestmark = pytest.mark.multiprocess
+
+# By its path, since importing convnlp imports TensorFlow.
+LOAD = """
+import importlib.util, os, sys
+spec = importlib.util.spec_from_file_location("startup", "convnlp/startup.py")
+startup = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(startup)
 """
+CODE = """
+startup.hide_notes()
+os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\\n")
+os.write(2, b"I0000 00:00:17 1 port.cc:153] oneDNN custom operations are on.\\nW0000 00:00:17 1 some.cc:1] a")
+os.write(2, b" warning\\n")
+print("from Python", file=sys.stderr)
+os.write(2, b"E0000 00:00:17 1 node_def_util.cc:680] NodeDef mentions attribute use_unbounded_threadpool\\n")
+os.write(2, b"E0000 00:00:17 1 cuda_platform.cc:52] failed call to cuInit: INTERNAL: UNKNOWN ERROR (303)\\n")
+os.write(2, b"E0000 00:00:17 1 ring_alg.cc:291] Aborting RingReduce\\n")
+os.write(2, b"I0000 00:00:17 1 service.cc:152] XLA service 0x1 initialized for platform Host\\n")
+"""
+SHOWN = {
+    "W0000 00:00:17 1 some.cc:1] a warning",
+    "from Python",
+    "E0000 00:00:17 1 ring_alg.cc:291] Aborting RingReduce",
+}
 
 
 def run(code, **environment):
     """Runs that code in a fresh process, without TensorFlow's log level of the tests."""
     inherited = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", LOAD + code],
         cwd=ROOT,
         env=inherited | environment,
         capture_output=True,
@@ -35,44 +53,119 @@ def run(code, **environment):
     )
 
 
-def stderr(code, **environment):
-    """The lines that it writes to stderr."""
-    return run(code, **environment).stderr.splitlines()
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("", 0),
+        ("os.kill(os.getpid(), 9)", -signal.SIGKILL),
+        ("os.abort()", -signal.SIGABRT),
+        ("os._exit(3)", 3),
+    ],
+)
+def test_only_notes_are_hidden_however_the_process_ends(end, code):
+    done = run(CODE + "os.write(2, b'F0000 check failed, no end of line')\n" + end)
+    assert done.returncode == code
+    assert set(done.stderr.splitlines()) == SHOWN | {"F0000 check failed, no end of line"}
 
 
-@pytest.mark.multiprocess
-def test_only_notes_are_hidden():
-    assert stderr(CODE.format(then="pass")) == [
-        "W0000 00:00:17 1 some.cc:1] a warning",
-        "from Python",
-        "afterwards",
-    ]
+def test_a_line_without_an_end_is_shown_while_the_process_runs():
+    code = "startup.hide_notes(); os.write(2, b'50 %'); input()"
+    command = [sys.executable, "-c", LOAD + code]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert os.read(process.stderr.fileno(), 100) == b"50 %"
+        process.stdin.close()
 
 
-@pytest.mark.multiprocess
+def test_what_ends_the_program_does_not_end_its_last_words():
+    code = """
+import signal, time
+startup.hide_notes()
+signal.signal(signal.SIGTERM, lambda *_: None)
+os.killpg(0, signal.SIGTERM)
+os.write(2, b"the last words\\n")
+"""
+    command = [sys.executable, "-c", LOAD + code]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, timeout=60, check=True, start_new_session=True
+    )
+    assert done.stderr == b"the last words\n"
+
+
 def test_an_error_while_starting_is_shown():
-    lines = stderr(CODE.format(then="raise ImportError('broken')"))
-    assert "from Python" in lines
-    assert lines[-1] == "ImportError: broken"
+    lines = run(CODE + "raise ImportError('broken')").stderr.splitlines()
+    assert set(lines) >= SHOWN
+    assert "ImportError: broken" in lines
 
 
-@pytest.mark.multiprocess
-def test_log_level_0_shows_them():
-    assert sum("oneDNN" in line for line in stderr(CODE.format(then="pass"), TF_CPP_MIN_LOG_LEVEL="0")) >= 1
+def test_log_level_0_shows_notes():
+    assert run(CODE, TF_CPP_MIN_LOG_LEVEL="0").stderr.count("oneDNN") == 1
 
 
-@pytest.mark.multiprocess
 def test_with_stderr_closed():
-    done = run("import os; os.close(2); import convnlp; print(convnlp.__version__)")
-    assert done.stdout.strip()
+    done = run("os.close(2); startup.hide_notes(); print('went on')")
+    assert done.stdout == "went on\n"
 
 
-@pytest.mark.multiprocess
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["python", "-m", "convnlp.pretrain", "--workdir=x"], True),
+        (["python", "-X", "dev", "-m", "export.saved_model"], True),
+        (["python", "-m", "pytest", "tests"], False),
+        (["python", "-m", "convnlpx"], False),
+        (["python", "notebook.py"], False),
+        (["python", "-c", "import convnlp"], False),
+        (["python", "-m"], False),
+    ],
+)
+def test_which_processes_are_programs_of_ours(monkeypatch, arguments, expected):
+    monkeypatch.setattr(sys, "orig_argv", arguments)
+    assert startup.is_program() == expected
+
+
+def test_the_command_is_a_program_of_ours(monkeypatch):
+    monkeypatch.setattr(sys, "orig_argv", ["python", "/usr/bin/convnlp", "pretrain"])
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/convnlp", "pretrain"])
+    assert startup.is_program()
+
+
+def test_importing_convnlp_leaves_the_process_alone():
+    code = """
+import signal
+def state():
+    return os.readlink("/proc/self/fd/2"), sys.stderr, signal.getsignal(signal.SIGINT), children()
+def children():
+    return open(f"/proc/self/task/{os.getpid()}/children").read()
+before = state()
+dup2 = os.dup2
+os.dup2 = lambda *_: print("redirected")
+import convnlp
+print(state() == before, convnlp.__version__ != "")
+"""
+    assert run(code).stdout == "True True\n"
+
+
 @pytest.mark.parametrize("program", ["convnlp.prepare_tfds", "export.saved_model", "export.tflite_report"])
-def test_a_wrong_flag_is_one_line(program):
+def test_a_wrong_flag_is_one_line(program, monkeypatch):
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
     assert run_program(program, "--nonsense=1").stderr == "error: Unknown command line flag 'nonsense'\n"
 
 
-@pytest.mark.multiprocess
-def test_importing_convnlp_writes_nothing():
-    assert stderr("import convnlp") == []
+def test_ctrl_c_before_the_run_is_one_line():
+    command = [
+        sys.executable,
+        "-m",
+        "convnlp.pretrain",
+        "--config=configs/pretrain_mini.py",
+        "--workdir=/none",
+    ]
+    # A job in the background inherits the signal ignored.
+    ready = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=ready) as process:
+        children = f"/proc/{process.pid}/task/{process.pid}/children"
+        while not open(children, encoding="utf-8").read() and process.poll() is None:  # noqa: SIM115
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert errors == "stopped by SIGINT\n"

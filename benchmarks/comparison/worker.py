@@ -24,7 +24,7 @@ from configs import finetune_classification, pretrain_mini
 from convnlp import experiment, finetune, losses, pretrain, programs
 from convnlp.data import Label, Source, tasks
 from convnlp.models import SIZES, TextClassifier
-from convnlp.training import checkpoints, loop, optimizers
+from convnlp.training import loop, optimizers, storage
 
 EVALUATIONS = 10  # points of a learning curve
 STEPS_PER_CALL = 10
@@ -47,10 +47,10 @@ def compute(plan, workdir, mixer, kinds=KINDS):
 
 def _compute_cell(plan, cell, workdir):
     directory = cell.directory(workdir)
-    checkpoints.write_json(directory / "settings.json", cell.settings)
+    storage.write_json(directory / "settings.json", cell.settings)
     print(f"{cell.name}", flush=True)
     result = COMPUTE[cell.kind](plan, cell, workdir)
-    checkpoints.write_json(directory / "result.json", result)
+    storage.write_json(directory / "result.json", result)
     for rest in ("checkpoints", "tensorboard", *(["preset"] if cell.kind == "finetune" else [])):
         shutil.rmtree(directory / rest, ignore_errors=True)
     keras.backend.clear_session()

@@ -1,65 +1,41 @@
 """Checkpoints that are there completely or not at all.
 
-    WORKDIR/config.json                    the resolved config of the run
     WORKDIR/checkpoints/00000400/          one checkpoint: model.*, iterator-<worker>.*, manifest.json
     WORKDIR/checkpoints/damaged-00000500/  one that no longer agreed with its manifest when it was to be read
 
-A checkpoint is written under another name; its manifest, which holds the size and SHA-256 of every other
-file, is written last; then the directory is renamed. So a process killed at any moment leaves only complete
-checkpoints and a directory that the next start removes. Nothing is forced to the disk: after a power
-failure the sums tell.
+The manifest holds the size and SHA-256 of every other file and a sum of itself; it is written last. On a disk
+the checkpoint is written under another name, and then the directory is renamed; behind a URL, where nothing
+is renamed at once, a directory without a manifest is none. So a process killed at any moment leaves only
+complete checkpoints and a directory that the next start removes or fills. Nothing is forced to the disk:
+after a power failure the sums tell. What else lies in the directory is never touched.
 """
 
 import hashlib
 import json
-import pathlib
-import shutil
+import re
 
 import tensorflow as tf
 from absl import logging
 
+from convnlp.training import finite, storage
 from convnlp.training import strategy as strategy_lib
+
+_MANIFEST = "manifest.json"
+_KEYS = {"step", "num_workers", "facts", "files"}
+_PARTS = ("model.", "iterator-")  # how the names of the other files begin
+_STEP = re.compile(r"\d{8,}")
+_LEFTOVER = re.compile(r"\.(removed-)?\d{8,}")
+_OURS = re.compile(rf"{_STEP.pattern}|{_LEFTOVER.pattern}|damaged-\d{{8,}}(-\d+)?")
 
 
 class CheckpointError(OSError):
     """A checkpoint could not be written, or none of those there can be read."""
 
 
-def check_config(workdir, config, write=True):
-    """Writes `config` to WORKDIR/config.json, or compares it with the one that is there.
-
-    Args:
-        workdir: directory, created if missing.
-        config: nested dict of JSON values.
-        write: bool. False only compares, for all workers but the first. Defaults to True.
-
-    Raises:
-        ValueError: if the directory holds checkpoints of another config; names each field that differs.
-    """
-    workdir = pathlib.Path(workdir)
-    workdir.mkdir(parents=True, exist_ok=True)
-    path = workdir / "config.json"
-    config = json.loads(json.dumps(config))
-    if not path.exists() or not any((workdir / "checkpoints").glob("[0-9]*")):  # nothing that could be spoilt
-        if write:
-            write_json(path, config)
-        return
-    before, now = _flatten(json.loads(path.read_text())), _flatten(config)
-    changed = [
-        f"{name}: {before.get(name, 'absent')!r} -> {now.get(name, 'absent')!r}"
-        for name in sorted({*before, *now})
-        if before.get(name, "absent") != now.get(name, "absent")
-    ]
-    if changed:
-        raise ValueError(f"`workdir` {workdir} holds a run of another config ({'; '.join(changed)})")
-
-
-def write_json(path, value):
-    """Writes JSON so that a reader sees the old file or the new one, never a part."""
-    path = pathlib.Path(path)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n")
-    partial.replace(path)
+def steps(workdir):
+    """The steps of all checkpoints of a run, ascending, damaged ones too."""
+    directory = storage.join(workdir, "checkpoints")
+    return [step for step in _numbers(directory) if _is_written(directory, step)]
 
 
 class Checkpoints:
@@ -68,7 +44,7 @@ class Checkpoints:
     Of a finished checkpoint the last `keep` stay, and the best one by `facts["best_step"]`.
 
     Args:
-        workdir: directory that all workers share.
+        workdir: directory that all workers share, a local path or a URL.
         model: has `variables`.
         optimizer: a built Keras optimizer.
         iterator: iterator of a `tf.data.Dataset`, this worker's own.
@@ -79,10 +55,12 @@ class Checkpoints:
     def __init__(self, workdir, model, optimizer, iterator, strategy, keep=3):
         if keep < 1:
             raise ValueError(f"`keep` must be at least 1. Received: keep={keep}")
-        self._directory = pathlib.Path(workdir) / "checkpoints"
+        self._workdir = workdir
+        self._directory = storage.join(workdir, "checkpoints")
         self._strategy = strategy
         self._worker, self._num_workers = strategy_lib.workers(strategy)
         self._keep = keep
+        self._state = [*model.variables, *optimizer.variables]
         # Lists in creation order: layer names count up within a process, so a name is no key across
         # processes.
         self._variables = tf.train.Checkpoint(
@@ -90,14 +68,24 @@ class Checkpoints:
         )
         self._iterator = tf.train.Checkpoint(iterator=iterator)
         if self._worker == 0:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            for leftover in self._directory.glob(".*"):
-                shutil.rmtree(leftover)
+            storage.gfile.makedirs(self._directory)
+            self._tidy()
         strategy_lib.any_worker(strategy, False)
+
+    def _tidy(self):
+        strangers = []
+        for name in storage.names(self._directory):
+            path = storage.join(self._directory, name)
+            if not _OURS.fullmatch(name) or not storage.gfile.isdir(path):
+                strangers.append(name)
+            elif _LEFTOVER.fullmatch(name):
+                self._delete(path)
+        if strangers:
+            logging.warning("Left alone, no checkpoints: %s in %s", ", ".join(strangers), self._directory)
 
     def steps(self):
         """Returns the steps of all checkpoints, ascending."""
-        return sorted(int(path.name) for path in self._directory.glob("[0-9]*"))
+        return steps(self._workdir)
 
     def save(self, step, facts):
         """Writes a checkpoint; every worker calls it.
@@ -107,97 +95,158 @@ class Checkpoints:
             facts: dict of JSON values that `restore` gives back.
 
         Raises:
+            NonFiniteError: if a weight or a slot of the optimizer is not finite; nothing is written.
             CheckpointError: if it cannot be written. Those written before stay as they are.
         """
-        partial = self._directory / f".{step:08d}"
+        reason = finite.complaint(self._state)
+        if strategy_lib.any_worker(self._strategy, reason is not None):
+            raise finite.NonFiniteError(
+                f"no checkpoint of step {step}: {reason or 'another worker has a value that is not finite'}; "
+                f"{self._last()}"
+            )
+        target = self._path(step)
+        partial = target if storage.is_remote(target) else storage.join(self._directory, f".{step:08d}")
         try:
-            partial.mkdir(exist_ok=True)
-            self._iterator.write(str(partial / f"iterator-{self._worker}"))
             if self._worker == 0:
-                self._variables.write(str(partial / "model"))
+                self._delete(partial)
+                storage.gfile.makedirs(partial)
+            strategy_lib.any_worker(self._strategy, False)
+            self._iterator.write(storage.join(partial, f"iterator-{self._worker}"))
+            if self._worker == 0:
+                self._variables.write(storage.join(partial, "model"))
             strategy_lib.any_worker(self._strategy, False)
             if self._worker == 0:
-                files = {path.name: _fingerprint(path) for path in sorted(partial.iterdir())}
-                manifest = {"step": step, "num_workers": self._num_workers, "facts": facts, "files": files}
-                write_json(partial / "manifest.json", manifest)
-                self._remove(step)
-                partial.rename(self._path(step))
+                self._commit(partial, target, step, facts)
                 self._prune(facts.get("best_step"))
-        except (OSError, tf.errors.OpError) as error:
-            shutil.rmtree(partial, ignore_errors=True)
-            before = (
-                f"the one of step {self.steps()[-1]} is intact" if self.steps() else "there is none before it"
-            )
+        except storage.ERRORS as error:
+            self._delete(partial)
             reason = str(error).splitlines()[0]
             raise CheckpointError(
-                f"no checkpoint of step {step} in {self._directory}: {reason}; {before}"
+                f"no checkpoint of step {step} in {self._directory}: {reason}; {self._last()}"
             ) from error
         strategy_lib.any_worker(self._strategy, False)
+
+    def _commit(self, partial, target, step, facts):
+        files = {
+            name: storage.fingerprint(storage.join(partial, name))
+            for name in storage.names(partial)
+            if name.startswith(_PARTS)
+        }
+        manifest = {"step": step, "num_workers": self._num_workers, "facts": facts, "files": files}
+        storage.write_json(storage.join(partial, _MANIFEST), {**manifest, "sha256": _sum_of(manifest)})
+        if partial != target:
+            self._remove(step)
+            storage.rename(partial, target)
+
+    def _last(self):
+        before = self.steps()
+        return f"the one of step {before[-1]} is intact" if before else "there is none before it"
 
     def restore(self):
         """Restores the newest readable checkpoint; reports and sets aside those that are damaged.
 
         Returns:
-            (step, facts), or (0, {}) if there is no checkpoint.
+            (step, facts), or (0, {}) if there is no checkpoint. Where the checkpoint of the best step is
+            gone or damaged, `best_step` and `best_value` of the facts are None.
 
         Raises:
             CheckpointError: if there are checkpoints but none can be read, or they are of another number of
                 workers.
         """
-        step, damaged = None, []
+        step, damaged = None, {}
         for candidate in reversed(self.steps()):
             damage = self._damage(candidate)
             if damage is None:
                 step = candidate
                 break
-            damaged.append((candidate, damage))
-        strategy_lib.any_worker(self._strategy, False)  # all have looked before the first one renames
-        for candidate, damage in damaged:
-            if self._worker == 0:
-                logging.warning("Checkpoint %s is damaged (%s)", self._path(candidate), damage)
+            damaged[candidate] = damage
         if step is None:
             if damaged:
+                self._report(damaged)
                 raise CheckpointError(
-                    f"every checkpoint in {self._directory} is damaged ({damaged[0][1]}); "
-                    "remove the directory to start again"
+                    f"every checkpoint in {self._directory} is damaged ({next(iter(damaged.values()))}); "
+                    "move the directory away to start again"
                 )
             return 0, {}
-        if damaged and self._worker == 0:
-            logging.warning("Using the checkpoint of step %d instead", step)
-            for candidate, _ in damaged:
-                aside = self._directory / f"damaged-{candidate:08d}"
-                shutil.rmtree(aside, ignore_errors=True)
-                self._path(candidate).rename(aside)
         manifest = self._manifest(step)
+        facts = manifest["facts"]
+        best_step = facts.get("best_step")
+        best_damage = None if best_step in (None, step) else self._damage(best_step)
+        if best_damage is not None:
+            facts.update(best_step=None, best_value=None)
+            damaged[best_step] = best_damage
+        strategy_lib.any_worker(self._strategy, False)  # all have looked before the first one renames
+        if damaged:
+            self._report(damaged)
+            if self._worker == 0:
+                logging.warning("Using the checkpoint of step %d instead", step)
+                for candidate in damaged:
+                    self._set_aside(candidate)
         if manifest["num_workers"] != self._num_workers:
             raise CheckpointError(
                 f"{self._path(step)} was written by {manifest['num_workers']} workers. "
                 f"Received: {self._num_workers} workers"
             )
-        self.restore_variables(step)
-        self._iterator.read(str(self._path(step) / f"iterator-{self._worker}")).assert_consumed()
-        return step, manifest["facts"]
+        self._variables.read(storage.join(self._path(step), "model")).assert_consumed()
+        iterator = storage.join(self._path(step), f"iterator-{self._worker}")
+        self._iterator.read(iterator).assert_consumed()
+        return step, facts
 
     def restore_variables(self, step):
-        """Restores only the weights and optimizer slots of one step."""
-        self._variables.read(str(self._path(step) / "model")).assert_consumed()
+        """Restores only the weights and optimizer slots of one step.
+
+        Returns:
+            Whether the checkpoint is there and sound; where it is not, that is reported and nothing changes.
+        """
+        damage = self._damage(step)
+        if strategy_lib.any_worker(self._strategy, damage is not None):
+            self._report({step: damage})
+            return False
+        self._variables.read(storage.join(self._path(step), "model")).assert_consumed()
+        return True
 
     def _path(self, step):
-        return self._directory / f"{step:08d}"
+        return storage.join(self._directory, f"{step:08d}")
 
     def _manifest(self, step):
-        return json.loads((self._path(step) / "manifest.json").read_text())
+        """The manifest of a checkpoint; raises ValueError where it is not what was written."""
+        manifest = storage.read_json(storage.join(self._path(step), _MANIFEST))
+        if not isinstance(manifest, dict):
+            raise ValueError(f"{_MANIFEST} is not an object")
+        expected = manifest.pop("sha256", None)
+        # Exactly these keys: version 0.1.0 wrote no sum, and a damaged name must not pass for its absence.
+        if set(manifest) != _KEYS or expected not in (None, _sum_of(manifest)):
+            raise ValueError(f"{_MANIFEST} does not agree with its own sum")
+        if manifest["step"] != step:
+            raise ValueError(f"{_MANIFEST} is that of step {manifest['step']}")
+        return manifest
 
     def _damage(self, step):
         """Returns what is wrong with a checkpoint, or None."""
+        name = _MANIFEST
         try:
-            files = self._manifest(step)["files"]
-            for name, expected in files.items():
-                if _fingerprint(self._path(step) / name) != expected:
+            for name, expected in self._manifest(step)["files"].items():
+                if storage.fingerprint(storage.join(self._path(step), name)) != expected:
                     return f"{name} does not agree with the manifest"
-        except (OSError, ValueError, KeyError) as error:
-            return str(error)
+        except (FileNotFoundError, tf.errors.NotFoundError):
+            return f"{name} is missing"
+        except (*storage.ERRORS, ValueError) as error:
+            return " ".join(str(error).split())
         return None
+
+    def _report(self, damaged):
+        if self._worker == 0:
+            for step, damage in damaged.items():
+                logging.warning("Checkpoint %s is damaged (%s)", self._path(step), damage)
+
+    def _set_aside(self, step):
+        if not storage.gfile.exists(self._path(step)):
+            return
+        taken, name, count = storage.names(self._directory), f"damaged-{step:08d}", 1
+        while name in taken:
+            count += 1
+            name = f"damaged-{step:08d}-{count}"
+        storage.move(self._path(step), storage.join(self._directory, name))
 
     def _prune(self, best_step):
         for step in self.steps()[: -self._keep]:
@@ -205,21 +254,42 @@ class Checkpoints:
                 self._remove(step)
 
     def _remove(self, step):
-        """Renames first: a checkpoint removed in part must not count as one."""
-        if self._path(step).exists():
-            shutil.rmtree(self._path(step).rename(self._directory / f".removed-{step:08d}"))
+        """A checkpoint removed in part must not count as one: it is renamed, or loses its manifest, first."""
+        path = self._path(step)
+        if storage.is_remote(path):
+            self._delete(path)
+        elif storage.gfile.exists(path):
+            removed = storage.join(self._directory, f".removed-{step:08d}")
+            self._delete(removed)
+            storage.rename(path, removed)
+            self._delete(removed)
+
+    def _delete(self, path):
+        """Deletes one of our directories; what cannot be deleted (a file still open on NFS) is left alone."""
+        try:
+            if storage.gfile.exists(storage.join(path, _MANIFEST)):
+                storage.gfile.remove(storage.join(path, _MANIFEST))
+            if storage.gfile.exists(path):
+                storage.gfile.rmtree(path)
+        except storage.ERRORS as error:
+            logging.warning("Not all of %s could be deleted: %s", path, str(error).splitlines()[0])
 
 
-def _fingerprint(path):
-    with open(path, "rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+def _numbers(directory):
+    return sorted(
+        int(name)
+        for name in storage.names(directory)
+        if _STEP.fullmatch(name)
+        and name == f"{int(name):08d}"
+        and storage.gfile.isdir(storage.join(directory, name))
+    )
 
 
-def _flatten(config, prefix=""):
-    flat = {}
-    for name, value in config.items():
-        if isinstance(value, dict):
-            flat.update(_flatten(value, f"{prefix}{name}."))
-        else:
-            flat[prefix + name] = value
-    return flat
+def _is_written(directory, step):
+    if not storage.is_remote(directory):
+        return True
+    return storage.gfile.exists(storage.join(directory, f"{step:08d}", _MANIFEST))
+
+
+def _sum_of(manifest):
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import numbers
 import signal
 import threading
 import time
@@ -10,14 +11,12 @@ import tensorflow as tf
 
 from convnlp.training import checkpoints as checkpoints_lib
 from convnlp.training import metrics as metrics_lib
-from convnlp.training import optimizers
+from convnlp.training import optimizers, run_lock
 from convnlp.training import strategy as strategy_lib
+from convnlp.training.finite import NonFiniteError
 
 _TOTALS = ("tokens", "seconds", "cpu_seconds", "metrics_bytes")  # over all processes of the run
-
-
-class NonFiniteLossError(ArithmeticError):
-    """The loss became NaN or infinite."""
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StoppedError(Exception):
@@ -86,34 +85,41 @@ def train(
         model is left with the weights of the best step.
 
     Raises:
-        ValueError: for step counts that are no multiples of `steps_per_call`, or data that end.
-        NonFiniteLossError: names the step; nothing is saved after it.
-        StoppedError: after SIGTERM or SIGINT, when the checkpoint is written.
+        ValueError: for a number out of range, step counts that are no multiples of `steps_per_call`, or data
+            that end.
+        LockedError: if another process trains in `workdir`.
+        NonFiniteError: for a loss, a value of `best` or weights that are not finite; names the step. Nothing
+            is saved after it.
+        StoppedError: after SIGTERM, SIGINT or SIGHUP, when the checkpoint is written.
         CheckpointError: if a checkpoint cannot be written or none can be read.
     """
-    lengths = {"num_steps": num_steps, "checkpoint_every": checkpoint_every, "eval_every": eval_every}
-    for name, value in lengths.items():
-        if value <= 0 or value % steps_per_call:
-            raise ValueError(
-                f"`{name}` must be a positive multiple of steps_per_call. "
-                f"Received: {name}={value}, steps_per_call={steps_per_call}"
-            )
-
-    # Where the run stands.
-    with strategy.scope():
-        optimizers.build_slots(optimizer, model.trainable_variables)
-    batches = iter(dataset.batch(steps_per_call, drop_remainder=True))
-    checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, batches, strategy, keep)
-    step, facts = checkpoints.restore()
-    facts = facts or dict.fromkeys(_TOTALS, 0) | {"best_step": None, "best_value": None}
-    steps = training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed)
+    counts = {"num_steps": num_steps, "checkpoint_every": checkpoint_every, "eval_every": eval_every}
+    _check_numbers(steps_per_call, counts, keep, seed, clip_norm)
     is_chief = strategy_lib.workers(strategy)[0] == 0
-    log = metrics_lib.Metrics(workdir, num_steps, step, facts["metrics_bytes"], silent=not is_chief)
-    if step:
-        log.say(f"Resuming at step {step}")
-    seconds, cpu_seconds = time.monotonic() - facts["seconds"], time.process_time() - facts["cpu_seconds"]
+    with contextlib.ExitStack() as stack:
+        lock = stack.enter_context(run_lock.held(workdir)) if is_chief else None
+        received = stack.enter_context(_signals())
 
-    with _signals() as received, contextlib.closing(log):
+        # Where the run stands.
+        with strategy.scope():
+            optimizers.build_slots(optimizer, model.trainable_variables)
+        batches = iter(dataset.batch(steps_per_call, drop_remainder=True))
+        checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, batches, strategy, keep)
+        step, facts = checkpoints.restore()
+        if step > num_steps:
+            raise ValueError(
+                f"`num_steps` must be at least the step that the run has reached, {step}. "
+                f"Received: num_steps={num_steps}"
+            )
+        facts = facts or dict.fromkeys(_TOTALS, 0) | {"best_step": None, "best_value": None}
+        steps = training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed)
+        log = metrics_lib.Metrics(workdir, num_steps, step, facts["metrics_bytes"], silent=not is_chief)
+        stack.enter_context(contextlib.closing(log))
+        if step:
+            log.say(f"Resuming at step {step}")
+        seconds = time.monotonic() - facts["seconds"]
+        cpu_seconds = time.process_time() - facts["cpu_seconds"]
+
         while step < num_steps:
             # Some steps.
             try:
@@ -124,8 +130,7 @@ def train(
                 ) from None
             rows = steps(strategy_lib.split(strategy, batch), step)
             for offset, row in enumerate(rows):
-                if not math.isfinite(row["loss"][0]):
-                    raise NonFiniteLossError(f"the loss is not finite at step {step + offset + 1}")
+                _check_finite("the loss", row["loss"][0], step + offset + 1, checkpoints)
             step += steps_per_call
             tokens = int(sum(row.pop("tokens")[0] for row in rows))
             facts["tokens"] += tokens
@@ -135,6 +140,7 @@ def train(
             improved = False
             if evaluate and (step % eval_every == 0 or step == num_steps):
                 values = evaluate()
+                _check_finite(best[0], values[best[0]], step, checkpoints)
                 log.write(step, values)
                 improved = _is_better(values[best[0]], facts["best_value"], best[1])
                 if improved:
@@ -150,15 +156,59 @@ def train(
                     cpu_seconds=time.process_time() - cpu_seconds,
                     metrics_bytes=log.position,
                 )
+                if lock:
+                    lock.check()
+                log.flush()
                 checkpoints.save(step, facts)
-            if stop and step < num_steps:
+            if stop:
                 raise StoppedError(received[0] if received else signal.SIGTERM, step)
             log.restart_clock()
 
-    if facts["best_step"] not in (None, step):
-        checkpoints.restore_variables(facts["best_step"])
+        # The best weights; where their checkpoint is damaged, those of the last step.
+        found = facts["best_step"] in (None, step) or checkpoints.restore_variables(facts["best_step"])
+        if evaluate and (not found or facts["best_step"] is None):
+            facts.update(best_step=step, best_value=evaluate()[best[0]])
+        if strategy_lib.any_worker(strategy, bool(received)):  # one that came with the last checkpoint
+            raise StoppedError(received[0] if received else signal.SIGTERM, step)
     facts.pop("metrics_bytes")
     return {"step": step, **facts}
+
+
+def _check_numbers(steps_per_call, counts, keep, seed, clip_norm):
+    rules = {
+        "steps_per_call": (steps_per_call, "an integer >= 1", 1),
+        "keep": (keep, "an integer >= 1", 1),
+        "seed": (
+            seed,
+            "an integer in [0, 2147483648)",
+            0,
+        ),  # a step's randomness is drawn from it as an int32
+    }
+    for name, (value, rule, least) in rules.items():
+        if not _is_integer(value) or not least <= value < 2**31:
+            raise ValueError(f"`{name}` must be {rule}. Received: {name}={value!r}")
+    for name, value in counts.items():
+        if not _is_integer(value) or value <= 0 or value % steps_per_call:
+            raise ValueError(
+                f"`{name}` must be a positive multiple of steps_per_call. "
+                f"Received: {name}={value!r}, steps_per_call={steps_per_call}"
+            )
+    if not 0 <= clip_norm < math.inf:
+        raise ValueError(f"`clip_norm` must be a number in [0, inf). Received: clip_norm={clip_norm!r}")
+
+
+def _is_integer(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _check_finite(name, value, step, checkpoints):
+    if not math.isfinite(value):
+        saved = checkpoints.steps()
+        advice = (
+            f"; the checkpoint of step {saved[-1]} can be continued with another learning rate "
+            "(--resume_with_changes)"
+        )
+        raise NonFiniteError(f"{name} is not finite at step {step}{advice if saved else ''}")
 
 
 def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed):
@@ -274,7 +324,10 @@ def _is_better(value, best, direction):
 
 @contextlib.contextmanager
 def _signals():
-    """Collects SIGTERM and SIGINT instead of dying of them; a second one ends the process as usual."""
+    """Collects the signals that end a process instead of dying of them; a second one ends it as usual.
+
+    One that is ignored stays so: nohup ignores SIGHUP, and a script's background jobs SIGINT.
+    """
     received, previous = [], {}
 
     def receive(signum, frame):
@@ -283,7 +336,9 @@ def _signals():
             signal.signal(each, handler)
 
     if threading.current_thread() is threading.main_thread():  # Python lets no other thread set handlers
-        previous.update({each: signal.signal(each, receive) for each in (signal.SIGTERM, signal.SIGINT)})
+        for each in _SIGNALS:
+            if signal.getsignal(each) not in (signal.SIG_IGN, None):
+                previous[each] = signal.signal(each, receive)
     try:
         yield received
     finally:

@@ -5,13 +5,14 @@ alone. Whatever depends on the clock (seconds, tokens per second) goes into time
 """
 
 import json
-import os
-import pathlib
 import sys
 import time
 
 import tensorflow as tf
 import tqdm
+from absl import logging
+
+from convnlp.training import storage
 
 SHOWN = ("loss", "accuracy", "encoder_use")  # in the bar; everything is in the files
 
@@ -20,11 +21,11 @@ class Metrics:
     """Writes metrics of one worker; all but the first worker stay silent.
 
     Args:
-        workdir: directory.
+        workdir: directory, a local path or a URL; behind a URL the files are written by `flush`.
         num_steps: int. Length of the run, for the bar and the time left.
         step: int. Where the run starts or resumes.
-        position: int or None. Size of metrics.jsonl at that step; what a killed run wrote after it is cut
-            off.
+        position: int. Size of metrics.jsonl at that step; what a killed run wrote after it is cut off. Where
+            the file is shorter, lines were deleted: that is reported, and the run adds to what is there.
         silent: bool. Writes and shows nothing. Defaults to False.
     """
 
@@ -33,14 +34,18 @@ class Metrics:
         self.position = position
         if silent:
             return
-        workdir = pathlib.Path(workdir)
-        self._path = workdir / "metrics.jsonl"
-        self._path.touch()
-        os.truncate(self._path, position)
-        # Open as long as the run, closed by `close`.
-        self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
-        self._times = open(workdir / "times.jsonl", "a", encoding="utf-8")  # noqa: SIM115
-        self._summaries = tf.summary.create_file_writer(str(workdir / "tensorboard"))
+        path = storage.join(workdir, "metrics.jsonl")
+        self._file = storage.Appended(path, position)
+        if self._file.position < position:
+            logging.warning(
+                "%s has %d bytes and had %d at step %d: the lines that are missing stay missing",
+                *(path, self._file.position, position, step),
+            )
+            if self._file.position and not storage.read(path).endswith(b"\n"):
+                self._file.write("\n")
+        self.position = self._file.position
+        self._times = storage.Appended(storage.join(workdir, "times.jsonl"))
+        self._summaries = tf.summary.create_file_writer(storage.join(workdir, "tensorboard"))
         self._bar = tqdm.tqdm(
             total=num_steps,
             initial=step,
@@ -62,8 +67,7 @@ class Metrics:
         if self._silent:
             return
         self._file.write(json.dumps({"step": step, **values}) + "\n")
-        self._file.flush()
-        self.position = self._file.tell()
+        self.position = self._file.position
         with self._summaries.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
@@ -74,11 +78,16 @@ class Metrics:
             self._times.write(
                 json.dumps({"step": step, "unix_seconds": time.time(), "tokens_per_second": rate}) + "\n"
             )
-            self._times.flush()
             self._shown["tok/s"] = f"{rate:,.0f}"
             self._clock = now
         self._bar.set_postfix(self._shown, refresh=False)
         self._bar.update(step - self._bar.n)
+
+    def flush(self):
+        """Makes what was written outlive the process, as a checkpoint asks that counts its bytes."""
+        if not self._silent:
+            self._file.flush()
+            self._times.flush()
 
     def restart_clock(self):
         """Leaves the time since the last `write` (evaluation, checkpoint) out of the next rate."""

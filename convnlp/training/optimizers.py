@@ -23,7 +23,7 @@ def build(config, num_steps):
         A `keras.optimizers.Optimizer`.
 
     Raises:
-        ValueError: for an unknown name.
+        ValueError: for an unknown name, and as `Schedule`.
     """
     schedule = schedules.Schedule(
         config.schedule, config.learning_rate, num_steps, config.warmup_steps, config.decay_steps

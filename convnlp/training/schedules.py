@@ -1,5 +1,7 @@
 """Learning rates as functions of the step."""
 
+import math
+
 import keras
 import tensorflow as tf
 
@@ -42,8 +44,10 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(self, name, learning_rate, num_steps, warmup_steps=0, decay_steps=0):
         if name not in SCHEDULES:
             raise ValueError(f"`schedule` must be one of {', '.join(SCHEDULES)}. Received: schedule={name!r}")
-        if learning_rate <= 0:
-            raise ValueError(f"`learning_rate` must be positive. Received: learning_rate={learning_rate}")
+        if not 0 < learning_rate < math.inf:
+            raise ValueError(
+                f"`learning_rate` must be positive and finite. Received: learning_rate={learning_rate}"
+            )
         if warmup_steps < 0 or ("warmup" in name and warmup_steps >= num_steps):
             raise ValueError(
                 "`warmup_steps` must be in [0, num_steps). "

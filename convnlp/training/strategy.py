@@ -6,8 +6,11 @@ Written by TensorFlow's documentation and never run: `tpu`, and every strategy o
 
 import json
 import os
+import re
 
 import tensorflow as tf
+
+_UNREACHABLE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker", "tpu")
 
@@ -43,7 +46,7 @@ def build(name, tpu="", num_virtual_devices=0):
     if name == "mirrored":
         return _mirrored(num_virtual_devices)
     if name == "multi_worker":
-        if "worker" not in json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {}):
+        if "worker" not in _tf_config().get("cluster", {}):
             raise ValueError(
                 "strategy='multi_worker' needs TF_CONFIG, as in "
                 '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
@@ -51,9 +54,15 @@ def build(name, tpu="", num_virtual_devices=0):
                 f"Received: TF_CONFIG={os.environ.get('TF_CONFIG')!r}"
             )
         return tf.distribute.MultiWorkerMirroredStrategy()
-    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "local")
-    tf.config.experimental_connect_to_cluster(resolver)
-    tf.tpu.experimental.initialize_tpu_system(resolver)
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "local")
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"strategy='tpu' must find the TPU that `tpu` names. Received: tpu={tpu!r}: {reason}"
+        ) from error
     return tf.distribute.TPUStrategy(resolver)
 
 
@@ -78,6 +87,43 @@ def workers(strategy):
         for index in range(len(addresses))
     ]
     return tasks.index((resolver.task_type, resolver.task_id)), len(tasks)
+
+
+def worker_index(name):
+    """The index of this process among those that train together, before their strategy is built."""
+    if name != "multi_worker":
+        return 0
+    cluster, task = (_tf_config().get(name, {}) for name in ("cluster", "task"))
+    return int(task.get("index", 0)) + ("chief" in cluster and task.get("type") == "worker")
+
+
+def _tf_config():
+    text = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        config = json.loads(text)
+    except ValueError:
+        config = None
+    if not isinstance(config, dict):
+        raise ValueError(f"TF_CONFIG must be a JSON object. Received: TF_CONFIG={text!r}")
+    return config
+
+
+def lost_worker(error):
+    """The index of the worker that a TensorFlow error is about, if it says that one can no longer be reached.
+
+    Args:
+        error: `tf.errors.OpError`, raised by whatever needed that worker's part.
+
+    Returns:
+        int, or None for an error of another kind.
+    """
+    if not isinstance(error, _UNREACHABLE):
+        return None
+    own = worker_index("multi_worker")
+    found = [int(index) for index in re.findall(r"/job:\w+/(?:replica:\d+/)?task:(\d+)", str(error))]
+    # The devices of this process are named too.
+    others = [index for index in found if index != own]
+    return others[0] if others else None
 
 
 def any_worker(strategy, flag):

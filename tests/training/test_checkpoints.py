@@ -3,13 +3,14 @@
 import contextlib
 import json
 import resource
+import shutil
 import subprocess
 
 import numpy as np
 import pytest
 
 from convnlp.training import checkpoints as checkpoints_lib
-from convnlp.training import optimizers
+from convnlp.training import finite, optimizers, storage
 from tests.training.toy import Toy
 
 
@@ -85,7 +86,40 @@ def damage_manifest(path):
     (path / "manifest.json").write_text('{"step": 2')
 
 
-DAMAGES = [damage_truncate, damage_flip, damage_missing, damage_manifest]
+def damage_no_object(path):
+    (path / "manifest.json").write_text("[]")
+
+
+def damage_facts(path):
+    """One digit of what the manifest says of the run."""
+    text = (path / "manifest.json").read_text()
+    assert text.count('"tokens": 2') == 1
+    (path / "manifest.json").write_text(text.replace('"tokens": 2', '"tokens": 3'))
+
+
+def damage_name_of_the_sum(path):
+    """The manifest of version 0.1.0 had no sum, and this one must not pass for one of those."""
+    text = (path / "manifest.json").read_text()
+    assert text.count('"sha256"') > 1
+    at = text.rindex('"sha256"')
+    text = text[:at] + '"sha257"' + text[at + 8 :]
+    (path / "manifest.json").write_text(text.replace('"tokens": 2', '"tokens": 3'))
+
+
+def damage_another_step(path):
+    shutil.copy(path.parent / "00000001" / "manifest.json", path / "manifest.json")
+
+
+DAMAGES = [
+    damage_truncate,
+    damage_flip,
+    damage_missing,
+    damage_manifest,
+    damage_no_object,
+    damage_facts,
+    damage_name_of_the_sum,
+    damage_another_step,
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -112,6 +146,113 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path, run):
     (tmp_path / "checkpoints" / ".00000002").mkdir()
     assert Run(tmp_path).checkpoints.steps() == [1]
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["00000001"]
+
+
+def test_a_manifest_of_version_0_1_0_has_no_sum(tmp_path, run):
+    run.save(1)
+    path = tmp_path / "checkpoints" / "00000001" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["sha256"]
+    path.write_text(json.dumps(manifest))
+    assert run.checkpoints.restore() == (1, {"tokens": 1})
+
+
+def test_strangers_are_left_alone_and_named(tmp_path, run, caplog):
+    run.save(60)
+    directory = tmp_path / "checkpoints"
+    (directory / ".DS_Store").write_bytes(b"finder")
+    (directory / ".nfs0000000001").write_bytes(b"open elsewhere")
+    (directory / "00000060.bak").mkdir()
+    (directory / "00000060.bak" / "model.index").write_bytes(b"mine")
+    (directory / "00000070").write_text("a file")
+    (directory / "000000080").mkdir()
+    other = Run(tmp_path, keep=1)
+    assert other.checkpoints.restore() == (60, {"tokens": 60})
+    other.save(80)
+    assert other.checkpoints.steps() == [80]
+    left = {".DS_Store", ".nfs0000000001", "00000060.bak", "00000070", "000000080", "00000080"}
+    assert {path.name for path in directory.iterdir()} == left
+    assert (directory / "00000060.bak" / "model.index").read_bytes() == b"mine"
+    for name in left - {"000000080", "00000080"}:
+        assert name in caplog.text
+
+
+def test_files_of_others_in_a_checkpoint_do_not_count(tmp_path, run, monkeypatch):
+    write = run.checkpoints._variables.write
+
+    def write_and_litter(path):
+        write(path)
+        (tmp_path / "checkpoints" / ".00000001" / ".nfs01").write_bytes(b"gone soon")
+
+    monkeypatch.setattr(run.checkpoints._variables, "write", write_and_litter)
+    run.save(1)
+    (tmp_path / "checkpoints" / "00000001" / ".nfs01").unlink()
+    assert run.checkpoints.restore()[0] == 1
+
+
+def test_a_damaged_best_is_reported_and_the_newest_used(tmp_path, run, caplog):
+    run.save(1, best_step=1, best_value=0.5)
+    run.save(2, 3, best_step=1, best_value=0.5)
+    damage_flip(tmp_path / "checkpoints" / "00000001")
+    assert run.checkpoints.restore() == (3, {"tokens": 3, "best_step": None, "best_value": None})
+    assert "00000001 is damaged" in caplog.text
+    assert (tmp_path / "checkpoints" / "damaged-00000001").exists()
+    assert run.checkpoints.steps() == [2, 3]
+
+
+def test_a_best_that_is_damaged_while_training_is_not_read(tmp_path, run, caplog):
+    run.save(1, 2)
+    damage_missing(tmp_path / "checkpoints" / "00000001")
+    assert not run.checkpoints.restore_variables(1)
+    assert run.weight() == 2
+    assert "is missing" in caplog.text
+    assert run.checkpoints.restore_variables(2)
+
+
+def test_what_was_set_aside_stays(tmp_path, run):
+    for _ in range(2):
+        run.save(1, 2)
+        damage_flip(tmp_path / "checkpoints" / "00000002")
+        run.checkpoints.restore()
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {"00000001", "damaged-00000002", "damaged-00000002-2"}
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_values_that_are_not_finite_are_never_saved(tmp_path, run, value):
+    run.save(1)
+    run.toy.head.kernel.assign(np.full(run.toy.head.kernel.shape, 1.0))
+    run.toy.head.bias.assign(np.where(np.arange(len(run.toy.head.bias.numpy())) == 3, value, 0.0))
+    message = (
+        r"no checkpoint of step 2: the weights are not finite \(first: .*bias\); the one of step 1 is intact"
+    )
+    with pytest.raises(finite.NonFiniteError, match=message):
+        run.checkpoints.save(2, {})
+    run.save(3)
+    slot = next(v for v in run.toy.optimizer.variables if v.path.endswith("velocity"))
+    slot.assign(np.full(slot.shape, value))
+    with pytest.raises(finite.NonFiniteError, match="velocity"):
+        run.checkpoints.save(4, {})
+    assert run.checkpoints.steps() == [1, 3]
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["00000001", "00000003"]
+
+
+def test_behind_a_url_a_directory_without_a_manifest_is_none():
+    workdir = "ram://checkpoints/run"
+    run = Run(workdir, keep=2)
+    run.save(1, 2, 3, best_step=1)
+    assert run.checkpoints.steps() == [1, 2, 3]
+    storage.gfile.remove(f"{workdir}/checkpoints/00000003/manifest.json")  # killed before it was written
+    other = Run(workdir, keep=2)
+    assert other.checkpoints.restore() == (2, {"tokens": 2, "best_step": 1})
+    assert other.weight() == 2
+    other.save(3, best_step=3)
+    assert other.checkpoints.steps() == [2, 3]
+    storage.write(f"{workdir}/checkpoints/00000003/model.index", b"damaged")
+    assert Run(workdir).checkpoints.restore()[0] == 2
+    names = storage.names(f"{workdir}/checkpoints")
+    assert "damaged-00000003" in names
+    assert storage.read(f"{workdir}/checkpoints/damaged-00000003/model.index") == b"damaged"
 
 
 @contextlib.contextmanager
@@ -144,19 +285,6 @@ def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path):
         assert "\n" not in str(caught.value)
         assert [path.name for path in (tmp_path / "disk" / "checkpoints").iterdir()] == ["00000001"]
         assert run.checkpoints.restore()[0] == 1
-
-
-def test_another_config_is_refused_with_the_difference(tmp_path, run):
-    config = {"model": {"mixer": "lightweight_conv", "kernel_size": (3, 7)}, "seed": 0}
-    checkpoints_lib.check_config(tmp_path, {"seed": 1})  # no checkpoint: a mistake that can be corrected
-    checkpoints_lib.check_config(tmp_path, config)
-    run.save(1)
-    checkpoints_lib.check_config(tmp_path, config)
-    changed = {"model": {"mixer": "dynamic_conv", "kernel_size": (3, 7)}, "seed": 0, "new": 1}
-    message = r"another config \(model.mixer: 'lightweight_conv' -> 'dynamic_conv'; new: 'absent' -> 1\)"
-    with pytest.raises(ValueError, match=message):
-        checkpoints_lib.check_config(tmp_path, changed)
-    assert json.loads((tmp_path / "config.json").read_text())["model"]["mixer"] == "lightweight_conv"
 
 
 def test_keep_must_be_positive(tmp_path):

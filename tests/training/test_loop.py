@@ -1,16 +1,20 @@
 """The loop in this process, on one device."""
 
+import functools
 import json
+import math
 import os
 import signal
 
+import ml_collections
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.training import loop, metrics
+from convnlp.training import checkpoints, loop, metrics, storage
 from convnlp.training import strategy as strategy_lib
-from tests.training.toy import BATCH, LENGTH, NUM_STEPS, Toy
+from convnlp.training.finite import NonFiniteError
+from tests.training.toy import BATCH, LENGTH, NUM_STEPS, OPTIMIZER, Toy
 
 
 def lines(path):
@@ -89,27 +93,87 @@ def test_a_loss_that_is_not_finite_stops_and_names_the_step(tmp_path):
         poison = tf.where(toy.optimizer.iterations == 6, np.nan, 1.0)  # the seventh step
         return {**outputs, "loss_sum": outputs["loss_sum"] * tf.cast(poison, tf.float32)}
 
-    with pytest.raises(loop.NonFiniteLossError, match=r"the loss is not finite at step 7$"):
+    message = (
+        r"the loss is not finite at step 7; the checkpoint of step 4 can be continued .*--resume_with_changes"
+    )
+    with pytest.raises(NonFiniteError, match=message):
         toy.train(tmp_path, loss_fn=loss_fn)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["00000004"]
 
 
-def test_sigterm_saves_and_the_run_goes_on_from_there(tmp_path, monkeypatch):
+def test_weights_that_are_not_finite_are_not_saved(tmp_path, monkeypatch):
+    toy = Toy()
+    write = metrics.Metrics.write
+
+    def write_and_spoil(self, step, *args):
+        write(self, step, *args)
+        if step == 8:
+            toy.head.bias.assign(toy.head.bias * np.nan)
+
+    monkeypatch.setattr(metrics.Metrics, "write", write_and_spoil)
+    with pytest.raises(
+        NonFiniteError, match=r"no checkpoint of step 8: .*bias.*; the one of step 4 is intact"
+    ):
+        toy.train(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["00000004"]
+
+
+def test_a_score_that_is_not_finite_is_never_the_best(tmp_path):
+    with pytest.raises(
+        NonFiniteError, match=r"valid/loss is not finite at step 10; the checkpoint of step 8"
+    ):
+        Toy().train(tmp_path, evaluate=lambda: {"valid/loss": math.nan})
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["00000004", "00000008"]
+
+
+def test_a_diverged_run_goes_on_with_another_rate(tmp_path):
+    def poisoned(toy):
+        def loss_fn(batch, seed=None):
+            outputs = toy.loss_fn(batch, seed)
+            factor = tf.where(toy.optimizer.learning_rate > 1.0, np.nan, 1.0)
+            return {**outputs, "loss_sum": outputs["loss_sum"] * tf.cast(factor, tf.float32)}
+
+        return loss_fn
+
+    high = Toy(optimizer=ml_collections.ConfigDict({**OPTIMIZER, "learning_rate": 2.0, "warmup_steps": 18}))
+    with pytest.raises(NonFiniteError, match="step 10; the checkpoint of step 8 "):
+        high.train(tmp_path, loss_fn=poisoned(high))
+    low = Toy()
+    assert low.train(tmp_path, loss_fn=poisoned(low))["step"] == NUM_STEPS
+    rows = [row for row in lines(tmp_path / "metrics.jsonl") if "loss" in row]
+    assert [row["step"] for row in rows] == list(range(2, NUM_STEPS + 1, 2))
+    assert rows[3]["learning_rate"] > 0.5
+    assert rows[4]["learning_rate"] < 0.05
+
+
+def signalled_at(monkeypatch, signum, step):
+    """Sends this process a signal when the metrics of that step are written."""
+    write = metrics.Metrics.write
+
+    def write_and_signal(self, at, *args):
+        write(self, at, *args)
+        if at == step:
+            os.kill(os.getpid(), signum)
+
+    monkeypatch.setattr(metrics.Metrics, "write", write_and_signal)
+
+
+@pytest.mark.parametrize(
+    ("signum", "step"),
+    [(signal.SIGTERM, 6), (signal.SIGHUP, 6), (signal.SIGTERM, NUM_STEPS)],  # no checkpoint is due at step 6
+)
+def test_a_signal_saves_and_the_run_goes_on_from_there(tmp_path, monkeypatch, request, signum, step):
+    request.addfinalizer(functools.partial(signal.signal, signum, signal.getsignal(signum)))
+    signal.signal(signum, signal.SIG_DFL)  # which tests that run in the background may have inherited ignored
     whole = Toy()
     whole.train(tmp_path / "whole", evaluate=None)
 
-    write = metrics.Metrics.write
-
-    def write_and_terminate(self, step, *args):
-        write(self, step, *args)
-        if step == 6:  # no checkpoint is due here
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(metrics.Metrics, "write", write_and_terminate)
-    with pytest.raises(loop.StoppedError, match=r"stopped by SIGTERM at step 6, checkpoint saved") as stop:
+    signalled_at(monkeypatch, signum, step)
+    message = rf"stopped by {signum.name} at step {step}, checkpoint saved"
+    with pytest.raises(loop.StoppedError, match=message) as stop:
         Toy().train(tmp_path / "stopped", evaluate=None)
-    assert stop.value.exit_code == 143
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert stop.value.exit_code == 128 + signum
+    assert signal.getsignal(signum) is signal.SIG_DFL
 
     monkeypatch.undo()
     resumed = Toy()
@@ -117,6 +181,97 @@ def test_sigterm_saves_and_the_run_goes_on_from_there(tmp_path, monkeypatch):
     np.testing.assert_array_equal(weights(resumed), weights(whole))
     lines_of = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "stopped")]
     assert lines_of[0] == lines_of[1]
+
+
+def test_a_signal_that_comes_with_the_last_checkpoint_counts(tmp_path, monkeypatch):
+    save = checkpoints.Checkpoints.save
+
+    def save_and_signal(self, step, facts):
+        save(self, step, facts)
+        if step == NUM_STEPS:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(checkpoints.Checkpoints, "save", save_and_signal)
+    with pytest.raises(loop.StoppedError, match="at step 20"):
+        Toy().train(tmp_path)
+
+
+def test_under_nohup_a_hangup_changes_nothing(tmp_path, monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        signalled_at(monkeypatch, signal.SIGHUP, 6)
+        assert Toy().train(tmp_path)["step"] == NUM_STEPS
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def stopped(workdir, step, monkeypatch, **arguments):
+    """A run that was stopped at that step."""
+    with monkeypatch.context() as patch:
+        signalled_at(patch, signal.SIGTERM, step)
+        with pytest.raises(loop.StoppedError):
+            Toy().train(workdir, **arguments)
+
+
+def test_metrics_that_were_deleted_are_reported_and_not_filled_with_zeros(tmp_path, monkeypatch, caplog):
+    stopped(tmp_path, 12, monkeypatch)
+    (tmp_path / "metrics.jsonl").unlink()
+    Toy().train(tmp_path)
+    assert "metrics.jsonl has 0 bytes" in caplog.text
+    assert [row["step"] for row in lines(tmp_path / "metrics.jsonl")] == [14, 16, 18, 20, 20]
+    assert Toy().train(tmp_path)["step"] == NUM_STEPS  # and that run can go on
+    assert len(lines(tmp_path / "metrics.jsonl")) == 5
+
+
+def test_metrics_that_were_cut_keep_their_lines(tmp_path, monkeypatch, caplog):
+    stopped(tmp_path, 12, monkeypatch)
+    path = tmp_path / "metrics.jsonl"
+    whole = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(whole[0] + whole[1][:9])
+    Toy().train(tmp_path)
+    now = path.read_bytes().splitlines(keepends=True)
+    assert now[:2] == [whole[0], whole[1][:9] + b"\n"]
+    assert json.loads(now[2])["step"] == 14
+
+
+def test_behind_a_url_a_run_is_the_same_run(tmp_path, monkeypatch):
+    whole = Toy()
+    facts = whole.train(tmp_path)
+    workdir = "ram://loop/run"
+    stopped(workdir, 6, monkeypatch)
+    assert storage.gfile.exists(f"{workdir}/checkpoints/00000006/manifest.json")
+    resumed = Toy()
+    again = resumed.train(workdir)
+    np.testing.assert_array_equal(weights(resumed), weights(whole))
+    assert storage.read(f"{workdir}/metrics.jsonl") == (tmp_path / "metrics.jsonl").read_bytes()
+    assert {**again, "seconds": 0, "cpu_seconds": 0} == {**facts, "seconds": 0, "cpu_seconds": 0}
+    steps = [json.loads(line)["step"] for line in storage.read(f"{workdir}/times.jsonl").splitlines()]
+    assert steps == list(range(2, NUM_STEPS + 1, 2))
+    names = storage.names(workdir)
+    assert names == ["checkpoints", "metrics.jsonl", "tensorboard", "times.jsonl"]
+    assert not os.path.exists("ram:")
+
+
+def test_a_damaged_best_step_gives_way_to_the_last(tmp_path, caplog):
+    values = iter([1.0, 2.0, 3.0])
+    Toy().train(tmp_path, evaluate=lambda: {"valid/loss": next(values)})
+    next((tmp_path / "checkpoints" / "00000010").glob("model.data*")).write_bytes(b"")
+    toy = Toy()
+    facts = toy.train(tmp_path, evaluate=lambda: {"valid/loss": next(values)})
+    assert (facts["step"], facts["best_step"], facts["best_value"]) == (NUM_STEPS, NUM_STEPS, 3.0)
+    assert "00000010 is damaged" in caplog.text
+    whole = Toy()
+    whole.train(tmp_path / "whole", evaluate=None)
+    np.testing.assert_array_equal(weights(toy), weights(whole))
+
+
+def test_fewer_steps_than_were_made_are_refused(tmp_path):
+    Toy().train(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"`num_steps` must be at least .* reached, 20. Received: num_steps=10"
+    ):
+        Toy().train(tmp_path, num_steps=10)
 
 
 def test_every_step_and_replica_has_its_own_seed(tmp_path):
@@ -156,18 +311,69 @@ def test_variables_without_a_gradient_stay(tmp_path):
     np.testing.assert_array_equal(toy.head.bias.numpy(), before)
 
 
-@pytest.mark.parametrize("name", ["num_steps", "checkpoint_every", "eval_every"])
-def test_step_counts_must_be_multiples(tmp_path, name):
-    with pytest.raises(
-        ValueError, match=rf"`{name}` must be a positive multiple of steps_per_call. Received: {name}=7"
-    ):
-        Toy().train(tmp_path, **{name: 7})
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        *((name, 7, "a positive multiple of steps_per_call") for name in ("num_steps", "checkpoint_every")),
+        *((name, 0, "a positive multiple of steps_per_call") for name in ("num_steps", "eval_every")),
+        ("steps_per_call", 0, "an integer >= 1"),
+        ("steps_per_call", 2.0, "an integer >= 1"),
+        ("keep", 0, "an integer >= 1"),
+        ("seed", -1, r"an integer in \[0, 2147483648\)"),
+        *(("clip_norm", value, r"a number in \[0, inf\)") for value in (-1.0, math.nan, math.inf)),
+    ],
+)
+def test_numbers_out_of_range_are_named(tmp_path, name, value, rule):
+    with pytest.raises(ValueError, match=rf"^`{name}` must be {rule}. Received: {name}={value}"):
+        Toy().train(tmp_path, **{name: value})
+    assert not list(tmp_path.iterdir())
 
 
 def test_data_that_end_are_named(tmp_path):
     toy = Toy()
     with pytest.raises(ValueError, match=r"`dataset` ended before step 20. Received: no batch at step 6"):
         toy.train(tmp_path, dataset=toy.dataset().take(7))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "expected"),
+    [
+        (tf.errors.UnavailableError, "Error reported from /job:worker/task:1: the tasks have crashed", 1),
+        (
+            tf.errors.UnavailableError,
+            "device_/job:worker/replica:0/task:0/device:CPU:0: remote target /job:worker/replica:0/task:2",
+            2,
+        ),
+        (tf.errors.UnavailableError, "device_/job:worker/replica:0/task:0/device:CPU:0", None),
+        (tf.errors.UnavailableError, "the network is gone", None),
+        (tf.errors.InvalidArgumentError, "on /job:worker/task:1: a wrong shape", None),
+    ],
+)
+def test_a_lost_worker_is_found_in_an_error(kind, message, expected, monkeypatch):
+    task = {"cluster": {"worker": ["a:1", "b:1", "c:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(task))
+    assert strategy_lib.lost_worker(kind(None, None, message)) == expected
+
+
+@pytest.mark.parametrize(
+    ("cluster", "task", "expected"),
+    [
+        ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 1}, 1),
+        ({"chief": ["a:1"], "worker": ["b:1"]}, {"type": "chief", "index": 0}, 0),
+        ({"chief": ["a:1"], "worker": ["b:1"]}, {"type": "worker", "index": 0}, 1),
+    ],
+)
+def test_the_number_of_a_worker_before_there_is_a_strategy(cluster, task, expected, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+    assert strategy_lib.worker_index("multi_worker") == expected
+    assert strategy_lib.worker_index("one_device") == 0
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_a_damaged_tf_config_is_named(text, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ValueError, match=r"TF_CONFIG must be a JSON object. Received: TF_CONFIG="):
+        strategy_lib.worker_index("multi_worker")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.multiprocess
 
 # When metrics are written that the next checkpoint would have covered; before the manifest of a checkpoint;
 # in one of the renames of saving and removing; before old ones are removed.
-MOMENTS = ("write:4", "write_json:2", "rename:3", "_prune:1")
+MOMENTS = ("write:4", "write_json:2", "rename:4", "_prune:1")
 
 
 def start(strategy, workdir, moment="", environment=None, dropout=0.1):
@@ -116,7 +116,7 @@ def start_workers(workdir, killed=None, moment=""):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("killed", "moment"), [(0, "write_json:2"), (0, "rename:3"), (1, "write:5")])
+@pytest.mark.parametrize(("killed", "moment"), [(0, "write_json:2"), (0, "rename:4"), (1, "write:5")])
 def test_two_worker_processes(tmp_path, killed, moment):
     for process in start_workers(tmp_path / "whole"):
         finish(process)

@@ -38,6 +38,10 @@ def test_config_round_trip():
     [
         ({"name": "cosine"}, "`schedule` must be one of .* Received: schedule='cosine'"),
         ({"learning_rate": 0}, "`learning_rate` must be positive"),
+        *(
+            ({"learning_rate": float(rate)}, "`learning_rate` must be positive and finite")
+            for rate in ("nan", "inf")
+        ),
         ({"name": "warmup_linear", "warmup_steps": N}, "`warmup_steps` must be in"),
         ({"decay_steps": N + 1}, "`decay_steps` must be in"),
     ],

@@ -13,7 +13,7 @@ import keras
 import ml_collections
 import tensorflow as tf
 
-from convnlp.training import checkpoints, loop, metrics, optimizers
+from convnlp.training import checkpoints, loop, metrics, optimizers, storage
 from convnlp.training import strategy as strategy_lib
 
 VOCABULARY, LENGTH, BATCH = 16, 4, 8
@@ -94,8 +94,8 @@ def die_at(moment):
     """Replaces a function by one that kills this process in its N-th call."""
     name, _, count = moment.partition(":")
     owners = {
-        "write_json": checkpoints,
-        "rename": checkpoints.pathlib.Path,
+        "write_json": storage,
+        "rename": storage,
         "write": metrics.Metrics,
         "_prune": checkpoints.Checkpoints,
     }

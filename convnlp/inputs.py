@@ -1,0 +1,104 @@
+"""What a run reads, by content: sizes and SHA-256 sums of its data, tokenizer and preset."""
+
+import functools
+import hashlib
+import os
+
+from absl import logging
+
+from convnlp.data import Source, SourceError, sources, tfds_source
+from convnlp.training import storage
+
+FULL_BYTES = 4 << 30  # of one field: more is summed in samples, so that a start stays a matter of seconds
+SAMPLE_BYTES, NUM_SAMPLES = 1 << 20, 16
+MAX_FILES = 256  # of one field, named one by one
+_UNREAD = ("README.md", "experiment.json")  # of a preset: for people
+
+
+def fingerprints(config):
+    """The files that the fields of a config name, by content.
+
+    Args:
+        config: ConfigDict of an experiment.
+
+    Returns:
+        dict field -> {name: facts}, for a file {"bytes": int, "sha256": hexadecimal}, for a TFDS data set its
+        version and the examples of its splits. Names are without their directory, so that files may be moved.
+        A field that names nothing, or what cannot be read, is left out: reading it will say why.
+    """
+    data = config.data
+    whole_source = functools.cache(_source)  # mostly the same files under all names
+
+    def source(name, split):
+        return whole_source(Source(name, split, data.data_dir).whole)
+
+    readers = {
+        "data.source": (source, data.source, data.split),
+        "data.validation_source": (source, data.validation_source or data.source, data.validation_split),
+        "data.test_source": (source, data.test_source, data.test_split),
+        "tokenizer": (_files, [config.tokenizer]),
+        "init_from": (_preset, config.init_from),
+    }
+    found = {}
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)  # TFDS warns of what is missing, and will do so when it is read
+    try:
+        for field, (reader, *names) in readers.items():
+            try:
+                if names[0] not in ("", [""]) and (facts := reader(*names)):
+                    found[field] = facts
+            except (SourceError, ValueError, *storage.ERRORS):
+                continue
+    finally:
+        logging.set_verbosity(verbosity)
+    if found.get("data.validation_source") == found.get("data.source"):
+        found.pop("data.validation_source", None)
+    return found
+
+
+def _source(source):
+    if source.kind == "tfds":
+        info = tfds_source.builder(source.path, source.data_dir).info
+        return {f"tfds:{info.full_name}": {n: s.num_examples for n, s in sorted(info.splits.items())}}
+    # The file of pydocs has another name where other packages are installed.
+    return {f"{source.kind}:{name}": facts for name, facts in _files(sources.paths(source)).items()}
+
+
+def _preset(preset):
+    if not storage.gfile.isdir(preset):
+        return {}
+    paths = [
+        storage.join(folder, name)
+        for folder, _, names in storage.gfile.walk(preset)
+        for name in sorted(names)
+        if name not in _UNREAD
+    ]
+    return _files(sorted(paths))
+
+
+def _files(paths):
+    """Name -> facts; of many files one entry for all."""
+    names = [os.path.basename(path) for path in paths]
+    if len(set(names)) < len(names):
+        names = paths
+    is_large = sum(storage.gfile.stat(path).length for path in paths) > FULL_BYTES
+    fingerprint = _sampled if is_large else storage.fingerprint
+    found = {name: fingerprint(path) for name, path in zip(names, paths, strict=True)}
+    if len(found) <= MAX_FILES:
+        return found
+    lines = "".join(f"{name} {facts}\n" for name, facts in sorted(found.items()))
+    sha256 = hashlib.sha256(lines.encode()).hexdigest()
+    return {f"{len(found)} files": {"bytes": sum(f["bytes"] for f in found.values()), "sha256": sha256}}
+
+
+def _sampled(path):
+    """The size, and the sum of pieces spread over the file: an edit that changes the length always shows."""
+    length = storage.gfile.stat(path).length
+    if length <= SAMPLE_BYTES * NUM_SAMPLES:
+        return storage.fingerprint(path)
+    digest = hashlib.sha256()
+    with storage.gfile.GFile(path, "rb") as file:
+        for i in range(NUM_SAMPLES):
+            file.seek((length - SAMPLE_BYTES) * i // (NUM_SAMPLES - 1))
+            digest.update(file.read(SAMPLE_BYTES))
+    return {"bytes": length, "sha256_of_samples": digest.hexdigest()}

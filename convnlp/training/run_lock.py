@@ -1,0 +1,232 @@
+"""One run per directory: a second one would remove what the first is about to write.
+
+    WORKDIR/run.lock    who writes to the directory
+
+On a disk the file is locked (flock), which ends with its process, `kill -9` included. Where nothing can be
+locked (gs:// and other URLs, some network file systems) the file is a lease: its holder renews it every
+`BEAT_SECONDS`; a process that finds one watches it, gives way as soon as it is renewed, and takes it over
+when it was not for `TIMEOUT_SECONDS`. No two clocks are compared. tf.io.gfile cannot create a file only where
+there is none, so the writer of a lease reads it again a moment later, and before each checkpoint: of two that
+began at once the one whose lease was overwritten stops.
+"""
+
+import atexit
+import contextlib
+import datetime
+import errno
+import fcntl
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+
+from absl import logging
+
+from convnlp.training import storage
+
+BEAT_SECONDS = 10.0
+TIMEOUT_SECONDS = 60.0
+SETTLE_SECONDS = 1.0  # after which the last of two simultaneous writers is known
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+_held = {}  # path of the lock -> the lock, of this process
+
+
+class LockedError(ValueError):
+    """The directory belongs to another run that is alive."""
+
+
+def hold(workdir):
+    """Takes the directory for this process, until `release` or its end; again is as good as once.
+
+    Returns:
+        The lock; its `check` raises `LockedError` once another process has taken it over.
+
+    Raises:
+        LockedError: names the process and host that write to the directory.
+    """
+    path = _path(workdir)
+    if path not in _held:
+        storage.gfile.makedirs(os.path.dirname(path))
+        _held[path] = Lease(path) if storage.is_remote(path) else _file_lock(path)
+    return _held[path]
+
+
+def is_held(workdir):
+    """Whether this process holds the directory."""
+    return _path(workdir) in _held
+
+
+def release(workdir):
+    """Gives the directory back, if this process holds it."""
+    if lock := _held.pop(_path(workdir), None):
+        lock.release()
+
+
+@contextlib.contextmanager
+def held(workdir):
+    """`hold` for a while; what was held before stays held."""
+    before = is_held(workdir)
+    try:
+        yield hold(workdir)
+    finally:
+        if not before:
+            release(workdir)
+
+
+@atexit.register
+def _release_all():
+    for path in list(_held):
+        _held.pop(path).release()
+
+
+def _path(workdir):
+    workdir = os.fspath(workdir)
+    return storage.join(workdir if storage.is_remote(workdir) else os.path.realpath(workdir), "run.lock")
+
+
+def _file_lock(path):
+    try:
+        return FileLock(path)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return Lease(path)
+
+
+def _holder():
+    """What stands in the file."""
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "started": started}
+
+
+def _described(holder):
+    return f"process {holder.get('pid')} on {holder.get('host')}, which started at {holder.get('started')}"
+
+
+def _parsed(content):
+    with contextlib.suppress(ValueError):
+        value = json.loads(content)
+        if isinstance(value, dict):
+            return value
+    return {}
+
+
+class FileLock:
+    """A lock of the operating system on an open file.
+
+    Raises:
+        LockedError: if another process has it.
+        OSError: where the file system has no locks.
+    """
+
+    def __init__(self, path):
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _parsed(os.pread(self._file, 1 << 16, 0))
+            os.close(self._file)
+            raise LockedError(
+                f"`workdir` must be of no run that is alive. Received: workdir={os.path.dirname(path)!r}, "
+                f"in use by {_described(holder)}"
+            ) from None
+        except OSError:
+            os.close(self._file)
+            raise
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, json.dumps(_holder()).encode(), 0)
+
+    def check(self):
+        """Nobody can take over the lock of a process that lives."""
+
+    def release(self):
+        os.ftruncate(self._file, 0)
+        os.close(self._file)
+
+
+class Lease:
+    """A file that says who writes, renewed by a thread while the process lives.
+
+    Args:
+        path: string.
+        beat_seconds: float. Time between two renewals. Defaults to `BEAT_SECONDS`.
+        timeout_seconds: float. Without a renewal for so long, a lease is free. Defaults to `TIMEOUT_SECONDS`.
+        settle_seconds: float. Defaults to `SETTLE_SECONDS`.
+
+    Raises:
+        LockedError: if the lease of another one is renewed while this one waits.
+    """
+
+    def __init__(
+        self, path, beat_seconds=BEAT_SECONDS, timeout_seconds=TIMEOUT_SECONDS, settle_seconds=SETTLE_SECONDS
+    ):
+        self._path = path
+        self._timeout = timeout_seconds
+        self._lease = {**_holder(), "owner": uuid.uuid4().hex, "beat": 0}
+        self._wait_until_free(beat_seconds)
+        self._write()
+        time.sleep(settle_seconds)
+        self.check()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._renew, args=(beat_seconds,), daemon=True)
+        self._thread.start()
+
+    def _wait_until_free(self, beat_seconds):
+        found = self._read()
+        if not found:
+            return
+        logging.warning(
+            "%s is of %s; it is taken over if it is not renewed within %g seconds",
+            *(self._path, _described(found), self._timeout),
+        )
+        end = time.monotonic() + self._timeout
+        while time.monotonic() < end:
+            time.sleep(beat_seconds / 4)
+            now = self._read()
+            if not now and not storage.gfile.exists(self._path):
+                return
+            if now and now != found:
+                raise LockedError(self._message(now))
+
+    def _message(self, holder):
+        return (
+            "`workdir` must be of no run that is alive. "
+            f"Received: workdir={os.path.dirname(self._path)!r}, in use by {_described(holder)}; "
+            f"it is free {self._timeout:g} seconds after that process has died"
+        )
+
+    def _read(self):
+        try:
+            return _parsed(storage.read(self._path))
+        except storage.tf.errors.NotFoundError:
+            return {}
+
+    def _write(self):
+        storage.write_json(self._path, self._lease, writer=f"-{self._lease['owner']}")
+
+    def check(self):
+        """Raises `LockedError` if another process has taken the lease over."""
+        found = self._read()
+        if found and found.get("owner") != self._lease["owner"]:
+            raise LockedError(self._message(found))
+
+    def _renew(self, beat_seconds):
+        while not self._stop.wait(beat_seconds):
+            try:
+                self.check()
+                self._lease["beat"] += 1
+                self._write()
+            except LockedError:
+                return  # the run notices before it writes the next time
+            except storage.ERRORS as error:  # a network that is away for a while
+                logging.warning("%s could not be renewed: %s", self._path, str(error).splitlines()[0])
+
+    def release(self):
+        """Removes the lease, if it still is this one's."""
+        self._stop.set()
+        self._thread.join()
+        with contextlib.suppress(LockedError, *storage.ERRORS):
+            self.check()
+            storage.gfile.remove(self._path)

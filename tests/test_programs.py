@@ -1,0 +1,112 @@
+"""Which errors end a program in one line, and which keep their traceback."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp import programs
+from convnlp.data import SourceError
+from convnlp.training import finite, run_lock, schedules
+from tests.run_program import ROOT
+
+
+def raised(function):
+    """The exception that a function raises."""
+    with pytest.raises(Exception) as caught:
+        function()
+    return caught.value
+
+
+def library_error():
+    return np.zeros(2) + np.zeros(3)
+
+
+def wrong_rate():
+    schedules.Schedule("constant", -1.0, 10)
+
+
+def rate_in_a_graph():
+    tf.function(wrong_rate)()
+
+
+class Refusing(keras.layers.Layer):
+    """A layer whose call meets an error of ours."""
+
+    def call(self, x):
+        wrong_rate()
+        return x
+
+
+def raising(error):
+    def function():
+        raise error
+
+    return function
+
+
+RATE = "`learning_rate` must be positive and finite. Received: learning_rate=-1.0"
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (wrong_rate, RATE),
+        (rate_in_a_graph, RATE),
+        (lambda: Refusing()(np.zeros([1, 2])), RATE),
+        (raising(SourceError("a.jsonl, line 7: no")), "a.jsonl, line 7: no"),
+        (lambda: os.stat("/none/x"), "[Errno 2] No such file or directory: '/none/x'"),
+        (lambda: tf.io.gfile.GFile("/none/x").read(), "/none/x; No such file or directory"),
+        (raising(OSError(errno.ENOSPC, "No space left on device")), "[Errno 28] No space left on device"),
+        (raising(finite.NonFiniteError("the loss is not finite")), "the loss is not finite"),
+        (raising(run_lock.LockedError("in use")), "in use"),
+        (
+            raising(tf.errors.UnavailableError(None, None, "from /job:worker/task:3: crashed\nmore")),
+            "worker 3 was lost; start all workers again to continue from the last checkpoint",
+        ),
+    ],
+)
+def test_what_is_meant_for_users_is_one_line(function, message):
+    error = raised(function)
+    assert programs.user_message(error) == message
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        library_error,
+        lambda: int("many"),
+        lambda: json.loads("{"),
+        lambda: 1 / 0,
+        lambda: {}["x"],
+        lambda: tf.reshape(tf.zeros([2]), [3]),
+        lambda: os.close(999),
+        lambda: keras.layers.Dense(2).build("x"),
+        raising(AssertionError("never")),
+    ],
+)
+def test_a_defect_keeps_its_traceback(function):
+    assert programs.user_message(raised(function)) is None
+
+
+@pytest.mark.multiprocess
+def test_ctrl_c_in_a_program_is_one_line():
+    code = """
+import os, signal
+from convnlp import programs, startup
+def main(_):
+    os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background inherits ignored
+startup.begin()
+programs.run(main)
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1:]) == (130, ["stopped by SIGINT"])
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,158 @@
+"""config.json: what may be different when a run goes on, and what is said of it."""
+
+import copy
+import json
+
+import pytest
+
+from convnlp.training import run_config
+
+CONFIG = {
+    "model": {"mixer": "lightweight_conv", "kernel_size": (3, 7)},
+    "data": {"source": "jsonl:a.jsonl"},
+    "optimizer": {"learning_rate": 1.0},
+    "train": {"num_samples": 2},
+    "tokenizer": "spm.model",
+    "inputs": {
+        "data.source": {"jsonl:a.jsonl": {"bytes": 9, "sha256": "0a"}},
+        "tokenizer": {"spm.model": {"bytes": 5, "sha256": "0b"}},
+    },
+}
+RULES = {
+    "always": ("train.num_samples",),
+    "on_request": ("optimizer.learning_rate", "inputs.data.source"),
+}
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    """A directory that holds a checkpoint of step 40."""
+    run_config.check_config(tmp_path, {"seed": 1})  # no checkpoint: a mistake that can be corrected
+    run_config.check_config(tmp_path, CONFIG, **RULES)
+    (tmp_path / "checkpoints" / "00000040").mkdir(parents=True)
+    return tmp_path
+
+
+def changed(**fields):
+    """`CONFIG` with other values; "__" stands for the dots of a name."""
+    config = copy.deepcopy(CONFIG)
+    for name, value in fields.items():
+        *sections, last = name.split("__")
+        part = config
+        for section in sections:
+            part = part.setdefault(section, {})
+        part[last] = value
+    return config
+
+
+def stored(workdir):
+    return json.loads((workdir / "config.json").read_text())
+
+
+def test_the_same_config_leaves_the_file_alone(workdir):
+    before = (workdir / "config.json").read_bytes()
+    run_config.check_config(workdir, CONFIG, **RULES)
+    assert (workdir / "config.json").read_bytes() == before
+    assert "history" not in stored(workdir)
+
+
+def test_another_config_is_refused_with_the_difference(workdir):
+    message = r"another config \(model.mixer: 'lightweight_conv' -> 'dynamic_conv'; new: 'absent' -> 1\)$"
+    config = changed(model__mixer="dynamic_conv", new=1)
+    for requested in (False, True):
+        with pytest.raises(ValueError, match=message):
+            run_config.check_config(workdir, config, requested=requested, **RULES)
+    assert stored(workdir)["model"]["mixer"] == "lightweight_conv"
+
+
+def test_what_never_matters_may_always_change_and_is_written_down(workdir):
+    run_config.check_config(workdir, changed(train__num_samples=0), **RULES)
+    run_config.check_config(workdir, changed(train__num_samples=5), **RULES)
+    config = stored(workdir)
+    assert config["train"]["num_samples"] == 5
+    assert config["history"] == [
+        {"step": 40, "changed": {"train.num_samples": [2, 0]}},
+        {"step": 40, "changed": {"train.num_samples": [0, 5]}},
+    ]
+
+
+def test_another_rate_needs_the_flag_and_is_written_down(workdir):
+    config = changed(optimizer__learning_rate=0.1)
+    message = r"another config \(optimizer.learning_rate: 1.0 -> 0.1\); --resume_with_changes continues it"
+    with pytest.raises(ValueError, match=message):
+        run_config.check_config(workdir, config, **RULES)
+    assert stored(workdir)["optimizer"]["learning_rate"] == 1.0
+    run_config.check_config(workdir, config, requested=True, **RULES)
+    assert stored(workdir)["history"] == [{"step": 40, "changed": {"optimizer.learning_rate": [1.0, 0.1]}}]
+    run_config.check_config(workdir, config, **RULES)  # what the run is of now
+    assert len(stored(workdir)["history"]) == 1
+
+
+def test_other_workers_write_nothing(workdir):
+    config = {**changed(optimizer__learning_rate=0.1)}
+    del config["inputs"]
+    run_config.check_config(workdir, config, write=False, requested=True, **RULES)
+    assert stored(workdir) == json.loads(json.dumps(CONFIG))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"jsonl:a.jsonl": {"bytes": 9, "sha256": "ff"}}, "jsonl:a.jsonl of data.source was edited since"),
+        ({}, "jsonl:a.jsonl of data.source is gone since"),
+        (
+            {**CONFIG["inputs"]["data.source"], "jsonl:b.jsonl": {"bytes": 1, "sha256": "11"}},
+            "jsonl:b.jsonl of data.source is new since the run began",
+        ),
+    ],
+)
+def test_an_edited_file_is_named(workdir, files, message):
+    config = copy.deepcopy(CONFIG)
+    config["inputs"]["data.source"] = files
+    with pytest.raises(ValueError, match=message) as caught:
+        run_config.check_config(workdir, config, **RULES)
+    assert "\n" not in str(caught.value)
+    run_config.check_config(workdir, config, requested=True, **RULES)
+    assert stored(workdir)["inputs"]["data.source"] == files
+    assert list(stored(workdir)["history"][0]["changed"]) == ["inputs.data.source"]
+
+
+def test_an_edited_tokenizer_is_refused_always(workdir):
+    config = copy.deepcopy(CONFIG)
+    config["inputs"]["tokenizer"]["spm.model"]["sha256"] = "ff"
+    with pytest.raises(ValueError, match=r"spm.model of tokenizer was edited since the run began\)$"):
+        run_config.check_config(workdir, config, requested=True, **RULES)
+
+
+def test_files_may_be_moved(workdir):
+    run_config.check_config(workdir, changed(tokenizer="elsewhere/spm.model"), **RULES)
+    config = changed(tokenizer="elsewhere/spm.model")
+    config["inputs"]["tokenizer"] = {"spm.model": {"bytes": 6, "sha256": "ff"}}
+    with pytest.raises(
+        ValueError, match=r"tokenizer: 'spm.model' -> 'elsewhere/spm.model'; spm.model of tok"
+    ):
+        run_config.check_config(workdir, config, **RULES)
+
+
+def test_a_config_of_before_there_were_fingerprints_is_accepted(workdir):
+    config = stored(workdir)
+    del config["inputs"]
+    (workdir / "config.json").write_text(json.dumps(config))
+    run_config.check_config(workdir, CONFIG, **RULES)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("{", "config.json is damaged"), ("[]", "must hold an object")]
+)
+def test_a_damaged_config_is_named(workdir, content, message):
+    (workdir / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        run_config.check_config(workdir, CONFIG, **RULES)
+    assert (workdir / "config.json").read_text() == content
+
+
+def test_a_missing_config_is_reported(workdir, caplog):
+    (workdir / "config.json").unlink()
+    run_config.check_config(workdir, CONFIG, **RULES)
+    assert "config.json is missing" in caplog.text
+    assert stored(workdir) == json.loads(json.dumps(CONFIG))

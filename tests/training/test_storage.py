@@ -1,0 +1,92 @@
+"""Files on a disk and behind a URL: `ram://` stands for the object stores."""
+
+import pathlib
+
+import pytest
+
+from convnlp.training import storage
+
+
+@pytest.fixture(params=["disk", "url"])
+def directory(request, tmp_path):
+    directory = str(tmp_path) if request.param == "disk" else f"ram://storage/{request.node.name}"
+    storage.gfile.makedirs(directory)
+    return directory
+
+
+def test_writes_whole_files(directory):
+    path = storage.join(directory, "a.json")
+    storage.write_json(path, {"b": [1, 2]})
+    storage.write_json(path, {"b": [1]})
+    assert storage.read_json(path) == {"b": [1]}
+    assert storage.names(directory) == ["a.json"]
+    assert storage.size(path) == len(storage.read(path))
+    assert storage.size(storage.join(directory, "none")) == -1
+    assert storage.names(storage.join(directory, "none")) == []
+
+
+def test_appends_and_cuts(directory):
+    path = storage.join(directory, "a.jsonl")
+    file = storage.Appended(path)
+    file.write("one\n")
+    file.write("zwei €\n")
+    file.close()
+    assert file.position == len(storage.read(path)) == len("one\nzwei €\n".encode())
+    file = storage.Appended(path, 4)
+    file.write("two\n")
+    file.flush()
+    assert storage.read(path) == b"one\ntwo\n"
+    file.close()
+    short = storage.Appended(path, 100)  # no zeros where there is nothing
+    assert short.position == 8
+    short.close()
+    assert storage.read(path) == b"one\ntwo\n"
+
+
+def test_moves_and_copies_directories(directory):
+    source = storage.join(directory, "source")
+    storage.gfile.makedirs(storage.join(source, "inner"))
+    storage.write(storage.join(source, "inner", "x"), b"1")
+    storage.write(storage.join(source, "y"), b"22")
+    storage.copy(source, storage.join(directory, "copy"), last="inner")
+    storage.move(source, storage.join(directory, "moved"))
+    assert storage.names(directory) == ["copy", "moved"]
+    for name in ("copy", "moved"):
+        assert storage.read(storage.join(directory, name, "inner", "x")) == b"1"
+        assert storage.read(storage.join(directory, name, "y")) == b"22"
+
+
+def test_fingerprints_by_content(directory):
+    paths = [storage.join(directory, name) for name in "abc"]
+    for path, content in zip(paths, (b"same", b"same", b"Same"), strict=True):
+        storage.write(path, content)
+    first, second, third = map(storage.fingerprint, paths)
+    assert first == second
+    assert first["bytes"] == third["bytes"] == 4
+    assert first["sha256"] != third["sha256"]
+
+
+def test_a_directory_behind_a_url_is_fetched_once(tmp_path):
+    storage.gfile.makedirs("ram://storage/fetched")
+    storage.write("ram://storage/fetched/x", b"1")
+    local = storage.local("ram://storage/fetched")
+    assert pathlib.Path(local, "x").read_bytes() == b"1"
+    assert storage.local("ram://storage/fetched") == local
+    assert storage.local(str(tmp_path)) == str(tmp_path)
+    assert storage.local("hf://someone/something") == "hf://someone/something"
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("runs/a", "runs/a"), ("ram://a/b", "ram://a/b"), ("file:///tmp/a", "/tmp/a"), (pathlib.Path("a"), "a")],
+)
+def test_paths(path, expected):
+    assert storage.normal(path) == expected
+
+
+@pytest.mark.parametrize("path", ["gs:/bucket/run", "s4://bucket/run", pathlib.Path("gs://bucket/run")])
+def test_no_folder_is_called_gs(path):
+    with pytest.raises(
+        ValueError, match=r"`workdir` must be a local path or begin with one of .*gs://.*Received"
+    ):
+        storage.normal(path)
