@@ -1,7 +1,7 @@
 """What the values of a config may be: one rule per field of `configs/common.py`, and the rules of several.
 
 They are checked before anything is opened or built. Names and options that have a table of their own
-(mixers, sizes, objectives) are checked where that is looked up.
+(mixers, sizes, objectives, tasks) are checked where that is looked up.
 """
 
 from convnlp.data import Source, rules, schema
@@ -76,7 +76,7 @@ RULES = {
     "train.dtype": rules.one_of(("auto", "float32", "mixed_bfloat16")),
     "train.deterministic": rules.BOOL,
     "train.num_samples": _NATURAL,
-    "task.kind": rules.one_of(("classification", "text_to_text")),
+    "task.kind": rules.NAME,
     "task.text_field": rules.NAME,
     "task.second_text_field": rules.STRING,
     "task.label_field": rules.NAME,
@@ -116,11 +116,6 @@ def _check_steps(config):
     """The counts of steps, where they do not follow from the data."""
     train, per_call = config.train, config.train.steps_per_call
     if config.task.num_epochs:
-        if config.task.kind == "text_to_text" and config.task.pack:
-            raise ValueError(
-                "`task.num_epochs` must be 0 with `task.pack`; set `train.num_steps`. "
-                f"Received: task.num_epochs={config.task.num_epochs}, task.pack=True"
-            )
         return
     for name in ("num_steps", "eval_every", "checkpoint_every"):
         if train[name] % per_call:

@@ -11,10 +11,10 @@ import json
 
 from absl import flags
 
-from convnlp import outputs, scores
-from convnlp.data import Label, Source, sources, tasks
-from convnlp.models import TextClassifier, presets
+from convnlp import outputs, tasks
+from convnlp.data import Source, sources
 from convnlp.programs import run
+from convnlp.tasks import TASKS, Fields
 
 _PRESET = flags.DEFINE_string("preset", None, "Directory of a TextClassifier or Seq2SeqLM.", required=True)
 _SOURCE = flags.DEFINE_string("source", None, "tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.", required=True)
@@ -37,49 +37,20 @@ _TARGET_FIELD = flags.DEFINE_string(
 
 flags.register_validator(
     "metrics",
-    lambda names: set(names) <= {*scores.CLASSIFICATION_METRICS, *scores.TEXT_TO_TEXT_METRICS},
-    f"must be of {', '.join(scores.CLASSIFICATION_METRICS + scores.TEXT_TO_TEXT_METRICS)}",
+    lambda names: set(names) <= {name for task in TASKS.values() for name in task.metrics},
+    f"must be of {', '.join(name for task in TASKS.values() for name in task.metrics)}",
 )
 
 
-def source():
-    """The data to score on."""
-    return Source(_SOURCE.value, _SPLIT.value, _DATA_DIR.value)
-
-
-def classifier_scores(classifier):
-    """Scores of a TextClassifier on the source."""
-    known = [name for name in scores.CLASSIFICATION_METRICS if name != "f1" or classifier.num_classes == 2]
-    check_metrics(known)
-    label = Label(
-        _LABEL_FIELD.value,
-        num_classes=classifier.num_classes,
-        names=_LABEL_NAMES.value or classifier.labels or None,
-        threshold=_LABEL_THRESHOLD.value,
+def fields():
+    """What the flags say of the records."""
+    return Fields(
+        texts=tuple(_TEXT_FIELDS.value),
+        label=_LABEL_FIELD.value,
+        label_names=_LABEL_NAMES.value,
+        label_threshold=_LABEL_THRESHOLD.value,
+        target=_TARGET_FIELD.value,
     )
-    found = tasks.read_classification(
-        source(),
-        classifier.preprocessor.tokenizer,
-        label,
-        classifier.preprocessor.sequence_length,
-        _TEXT_FIELDS.value,
-    )
-    batches = tasks.classification_batches(found, _BATCH_SIZE.value, training=False)
-    return scores.classification_scores(classifier, batches)
-
-
-def language_model_scores(lm):
-    """Scores of a Seq2SeqLM on the source: of texts, or of classes by their names."""
-    if len(_TEXT_FIELDS.value) != 1:
-        raise ValueError(f"--text_fields must be one field for a Seq2SeqLM. Received: {_TEXT_FIELDS.value}")
-    (input_field,), target_field, names = _TEXT_FIELDS.value, _TARGET_FIELD.value, None
-    if target_field is None:
-        target_field = _LABEL_FIELD.value
-        names = _LABEL_NAMES.value or sources.label_names(source(), target_field)
-    known = [name for name in scores.TEXT_TO_TEXT_METRICS if name != "ranked_f1" or len(names or ()) == 2]
-    check_metrics(known if names else known[:1])
-    inputs, targets = scores.read_pairs(source(), input_field, target_field, names)
-    return scores.text_to_text_scores(lm, inputs, targets, names, batch_size=_BATCH_SIZE.value)
 
 
 def check_metrics(known):
@@ -102,11 +73,13 @@ def table(results):
 
 def main(_):
     """Preset -> source -> scores -> table and file."""
+    source = Source(_SOURCE.value, _SPLIT.value, _DATA_DIR.value)
     if _OUTPUT.value:
-        outputs.check_file("output", _OUTPUT.value, inputs=[_PRESET.value, *sources.paths(source())])
-    task = presets.load_task(_PRESET.value)
-    results = classifier_scores(task) if isinstance(task, TextClassifier) else language_model_scores(task)
-    results = chosen(results, _METRICS.value)
+        outputs.check_file("output", _OUTPUT.value, inputs=[_PRESET.value, *sources.paths(source)])
+    model = tasks.load(_PRESET.value)
+    task = tasks.task_of(model).from_model(model, source, fields())
+    check_metrics(task.known_metrics)
+    results = chosen(task.scores(model, task.read(source), _BATCH_SIZE.value), _METRICS.value)
     print(table(results))
     if _OUTPUT.value:
         facts = {"preset": _PRESET.value, "source": _SOURCE.value, "split": _SPLIT.value, "scores": results}

@@ -11,129 +11,11 @@ validation and test data and what the training took.
 
 from absl import flags
 
-from convnlp import config_rules, experiment, losses, outputs, programs, scores
-from convnlp.data import Label, Shard, Source, examples, sources, tasks
-from convnlp.models import (
-    Seq2SeqLM,
-    Seq2SeqLMPreprocessor,
-    TextClassifier,
-    TextClassifierPreprocessor,
-)
+from convnlp import config_rules, experiment, outputs, programs
+from convnlp.data import Shard, Source, examples, sources
+from convnlp.tasks import task_named
 from convnlp.training import loop, optimizers, storage
 from convnlp.training import strategy as strategy_lib
-
-
-class Classification:
-    """One text, or a pair, to a class.
-
-    Args:
-        config: the experiment.
-        tokenizer: a `Tokenizer`.
-        batch_size: int, of one worker.
-        train: `Source`, which names the classes where the config does not.
-    """
-
-    best = ("valid/accuracy", "max")
-
-    def __init__(self, config, tokenizer, batch_size, train):
-        self._config, self._tokenizer, self._batch_size = config, tokenizer, batch_size
-        field = config.task.label_field
-        # The whole split: a slice may lack a rare class.
-        names = tuple(config.task.label_names) or sources.label_names(train.whole, field)
-        self._label = Label(field, names=names)
-
-    def read(self, source, training):
-        """All examples of a `Source`, each of them checked."""
-        del training
-        task = self._config.task
-        fields = tuple(filter(None, (task.text_field, task.second_text_field)))
-        return tasks.read_classification(
-            source, self._tokenizer, self._label, self._config.data.input_length, fields
-        )
-
-    def batches(self, found, training, **order):
-        """Batches of what was read, see `convnlp.data.tasks`."""
-        return tasks.classification_batches(found, self._batch_size, training=training, **order)
-
-    def model(self, backbone):
-        """The classifier, a new head on the backbone's encoder."""
-        return TextClassifier(
-            backbone,
-            num_classes=self._label.num_classes,
-            preprocessor=TextClassifierPreprocessor(self._tokenizer, self._config.data.input_length),
-            pooling=self._config.task.pooling,
-            dropout=self._config.task.head_dropout,
-            labels=list(self._label.names),
-        )
-
-    def loss(self, classifier):
-        """The loss function for the loop."""
-        return losses.classification_loss(classifier)
-
-    def scores(self, classifier, found):
-        """Accuracy, F1 and loss on all of what was read."""
-        return scores.classification_scores(classifier, self.batches(found, training=False))
-
-
-class TextToText:
-    """A text to a text, which may be the name of a class.
-
-    Args:
-        config: the experiment.
-        tokenizer: a `Tokenizer`.
-        batch_size: int, of one worker.
-        train: `Source`, not looked at.
-    """
-
-    best = ("valid/loss", "min")
-
-    def __init__(self, config, tokenizer, batch_size, train):
-        del train
-        self._config, self._tokenizer, self._batch_size = config, tokenizer, batch_size
-        self._names = tuple(config.task.label_names) or None
-
-    def read(self, source, training):
-        """All examples of a `Source`, each of them checked; the texts too, which only scores need."""
-        return tasks.read_text_to_text(
-            source,
-            self._tokenizer,
-            input_length=self._config.data.input_length,
-            target_length=self._config.data.target_length,
-            input_field=self._config.task.input_field,
-            target_field=self._config.task.target_field,
-            label_names=self._names,
-            keep_texts=not training,
-        )
-
-    def batches(self, found, training, **order):
-        """Batches of what was read, see `convnlp.data.tasks`."""
-        return tasks.text_to_text_batches(
-            found,
-            self._batch_size,
-            start_token_id=self._tokenizer.start_token_id,
-            training=training,
-            pack=self._config.task.pack and training,
-            **order,
-        )
-
-    def model(self, backbone):
-        """The language model around the backbone."""
-        lengths = self._config.data.input_length, self._config.data.target_length
-        return Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(self._tokenizer, *lengths))
-
-    def loss(self, lm):
-        """The loss function for the loop."""
-        return losses.text_to_text_loss(lm.backbone)
-
-    def scores(self, lm, found):
-        """Exact match of greedy decoding, and ranked accuracy where targets are classes."""
-        inputs, targets = (
-            found.texts[field] for field in (self._config.task.input_field, self._config.task.target_field)
-        )
-        return scores.text_to_text_scores(lm, inputs, targets, self._names)
-
-
-TASKS = {"classification": Classification, "text_to_text": TextToText}
 
 
 def main(argv):
@@ -164,11 +46,13 @@ def run(config, workdir, strategy):
         held_out["test"] = Source(data.test_source, data.test_split, data.data_dir)
     paths = [path for source in (train, *held_out.values()) for path in sources.paths(source)]
     outputs.check_run_folder(workdir, config.init_from, paths)
-    task = TASKS[config.task.kind](config, tokenizer, config.train.batch_size // num_workers, train)
+    task = task_named(config.task.kind).from_config(config, tokenizer, train)
     held_out = {name: task.read(source, training=False) for name, source in held_out.items()}
     found = task.read(train, training=True)
-    dataset = task.batches(found, training=True, seed=config.seed, shard=Shard(num_workers, worker))
-    validation = task.batches(held_out["validation"], training=False).cache()
+    batch_size = config.train.batch_size // num_workers
+    shard = Shard(num_workers, worker)
+    dataset = task.batches(found, batch_size, training=True, seed=config.seed, shard=shard)
+    validation = task.batches(held_out["validation"], batch_size).cache()
     names = open_fields(config)
     resolve_steps(config, len(found))
     experiment.write_resolved(config, workdir, strategy, names)
@@ -195,10 +79,9 @@ def run(config, workdir, strategy):
 
     # Scores, preset and model card.
     if worker == 0:
-        results = {name: task.scores(model, found) for name, found in held_out.items()}
-        target_length = config.data.target_length if config.task.kind == "text_to_text" else 0
-        card = experiment.card(config, facts, model.backbone, target_length)
-        card["objective"] = config.task.kind
+        results = {name: task.scores(model, found, batch_size) for name, found in held_out.items()}
+        card = experiment.card(config, facts, model.backbone, task.decoder_length)
+        card["objective"] = task.name
         card["scores"] = {
             f"{s} {name}": value for s, values in results.items() for name, value in values.items()
         }

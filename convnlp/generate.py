@@ -1,4 +1,4 @@
-r"""Writes text with a text-to-text preset.
+r"""Writes text with a preset that generates: text to text, or the continuation of a text.
 
     python -m convnlp.generate --preset=DIR --text="Summarise: ..." --sampler=beam
     python -m convnlp.generate --preset=DIR < inputs.txt
@@ -11,12 +11,12 @@ import sys
 import keras_nlp
 from absl import flags
 
-from convnlp.models import Seq2SeqLM
+from convnlp import tasks
 from convnlp.programs import run
 
 _SAMPLERS = ("greedy", "beam", "top_k", "top_p")
 
-_PRESET = flags.DEFINE_string("preset", None, "Directory of a Seq2SeqLM preset.", required=True)
+_PRESET = flags.DEFINE_string("preset", None, "Directory of a Seq2SeqLM or a PrefixLM.", required=True)
 _TEXT = flags.DEFINE_multi_string("text", None, "An input; may be given several times.")
 _MAX_LENGTH = flags.DEFINE_integer(
     "max_length", None, "Tokens of an output, start and end included. Default: the preset's.", lower_bound=2
@@ -44,7 +44,11 @@ def sampler():
 
 def main(_):
     """Preset -> sampler -> inputs -> outputs."""
-    lm = Seq2SeqLM.from_preset(_PRESET.value)
+    lm = tasks.load(_PRESET.value)
+    if not tasks.task_of(lm).generates:
+        raise ValueError(
+            f"preset {_PRESET.value}: holds a {type(lm).__name__}; expected a model that writes text"
+        )
     lm.compile(sampler=sampler())
     texts = _TEXT.value or sys.stdin.buffer.read().decode("utf-8").splitlines()
     if not texts:

@@ -3,7 +3,6 @@
 import tensorflow as tf
 
 from convnlp import kernels
-from convnlp.layers import dropout_seed
 
 
 def cross_entropy(logits, targets, mask):
@@ -47,38 +46,3 @@ def target_logits(backbone, batch, encoder_output, encoder_padding_mask, trainin
         training=training,
     )
     return backbone.token_embedding.logits(hidden)  # `cross_entropy` needs no float32 copy of them
-
-
-def text_to_text_loss(backbone):
-    """Teacher-forced cross-entropy of the target tokens of text-to-text tasks, for `convnlp.training.loop`.
-
-    Source: Raffel et al., 2020, section 3.1.4. The mean runs over the target tokens that are not padding.
-    """
-
-    def loss_fn(batch, seed, training=True):
-        with dropout_seed(seed):
-            encoded = encode(backbone, batch, training)
-            logits = target_logits(backbone, batch, encoded, batch["encoder_padding_mask"], training)
-        targets, mask = batch["target_token_ids"], batch["decoder_padding_mask"]
-        loss_sum, weight = cross_entropy(logits, targets, mask)
-        return {
-            "loss_sum": loss_sum,
-            "weight": weight,
-            "token_accuracy": (hits(logits, targets, mask), weight),
-        }
-
-    return loss_fn
-
-
-def classification_loss(classifier):
-    """Softmax cross-entropy of the label; examples with weight 0 (padding of a last batch) do not count."""
-
-    def loss_fn(batch, seed, training=True):
-        inputs = {"token_ids": batch["token_ids"], "padding_mask": batch["padding_mask"]}
-        with dropout_seed(seed):
-            logits = classifier(inputs, training=training)
-        loss_sum, weight = cross_entropy(logits, batch["label"], batch["weight"])
-        accuracy = (hits(logits, batch["label"], batch["weight"]), weight)
-        return {"loss_sum": loss_sum, "weight": weight, "accuracy": accuracy}
-
-    return loss_fn

@@ -86,8 +86,8 @@ def run(config, workdir, strategy):
         card = experiment.card(config, facts, backbone, target_length)
         card["objective"] = " + ".join(config.objective.names)
         card["scores"] = {f"held-out {name}": value for name, value in held_out_scores.items()}
-        task = _task(backbone, tokenizer, config.data.input_length, target_length)
-        experiment.save_preset(task, workdir, card, tokenizer)
+        model = _model(objectives, backbone, tokenizer, (config.data.input_length, target_length))
+        experiment.save_preset(model, workdir, card, tokenizer)
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
     experiment.finish(workdir)
 
@@ -107,10 +107,13 @@ def objectives_of(config):
     )
 
 
-def _task(backbone, tokenizer, input_length, target_length):
-    """What is saved: a language model, or the encoder where there is no decoder."""
-    preprocessor = Seq2SeqLMPreprocessor(tokenizer, input_length, target_length)
-    return Seq2SeqLM(backbone, preprocessor) if backbone.num_decoder_layers else backbone
+def _model(objectives, backbone, tokenizer, lengths):
+    """What is saved: the model of an objective, else a language model, or an encoder without a decoder."""
+    for objective in objectives:
+        model = objective.model(backbone, tokenizer)
+        if model is not None:
+            return model
+    return Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, *lengths)) if backbone.decoder else backbone
 
 
 def _samples(backbone, tokenizer, held_out, count, strategy):

@@ -5,8 +5,6 @@ from absl.flags import FLAGS
 from absl.testing import flagsaver
 
 from convnlp import evaluate as evaluate_program
-from convnlp import scores
-from convnlp.data import tasks
 from convnlp.models import (
     Seq2SeqBackbone,
     Seq2SeqLM,
@@ -15,6 +13,7 @@ from convnlp.models import (
     TextClassifierPreprocessor,
     Tokenizer,
 )
+from convnlp.tasks import Classification, TextToText
 from tests import corpus
 from tests.run_program import run_program
 
@@ -94,8 +93,8 @@ def test_text_to_text_classes_by_ranking(folder):
     ],
 )
 def test_what_cannot_be_answered_costs_nothing(folder, preset, flags, message, monkeypatch):
-    monkeypatch.setattr(scores, "read_pairs", None)
-    monkeypatch.setattr(tasks, "read_classification", None)
+    for task in (Classification, TextToText):
+        monkeypatch.setattr(task, "read", None)
     folder = folder[0]
     flags = {
         name: value.format(folder=folder) if name == "output" else value for name, value in flags.items()

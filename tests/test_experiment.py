@@ -88,7 +88,7 @@ def test_a_preset_of_weights_that_are_not_finite_is_not_written(tmp_path, folder
     (tmp_path / "preset" / "README.md").write_text("of before")
     variable = backbone.trainable_variables[3]
     variable.assign(np.full(variable.shape, np.inf))
-    with pytest.raises(ValueError, match="preset .* is not saved"):
+    with pytest.raises(ValueError, match=r"preset .* is not saved"):
         experiment.save_preset(backbone, tmp_path, {})
     assert (tmp_path / "preset" / "README.md").read_text() == "of before"
 

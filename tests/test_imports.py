@@ -24,9 +24,25 @@ RULES = {
     "convnlp.bulk.pipeline": (("convnlp.bulk", "convnlp.data"), ("apache_beam",)),
     "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
     "convnlp.losses": (("convnlp.kernels", "convnlp.layers"), ("tensorflow",)),
-    "convnlp.objectives": (("convnlp.data", "convnlp.layers", "convnlp.losses"), ("tensorflow",)),
+    "convnlp.scores": ((), ("keras", "numpy")),
+    "convnlp.tasks": (
+        ("convnlp.data", "convnlp.layers", "convnlp.losses", "convnlp.models", "convnlp.scores"),
+        ("numpy", "tensorflow"),
+    ),
+    "convnlp.objectives": (
+        ("convnlp.data", "convnlp.layers", "convnlp.losses", "convnlp.models"),
+        ("tensorflow",),
+    ),
     "convnlp.testing": (
-        ("convnlp.kernels", "convnlp.layers", "convnlp.models", "convnlp.objectives"),
+        (
+            "configs",
+            "convnlp.data",
+            "convnlp.kernels",
+            "convnlp.layers",
+            "convnlp.models",
+            "convnlp.objectives",
+            "convnlp.tasks",
+        ),
         ("keras", "numpy", "tensorflow"),
     ),
     "convnlp": (("configs", "convnlp"), None),
@@ -34,7 +50,14 @@ RULES = {
     "convnlp.tour": (("serving.client",), ()),
     "configs": ((), ("ml_collections",)),
     "export": (
-        ("convnlp.data", "convnlp.kernels", "convnlp.models", "convnlp.programs", "export.edge_model"),
+        (
+            "convnlp.data",
+            "convnlp.kernels",
+            "convnlp.models",
+            "convnlp.programs",
+            "convnlp.tasks",
+            "export.edge_model",
+        ),
         (
             "absl",
             "ai_edge_litert",

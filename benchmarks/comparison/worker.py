@@ -21,9 +21,11 @@ from benchmarks import memory
 from benchmarks.comparison.plan import KINDS, Plan, steps_of, training_flops
 from benchmarks.timing import interleaved
 from configs import finetune_classification, pretrain_mini
-from convnlp import experiment, finetune, losses, pretrain, programs
-from convnlp.data import Label, Source, tasks
+from convnlp import experiment, finetune, pretrain, programs
+from convnlp.data import Source
 from convnlp.models import SIZES, TextClassifier
+from convnlp.tasks import Classification, Fields
+from convnlp.tasks.classification import classification_loss
 from convnlp.training import loop, optimizers, storage
 
 EVALUATIONS = 10  # points of a learning curve
@@ -135,7 +137,7 @@ def _measured(plan, cell, workdir):
     classifier = TextClassifier(backbone, num_classes=max(2, len(plan.data.label_names)))
     optimizer = optimizers.build(config.optimizer, STEPS_PER_CALL)
     optimizers.build_slots(optimizer, classifier.trainable_variables)
-    loss_fn = losses.classification_loss(classifier)
+    loss_fn = classification_loss(classifier)
     train = loop.training_steps(strategy, classifier, optimizer, loss_fn, config.optimizer.clip_norm, seed=0)
 
     shape = [plan.batch_size, plan.data.length]
@@ -211,14 +213,9 @@ def by_text(plan, preset, dtype):
     """Per test text its number of tokens, and whether the classifier is right: two lists of ints."""
     classifier = TextClassifier.from_preset(preset, dtype=dtype)
     data = plan.data
-    found = tasks.read_classification(
-        Source(data.test_source, data.test_split),
-        classifier.preprocessor.tokenizer,
-        Label(data.label_field, names=classifier.labels),
-        data.length,
-        (data.text_field,),
-    )
-    batches = tasks.classification_batches(found, plan.batch_size, training=False)
+    source = Source(data.test_source, data.test_split)
+    task = Classification.from_model(classifier, source, Fields((data.text_field,), data.label_field))
+    batches = task.batches(task.read(source), plan.batch_size)
     predict = tf.function(classifier, autograph=False)
     lengths, hits = [], []
     for batch in batches:

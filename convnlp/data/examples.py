@@ -217,3 +217,9 @@ def order(count, batch_size, *, training, seed=0, num_epochs=None, shard=ALL):
     else:
         numbers = tf.data.Dataset.range(num_batches(count, global_batch_size, num_epochs))
     return numbers.map(batch)
+
+
+def dense(rows, shape):
+    """Rows of the length in `shape`, filled up with pads, and the mask of what is not."""
+    mask = tf.sequence_mask(rows.row_lengths(), shape[1])
+    return rows.to_tensor(shape=shape), tf.ensure_shape(mask, shape)

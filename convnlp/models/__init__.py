@@ -1,5 +1,7 @@
 from convnlp.models import model_card
 from convnlp.models.layouts import LAYOUTS
+from convnlp.models.prefix_lm import PrefixLM
+from convnlp.models.prefix_lm_preprocessor import PrefixLMPreprocessor
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.seq2seq_lm import Seq2SeqLM
 from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
@@ -11,6 +13,8 @@ from convnlp.models.tokenizer import Tokenizer
 __all__ = [
     "LAYOUTS",
     "SIZES",
+    "PrefixLM",
+    "PrefixLMPreprocessor",
     "Seq2SeqBackbone",
     "Seq2SeqLM",
     "Seq2SeqLMPreprocessor",

@@ -162,14 +162,14 @@ def check_size(num_weights):
         raise ValueError(f"the sizes must make at most {_MOST_WEIGHTS:,} weights. Received: {num_weights:,}")
 
 
-def load_task(preset):
-    """The `TextClassifier` or `Seq2SeqLM` that a preset directory holds, whichever it is.
+def load_task(preset, **kwargs):
+    """The model of a task that a preset directory holds, whichever it is; arguments as of `from_preset`.
 
     Raises:
         ValueError: as `explained`, and if it holds neither.
     """
     _check_directory(preset)
-    return _saved_class(preset, _TASK).from_preset(preset)
+    return _saved_class(preset, _TASK).from_preset(preset, **kwargs)
 
 
 def _is_loading(directory):
@@ -386,3 +386,15 @@ def _require(preset, name, what):
     if not os.path.isfile(path):
         raise ValueError(f"preset {preset}: {name} is missing, expected {what} there")
     return path
+
+
+def entry(preset, name, *keys):
+    """What stands under the keys in a JSON file; None where it does not, or the file is damaged."""
+    try:
+        with open(os.path.join(preset, name), encoding="utf-8") as file:
+            value = json.load(file)
+        for key in keys:
+            value = value[key]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # if it is damaged, from_preset says so
+    return value

@@ -1,7 +1,6 @@
 """A text-to-text model: generation through keras_nlp's samplers, one decoding step at a time."""
 
 import functools
-import operator
 
 import keras
 import keras_nlp
@@ -9,7 +8,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from convnlp.models import arguments, arrays, precision, presets, recipe
+from convnlp.models import arguments, arrays
+from convnlp.models.language_model import LanguageModel, is_any
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
 from convnlp.models.token_rows import check_length
@@ -18,7 +18,7 @@ _IMPOSSIBLE = -1e9  # a logit whose probability is 0 in float32
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
+class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
     """p(y_t | y_<t, x) = softmax(E h_t): the backbone's decoder output times the tied embedding.
 
     `generate` runs any sampler of keras_nlp (greedy unless compiled with another) on the decoder's
@@ -81,64 +81,7 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
             **kwargs,
         )
 
-        # === Generation ===
-        self.supports_jit = False  # XLA's depthwise convolution on CPU is slower than no XLA
-        self.sampler = keras_nlp.samplers.GreedySampler()
-        self.generate_function = None
-        self._uses_recipe = False
-        if compile:
-            self.compile()
-
-    def compile(self, optimizer="auto", loss="auto", *, weighted_metrics="auto", sampler="top_k", **kwargs):
-        """As in keras_nlp, but for the optimizer that "auto" is.
-
-        Args:
-            optimizer: "auto" is the recipe of `TextClassifier.compile`.
-            loss: as there.
-            weighted_metrics: as there.
-            sampler: as there.
-            **kwargs: as there.
-        """
-        self._uses_recipe = isinstance(optimizer, str) and optimizer == "auto"
-        optimizer = recipe.optimizer(self) if self._uses_recipe else optimizer
-        super().compile(
-            optimizer=optimizer, loss=loss, weighted_metrics=weighted_metrics, sampler=sampler, **kwargs
-        )
-
-    def fit(
-        self,
-        x=None,
-        y=None,
-        batch_size=None,
-        sample_weight=None,
-        validation_data=None,
-        validation_split=None,
-        **kwargs,
-    ):
-        """As in keras_nlp; `validation_split` takes lists too.
-
-        Raises:
-            ValueError: without any example, or on a split outside of [0, 1).
-        """
-        arrays.require_examples(x)
-        arrays.check_validation_split(validation_split)
-        if validation_split and validation_data is None:
-            x, y, sample_weight = map(arrays.splittable, (x, y, sample_weight))
-        with recipe.schedule(self, kwargs.pop("callbacks", None)) as callbacks:
-            return super().fit(
-                x=x,
-                y=y,
-                batch_size=batch_size,
-                sample_weight=sample_weight,
-                validation_data=validation_data,
-                validation_split=validation_split,
-                callbacks=callbacks,
-                **kwargs,
-            )
-
-    def quantize(self, mode=None, **kwargs):
-        """Not supported: raises NotImplementedError, which names what is."""
-        precision.refuse_quantize(mode)
+        self._prepare(compile)
 
     def generate(self, inputs, max_length=None, stop_token_ids="auto", strip_prompt=False):
         """As in keras_nlp.
@@ -175,22 +118,6 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         finally:
             self.generate_function = generate_function
 
-    def _stop_token_ids(self, stop_token_ids):
-        """As `generate` takes them -> "auto", None or a list of ints."""
-        if stop_token_ids is None or (isinstance(stop_token_ids, str) and stop_token_ids == "auto"):
-            return stop_token_ids
-        size = self.backbone.vocabulary_size
-        try:
-            ids = [operator.index(token) for token in stop_token_ids]
-        except TypeError:
-            ids = [-1]
-        if any(not 0 <= token < size for token in ids):
-            raise ValueError(
-                f'`stop_token_ids` must be "auto", None or a list of token ids in [0, {size}). '
-                f"Received: {stop_token_ids!r}"
-            )
-        return ids or None
-
     def generate_step(self, inputs, stop_token_ids=None):
         """Generates for one batch; `generate` compiles this.
 
@@ -217,7 +144,7 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         token_ids = sample(prompt_ids, prompt_mask, state)
         if stop_token_ids is None:
             return {"decoder_token_ids": token_ids, "decoder_padding_mask": ops.ones_like(prompt_mask)}
-        ends = ops.logical_and(_is_any(token_ids, stop_token_ids), ops.logical_not(prompt_mask))
+        ends = ops.logical_and(is_any(token_ids, stop_token_ids), ops.logical_not(prompt_mask))
         ends = ops.cast(ends, "int32")
         before = ops.cumsum(ends, axis=1) - ends  # [B,T], ends in front of a position
         return {"decoder_token_ids": token_ids, "decoder_padding_mask": ops.equal(before, 0)}
@@ -231,7 +158,7 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
             logits, hidden, state = self._step(last, state, index - 1)
             if stop_token_ids is not None:
                 sampled = ops.logical_not(prompt_mask[:, index - 1])
-                finished = ops.logical_or(finished, ops.logical_and(sampled, _is_any(last, stop_token_ids)))
+                finished = ops.logical_or(finished, ops.logical_and(sampled, is_any(last, stop_token_ids)))
             prompted = prompt_mask[:, index]
             certain = ops.where(
                 prompted, token_ids[:, index], 0
@@ -252,14 +179,6 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
             stop_token_ids=stop_token_ids,
             model=self,
         )
-
-    def make_generate_function(self):
-        """`generate_step` as a graph."""
-        if self.generate_function is None:
-            self.generate_function = (
-                self.generate_step if self.run_eagerly else tf.function(self.generate_step)
-            )
-        return self.generate_function
 
     def generate_ids(self, encoder_token_ids, encoder_padding_mask, max_length, end_token_id=1):
         """Greedy decoding as one graph of core ops and fixed shapes, for exported models.
@@ -346,21 +265,6 @@ class Seq2SeqLM(keras_nlp.models.Seq2SeqLM):
         hidden, state = self.backbone.decode_step(ops.expand_dims(last, 1), state, index)
         return self.backbone.logits(hidden)[:, 0], hidden[:, 0], state
 
-    def save_to_preset(self, preset_dir, max_shard_size=10):
-        """As `Seq2SeqBackbone.save_to_preset`."""
-        with presets.saving(preset_dir, self.variables):
-            super().save_to_preset(preset_dir, max_shard_size=max_shard_size)
-
-    @classmethod
-    def from_preset(cls, preset, load_weights=True, **kwargs):
-        """As in keras_nlp.
-
-        Raises:
-            ValueError: naming the directory, the file and what was expected there.
-        """
-        with presets.explained(preset, cls, kwargs):
-            return super().from_preset(preset, load_weights=load_weights, **kwargs)
-
 
 def _without_prompt(outputs, inputs):
     """What was generated, from position 0 on; what was given stands behind it, outside of the mask."""
@@ -371,8 +275,3 @@ def _without_prompt(outputs, inputs):
         "decoder_token_ids": tf.gather(outputs["decoder_token_ids"], order, batch_dims=1),
         "decoder_padding_mask": tf.gather(kept, order, batch_dims=1),
     }
-
-
-def _is_any(token_ids, wanted):
-    """Where int32 `token_ids` of any shape is one of the ints `wanted`."""
-    return ops.any(ops.stack([ops.equal(token_ids, token) for token in wanted]), axis=0)

@@ -3,18 +3,18 @@
 The programs know an objective by its name in `OBJECTIVES`; docs/your_own_objective.md adds one.
 """
 
-from convnlp.objectives.masked_lm import MaskedLM
+from convnlp.objectives.masked_lm import MaskedLanguageModeling
 from convnlp.objectives.objective import Objective, Seeds, require, require_token_outputs
-from convnlp.objectives.prefix_lm import PrefixLM
+from convnlp.objectives.prefix_lm import PrefixLanguageModeling
 from convnlp.objectives.span_corruption import SpanCorruption
 from convnlp.objectives.table import OBJECTIVES, build_objectives, register_objective
 from convnlp.objectives.together import pretraining_batches, pretraining_loss
 
 __all__ = [
     "OBJECTIVES",
-    "MaskedLM",
+    "MaskedLanguageModeling",
     "Objective",
-    "PrefixLM",
+    "PrefixLanguageModeling",
     "Seeds",
     "SpanCorruption",
     "build_objectives",

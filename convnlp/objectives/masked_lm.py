@@ -14,7 +14,7 @@ FIRST_TEXT_TOKEN_ID = 3  # after pad, end and unknown
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MaskedLM(Objective):
+class MaskedLanguageModeling(Objective):
     """Hidden tokens of the encoder's input; its tied embedding predicts, so that it adds no parameters.
 
     Args:

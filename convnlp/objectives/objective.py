@@ -56,6 +56,10 @@ class Objective(abc.ABC):
     def check(self, backbone):
         """Raises ValueError, naming argument, rule and value, if this backbone cannot be trained on it."""
 
+    def model(self, backbone, tokenizer):
+        """What a backbone trained on it answers as it is: a task's model, or None; the default is None."""
+        return
+
     @abc.abstractmethod
     def examples(self, tokens, seeds, tokenizer):
         """Examples of a batch, in a graph of tf.data.

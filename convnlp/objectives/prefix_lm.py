@@ -6,11 +6,12 @@ from typing import ClassVar
 import tensorflow as tf
 
 from convnlp import losses
+from convnlp.models import PrefixLM, PrefixLMPreprocessor
 from convnlp.objectives.objective import Objective, require, require_token_outputs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PrefixLM(Objective):
+class PrefixLanguageModeling(Objective):
     """Each token behind a prefix, from what is before it; the prefix is read from both sides.
 
     The encoder alone is the language model; its tied embedding predicts, so that it adds no parameters. The
@@ -41,6 +42,9 @@ class PrefixLM(Objective):
                 "The objective prefix_lm needs mixers with supports_prefix = True in the encoder. "
                 f"Received: {', '.join(sorted(leaking))}"
             )
+
+    def model(self, backbone, tokenizer):
+        return PrefixLM(backbone, PrefixLMPreprocessor(tokenizer, self.input_length))
 
     def examples(self, tokens, seeds, tokenizer):
         length = tokens.shape[1]

@@ -6,6 +6,7 @@ from typing import ClassVar
 import tensorflow as tf
 
 from convnlp import losses
+from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.objectives.objective import Objective
 
 NOISE_DENSITY = 0.15
@@ -50,6 +51,9 @@ class SpanCorruption(Objective):
     def check(self, backbone):
         if backbone.decoder is None:
             raise ValueError("The objective span_corruption needs a decoder. Received: num_decoder_layers=0")
+
+    def model(self, backbone, tokenizer):
+        return Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, self.input_length, self.target_length))
 
     def examples(self, tokens, seeds, tokenizer):
         inputs, targets = corrupt(

@@ -4,16 +4,16 @@ import dataclasses
 import difflib
 import inspect
 
-from convnlp.objectives.masked_lm import MaskedLM
+from convnlp.objectives.masked_lm import MaskedLanguageModeling
 from convnlp.objectives.objective import Objective
-from convnlp.objectives.prefix_lm import PrefixLM
+from convnlp.objectives.prefix_lm import PrefixLanguageModeling
 from convnlp.objectives.span_corruption import SpanCorruption
 
 # The order is that of the random seeds and of the sum of the losses: a new one goes to the end.
 OBJECTIVES = {
     "span_corruption": SpanCorruption,
-    "masked_lm": MaskedLM,
-    "prefix_lm": PrefixLM,
+    "masked_lm": MaskedLanguageModeling,
+    "prefix_lm": PrefixLanguageModeling,
 }
 
 
@@ -35,7 +35,7 @@ def build_objectives(names, input_length, options=None, **shared):
 
     Example:
     >>> build_objectives(["masked_lm"], 128, {"masked_lm": {"noise_density": 0.4}})
-    (MaskedLM(input_length=128, weight=1.0, noise_density=0.4),)
+    (MaskedLanguageModeling(input_length=128, weight=1.0, noise_density=0.4),)
     """
     names, options = tuple(names), dict(options or {})
     unknown = sorted(set(names) - set(OBJECTIVES))

@@ -1,17 +1,19 @@
-"""The suites that every mixer and objective passes, ours and yours.
+"""The suites that every mixer, objective and task passes, ours and yours.
 
-docs/your_own_mixer.md and docs/your_own_objective.md show their use.
+docs/your_own_mixer.md, your_own_objective.md and your_own_task.md show their use.
 """
 
 from convnlp.testing.cases import BATCH, DIM, TIME, Case, cases, random_rows
 from convnlp.testing.objectives import OBJECTIVE_SUITE, objective_checks
 from convnlp.testing.suite import SUITE, Check, check_mixer, checks, checks_of
+from convnlp.testing.tasks import TASK_SUITE, task_checks
 
 __all__ = [
     "BATCH",
     "DIM",
     "OBJECTIVE_SUITE",
     "SUITE",
+    "TASK_SUITE",
     "TIME",
     "Case",
     "Check",
@@ -21,4 +23,5 @@ __all__ = [
     "checks_of",
     "objective_checks",
     "random_rows",
+    "task_checks",
 ]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from convnlp.data import Source, sources
+from convnlp.tasks import task_of
 
 NUM_TEXTS = 200
 _READ = 10_000  # texts to choose from
@@ -53,8 +54,7 @@ def encoded(model, columns):
         columns: one or two lists of N str.
     """
     texts = tuple(np.asarray(column) for column in columns)
-    if hasattr(model, "num_classes"):
-        return model.preprocessor(texts if len(texts) == 2 else texts[0], y=None)["token_ids"].numpy()
-    if len(texts) != 1:
+    answers = task_of(model).answers(model)
+    if len(texts) != 1 and not answers.takes_pairs:
         raise ValueError(f"a language model reads one text. Received: {len(texts)} fields")
-    return model.preprocessor.generate_preprocess(texts[0])["encoder_token_ids"].numpy()
+    return answers.preprocess(texts if len(texts) == 2 else texts[0])["token_ids"].numpy()

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from convnlp.data import Label, Source, tasks
+from convnlp.data import Source
+from convnlp.tasks import Classification, Fields, task_of
+from convnlp.tasks.reference import full_rows
 from export import preset
 from export.lite import tflite_files
 from export.saved_models import versions
-from export.verification import parity
 
 SAVED_MODEL = "SavedModel"
 _BATCH_SIZE = 32
@@ -45,7 +46,7 @@ def load_classifier(preset_dir):
         ValueError: if the preset holds none.
     """
     model = preset.load(preset_dir)
-    if not hasattr(model, "num_classes"):
+    if not task_of(model).answers(model).labels:
         raise ValueError(
             f"--preset must hold a TextClassifier, whose labels can be right. Received: {preset_dir}"
         )
@@ -104,14 +105,9 @@ def labelled(model, source, split="train", text_fields=("text",), label_field="l
         label_field: str. Defaults to "label".
         data_dir: str. For TFDS. Default None.
     """
-    found = tasks.read_classification(
-        Source(source, split, data_dir),
-        model.preprocessor.tokenizer,
-        Label(label_field, num_classes=model.num_classes, names=model.labels),
-        model.preprocessor.sequence_length,
-        text_fields,
-    )
-    batches = tasks.classification_batches(found, _BATCH_SIZE, training=False)
+    source = Source(source, split, data_dir)
+    task = Classification.from_model(model, source, Fields(tuple(text_fields), label_field))
+    batches = task.batches(task.read(source), _BATCH_SIZE)
     columns = [(b["token_ids"], b["label"], b["weight"]) for b in batches.as_numpy_iterator()]
     token_ids, labels, weights = (np.concatenate(column) for column in zip(*columns, strict=True))
     return token_ids[weights > 0], labels[weights > 0]
@@ -131,7 +127,7 @@ def logits(model):
     predict = tf.function(lambda inputs: model(inputs, training=False), reduce_retracing=True)
 
     def run(ids):
-        rows = tf.constant(parity.full_rows(ids, model.preprocessor.sequence_length))
+        rows = tf.constant(full_rows(ids, model.preprocessor.sequence_length))
         return predict({"token_ids": rows, "padding_mask": rows != 0}).numpy()
 
     return run

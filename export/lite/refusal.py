@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from convnlp.tasks.rows import reading_stack, signature
 from export.lite import conversion
 from export.saved_models import signatures
 
@@ -28,7 +29,7 @@ def message(model, error):
 def mixers(model):
     """The token mixers of the stack that reads a text, one of each class."""
     found = {}
-    for layer in signatures.reading_stack(model.backbone)._flatten_layers():
+    for layer in reading_stack(model.backbone)._flatten_layers():
         if hasattr(layer, "pad_length_invariant") and hasattr(layer, "hidden_dim"):
             found.setdefault(type(layer), layer)
     return list(found.values())
@@ -40,7 +41,7 @@ def _reason(mixer):
         "x": tf.TensorSpec([_BATCH, _LENGTH, mixer.hidden_dim]),
         "padding_mask": tf.TensorSpec([_BATCH, _LENGTH], tf.bool),
     }
-    mixed = signatures.signature(
+    mixed = signature(
         lambda x, padding_mask: {"y": mixer(x, padding_mask=padding_mask, training=False)}, **specs
     )
     servable = signatures.Servable(signatures.owner(mixer), {"serving_default": mixed}, None)

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from convnlp.tasks import task_of
 from export import edge_model, preset
 from export.lite import conversion, metadata, refusal
 from export.saved_models import signatures
@@ -73,14 +74,14 @@ def packed(content, model, servable, preset_dir, mode, inputs):
 
 def _facts(model, servable, mode, inputs):
     """What the file says of itself, see `EdgeModel`."""
-    is_classifier = hasattr(model, "num_classes")
+    answers = task_of(model).answers(model)
     tokenizer = model.preprocessor.tokenizer
     return {
         "inputs": inputs,
-        "output": "logits" if is_classifier else "embedding",
+        "output": answers.edge_output,
         "mode": mode,
         "sequence_length": servable.rows.max_length,
-        "labels": list(signatures.label_names(model)) if is_classifier else None,
+        "labels": answers.labels,
         "pad_token_id": tokenizer.pad_token_id,
         "end_token_id": tokenizer.end_token_id,
     }

@@ -10,6 +10,7 @@ import tempfile
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.tasks import task_of
 from export import preset
 from export.saved_models import signatures
 from export.verification import checks, requests
@@ -84,11 +85,10 @@ def _save(servable, model, preset_dir, directory):
     module = servable.module
     with tempfile.TemporaryDirectory() as scratch:
         files = preset.asset_files(preset_dir)
-        if hasattr(model, "num_classes"):
+        labels = task_of(model).answers(model).labels
+        if labels:
             files.append(os.path.join(scratch, "labels.txt"))
-            pathlib.Path(files[-1]).write_text(
-                "\n".join(signatures.label_names(model)) + "\n", encoding="utf-8"
-            )
+            pathlib.Path(files[-1]).write_text("\n".join(labels) + "\n", encoding="utf-8")
         module.assets = [tf.saved_model.Asset(file) for file in files]
         tf.saved_model.save(module, str(directory), signatures=servable.signatures)
     extra = directory / "assets.extra"

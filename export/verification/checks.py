@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from convnlp.tasks.reference import relative_difference
 from export.verification import joining, loaders, parity, requests, stock
 from export.verification.graph import Graph
 
@@ -147,7 +148,7 @@ def _difference(outputs, expected):
         if value.dtype.kind == "f":
             differs = ~((value == other) | (np.isnan(value) & np.isnan(other)))  # infinities equal themselves
             if differs.any():
-                found.append(parity.relative_difference(value[differs], other[differs]))
+                found.append(relative_difference(value[differs], other[differs]))
         elif not np.array_equal(value, other):
             return np.inf
     return float(np.max(found))

@@ -1,4 +1,4 @@
-"""Runs the `>>>` examples of convnlp.data in an empty folder, with the small tokenizer at hand."""
+"""Runs the `>>>` examples of data, objectives and tasks, in an empty folder with a small tokenizer."""
 
 import doctest
 import importlib
@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import data
+from convnlp import data, objectives, tasks
 
-MODULES = [module.name for module in pkgutil.iter_modules(data.__path__, "convnlp.data.")]
+MODULES = [
+    module.name
+    for package in (data, objectives, tasks)
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -24,6 +28,7 @@ def test_examples(name, tokenizer, tmp_path, monkeypatch):
         "tokenizer": tokenizer,
         "Label": data.Label,
         "Source": data.Source,
+        "build_objectives": objectives.build_objectives,
     }
     assert doctest.testmod(importlib.import_module(name), extraglobs=globs).failed == 0
 

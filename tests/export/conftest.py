@@ -20,6 +20,7 @@ from convnlp.models import (
     TextClassifier,
     TextClassifierPreprocessor,
     Tokenizer,
+    checksums,
 )
 from export import preset
 from export.lite import tflite_files
@@ -106,6 +107,7 @@ def _classifier_preset(folder):
     directory = folder / "classifier"
     classifier.save_to_preset(str(directory))
     (directory / "experiment.json").write_text('{"seed": 0}')
+    checksums.write(str(directory))
     return directory
 
 
@@ -154,6 +156,7 @@ def _prefix_lm_preset(folder):
     config = pretrain_prefix_lm.get_config()
     config.data.input_length = LENGTH
     (directory / "experiment.json").write_text(json.dumps(config.to_dict()))
+    checksums.write(str(directory))
     return directory
 
 

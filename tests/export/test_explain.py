@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
-from export.saved_models import explain, signatures
+from convnlp.tasks.classification import explain
+from export.saved_models import signatures
 from export.verification import parity
 from tests import corpus
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, TextClassifier
+from convnlp.tasks import task_of
 from export import preset
 from export.lite import tflite_files
 from export.saved_models import signatures
@@ -110,9 +111,9 @@ def test_its_embedding_is_that_of_a_classifier(kind, request):
     directory, (version, *_) = (request.getfixturevalue(name) for name in (f"{kind}_dir", f"exported_{kind}"))
     model = preset.load(str(directory))
     classifier = TextClassifier(model.backbone, 2)
-    rows = model.preprocessor.generate_preprocess(TEXTS)
-    ids, mask = rows["encoder_token_ids"], rows["encoder_padding_mask"]
-    expected = classifier.embed({"token_ids": ids, "padding_mask": mask})
+    rows = task_of(model).answers(model).preprocess(TEXTS)
+    ids = rows["token_ids"]
+    expected = classifier.embed(rows)
     signature = tf.saved_model.load(str(version)).signatures["embed"]
     # Float32 sums of some ten layers in another order.
     np.testing.assert_allclose(signature(text=tf.constant(TEXTS))["embedding"], expected, atol=5e-6)

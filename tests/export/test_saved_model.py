@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.tasks import task_of
 from export.saved_models import signatures, versions
 from export.verification import checks, loaders, requests
 from export.verification.graph import Graph
@@ -175,7 +176,7 @@ def test_the_check_sees_a_model_that_only_python_can_load(small, tmp_path):
 
 
 def test_texts_are_padded_to_the_longest_or_to_a_fixed_length(classifier, monkeypatch):
-    rows = signatures.EncoderRows(classifier)
+    rows = task_of(classifier).answers(classifier).rows
     short = rows.of_texts(tf.constant(["No.", ""]))
     lengths = short["padding_mask"].numpy().sum(axis=1)
     assert short["token_ids"].shape == (2, lengths.max())
@@ -184,7 +185,7 @@ def test_texts_are_padded_to_the_longest_or_to_a_fixed_length(classifier, monkey
 
     mixer = next(layer for layer in classifier.backbone.encoder._flatten_layers() if hasattr(layer, "gated"))
     monkeypatch.setattr(type(mixer), "pad_length_invariant", False)
-    rows = signatures.EncoderRows(classifier)
+    rows = task_of(classifier).answers(classifier).rows
     assert rows.of_texts(tf.constant(["No."]))["token_ids"].shape == (1, LENGTH)
     padded = rows.of_ids(tf.constant([[5, 6, 1]]))
     assert padded["token_ids"].numpy().tolist() == [[5, 6, 1] + [0] * (LENGTH - 3)]

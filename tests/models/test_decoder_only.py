@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import losses
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, TextClassifier
 from convnlp.objectives import build_objectives
+from convnlp.tasks.text_to_text import text_to_text_loss
 
 SMALL = {
     "vocabulary_size": 50,
@@ -83,7 +83,7 @@ def test_it_trains_and_generates_like_any_other():
         "decoder_padding_mask": tf.ones([4, 2], tf.bool),
         "target_token_ids": tf.constant(sources),
     }
-    loss_fn = losses.text_to_text_loss(backbone)
+    loss_fn = text_to_text_loss(backbone)
 
     @tf.function
     def step():

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp.objectives import build_objectives, pretraining_loss
-from tests.test_losses import backbone, batch, logits_of, nats
+from tests.tasks.test_losses import backbone, batch, logits_of, nats
 
 SEED = tf.constant([1, 2])
 BOTH = ("span_corruption", "masked_lm")

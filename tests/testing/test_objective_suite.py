@@ -6,7 +6,13 @@ import pytest
 import tensorflow as tf
 
 from convnlp import losses
-from convnlp.objectives import OBJECTIVES, MaskedLM, Objective, PrefixLM, register_objective
+from convnlp.objectives import (
+    OBJECTIVES,
+    MaskedLanguageModeling,
+    Objective,
+    PrefixLanguageModeling,
+    register_objective,
+)
 from convnlp.testing import OBJECTIVE_SUITE, objective_checks
 
 
@@ -15,49 +21,50 @@ def no_checks(self):
 
 
 def float_positions(self, tokens, seeds, tokenizer):
-    batch = MaskedLM.examples(self, tokens, seeds, tokenizer)
+    batch = MaskedLanguageModeling.examples(self, tokens, seeds, tokenizer)
     return {**batch, "masked_positions": tf.cast(batch["masked_positions"], tf.float32)}
 
 
 def foreign_tokens(self, tokens, seeds, tokenizer):
-    batch = MaskedLM.examples(self, tokens, seeds, tokenizer)
+    batch = MaskedLanguageModeling.examples(self, tokens, seeds, tokenizer)
     return {**batch, "masked_token_ids": batch["masked_token_ids"] + tokenizer.vocabulary_size()}
 
 
 def one_place_for_ever(self, tokens, seeds, tokenizer):
-    return MaskedLM.examples(self, tokens, seeds._replace(own=tf.constant([1, 1], tf.int64)), tokenizer)
+    seeds = seeds._replace(own=tf.constant([1, 1], tf.int64))
+    return MaskedLanguageModeling.examples(self, tokens, seeds, tokenizer)
 
 
 def a_prefix_of_its_own(self, tokens, seeds, tokenizer):
-    return PrefixLM.examples(self, tokens, seeds._replace(shared=seeds.own), tokenizer)
+    return PrefixLanguageModeling.examples(self, tokens, seeds._replace(shared=seeds.own), tokenizer)
 
 
 def mean_of_the_batch(self, backbone, batch, training):
-    total, weight, further = MaskedLM.loss(self, backbone, batch, training)
+    total, weight, further = MaskedLanguageModeling.loss(self, backbone, batch, training)
     return total / weight, weight, further
 
 
 def leaked(self, backbone, batch, training):
-    total, weight, further = MaskedLM.loss(self, backbone, batch, training)
+    total, weight, further = MaskedLanguageModeling.loss(self, backbone, batch, training)
     return 0.3 * total, weight, further
 
 
 def no_gradient(self, backbone, batch, training):
-    total, weight, further = MaskedLM.loss(self, backbone, batch, training)
+    total, weight, further = MaskedLanguageModeling.loss(self, backbone, batch, training)
     return tf.stop_gradient(total) + 0 * total, weight, further
 
 
 DEFECTS = {
-    "options_make_an_equal_objective": (MaskedLM, {"__eq__": lambda self, other: False}),
-    "length_and_weight_are_checked": (MaskedLM, {"__post_init__": no_checks}),
-    "examples_have_static_shapes": (MaskedLM, {"examples": float_positions}),
-    "examples_stay_in_the_vocabulary": (MaskedLM, {"examples": foreign_tokens}),
-    "examples_follow_the_seeds": (MaskedLM, {"examples": one_place_for_ever}),
-    "all_workers_have_equally_many_targets": (PrefixLM, {"examples": a_prefix_of_its_own}),
-    "loss_is_the_sum_over_examples": (MaskedLM, {"loss": mean_of_the_batch}),
-    "a_new_model_knows_nothing": (MaskedLM, {"loss": leaked}),
-    "loss_falls": (MaskedLM, {"loss": no_gradient}),
-    "every_backbone_is_trained_or_refused": (MaskedLM, {"check": lambda self, backbone: None}),
+    "options_make_an_equal_objective": (MaskedLanguageModeling, {"__eq__": lambda self, other: False}),
+    "length_and_weight_are_checked": (MaskedLanguageModeling, {"__post_init__": no_checks}),
+    "examples_have_static_shapes": (MaskedLanguageModeling, {"examples": float_positions}),
+    "examples_stay_in_the_vocabulary": (MaskedLanguageModeling, {"examples": foreign_tokens}),
+    "examples_follow_the_seeds": (MaskedLanguageModeling, {"examples": one_place_for_ever}),
+    "all_workers_have_equally_many_targets": (PrefixLanguageModeling, {"examples": a_prefix_of_its_own}),
+    "loss_is_the_sum_over_examples": (MaskedLanguageModeling, {"loss": mean_of_the_batch}),
+    "a_new_model_knows_nothing": (MaskedLanguageModeling, {"loss": leaked}),
+    "loss_falls": (MaskedLanguageModeling, {"loss": no_gradient}),
+    "every_backbone_is_trained_or_refused": (MaskedLanguageModeling, {"check": lambda self, backbone: None}),
 }
 
 
@@ -100,7 +107,7 @@ def test_what_is_no_objective_is_not_registered(registered):
         register_objective(losses.cross_entropy)
     with pytest.raises(ValueError, match="with all its methods"):
         register_objective(type("Half", (Objective,), {"name": "half"}))
-    with pytest.raises(ValueError, match=r"'masked_lm' is convnlp\.objectives\.masked_lm\.MaskedLM"):
-        register_objective(type("Other", (MaskedLM,), {}))
+    with pytest.raises(ValueError, match=r"'masked_lm' is convnlp\.objectives\.masked_lm\."):
+        register_objective(type("Other", (MaskedLanguageModeling,), {}))
     with pytest.raises(ValueError, match=r"must be an identifier\. Received: name='a b'"):
-        register_objective(type("Spaced", (MaskedLM,), {"name": "a b"}))
+        register_objective(type("Spaced", (MaskedLanguageModeling,), {"name": "a b"}))

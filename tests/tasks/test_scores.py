@@ -4,6 +4,8 @@ import tensorflow as tf
 
 from convnlp import scores
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
+from convnlp.tasks.classification import classification_scores
+from convnlp.tasks.text_to_text import greedy_predictions, text_to_text_scores
 from tests import corpus
 
 
@@ -30,7 +32,7 @@ def plain_f1(predicted, labels, cls):
 def test_classification_scores_equal_the_definitions(num_classes):
     random = np.random.default_rng(0)
     logits, labels = random.normal(size=[23, num_classes]), random.integers(0, num_classes, 23)
-    result = scores.classification_scores(
+    result = classification_scores(
         lambda inputs, training: inputs["token_ids"], batches(logits, labels, 5)
     )
     predicted = logits.argmax(-1)
@@ -60,7 +62,7 @@ def lm():
 
 def test_exact_match_counts_what_is_written(lm):
     targets = ["river", " river ", "River", "the river", "rivers"]
-    result = scores.text_to_text_scores(lm, ["a"] * 5, targets, batch_size=2)
+    result = text_to_text_scores(lm, ["a"] * 5, targets, batch_size=2)
     assert result == {"exact_match": pytest.approx(2 / 5), "num_examples": 5.0}
 
 
@@ -68,7 +70,7 @@ def test_ranking_takes_the_most_probable_name(lm):
     inputs, names = ["the old river", "a", "b"], ["garden", "music"]
     best = lm.rank_labels(inputs, names).argmax(-1)
     targets = [names[best[0]], names[best[1]], names[1 - best[2]]]
-    result = scores.text_to_text_scores(lm, inputs, targets, names, batch_size=2)
+    result = text_to_text_scores(lm, inputs, targets, names, batch_size=2)
     assert result["ranked_accuracy"] == pytest.approx(2 / 3)
     assert {"ranked_f1", "ranked_f1_macro"} <= set(result)
 
@@ -78,7 +80,7 @@ def test_greedy_predictions_are_what_generate_writes():
     backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16)
     lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 8))
     texts = ["the old river", "", "a"]
-    assert scores.greedy_predictions(lm, texts, batch_size=2) == lm.generate(texts)
+    assert greedy_predictions(lm, texts, batch_size=2) == lm.generate(texts)
 
 
 @pytest.mark.parametrize(("a", "b"), [("ﬁne  day\n", "fine day"), ("e\u0301", "é"), ("", "  ")])

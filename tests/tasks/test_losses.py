@@ -3,8 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
-from convnlp import losses
 from convnlp.models import Seq2SeqBackbone
+from convnlp.tasks.classification import classification_loss
+from convnlp.tasks.text_to_text import text_to_text_loss
 
 SIZE = {
     "vocabulary_size": 50,
@@ -56,7 +57,7 @@ def logits_of(model, data):
 def test_text_to_text_loss_is_the_cross_entropy_of_the_targets_that_are_no_padding():
     model, data = backbone(), batch()
     mask = data["decoder_padding_mask"].numpy()
-    result = losses.text_to_text_loss(model)(data, SEED, training=False)
+    result = text_to_text_loss(model)(data, SEED, training=False)
     logits = logits_of(model, data)
     np.testing.assert_allclose(
         result["loss_sum"], nats(logits, data["target_token_ids"].numpy(), mask), rtol=1e-5
@@ -77,13 +78,13 @@ def test_examples_of_weight_zero_do_not_count_in_classification():
         "label": tf.constant([0, 0, 1]),
         "weight": tf.constant([1.0, 1, 0]),
     }
-    result = losses.classification_loss(Classifier())(data, SEED)
+    result = classification_loss(Classifier())(data, SEED)
     np.testing.assert_allclose(result["loss_sum"], np.log(1 + np.exp(-2)) + np.log(1 + np.exp(5)), rtol=1e-5)
     assert result["weight"] == 2
     assert result["accuracy"] == (1, 2)
 
 
 def test_dropout_follows_the_seed():
-    loss = losses.text_to_text_loss(backbone(dropout=0.5))
+    loss = text_to_text_loss(backbone(dropout=0.5))
     first, again, other = (float(loss(batch(), tf.constant([1, n]))["loss_sum"]) for n in (1, 1, 2))
     assert first == again != other

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.data import Label, Source, SourceError, tasks
+from convnlp.data import Label, Source, SourceError
 from convnlp.models import Seq2SeqLMPreprocessor, TextClassifierPreprocessor
+from convnlp.tasks.classification import classification_batches, read_classification
+from convnlp.tasks.text_to_text import read_text_to_text, text_to_text_batches
 from tests import corpus
 
 ROWS = corpus.reviews(50)
@@ -31,16 +33,16 @@ def classification(
     source, tokenizer, batch_size=8, sequence_length=24, num_classes=2, text_fields=("text",), **kwargs
 ):
     label = Label(num_classes=num_classes)
-    found = tasks.read_classification(Source(source), tokenizer, label, sequence_length, text_fields)
-    return tasks.classification_batches(found, batch_size, **({"training": False} | kwargs))
+    found = read_classification(Source(source), tokenizer, label, sequence_length, text_fields)
+    return classification_batches(found, batch_size, **({"training": False} | kwargs))
 
 
 def text_to_text(source, tokenizer, batch_size=8, training=False, pack=False, num_epochs=None, **kwargs):
     lengths = {"input_length": 48, "target_length": 64}
-    found = tasks.read_text_to_text(Source(source), tokenizer, **(lengths | kwargs))
+    found = read_text_to_text(Source(source), tokenizer, **(lengths | kwargs))
     start = tokenizer.start_token_id
     order = {"training": training, "pack": pack, "num_epochs": num_epochs}
-    return tasks.text_to_text_batches(found, batch_size, start_token_id=start, **order)
+    return text_to_text_batches(found, batch_size, start_token_id=start, **order)
 
 
 def column(dataset, key):

@@ -1,0 +1,101 @@
+"""Texts to what a `PrefixLM` reads, and token ids back to text."""
+
+import keras
+import keras_nlp
+import tensorflow as tf
+
+from convnlp.models import arguments, presets
+from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+from convnlp.models.token_rows import batched, check_length, token_rows
+from convnlp.models.tokenizer import Tokenizer
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class PrefixLMPreprocessor(keras_nlp.models.CausalLMPreprocessor):
+    """Strings to {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}.
+
+    For `fit`, `tokens </s>` and as labels the same one place earlier. For `generate`, the last tokens of a
+    prompt that leave room for one more, without an end token; an empty prompt is the end token alone, which
+    stands between the documents of the training. Departs from keras_nlp's class: no start token, and the
+    mask comes from lengths, not from id != pad.
+
+    Args:
+        tokenizer: a `convnlp.models.Tokenizer`.
+        sequence_length: int >= 2. L, prompt and continuation together. Default 128.
+        **kwargs: of `keras_nlp.models.Preprocessor`.
+
+    Example: see `PrefixLM`.
+    """
+
+    backbone_cls = Seq2SeqBackbone
+    tokenizer_cls = Tokenizer
+
+    def __init__(self, tokenizer, sequence_length=128, **kwargs):
+        arguments.refuse_unknown(PrefixLMPreprocessor, kwargs, also=("config_file",))
+        super().__init__(
+            tokenizer, sequence_length=check_length("sequence_length", sequence_length, 2), **kwargs
+        )
+
+    def build(self, input_shape):
+        self.built = True  # the base class would build a packer with a start token
+
+    @property
+    def sequence_length(self):
+        """L."""
+        return self._sequence_length
+
+    @sequence_length.setter
+    def sequence_length(self, value):
+        self._sequence_length = value
+
+    def call(self, x, y=None, sample_weight=None, sequence_length=None):
+        """As in keras_nlp: `y` and `sample_weight` are made here."""
+        text, single = batched(x)
+        length = sequence_length or self.sequence_length
+        ids, mask = token_rows([self.tokenizer.ragged(text)], length + 1, self.tokenizer.end_token_id)
+        weight = tf.cast(mask[:, 1:], tf.float32)
+        rows = {"token_ids": ids[:, :-1], "padding_mask": mask[:, :-1]}, ids[:, 1:], weight
+        if single:
+            rows = tf.nest.map_structure(lambda value: tf.squeeze(value, 0), rows)
+        return keras.utils.pack_x_y_sample_weight(*rows)
+
+    def generate_preprocess(self, x, sequence_length=None):
+        """Inputs of `PrefixLM.generate`: rows of `sequence_length`, default L, that begin with prompts."""
+        text, single = batched(x)
+        length = sequence_length or self.sequence_length
+        prompts = self.tokenizer.ragged(text)[:, 1 - length :]  # the last ones
+        ids = prompts.to_tensor(shape=[None, length])
+        count = tf.cast(prompts.row_lengths(), tf.int32)
+        is_first = tf.range(length) == 0
+        is_empty = (count == 0)[:, tf.newaxis]
+        ids = tf.where(is_empty & is_first, self.tokenizer.end_token_id, ids)
+        rows = {"token_ids": ids, "padding_mask": tf.sequence_mask(tf.maximum(count, 1), length)}
+        return {name: tf.squeeze(row, 0) for name, row in rows.items()} if single else rows
+
+    def generate_postprocess(self, x):
+        """Text of the outputs of `PrefixLM.generate_step`: a list of str (in a graph: a string tensor)."""
+        kept = tf.where(tf.cast(x["padding_mask"], tf.bool), x["token_ids"], self.tokenizer.pad_token_id)
+        return self.tokenizer.detokenize(kept)
+
+    def save_to_preset(self, preset_dir):
+        """As in keras_nlp, with the sums of the files in SHA256SUMS."""
+        with presets.saving(preset_dir, changed=presets.of_text):
+            super().save_to_preset(preset_dir)
+
+    def load_preset_assets(self, preset):
+        """As in keras_nlp. Raises ValueError, naming it, if a file is damaged."""
+        presets.check_assets(preset)
+        super().load_preset_assets(preset)
+
+    @classmethod
+    def from_preset(cls, preset, *args, **kwargs):
+        """As in keras_nlp.
+
+        Raises:
+            ValueError: naming the directory, the file and what was expected there.
+        """
+        with presets.explained(preset, cls, kwargs):
+            return super().from_preset(preset, *args, **kwargs)
+
+    def get_config(self):
+        return {**super().get_config(), "sequence_length": self.sequence_length}

@@ -1,0 +1,27 @@
+"""Tasks: what a backbone is fine-tuned for; one per file, one table, one contract.
+
+The programs know a task by its name in `TASKS`; docs/your_own_task.md adds one.
+"""
+
+from convnlp.tasks.answers import Answers
+from convnlp.tasks.classification import Classification
+from convnlp.tasks.continuation import Continuation
+from convnlp.tasks.reference import Reference
+from convnlp.tasks.table import TASKS, load, register_task, task_named, task_of
+from convnlp.tasks.task import Fields, Task
+from convnlp.tasks.text_to_text import TextToText
+
+__all__ = [
+    "TASKS",
+    "Answers",
+    "Classification",
+    "Continuation",
+    "Fields",
+    "Reference",
+    "Task",
+    "TextToText",
+    "load",
+    "register_task",
+    "task_named",
+    "task_of",
+]

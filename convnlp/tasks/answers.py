@@ -1,0 +1,63 @@
+"""The contract of what a task's model answers once it is exported."""
+
+import abc
+
+from convnlp.tasks.rows import EncoderRows
+
+
+class Answers(abc.ABC):
+    """The signatures of a task's model, its one output on the edge, and what both should be.
+
+    Args:
+        model: the `model_cls` of the task, with its preprocessor.
+
+    Attributes:
+        model: the same.
+        rows: `EncoderRows`, what its encoder reads.
+        labels: list of str, the names of the classes it chooses from; None where there are none.
+
+    Raises:
+        ValueError: if it has no preprocessor.
+    """
+
+    labels = None
+    takes_pairs = False  # whether `preprocess` takes two texts per example
+    edge_output = "embedding"  # the name of `edge`'s tensor
+
+    def __init__(self, model):
+        if model.preprocessor is None:
+            raise ValueError("`model` must have a preprocessor: without one its texts cannot be tokenized")
+        self.model = model
+        self.rows = EncoderRows(model.backbone, self.sequence_length, self.preprocess)
+
+    @property
+    @abc.abstractmethod
+    def sequence_length(self):
+        """L, how many tokens of a text its encoder reads."""
+
+    @abc.abstractmethod
+    def preprocess(self, text):
+        """Texts [B], or a tuple of two for pairs -> {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}."""
+
+    @abc.abstractmethod
+    def signatures(self, max_length=None):
+        """What is served besides `embed`, which all models have.
+
+        Args:
+            max_length: int >= 1. The bound of generated tokens; None for the model's own.
+
+        Returns:
+            (dict, name -> `convnlp.tasks.rows.signature`; what has `of_texts`, from texts to the token ids of
+            the signature "ids"). No output's size may depend on the other examples of its batch.
+
+        Raises:
+            ValueError: if `max_length` is out of range, or the model generates nothing.
+        """
+
+    def edge(self, rows):
+        """The output [B,...] of the TFLite model for rows of `EncoderRows`; the default is the embedding."""
+        return self.rows.embed(rows)
+
+    @abc.abstractmethod
+    def reference(self):
+        """The `Reference` that answers are compared with."""

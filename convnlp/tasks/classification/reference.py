@@ -1,0 +1,61 @@
+"""What an exported classifier should answer: scores and labels, embeddings, explanations."""
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.tasks.reference import Reference, full_rows, relative_difference
+
+
+class ClassifierReference(Reference):
+    """What a classifier's answers should be."""
+
+    def __init__(self, classifier, labels):
+        self._model = classifier
+        self._names = np.array([label.encode() for label in labels], object)
+
+    def error(self, name, inputs, outputs):
+        """The largest error of an answer; infinite where a label is not that of the best score."""
+        if name == "embed":
+            return relative_difference(outputs["embedding"], self._model.embed(self._rows(inputs)))
+        labels_are_right = {
+            "label": lambda labels: np.array_equal(labels, self._names[outputs["scores"].argmax(axis=1)]),
+            "classes": lambda classes: (classes == self._names).all(),
+        }
+        if not all(right(outputs[key]) for key, right in labels_are_right.items() if key in outputs):
+            return np.inf
+        error = relative_difference(outputs["scores"], tf.nn.softmax(self.edge(inputs)))
+        return np.maximum(error, self._explanation_error(inputs, outputs)) if name == "explain" else error
+
+    def _explanation_error(self, inputs, outputs):
+        """The same of an explanation, with a row of the batch for each piece that is left out."""
+        detokenize = self._model.preprocessor.tokenizer.detokenize
+        rows = self._rows(inputs)
+        worst = 0.0
+        for i, (ids, mask) in enumerate(zip(*(row.numpy() for row in rows.values()), strict=True)):
+            count = mask.sum() - 1  # without the end token
+            tokens = outputs["tokens"][i]
+            text = b"".join(tokens).decode()
+            if not all(tokens[:count]) or any(tokens[count:]) or text.strip() != detokenize(ids).strip():
+                return np.inf
+            all_and_without = np.stack([ids] + [np.append(np.delete(ids, t), 0) for t in range(count)])
+            logits = self.edge({"token_ids": all_and_without})
+            log_scores = tf.nn.log_softmax(logits).numpy()[:, outputs["scores"][i].argmax()]
+            expected = np.zeros(len(tokens))
+            expected[:count] = log_scores[0] - log_scores[1:]
+            worst = np.maximum(worst, relative_difference(outputs["importances"][i], expected))
+        return worst
+
+    def edge(self, inputs):
+        """The logits [B,C]."""
+        return self._model(self._rows(inputs), training=False)
+
+    def _rows(self, inputs):
+        if "token_ids" in inputs:
+            token_ids = full_rows(inputs["token_ids"], self._model.preprocessor.sequence_length)
+            return {"token_ids": token_ids, "padding_mask": token_ids != 0}
+        if "inputs" in inputs:
+            examples = [tf.train.Example.FromString(value) for value in inputs["inputs"]]
+            text = [example.features.feature["text"].bytes_list.value[0] for example in examples]
+        else:
+            text = (inputs["text"], inputs["text_pair"]) if "text_pair" in inputs else inputs["text"]
+        return self._model.preprocessor(text, y=None)  # without `y`, keras_nlp takes a tuple for (x, y)

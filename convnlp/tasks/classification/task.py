@@ -1,0 +1,204 @@
+"""Classification: one text, or a pair of texts, to a class."""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp import losses, scores
+from convnlp.data import Label, examples, sources
+from convnlp.layers import dropout_seed
+from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer
+from convnlp.tasks.classification.answers import ClassifierAnswers
+from convnlp.tasks.task import Task
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Classification(Task):
+    """One text, or a pair, to a class, by a `TextClassifier`.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        label: `convnlp.data.Label`, the field of the class and its values.
+        text_fields: tuple of one or two str. Defaults to `("text",)`.
+        sequence_length: int. L, tokens of an example.
+        pooling: str, of the classifier. Defaults to "mean_max".
+        head_dropout: float, of the classifier. Default 0.
+    """
+
+    name: ClassVar[str] = "classification"
+    model_cls: ClassVar[type] = TextClassifier
+    best: ClassVar[tuple] = ("valid/accuracy", "max")
+    metrics: ClassVar[tuple] = ("accuracy", "f1", "f1_macro", "loss")
+
+    tokenizer: Tokenizer
+    label: Label
+    sequence_length: int
+    text_fields: tuple = ("text",)
+    pooling: str = "mean_max"
+    head_dropout: float = 0.0
+
+    @classmethod
+    def from_config(cls, config, tokenizer, train):
+        task = config.task
+        # The whole split: a slice may lack a rare class.
+        names = tuple(task.label_names) or sources.label_names(train.whole, task.label_field)
+        return cls(
+            tokenizer=tokenizer,
+            label=Label(task.label_field, names=names),
+            text_fields=tuple(filter(None, (task.text_field, task.second_text_field))),
+            sequence_length=config.data.input_length,
+            pooling=task.pooling,
+            head_dropout=task.head_dropout,
+        )
+
+    @classmethod
+    def from_model(cls, model, source, fields):
+        return cls(
+            tokenizer=model.preprocessor.tokenizer,
+            label=Label(
+                fields.label,
+                num_classes=model.num_classes,
+                names=fields.label_names or model.labels or None,
+                threshold=fields.label_threshold,
+            ),
+            text_fields=tuple(fields.texts),
+            sequence_length=model.preprocessor.sequence_length,
+        )
+
+    @classmethod
+    def answers(cls, model):
+        return ClassifierAnswers(model)
+
+    @property
+    def known_metrics(self):
+        return tuple(name for name in self.metrics if name != "f1" or self.label.num_classes == 2)
+
+    def read(self, source, training=False):
+        return read_classification(
+            source, self.tokenizer, self.label, self.sequence_length, self.text_fields
+        )
+
+    def batches(self, found, batch_size, *, training=False, **order):
+        return classification_batches(found, batch_size, training=training, **order)
+
+    def model(self, backbone):
+        return TextClassifier(
+            backbone,
+            num_classes=self.label.num_classes,
+            preprocessor=TextClassifierPreprocessor(self.tokenizer, self.sequence_length),
+            pooling=self.pooling,
+            dropout=self.head_dropout,
+            labels=list(self.label.names),
+        )
+
+    def loss(self, model):
+        return classification_loss(model)
+
+    def scores(self, model, found, batch_size=32):
+        return classification_scores(model, self.batches(found, batch_size))
+
+
+def read_classification(source, tokenizer, label, sequence_length, text_fields=("text",)):
+    """Reads texts, or pairs of texts, with a class.
+
+    Args:
+        source: `Source`.
+        tokenizer: has `tokenize` and `end_token_id`.
+        label: `Label`.
+        sequence_length: int, L. A text is followed by the end token, so is each text of a pair; the longer
+            text is cut where they do not fit, and the number of those examples is logged.
+        text_fields: tuple of one or two strings. Defaults to `("text",)`.
+
+    Returns:
+        `examples.Examples` with one column.
+
+    Raises:
+        SourceError: if the source or any of its examples is wrong.
+        ValueError: if `sequence_length` has no place for a token of each text.
+
+    Example:
+    >>> _ = open("days.jsonl", "w").write(json.dumps({"text": "A fine day.", "label": 1}))
+    >>> found = read_classification(Source("jsonl:days.jsonl"), tokenizer, Label(num_classes=2), 8)
+    >>> len(found), found.labels
+    (1, array([1]))
+    """
+    rows = [examples.Rows(tuple(text_fields), sequence_length)]
+    return examples.load(source, tokenizer, rows, label=label)
+
+
+def classification_batches(found, batch_size, *, training, **order):
+    r"""Batches of one text or a pair of texts with a class.
+
+    Args:
+        found: `examples.Examples` of `read_classification`.
+        batch_size: int, B, of this worker.
+        training: bool. True: shuffled, for `num_epochs`, full batches. False: all examples once, in order;
+            the last batch is filled up with examples of weight 0.
+        **order: `seed`, `num_epochs` and `shard` of `examples.order`.
+
+    Returns:
+        A tf.data.Dataset of dicts: `token_ids` int32 [B,L], `padding_mask` bool [B,L], `label` int32 [B],
+        `weight` float32 [B]. Its cardinality is the number of batches.
+
+    Raises:
+        ValueError: as `examples.order`.
+
+    Example:
+    >>> rows = [{"text": "A fine day.", "label": 1}, {"text": "A lost day.", "label": 0}]
+    >>> _ = open("days.jsonl", "w").write("\n".join(map(json.dumps, rows)))
+    >>> found = read_classification(Source("jsonl:days.jsonl"), tokenizer, Label(num_classes=2), 8)
+    >>> for batch in classification_batches(found, batch_size=4, training=False):
+    ...     print(batch["label"].numpy(), batch["weight"].numpy())
+    [1 0 1 0] [1. 1. 0. 0.]
+    """
+    (ids,), (length,) = found.columns, found.lengths
+    labels = tf.constant(found.labels, tf.int32)
+
+    def batch(indices, weights):
+        token_ids, padding_mask = examples.dense(tf.gather(ids, indices), [batch_size, length])
+        return {
+            "token_ids": token_ids,
+            "padding_mask": padding_mask,
+            "label": tf.gather(labels, indices),
+            "weight": weights,
+        }
+
+    batches = examples.order(len(found), batch_size, training=training, **order)
+    return batches.map(batch).prefetch(tf.data.AUTOTUNE)
+
+
+def classification_loss(classifier):
+    """Softmax cross-entropy of the label; examples with weight 0 (padding of a last batch) do not count."""
+
+    def loss_fn(batch, seed, training=True):
+        inputs = {"token_ids": batch["token_ids"], "padding_mask": batch["padding_mask"]}
+        with dropout_seed(seed):
+            logits = classifier(inputs, training=training)
+        loss_sum, weight = losses.cross_entropy(logits, batch["label"], batch["weight"])
+        accuracy = (losses.hits(logits, batch["label"], batch["weight"]), weight)
+        return {"loss_sum": loss_sum, "weight": weight, "accuracy": accuracy}
+
+    return loss_fn
+
+
+def classification_scores(classifier, batches):
+    """Scores of a classifier on a finite data set.
+
+    Args:
+        classifier: called on {"token_ids", "padding_mask"}, gives logits [B,C].
+        batches: iterable of dicts with these keys and "label" int [B], "weight" float [B] (0: a filling row).
+
+    Returns:
+        dict of floats: "accuracy", with two classes "f1" (of class 1), "f1_macro", "loss" (nats),
+        "num_examples".
+    """
+    predict = tf.function(lambda inputs: classifier(inputs, training=False), reduce_retracing=True)
+    logits, labels = [], []
+    for batch in batches:
+        is_real = np.asarray(batch["weight"]) > 0
+        inputs = {name: batch[name] for name in ("token_ids", "padding_mask")}
+        logits.append(predict(inputs).numpy()[is_real])
+        labels.append(np.asarray(batch["label"])[is_real])
+    return scores.of_logits(np.concatenate(logits), np.concatenate(labels))

@@ -1,0 +1,135 @@
+"""Continuation: the beginning of a text to what follows, by an encoder alone."""
+
+import dataclasses
+import math
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp import losses
+from convnlp.data import examples
+from convnlp.layers import dropout_seed
+from convnlp.models import PrefixLM, PrefixLMPreprocessor, Tokenizer
+from convnlp.tasks.continuation.answers import PrefixLMAnswers
+from convnlp.tasks.task import Task
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Continuation(Task):
+    """A text's beginning to the rest of it, by a `PrefixLM`.
+
+    In training the beginning ends anywhere in the text, in scores in its middle: it is the prefix, read from
+    both sides, and each token behind it is predicted from what is before that token, the end token too.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        text_field: str.
+        sequence_length: int. L, tokens of a text; longer ones are cut.
+    """
+
+    name: ClassVar[str] = "continuation"
+    model_cls: ClassVar[type] = PrefixLM
+    best: ClassVar[tuple] = ("valid/loss", "min")
+    generates: ClassVar[bool] = True
+    metrics: ClassVar[tuple] = ("loss", "perplexity", "token_accuracy")
+
+    tokenizer: Tokenizer
+    text_field: str
+    sequence_length: int
+
+    @classmethod
+    def from_config(cls, config, tokenizer, train):
+        return cls(
+            tokenizer=tokenizer,
+            text_field=config.task.text_field,
+            sequence_length=config.data.input_length,
+        )
+
+    @classmethod
+    def from_model(cls, model, source, fields):
+        if len(fields.texts) != 1:
+            raise ValueError(
+                f"`text_fields` must be one field for a PrefixLM. Received: {list(fields.texts)}"
+            )
+        preprocessor = model.preprocessor
+        return cls(
+            tokenizer=preprocessor.tokenizer,
+            text_field=fields.texts[0],
+            sequence_length=preprocessor.sequence_length,
+        )
+
+    @classmethod
+    def answers(cls, model):
+        return PrefixLMAnswers(model)
+
+    def read(self, source, training=False):
+        rows = [examples.Rows((self.text_field,), self.sequence_length)]
+        return examples.load(source, self.tokenizer, rows)
+
+    def batches(self, found, batch_size, *, training=False, **order):
+        """Batches of `token_ids` int32, `padding_mask` and `prefix_mask` bool [B,L], `weight` float32 [B]."""
+        (ids,), (length,) = found.columns, found.lengths
+        counts = tf.cast(ids.row_lengths(), tf.int32)
+        seed = order.get("seed", 0)
+
+        def batch(number, rows):
+            indices, weights = rows
+            token_ids, padding_mask = examples.dense(tf.gather(ids, indices), [batch_size, length])
+            count = tf.gather(counts, indices)
+            share = 0.5
+            if training:
+                key = tf.stack([tf.cast(seed, tf.int64), number])
+                share = tf.random.stateless_uniform([batch_size], key)
+            prefix = 1 + tf.cast(share * tf.cast(count - 1, tf.float32), tf.int32)  # in [1, count)
+            return {
+                "token_ids": token_ids,
+                "padding_mask": padding_mask,
+                "prefix_mask": tf.sequence_mask(tf.minimum(prefix, tf.maximum(count - 1, 1)), length),
+                "weight": weights,
+            }
+
+        numbered = examples.order(len(found), batch_size, training=training, **order).enumerate()
+        return numbered.map(batch).prefetch(tf.data.AUTOTUNE)
+
+    def model(self, backbone):
+        return PrefixLM(backbone, PrefixLMPreprocessor(self.tokenizer, self.sequence_length))
+
+    def loss(self, model):
+        def loss_fn(batch, seed, training=True):
+            token_ids, is_token, prefix = (
+                batch[name] for name in ("token_ids", "padding_mask", "prefix_mask")
+            )
+            with dropout_seed(seed):
+                hidden = model.backbone.encode(
+                    token_ids[:, :-1],
+                    padding_mask=is_token[:, :-1],
+                    prefix_mask=prefix[:, :-1],
+                    training=training,
+                )
+                logits = model.backbone.logits(hidden)
+            counts = (is_token & ~prefix)[:, 1:]
+            mask = tf.cast(counts, tf.float32) * batch["weight"][:, tf.newaxis]
+            loss_sum, weight = losses.cross_entropy(logits, token_ids[:, 1:], mask)
+            hits = losses.hits(logits, token_ids[:, 1:], mask)
+            return {"loss_sum": loss_sum, "weight": weight, "token_accuracy": (hits, weight)}
+
+        return loss_fn
+
+    def scores(self, model, found, batch_size=32):
+        """Nats per token behind the middle of each text, e to that power, and the share of right guesses."""
+        loss_fn = tf.function(lambda batch: self.loss(model)(batch, None, training=False))
+        sums = []
+        for batch in self.batches(found, batch_size):
+            values = loss_fn(batch)
+            sums.append([values["loss_sum"], values["weight"], values["token_accuracy"][0]])
+        total, weight, hits = np.sum(np.array(sums, np.float64), axis=0)
+        if not weight:
+            raise ValueError(f"`found` must hold texts of several tokens. Received: {len(found)} without")
+        loss = float(total / weight)
+        return {
+            "loss": loss,
+            "perplexity": math.exp(loss),
+            "token_accuracy": float(hits / weight),
+            "num_examples": float(len(found)),
+        }

@@ -1,0 +1,75 @@
+"""How texts and token ids become what an exported model reads."""
+
+import tensorflow as tf
+
+TEXT = tf.TensorSpec([None], tf.string)
+TOKEN_IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+def signature(function, **inputs):
+    """A tf.function of named inputs, each given by its `tf.TensorSpec`."""
+    specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
+    return tf.function(function, input_signature=specs)
+
+
+def reading_stack(backbone):
+    """The stack that reads a text: the encoder, or of a decoder-only model the decoder."""
+    return backbone.encoder if backbone.num_layers else backbone.decoder
+
+
+class EncoderRows:
+    """What a model's encoder reads, {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, from texts or ids.
+
+    Args:
+        backbone: `Seq2SeqBackbone`.
+        max_length: int. Longer rows are cut.
+        preprocess: function from texts [B], or a tuple of two for pairs, to such rows of full length.
+
+    Attributes:
+        max_length: int, L. Longer rows are cut.
+        any_length: bool. Whether rows may be as short as the longest text of the batch.
+    """
+
+    def __init__(self, backbone, max_length, preprocess):
+        self._backbone, self._preprocess = backbone, preprocess
+        self.max_length = max_length
+        layers = reading_stack(backbone)._flatten_layers()
+        self.any_length = all(getattr(layer, "pad_length_invariant", True) for layer in layers)
+
+    def of_texts(self, text):
+        """Texts [B], or a tuple of two for pairs, as in training but without pads that all rows have."""
+        rows = self._preprocess(text)
+        if not self.any_length:
+            return rows
+        longest = tf.reduce_max(tf.reduce_sum(tf.cast(rows["padding_mask"], tf.int32), axis=1))
+        return {name: row[:, :longest] for name, row in rows.items()}
+
+    def of_ids(self, token_ids):
+        """Token ids [B,T] with pads = 0, end token included."""
+        token_ids = token_ids[:, : self.max_length]
+        if not self.any_length:
+            missing = self.max_length - tf.shape(token_ids)[1]
+            token_ids = tf.ensure_shape(tf.pad(token_ids, [[0, 0], [0, missing]]), [None, self.max_length])
+        return {"token_ids": token_ids, "padding_mask": token_ids != 0}
+
+    def full_length(self, values):
+        """Values of the places of rows, [B,T], filled up with "" or 0: [B,L].
+
+        No output may be as long as the longest text of its batch: a server that splits a request or joins
+        several could not put such parts together, and TensorFlow Serving ends there.
+        """
+        filled = tf.pad(values, [[0, 0], [0, self.max_length - tf.shape(values)[1]]])
+        return tf.ensure_shape(filled, [None, self.max_length])
+
+    def embed(self, rows):
+        """The mean of the encoder's output over the tokens of each row: float32 [B,D].
+
+        A decoder-only model reads the text as a source, in the stack that an `encoder_only()` of it has.
+        """
+        backbone, mask = self._backbone, rows["padding_mask"]
+        encoded = backbone.encode(rows["token_ids"], padding_mask=mask)
+        if not backbone.num_layers:  # so far they are the embedded tokens
+            encoded = backbone.decoder.read(encoded, mask)
+        weight = tf.expand_dims(tf.cast(backbone.encoder_output_mask(mask), tf.float32), -1)  # [B,T,1]
+        total = tf.reduce_sum(tf.cast(encoded, tf.float32) * weight, axis=1)  # [B,D]
+        return total / tf.maximum(tf.reduce_sum(weight, axis=1), 1.0)

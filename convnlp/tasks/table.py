@@ -1,0 +1,99 @@
+"""The table of tasks, and what reads it."""
+
+import inspect
+import os
+
+from convnlp.models import PrefixLM, PrefixLMPreprocessor, Seq2SeqBackbone, Seq2SeqLM, Tokenizer, presets
+from convnlp.tasks.classification import Classification
+from convnlp.tasks.continuation import Continuation
+from convnlp.tasks.task import Task
+from convnlp.tasks.text_to_text import TextToText
+
+TASKS = {
+    "classification": Classification,
+    "text_to_text": TextToText,
+    "continuation": Continuation,
+}
+
+
+def task_named(name):
+    """The class of the task of that name.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if name not in TASKS:
+        raise ValueError(f"`task.kind` must be one of {', '.join(TASKS)}. Received: {name!r}")
+    return TASKS[name]
+
+
+def task_of(model):
+    """The class of the task that a model was made for.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    for task in TASKS.values():
+        if type(model) is task.model_cls:
+            return task
+    for task in TASKS.values():
+        if isinstance(model, task.model_cls):
+            return task
+    known = ", ".join(task.model_cls.__name__ for task in TASKS.values())
+    raise ValueError(f"`model` must be one of {known}. Received: a {type(model).__name__}")
+
+
+def load(preset, **kwargs):
+    """The model of a preset directory, whatever its task; arguments as of `from_preset`.
+
+    A backbone alone is taken for a `Seq2SeqLM` if it has a decoder, and for a `PrefixLM` if it was trained by
+    the objective prefix_lm.
+
+    Raises:
+        ValueError: naming the file that is missing or damaged, or if nothing answers: an encoder alone that
+            was not trained to continue a text.
+    """
+    if os.path.exists(os.path.join(preset, "task.json")):
+        return presets.load_task(preset, **kwargs)
+    if presets.entry(preset, "config.json", "config", "num_decoder_layers") != 0:
+        return Seq2SeqLM.from_preset(preset, **kwargs)
+    objectives = presets.entry(preset, "experiment.json", "objective", "names")
+    sequence_length = presets.entry(preset, "experiment.json", "data", "input_length")
+    if "prefix_lm" not in (objectives or ()) or not isinstance(sequence_length, int):
+        trained = f"by {' + '.join(objectives)}" if objectives else "by what no experiment.json tells"
+        raise ValueError(
+            f"preset {preset}: an encoder alone, trained {trained}, has no classes to choose from and writes "
+            "no text. Fine-tune it with convnlp.finetune and take that; only one trained by prefix_lm can be "
+            "taken as it is"
+        )
+    preprocessor = PrefixLMPreprocessor(Tokenizer.from_preset(preset), sequence_length)
+    return PrefixLM(Seq2SeqBackbone.from_preset(preset, **kwargs), preprocessor)
+
+
+def register_task(cls):
+    """Adds a task of your own to `TASKS`, under its `name`.
+
+    It holds for this process: a program does it for the modules of `--mixer_modules`.
+
+    Args:
+        cls: a subclass of `Task` with a `name`. Running the same definition again, as in a notebook,
+            replaces it.
+
+    Returns:
+        `cls`, so that it can decorate the class.
+
+    Raises:
+        ValueError: if it is no such class, or its name is taken.
+    """
+    if not (inspect.isclass(cls) and issubclass(cls, Task)) or inspect.isabstract(cls):
+        raise ValueError(f"`cls` must be a subclass of Task with all its methods. Received: cls={cls!r}")
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"`name` of {cls.__name__} must be an identifier. Received: name={name!r}")
+    taken = TASKS.get(name)
+    if taken and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ValueError(
+            f"`name` must not be taken: {name!r} is {taken.__module__}.{taken.__qualname__}. Received: {cls}"
+        )
+    TASKS[name] = cls
+    return cls

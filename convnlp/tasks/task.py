@@ -1,0 +1,115 @@
+"""The contract of a task: what a backbone is fine-tuned for, and what the model that comes out answers."""
+
+import abc
+import dataclasses
+from typing import ClassVar
+
+
+@dataclasses.dataclass(frozen=True)
+class Fields:
+    """Which fields of a record a model that exists is scored on.
+
+    Args:
+        texts: tuple of one or two strings, the text or the pair. Defaults to `("text",)`.
+        label: str, the class. Defaults to "label".
+        label_names: tuple of str, the classes in order. Default None: those saved with the model.
+        label_threshold: float, where labels are fractions, see `convnlp.data.Label`. Default None.
+        target: str, the text that a model should write. Default None: the name of the class.
+    """
+
+    texts: tuple = ("text",)
+    label: str = "label"
+    label_names: tuple | None = None
+    label_threshold: float | None = None
+    target: str | None = None
+
+
+class Task(abc.ABC):
+    """What a backbone is fine-tuned for: its examples, model, loss and scores.
+
+    A subclass is a frozen dataclass, made from a config to train a model or from a model to score it.
+    Everything that differs between tasks stands in it: the programs, the export and the suite of
+    `convnlp.testing` ask it and guess nothing from a model.
+    """
+
+    name: ClassVar[str]  # its key in TASKS
+    model_cls: ClassVar[type]  # of its models, by which `task_of` knows a preset
+    best: ClassVar[tuple]  # ("valid/" + a metric of the loss, "min" or "max"): which step is the best
+    generates: ClassVar[bool] = False  # whether its models write text, by `generate`
+    metrics: ClassVar[tuple]  # names of all scores that there may be, but for num_examples
+
+    @classmethod
+    @abc.abstractmethod
+    def from_config(cls, config, tokenizer, train):
+        """The task of an experiment.
+
+        Args:
+            config: ConfigDict, see `configs/common.py`.
+            tokenizer: `convnlp.models.Tokenizer`.
+            train: `convnlp.data.Source`, which may name the classes where the config does not.
+
+        Raises:
+            ValueError: if fields of the config do not fit together.
+            SourceError: if the source has to name classes and does not.
+        """
+
+    @classmethod
+    @abc.abstractmethod
+    def from_model(cls, model, source, fields):
+        """The task that a model was made for.
+
+        Args:
+            model: a `model_cls` with its preprocessor.
+            source: `convnlp.data.Source`, the data to score on.
+            fields: `Fields`.
+
+        Raises:
+            ValueError: if the fields do not fit the task.
+        """
+
+    @classmethod
+    @abc.abstractmethod
+    def answers(cls, model):
+        """What a model answers once it is exported: `Answers`."""
+
+    @property
+    def decoder_length(self):
+        """Tokens that a decoder writes, 0 without one."""
+        return 0
+
+    @property
+    def known_metrics(self):
+        """Those of `metrics` that these fields and classes have."""
+        return self.metrics
+
+    @abc.abstractmethod
+    def read(self, source, training=False):
+        """All examples of a `Source`, each of them checked: `convnlp.data.examples.Examples`.
+
+        Args:
+            source: `Source`.
+            training: bool. Whether they are only trained on, so that what scores need can be left out.
+        """
+
+    @abc.abstractmethod
+    def batches(self, found, batch_size, *, training=False, **order):
+        """Batches of what was read: a tf.data.Dataset of dicts of static shapes.
+
+        Args:
+            found: what `read` returned.
+            batch_size: int, B, of this worker.
+            training: bool. False: all examples once, in order; what fills up the last batch does not count.
+            **order: `seed`, `num_epochs` and `shard` of `convnlp.data.examples.order`.
+        """
+
+    @abc.abstractmethod
+    def model(self, backbone):
+        """A model of `model_cls` around a backbone, to be trained."""
+
+    @abc.abstractmethod
+    def loss(self, model):
+        """`loss_fn(batch, seed, training=True)` for `convnlp.training.loop`."""
+
+    @abc.abstractmethod
+    def scores(self, model, found, batch_size=32):
+        """Scores on what was read: dict of floats by `known_metrics`, and "num_examples"."""

@@ -1,0 +1,19 @@
+from convnlp.tasks.text_to_text.answers import LanguageModelAnswers
+from convnlp.tasks.text_to_text.task import (
+    TextToText,
+    greedy_predictions,
+    read_text_to_text,
+    text_to_text_batches,
+    text_to_text_loss,
+    text_to_text_scores,
+)
+
+__all__ = [
+    "LanguageModelAnswers",
+    "TextToText",
+    "greedy_predictions",
+    "read_text_to_text",
+    "text_to_text_batches",
+    "text_to_text_loss",
+    "text_to_text_scores",
+]

@@ -1,0 +1,342 @@
+"""Text to text: a text, or a pair, to a text, which may be the name of a class."""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp import losses, scores
+from convnlp.data import Label, examples, packing, sources
+from convnlp.layers import dropout_seed
+from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
+from convnlp.tasks.task import Task
+from convnlp.tasks.text_to_text.answers import LanguageModelAnswers
+
+METRICS = ("exact_match", "ranked_accuracy", "ranked_f1", "ranked_f1_macro")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextToText(Task):
+    """A text to a text, which may be the name of a class, by a `Seq2SeqLM`.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        input_field: str.
+        target_field: str, a text; or a class, where there are `label_names`.
+        label_names: tuple of str. Default None.
+        input_length: int. S, tokens of an input.
+        target_length: int. T, tokens of a target.
+        pack: bool. Whether rows of training hold several examples. Default False.
+    """
+
+    name: ClassVar[str] = "text_to_text"
+    model_cls: ClassVar[type] = Seq2SeqLM
+    best: ClassVar[tuple] = ("valid/loss", "min")
+    generates: ClassVar[bool] = True
+    metrics: ClassVar[tuple] = METRICS
+
+    tokenizer: Tokenizer
+    input_field: str
+    target_field: str
+    input_length: int
+    target_length: int
+    label_names: tuple | None = None
+    pack: bool = False
+
+    @classmethod
+    def from_config(cls, config, tokenizer, train):
+        task = config.task
+        if task.num_epochs and task.pack:
+            raise ValueError(
+                "`task.num_epochs` must be 0 with `task.pack`; set `train.num_steps`. "
+                f"Received: task.num_epochs={task.num_epochs}, task.pack=True"
+            )
+        return cls(
+            tokenizer=tokenizer,
+            input_field=task.input_field,
+            target_field=task.target_field,
+            label_names=tuple(task.label_names) or None,
+            input_length=config.data.input_length,
+            target_length=config.data.target_length,
+            pack=task.pack,
+        )
+
+    @classmethod
+    def from_model(cls, model, source, fields):
+        if len(fields.texts) != 1:
+            raise ValueError(
+                f"`text_fields` must be one field for a Seq2SeqLM. Received: {list(fields.texts)}"
+            )
+        tokenizer, target, names = model.preprocessor.tokenizer, fields.target, None
+        target_length = model.preprocessor.decoder_sequence_length
+        if target is None:
+            target = fields.label
+            names = tuple(fields.label_names or sources.label_names(source, target))
+            # They are ranked, however long they are.
+            target_length = max(target_length, *(len(row) + 1 for row in tokenizer.tokenize(list(names))))
+        return cls(
+            tokenizer=tokenizer,
+            input_field=fields.texts[0],
+            target_field=target,
+            label_names=names,
+            input_length=model.preprocessor.encoder_sequence_length,
+            target_length=target_length,
+        )
+
+    @classmethod
+    def answers(cls, model):
+        return LanguageModelAnswers(model)
+
+    @property
+    def decoder_length(self):
+        return self.target_length
+
+    @property
+    def known_metrics(self):
+        if not self.label_names:
+            return ("exact_match",)
+        return tuple(name for name in METRICS if name != "ranked_f1" or len(self.label_names) == 2)
+
+    def read(self, source, training=False):
+        return read_text_to_text(
+            source,
+            self.tokenizer,
+            input_length=self.input_length,
+            target_length=self.target_length,
+            input_field=self.input_field,
+            target_field=self.target_field,
+            label_names=self.label_names,
+            keep_texts=not training,
+        )
+
+    def batches(self, found, batch_size, *, training=False, **order):
+        return text_to_text_batches(
+            found,
+            batch_size,
+            start_token_id=self.tokenizer.start_token_id,
+            training=training,
+            pack=self.pack and training,
+            **order,
+        )
+
+    def model(self, backbone):
+        lengths = self.input_length, self.target_length
+        return Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(self.tokenizer, *lengths))
+
+    def loss(self, model):
+        return text_to_text_loss(model.backbone)
+
+    def scores(self, model, found, batch_size=32):
+        inputs, targets = (found.texts[field] for field in (self.input_field, self.target_field))
+        return text_to_text_scores(model, inputs, targets, self.label_names, batch_size)
+
+
+def read_text_to_text(
+    source,
+    tokenizer,
+    *,
+    input_length,
+    target_length,
+    input_field="inputs",
+    target_field="targets",
+    label_names=None,
+    keep_texts=False,
+):
+    """Reads input and target texts, for an encoder and a decoder.
+
+    Args:
+        source: `Source`.
+        tokenizer: has `tokenize` and `end_token_id`.
+        input_length: int, S, with the end token.
+        target_length: int, T, with the end token. Longer texts are cut, and their number is logged.
+        input_field: string, or a tuple of two for a pair of texts, each followed by the end token.
+        target_field: string, a text; or a class, where there are `label_names`.
+        label_names: sequence of strings: the target is the name of the class in `target_field`. Default None.
+        keep_texts: bool, whether the texts are kept, for scores. Default False.
+
+    Returns:
+        `examples.Examples` with two columns, inputs and targets, and the texts of both fields.
+
+    Raises:
+        SourceError: if the source or any of its examples is wrong.
+        ValueError: if the lengths leave no place for the texts, or for the names of the classes.
+
+    Example:
+    >>> _ = open("rows.jsonl", "w").write(json.dumps({"inputs": "The old river.", "targets": "river"}))
+    >>> found = read_text_to_text(
+    ...     Source("jsonl:rows.jsonl"), tokenizer, input_length=12, target_length=4, keep_texts=True)
+    >>> found.texts["targets"]
+    ['river']
+    """
+    fields = (input_field,) if isinstance(input_field, str) else tuple(input_field)
+    rows = [examples.Rows(fields, input_length)]
+    if not label_names:
+        rows.append(examples.Rows((target_field,), target_length))
+        return examples.load(source, tokenizer, rows, keep_texts=keep_texts)
+    names = _label_rows(tokenizer, label_names, target_length)
+    label = Label(target_field, names=tuple(label_names))
+    found = examples.load(source, tokenizer, rows, label=label, keep_texts=keep_texts)
+    texts = {target_field: [label.names[index] for index in found.labels]} if keep_texts else {}
+    return dataclasses.replace(
+        found,
+        columns=(*found.columns, tf.gather(names, found.labels)),
+        lengths=(input_length, target_length),
+        texts=found.texts | texts,
+    )
+
+
+def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=False, **order):
+    """Batches of an input and a target text, for an encoder and a decoder.
+
+    Args:
+        found: `examples.Examples` of `read_text_to_text`.
+        batch_size: int, B, of this worker.
+        start_token_id: int, what stands in front of the target in the decoder's input.
+        training: bool, see `classification_batches`.
+        pack: bool, in training only: puts several examples into each row, told apart by segment ids. Default
+            False.
+        **order: `seed`, `num_epochs` and `shard` of `examples.order`.
+
+    Returns:
+        A tf.data.Dataset of dicts: `encoder_token_ids` int32 [B,S], `decoder_token_ids` (the target one place
+        later, after the start token), `target_token_ids` int32 [B,T], `encoder_padding_mask` bool [B,S] and
+        `decoder_padding_mask` bool [B,T], which is False in rows that only fill up an evaluation. Packed rows
+        have int32 `encoder_segment_ids` [B,S] and `decoder_segment_ids` [B,T] too, from 1, 0 for padding.
+        Unpacked, its cardinality is the number of batches.
+
+    Raises:
+        ValueError: if `pack` is asked for in an evaluation, and as `examples.order`.
+
+    Example:
+    >>> _ = open("rows.jsonl", "w").write(json.dumps({"inputs": "The old river.", "targets": "river"}))
+    >>> found = read_text_to_text(Source("jsonl:rows.jsonl"), tokenizer, input_length=12, target_length=4)
+    >>> for batch in text_to_text_batches(found, 1, start_token_id=0, training=False):
+    ...     print(tokenizer.detokenize(batch["target_token_ids"]), batch["decoder_padding_mask"].numpy())
+    ['river'] [[ True  True False False]]
+    """
+    if pack and not training:
+        raise ValueError("pack must be False in evaluation, where every example has its row; received True")
+    (inputs, targets), (input_length, target_length) = found.columns, found.lengths
+    numbered = examples.order(len(found), batch_size, training=training, **order)
+    start = tf.constant([[start_token_id]])
+
+    def take(indices):
+        target = tf.gather(targets, indices)
+        shifted = tf.concat([tf.repeat(start, len(indices), axis=0), target[:, :-1]], axis=1)
+        return tf.gather(inputs, indices), shifted, target
+
+    def batch(indices, weights):
+        encoder, decoder, target = take(indices)
+        encoder_token_ids, encoder_padding_mask = examples.dense(encoder, [batch_size, input_length])
+        decoder_token_ids, decoder_padding_mask = examples.dense(decoder, [batch_size, target_length])
+        return {
+            "encoder_token_ids": encoder_token_ids,
+            "encoder_padding_mask": encoder_padding_mask,
+            "decoder_token_ids": decoder_token_ids,
+            "decoder_padding_mask": decoder_padding_mask & (weights > 0)[:, tf.newaxis],
+            "target_token_ids": examples.dense(target, [batch_size, target_length])[0],
+        }
+
+    def packed(rows):
+        encoder, decoder = rows["encoder_token_ids"], rows["decoder_token_ids"]
+        return {
+            "encoder_token_ids": encoder.token_ids,
+            "encoder_padding_mask": encoder.segment_ids > 0,
+            "encoder_segment_ids": encoder.segment_ids,
+            "decoder_token_ids": decoder.token_ids,
+            "decoder_padding_mask": decoder.segment_ids > 0,
+            "decoder_segment_ids": decoder.segment_ids,
+            "target_token_ids": rows["target_token_ids"].token_ids,
+        }
+
+    if not pack:
+        return numbered.map(batch).prefetch(tf.data.AUTOTUNE)
+    names = {
+        "encoder_token_ids": input_length,
+        "decoder_token_ids": target_length,
+        "target_token_ids": target_length,
+    }
+    columns = numbered.map(lambda indices, _: dict(zip(names, take(indices), strict=True)))
+    return packing.pack(columns, names, batch_size).map(packed).prefetch(tf.data.AUTOTUNE)
+
+
+def text_to_text_loss(backbone):
+    """Teacher-forced cross-entropy of the target tokens of text-to-text tasks, for `convnlp.training.loop`.
+
+    Source: Raffel et al., 2020, section 3.1.4. The mean runs over the target tokens that are not padding.
+    """
+
+    def loss_fn(batch, seed, training=True):
+        with dropout_seed(seed):
+            encoded = losses.encode(backbone, batch, training)
+            logits = losses.target_logits(backbone, batch, encoded, batch["encoder_padding_mask"], training)
+        targets, mask = batch["target_token_ids"], batch["decoder_padding_mask"]
+        loss_sum, weight = losses.cross_entropy(logits, targets, mask)
+        return {
+            "loss_sum": loss_sum,
+            "weight": weight,
+            "token_accuracy": (losses.hits(logits, targets, mask), weight),
+        }
+
+    return loss_fn
+
+
+def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
+    """Scores of a text-to-text model by real greedy decoding, and by ranking label strings.
+
+    Args:
+        lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
+        inputs: list of str.
+        targets: list of str, what the model should write.
+        label_names: list of str, which holds every target. When given, "ranked_accuracy", "ranked_f1" (two
+            names) and "ranked_f1_macro" take as answer the name of highest log-probability.
+        batch_size: int.
+
+    Returns:
+        dict of floats: "exact_match" (see `normalized`), "num_examples" and those of `label_names`.
+    """
+    predictions = greedy_predictions(lm, inputs, batch_size)
+    hits = [scores.normalized(a) == scores.normalized(b) for a, b in zip(predictions, targets, strict=True)]
+    found = {"exact_match": float(np.mean(hits)), "num_examples": float(len(hits))}
+    if label_names is None:
+        return found
+    labels = np.array([list(label_names).index(target) for target in targets])
+    ranked = scores.of_logits(lm.rank_labels(inputs, label_names, batch_size=batch_size), labels)
+    ranked = {f"ranked_{name}": value for name, value in ranked.items()}
+    return {**found, **{name: ranked[name] for name in METRICS if name in ranked}}
+
+
+def greedy_predictions(lm, inputs, batch_size=32):
+    """What `lm.generate` writes with the greedy sampler, whatever sampler it is compiled with.
+
+    Args:
+        lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
+        inputs: list of str.
+        batch_size: int. The last batch is filled up, so that one graph serves all.
+
+    Returns:
+        list of str.
+    """
+    max_length = lm.preprocessor.decoder_sequence_length - 1  # without the start token
+    generate = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, max_length))
+    texts = []
+    for start in range(0, len(inputs), batch_size):
+        chunk = list(inputs[start : start + batch_size])
+        x = lm.preprocessor.generate_preprocess(chunk + [""] * (batch_size - len(chunk)))
+        ids = generate(x["encoder_token_ids"], x["encoder_padding_mask"])
+        texts += lm.preprocessor.tokenizer.detokenize(ids)[: len(chunk)]
+    return texts
+
+
+def _label_rows(tokenizer, names, length):
+    """The target of each class; a name that is cut could be taken for another."""
+    tokenize = tf.function(
+        lambda texts: examples.concatenate([tokenizer.tokenize(texts)], length, tokenizer.end_token_id)
+    )
+    rows, num_cut = tokenize(tf.constant(list(names)))
+    if num_cut:
+        raise ValueError(
+            f"target_length must hold the name of every class; received {length} for {list(names)}"
+        )
+    return rows

@@ -1,0 +1,240 @@
+"""The contract of a `Task`, point by point; docs/your_own_task.md shows its use."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import tempfile
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from configs import common
+from convnlp import tasks
+from convnlp.data import Source
+from convnlp.models import Seq2SeqBackbone
+from convnlp.testing.requirements import require
+
+LENGTH = 16
+ROUNDING = 1e-4  # float32 sums of a few layers in another order
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TaskCase:
+    """A task, and the records that it is tried on.
+
+    Args:
+        name: str, a key of `convnlp.tasks.TASKS`.
+        tokenizer: `convnlp.models.Tokenizer`.
+        records: list of dicts, at least five.
+        config: dict, field of the config -> value, such as `{"task.label_field": "topic"}`.
+        fields: `convnlp.tasks.Fields` of the same records.
+    """
+
+    name: str
+    tokenizer: object
+    records: list
+    config: dict
+    fields: tasks.Fields
+
+    @functools.cached_property
+    def folder(self):
+        """Where the records lie, as long as the case does."""
+        directory = tempfile.TemporaryDirectory()
+        lines = "".join(f"{json.dumps(record)}\n" for record in self.records)
+        pathlib.Path(directory.name, "records.jsonl").write_text(lines, encoding="utf-8")
+        return directory
+
+    @property
+    def source(self):
+        return Source(f"jsonl:{self.folder.name}/records.jsonl")
+
+    @functools.cached_property
+    def task(self):
+        """The task as a config makes it, on short rows."""
+        config = common.get_config()
+        config.data.input_length = config.data.target_length = LENGTH
+        config.update_from_flattened_dict({"task.kind": self.name, "task.head_dropout": 0.0, **self.config})
+        return tasks.task_named(self.name).from_config(config, self.tokenizer, self.source)
+
+    def model(self, seed=0):
+        """A tiny model of the task, without dropout."""
+        keras.utils.set_random_seed(seed)
+        size = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
+        layers = {"num_decoder_layers": int(self.task.decoder_length > 0), "mixer": "lightweight_conv"}
+        vocabulary = self.tokenizer.vocabulary_size()
+        backbone = Seq2SeqBackbone(vocabulary, **size, **layers, dropout=0.0, max_sequence_length=4 * LENGTH)
+        return self.task.model(backbone)
+
+    def evaluation(self, model, batch_size):
+        """Sums of the loss and of the weights over all examples."""
+        loss_fn = self.task.loss(model)
+        sums = np.zeros(2)
+        for batch in self.task.batches(self.task.read(self.source), batch_size):
+            values = loss_fn(batch, None, training=False)
+            sums += [values["loss_sum"], values["weight"]]
+        return sums
+
+    def __str__(self):
+        return self.name
+
+
+def batches_have_static_shapes(case):
+    """Of training and of evaluation: B rows each, known when the graph is traced."""
+    found = case.task.read(case.source)
+    require(len(found) == len(case.records), f"{len(found)} of {len(case.records)} records were read")
+    for training in (True, False):
+        for name, spec in case.task.batches(found, 4, training=training).element_spec.items():
+            good = spec.shape.is_fully_defined() and spec.shape[0] == 4
+            require(good, f"{name} must have a static shape [4,...]; it has {spec.shape}")
+
+
+def training_follows_the_seed(case):
+    """The same seed gives the same batches, another one others."""
+    found = case.task.read(case.source, training=True)
+
+    def first(seed):
+        batch = next(iter(case.task.batches(found, 4, training=True, seed=seed)))
+        return [value.numpy().tolist() for value in batch.values()]
+
+    require(first(1) == first(1), "the same seed must give the same batch")
+    require(any(first(seed) != first(1) for seed in range(2, 8)), "other seeds must give other batches")
+
+
+def every_example_counts_once(case):
+    """Whatever the size of the batches: rows that fill up the last one do not count."""
+    model = case.model()
+    expected = case.evaluation(model, len(case.records))
+    require(expected[1] > 0, "the examples must have targets")
+    for batch_size in (2, 3):
+        np.testing.assert_allclose(case.evaluation(model, batch_size), expected, rtol=ROUNDING)
+
+
+def the_best_step_can_be_told(case):
+    """`best` names a metric of the loss, or the loss itself."""
+    name, direction = case.task.best
+    batch = next(iter(case.task.batches(case.task.read(case.source), 2)))
+    metrics = {"valid/loss"} | {f"valid/{key}" for key in case.task.loss(case.model())(batch, None, False)}
+    require(name in metrics - {"valid/loss_sum", "valid/weight"}, f"{name} is none of {sorted(metrics)}")
+    require(direction in ("min", "max"), f"the direction must be min or max; it is {direction}")
+
+
+def loss_falls(case):
+    """A tiny model learns a few examples by heart."""
+    model, task = case.model(), case.task
+    batch = next(iter(task.batches(task.read(case.source, training=True), 4, training=True)))
+    loss_fn, optimizer = task.loss(model), keras.optimizers.Adam(0.01)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            values = loss_fn(batch, tf.constant([0, 0]), training=True)
+            mean = values["loss_sum"] / values["weight"]
+        gradients = tape.gradient(mean, model.trainable_variables)
+        pairs = [(g, v) for g, v in zip(gradients, model.trainable_variables, strict=True) if g is not None]
+        optimizer.apply_gradients(pairs)
+        return mean
+
+    first = float(step())
+    for _ in range(150):
+        last = float(step())
+    require(last < first / 2, f"the loss fell from {first:.3f} to {last:.3f} only")
+
+
+def scores_are_the_known_ones(case):
+    """By their names, finite, and the number of examples."""
+    task = case.task
+    scores = task.scores(case.model(), task.read(case.source), 3)
+    require(set(scores) == {*task.known_metrics, "num_examples"}, f"{sorted(scores)} are scored")
+    require(set(task.known_metrics) <= set(task.metrics), "`known_metrics` must be of `metrics`")
+    require(all(np.isfinite(value) for value in scores.values()), f"{scores} must be finite")
+    require(scores["num_examples"] == len(case.records), f"{scores['num_examples']} examples are scored")
+
+
+def a_saved_model_is_known_and_scores_the_same(case):
+    """`load` finds its class, `task_of` its task, and `from_model` scores as the config's task does."""
+    model, task = case.model(), case.task
+    require(tasks.task_of(model) is type(task), f"task_of gives {tasks.task_of(model).__name__}")
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_to_preset(f"{folder}/preset")
+        loaded = tasks.load(f"{folder}/preset")
+    require(type(loaded) is task.model_cls, f"a {type(loaded).__name__} was loaded")
+    again = tasks.task_of(loaded).from_model(loaded, case.source, case.fields)
+    scores = again.scores(loaded, again.read(case.source), 4)
+    expected = task.scores(model, task.read(case.source), 4)
+    for name, value in scores.items():
+        np.testing.assert_allclose(value, expected[name], rtol=ROUNDING, err_msg=name)
+
+
+def signatures_answer_as_the_reference(case):
+    """Every signature of texts and of ids, and the output on the edge, for texts of different lengths."""
+    model = case.model()
+    answers = tasks.task_of(model).answers(model)
+    signatures, rows = answers.signatures()
+    reference = answers.reference()
+    texts = tf.constant(["", "the river", "the old captain repairs the engine of the boat " * 3])
+    require({"serving_default", "ids"} <= set(signatures), f"there are {sorted(signatures)} only")
+    asked = {"ids": {"token_ids": rows.of_texts(texts)["token_ids"]}, "serving_default": {"text": texts}}
+    for name, inputs in asked.items():  # ids first: some references remember what belongs to a text
+        outputs = {key: value.numpy() for key, value in signatures[name](**inputs).items()}
+        arrays = {key: value.numpy() for key, value in inputs.items()}
+        error = reference.error(name, arrays, outputs)
+        require(error < ROUNDING, f"{name} differs from the reference by {error}")
+        for key, value in outputs.items():
+            require(len(value) == 3, f"{name} gives {key} of {value.shape} for three texts")
+    edge = answers.edge(answers.rows.of_texts(texts)).numpy()
+    np.testing.assert_allclose(edge, reference.edge({"text": texts.numpy()}), atol=ROUNDING)
+
+
+TASK_SUITE = (
+    batches_have_static_shapes,
+    training_follows_the_seed,
+    every_example_counts_once,
+    the_best_step_can_be_told,
+    loss_falls,
+    scores_are_the_known_ones,
+    a_saved_model_is_known_and_scores_the_same,
+    signatures_answer_as_the_reference,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskCheck:
+    """One check on one case; calling it raises AssertionError if the task fails it."""
+
+    function: Callable
+    case: TaskCase
+
+    def __call__(self):
+        self.function(self.case)
+
+    def __str__(self):
+        return f"{self.function.__name__}-{self.case}"
+
+
+def task_checks(name, tokenizer, records, config=None, fields=None):
+    """All checks of a task.
+
+    Under pytest: `@pytest.mark.parametrize("check", task_checks("my_task", ...), ids=str)`.
+
+    Args:
+        name: str, registered by `convnlp.tasks.register_task`.
+        tokenizer: `convnlp.models.Tokenizer`.
+        records: list of at least five dicts, labelled examples.
+        config: dict, fields of the config that name the records' fields.
+        fields: `convnlp.tasks.Fields`, which names them too. Defaults to `Fields()`.
+
+    Returns:
+        List of functions without arguments.
+
+    Raises:
+        ValueError: if there is no such task, or there are too few records.
+    """
+    tasks.task_named(name)
+    if len(records) < 5:
+        raise ValueError(f"`records` must be at least five. Received: {len(records)}")
+    case = TaskCase(name, tokenizer, records, config or {}, fields or tasks.Fields())
+    return [TaskCheck(function, case) for function in TASK_SUITE]

@@ -1,0 +1,3 @@
+from tests.data.conftest import documents, tokenizer
+
+__all__ = ["documents", "tokenizer"]
