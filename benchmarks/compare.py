@@ -4,10 +4,11 @@ r"""Which mixer for this data? The same skeleton, data, seeds and budget for eac
         --budget=steps --amount=600 --pretrain_source='jsonl:DATA/pretrain/*.{split}.jsonl.gz' \
         --pretrain_amount=2000 --seeds=3
 
-On your own data give --source (and --validation_split, --test_source, ...) instead of --task. Every mixer is
-fine-tuned from random weights and, with --pretrain_source, from its own pre-training, for each seed. Prints
-the table, and writes comparison.json and the page comparison.html (with --task, comparison-TASK.*) into DIR
-after each mixer.
+`--mixers=lightweight_conv,lightweight_conv:num_heads=2,synthesizer:modes=dense+random` gives variants of a
+mixer rows of their own. On your own data give --source (and --validation_split, --test_source, ...) instead
+of --task. Every mixer is fine-tuned from random weights and, with --pretrain_source, from its own
+pre-training, for each seed. Prints the table, and writes comparison.json and the page comparison.html (with
+--task, comparison-TASK.*) into DIR after each mixer.
 
 A comparison consists of cells: the measurement of a mixer, its pre-training, and a fine-tuning for each
 start and seed. Each has a directory in DIR/cells, named by what it is and a hash of all its settings. The
@@ -31,16 +32,20 @@ from absl import flags
 
 from benchmarks import machine, pages
 from benchmarks.comparison import page, plan, results
+from benchmarks.comparison.variants import Variant
 from convnlp import programs
 from convnlp.layers import MIXERS
-from convnlp.models import LAYOUTS
 from convnlp.training.storage import write_json
 
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("workdir", None, "Directory for everything that is computed.", required=True)
-    flags.DEFINE_list("mixers", [], "Mixers or layouts; a+b names one for each layer. Default: all mixers.")
+    flags.DEFINE_list(
+        "mixers",
+        [],
+        "Mixers or layouts; a+b names one for each layer, a:OPTION=VALUE sets options. Default: all mixers.",
+    )
     flags.DEFINE_integer("seeds", 3, "Fine-tunings of each mixer and start: seeds 0, 1, ...", lower_bound=1)
     flags.DEFINE_enum("budget", "steps", plan.BUDGETS, "What every mixer gets the same amount of.")
     flags.DEFINE_float("amount", 600, "Of the budget, for each fine-tuning.")
@@ -103,13 +108,10 @@ def plan_of(args, tokenizer):
     Raises:
         ValueError: naming the flag.
     """
-    mixers = tuple(args.mixers or MIXERS)
-    for name in mixers:
-        unknown = [part for part in name.split("+") if part not in MIXERS and part not in LAYOUTS]
-        if unknown:
-            raise ValueError(
-                f"--mixers must be of {', '.join([*MIXERS, *LAYOUTS])}. Received: {unknown[0]!r}"
-            )
+    mixers = tuple(str(Variant.parse(text)) for text in args.mixers or MIXERS)
+    twice = [name for name in mixers if mixers.count(name) > 1]
+    if twice:
+        raise ValueError(f"--mixers must name each row once. Received: {twice[0]!r} {len(twice)} times")
     return plan.Plan(
         mixers=mixers,
         seeds=tuple(range(args.seeds)),
@@ -145,7 +147,7 @@ def tokenizer_of(args):
 
 
 def compute(comparison, mixer, workdir, args):
-    """Computes the missing cells of a mixer in a process of its own, which logs to DIR/log-MIXER.txt.
+    """Computes the missing cells of a row in a process of its own, which logs to DIR/log-ROW.txt.
 
     Returns:
         bool, whether all of them are finished.
@@ -153,7 +155,7 @@ def compute(comparison, mixer, workdir, args):
     plan_path = workdir / f"plan{_suffix(args)}.json"
     comparison.write(plan_path)
     command = [sys.executable, "-m", "benchmarks.comparison.worker", plan_path, workdir, mixer]
-    with open(workdir / f"log-{mixer}.txt", "ab") as log:
+    with open(workdir / f"log-{plan.file_name(mixer)}.txt", "ab") as log:
         child = subprocess.Popen(
             [*command, ",".join(args.kinds), *args.mixer_modules], stdout=log, stderr=log
         )
@@ -203,7 +205,9 @@ def main(_):
         print(f"{mixer}: {len(cells) - missing} of {len(cells)} cells are there", flush=True)
         if missing and not compute(comparison, mixer, workdir, args):
             failed.append(mixer)
-            print(f"{mixer} failed, see {workdir}/log-{mixer}.txt", file=sys.stderr, flush=True)
+            print(
+                f"{mixer} failed, see {workdir}/log-{plan.file_name(mixer)}.txt", file=sys.stderr, flush=True
+            )
         rows = report(comparison, workdir, facts, failed, args)
     if rows:
         print(pages.table(*page.table_cells(rows)))

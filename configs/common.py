@@ -10,6 +10,41 @@ MODEL_SIZES = ("tiny", "mini", "small", "base", "large")
 ENCODER_ONLY_MIXERS = ("fourier", "mlp_mixer", "feed_forward_stack", "external_attention", "mb_conv")
 
 
+class OpenConfig(ml_collections.ConfigDict):
+    """Fields that this file does not know: the options of mixers and objectives, yours among them.
+
+    It takes any name, also while the config around it is locked: `--config.model.mixer_options.NAME=VALUE`
+    adds one, and `--config.model.mixer_options.MIXER.NAME=VALUE` one for that mixer alone. Whose options they
+    are checks names and values when a run starts (`convnlp.layers.mixer_options`, `convnlp.objectives`).
+    """
+
+    def lock(self):
+        """Stays open."""
+        return self
+
+    def get_type(self, key):
+        """The type of a field's value; any literal for a new one, which the flag's parser asks for first."""
+        if key not in self:
+            self[key] = None
+        return object if self[key] is None else super().get_type(key)
+
+    def __getitem__(self, key):
+        if key not in self:  # only a path of the command line asks for what is not there
+            self[key] = OpenConfig()
+        return super().__getitem__(key)
+
+    def __getattr__(self, name):
+        if name not in self:
+            raise AttributeError(f"there is no option {name}")
+        return super().__getitem__(name)
+
+    def get(self, key, default=None):
+        """The value of a field, or `default` without one."""
+        if key not in self:
+            return default
+        return self[key]
+
+
 def get_config():
     """The default experiment: the paper's recipe at size base, with dynamic convolutions."""
     config = ml_collections.ConfigDict()
@@ -31,13 +66,14 @@ def get_config():
     model.dilation_rate = (1,)
     model.pool_size = (1,)  # positions that become one in front of a layer: one, or one per encoder layer
     model.weight_softmax = ml_collections.config_dict.placeholder(bool)  # None: as is usual for the mixer
-    model.mixer_options = ml_collections.ConfigDict()
+    model.mixer_options = OpenConfig()  # of the mixers' own: any name that a mixer of the model has
     model.residual_form = "pre"
     model.dropout = 0.1
     # For mixers with weights for each position. None: the longer of data.input_length and target_length; in a
     # decoder-only model their sum.
     model.max_sequence_length = ml_collections.config_dict.placeholder(int)
     model.cross_attention_init = "independent"
+    model.position_embedding = "auto"  # sinusoidal where no mixer knows the order; none, learned, sinusoidal
 
     config.data = data = ml_collections.ConfigDict()
     data.source = "tfds:c4/en"
@@ -57,7 +93,7 @@ def get_config():
     objective.mean_span_length = 3.0
     objective.masked_lm_weight = 1.0
     # Own options of an objective, by its name: noise_density, input_length, weight, ...
-    objective.options = ml_collections.ConfigDict()
+    objective.options = OpenConfig()
 
     config.optimizer = optimizer = ml_collections.ConfigDict()
     optimizer.name = "adafactor"  # or "adamw"

@@ -44,6 +44,7 @@ RULES = {
     "model.dropout": _RATE,
     "model.max_sequence_length": _optional(_POSITIVE),
     "model.cross_attention_init": rules.NAME,
+    "model.position_embedding": rules.one_of(("auto", "none", "learned", "sinusoidal")),
     "data.source": rules.NAME,
     "data.data_dir": rules.STRING,
     "data.split": rules.NAME,

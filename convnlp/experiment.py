@@ -19,7 +19,9 @@ from ml_collections import config_flags
 
 from configs import common
 from convnlp import config_rules, inputs
+from convnlp.layers.mixer_options import route_options
 from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card, presets
+from convnlp.models.layouts import layer_mixers
 from convnlp.training import run_config, run_lock, storage
 from convnlp.training import strategy as strategy_lib
 
@@ -37,6 +39,7 @@ _ON_REQUEST = (
     *("train.num_steps", "train.eval_every", "task.num_epochs", "objective.masked_lm_weight"),
     *("inputs.data.source", "inputs.data.validation_source"),
 )
+_MOST_LAYERS = max(size["num_layers"] for size in SIZES.values())  # a layout then has all of its mixers
 
 
 def define_flags():
@@ -118,6 +121,7 @@ def prepare(
     workdir = storage.normal(workdir)
     check_fields(config.to_dict(), common.get_config().to_dict())
     config_rules.check(config)
+    check_mixer_options(config)
     with contextlib.ExitStack() as stack:
         if strategy_lib.worker_index(strategy_name) == 0 and not run_lock.is_held(workdir):
             run_lock.hold(workdir)
@@ -201,6 +205,24 @@ def check_fields(config, default, prefix=""):
             )
         if isinstance(default[name], dict) and prefix + name not in OPEN_FIELDS:
             check_fields(config[name], default[name], f"{prefix}{name}.")
+
+
+def check_mixer_options(config):
+    """Raises ValueError if `model.mixer_options` are not those of the mixers, or a preset has its own."""
+    model = config.model.to_dict()
+    options = model["mixer_options"]
+    if options and config.init_from:
+        raise ValueError(
+            "`model.mixer_options` must be empty when `init_from` names a preset, which has its own. "
+            f"Received: model.mixer_options={options}"
+        )
+    names = []
+    for field in ("mixer", "encoder_mixer", "decoder_mixer"):
+        for name in (model[field] or "").split(","):
+            for is_decoder in (False, True):
+                found = layer_mixers(name, _MOST_LAYERS, is_decoder)
+                names += [found] if isinstance(found, str) else found
+    route_options(options, names)
 
 
 def dtype_policy(config, strategy):

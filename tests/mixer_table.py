@@ -89,6 +89,7 @@ MIXER_TABLE = {
             {"modes": ["random"], "num_heads": 2, **LONGEST},
             {"modes": ["dense", "attention"], "num_heads": 2, **LONGEST},
             {"modes": ["factorized_dense"], "num_heads": 1, **LONGEST},
+            {"modes": "attention", "num_heads": 2, **LONGEST},
             {"modes": ["frozen_random", "factorized_random"], "num_heads": 8, "rank": 3, **LONGEST},
         ],
         copies=False,

@@ -8,12 +8,15 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import flags
+from ml_collections import config_flags
 
 from configs import finetune_classification, pretrain_mini
 from convnlp import experiment, finetune, pretrain
 from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer
 from convnlp.training import loop, metrics, run_lock, storage
 from tests import corpus
+from tests.mixer_table import MIXER_TABLE
 
 TINY = {"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2, "kernel_size": (3,)}
 
@@ -178,3 +181,85 @@ def test_an_encoder_alone_is_saved_with_its_tokenizer_for_fine_tuning(tmp_path):
     np.testing.assert_array_equal(again.encode(ids), backbone.encode(ids))
     classifier = TextClassifier.from_preset(config.init_from, num_classes=2)
     assert classifier.predict([text], verbose=0).shape == (1, 2)
+
+
+def config_of_flags(mixer, *options):
+    """The config that a program gets from these flags."""
+    argv, values = ["program", f"--config=configs/pretrain_mini.py:{mixer}", *options], flags.FlagValues()
+    config_flags.DEFINE_config_file("config", None, "", values, lock_config=True, sys_argv=argv)
+    values(argv)
+    return values.config
+
+
+def small_backbone(config):
+    """What a program builds from a config, on a small scale."""
+    config.model.update({"num_layers": 1, "hidden_dim": 8, "intermediate_dim": 32, "kernel_size": (3,)})
+    config.model.update({"num_decoder_layers": 0, "num_heads": 2, "dilation_rate": (1,)})
+    experiment.check_mixer_options(config)
+    return experiment.backbone(config, 50, "float32")
+
+
+VARIANTS = [(name, options) for name, row in MIXER_TABLE.items() for options in row.variants if options]
+
+
+@pytest.mark.parametrize(("mixer", "options"), VARIANTS, ids=str)
+def test_every_option_of_every_mixer_is_a_flag(mixer, options):
+    given = [f"--config.model.mixer_options.{name}={value}" for name, value in options.items()]
+    layer = small_backbone(config_of_flags(mixer, *given)).encoder.layers[0].mixer.get_config()
+    for name, value in options.items():
+        expected = value if isinstance(value, (int, float)) else [value] if isinstance(value, str) else value
+        assert layer[name] == (list(expected) if isinstance(expected, tuple) else expected), name
+
+
+def test_flags_for_one_mixer_of_several():
+    config = config_of_flags(
+        "c_c_t_t",
+        "--config.model.mixer_options.num_heads=4",
+        "--config.model.mixer_options.mb_conv.expansion=2",
+        "--config.model.mixer_options.mb_conv.kernel_size=5",
+    )
+    config.model.update({"num_layers": 2, "hidden_dim": 8, "intermediate_dim": 32, "kernel_size": (3,)})
+    config.model.update({"num_decoder_layers": 0, "num_heads": 2})
+    first, last = (layer.mixer for layer in experiment.backbone(config, 50, "float32").encoder.layers)
+    assert (first.expansion, first.kernel_size, last.num_heads) == (2, 5, 4)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (
+            "tiny_attention=4",
+            r"`mixer_options.tiny_attention` must be .*spatial_gating has .*tiny_attention_dim",
+        ),
+        ("toeplitz=perhaps", r"`mixer_options.toeplitz` must be true or false for spatial_gating.*'perhaps'"),
+        ("mb_conv.expansion=2", r"`mixer_options.mb_conv` must be the options of a mixer of the model"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_is_computed(option, message, tmp_path):
+    config = config_of_flags("spatial_gating", f"--config.model.mixer_options.{option}")
+    with pytest.raises(ValueError, match=message):
+        experiment.prepare(config, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_preset_keeps_its_own_options(tmp_path):
+    config = config_of_flags(
+        "dynamic_conv", "--config.model.mixer_options.num_heads=2", "--config.init_from=PRESET"
+    )
+    with pytest.raises(ValueError, match=r"`model.mixer_options` must be empty when `init_from`.*num_heads"):
+        experiment.prepare(config, tmp_path)
+
+
+def test_other_fields_stay_closed():
+    with pytest.raises(AttributeError, match="bacth_size"):
+        config_of_flags("dynamic_conv", "--config.train.bacth_size=3")
+    config = config_of_flags("dynamic_conv", "--config.model.mixer_options.num_heads=2")
+    assert config.is_locked
+    assert config.model.is_locked
+    assert not hasattr(config.model.mixer_options, "kernel_dropout")
+    assert config.model.to_dict()["mixer_options"] == {"num_heads": 2}
+
+
+def test_options_of_objectives_are_flags_too():
+    config = config_of_flags("dynamic_conv", "--config.objective.options.span_corruption.noise_density=0.3")
+    assert config.objective.to_dict()["options"] == {"span_corruption": {"noise_density": 0.3}}

@@ -49,6 +49,7 @@ def test_a_program_trains_it_beside_another(folder):
         "--config.model.num_decoder_layers=0",
         "--config.model.kernel_size=(3,)",
         "--config.objective.names=('masked_lm', 'word_repair')",
+        "--config.objective.options.word_repair.weight=0.5",
         f"--config.tokenizer={folder}/spm.model",
         f"--config.data.source=jsonl:{folder}/texts.jsonl",
         "--config.data.input_length=32",
@@ -65,6 +66,6 @@ def test_a_program_trains_it_beside_another(folder):
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
     values = {key: value for row in rows for key, value in row.items()}
-    expected = values["masked_lm"] + values["word_repair"]
+    expected = values["masked_lm"] + 0.5 * values["word_repair"]
     assert values["loss"] == pytest.approx(expected, rel=1e-5)
     assert values["valid/word_repair"] > 0

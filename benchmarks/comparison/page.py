@@ -57,7 +57,8 @@ def plots(rows):
     Args:
         rows: list of dicts, see `benchmarks.comparison.results.collect`.
     """
-    colors = {row["mixer"]: plt.get_cmap("tab20")(i % 20) for i, row in enumerate(rows)}
+    palette = [color for name in ("tab20", "tab20b", "tab20c") for color in plt.get_cmap(name).colors]
+    colors = {row["mixer"]: palette[i % len(palette)] for i, row in enumerate(rows)}
     return {
         "Score against cost": _plot_cost(rows, colors),
         "Learning curves": _plot_panels(

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import re
 
 KINDS = ("measure", "pretrain", "finetune")
 STARTS = ("scratch", "pretrained")
@@ -70,7 +71,7 @@ class Plan:
     """A comparison. Everything but the mixers, the seeds and the starts is the same for all cells.
 
     Args:
-        mixers: tuple of names of mixers or layouts; `a+b` names one for each layer.
+        mixers: tuple of str, the rows, as `benchmarks.comparison.variants.Variant` writes them.
         seeds: tuple of ints: of weights, dropout and the order of the data.
         data: `Data`.
         tokenizer: str, path of the SentencePiece model.
@@ -167,7 +168,7 @@ class Cell:
     def name(self):
         """The cell's directory: what it is, to be read, and a hash of all its settings."""
         text = json.dumps([self.kind, self.settings], sort_keys=True)
-        words = [self.kind, self.settings["mixer"]]
+        words = [self.kind, file_name(self.settings["mixer"])]
         if self.kind == "finetune":
             words += [self.settings["start"], str(self.settings["seed"])]
         return "-".join([*words, hashlib.sha256(text.encode()).hexdigest()[:10]])
@@ -180,6 +181,16 @@ class Cell:
     def directory(self, workdir):
         """pathlib.Path of the cell's directory."""
         return pathlib.Path(workdir) / "cells" / self.name
+
+
+def file_name(row):
+    """A row's name as part of a file's.
+
+    Example:
+    >>> file_name("synthesizer:modes=dense+random")
+    'synthesizer-modes-dense+random'
+    """
+    return re.sub(r"[^\w.+]+", "-", row)
 
 
 def steps_of(budget, amount, cost, per_call):

@@ -2,8 +2,8 @@
 
     python -m benchmarks.comparison.worker PLAN DIR MIXER KIND[,KIND...] [MODULE...]
 
-`benchmarks.compare` starts it: PLAN is what `Plan.write` has written, KINDs are of `plan.KINDS`, MODULEs
-register mixers.
+`benchmarks.compare` starts it: PLAN is what `Plan.write` has written, MIXER one of its rows, KINDs are of
+`plan.KINDS`, MODULEs register mixers.
 """
 
 import fcntl
@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from benchmarks import memory
 from benchmarks.comparison.plan import KINDS, Plan, steps_of, training_flops
+from benchmarks.comparison.variants import Variant
 from benchmarks.timing import interleaved
 from configs import finetune_classification, pretrain_mini
 from convnlp import experiment, finetune, pretrain, programs
@@ -61,7 +62,7 @@ def _compute_cell(plan, cell, workdir):
 
 def pretrain_config(plan, mixer):
     """`configs/pretrain_mini.py` for the encoder alone, which every mixer can be."""
-    config = pretrain_mini.get_config(mixer)
+    config = pretrain_mini.get_config(Variant.parse(mixer).mixer)
     config.seed = 0
     config.tokenizer = plan.tokenizer
     _set_model(config.model, plan, mixer)
@@ -78,13 +79,14 @@ def pretrain_config(plan, mixer):
 
 def finetune_config(plan, mixer, seed=0, preset=""):
     """`configs/finetune_classification.py` with the model of `pretrain_config`."""
-    config, data = finetune_classification.get_config(mixer), plan.data
+    name = Variant.parse(mixer).mixer
+    config, data = finetune_classification.get_config(name), plan.data
     config.seed = seed
     config.init_from = preset
     config.tokenizer = plan.tokenizer
-    skeleton = pretrain_mini.get_config(mixer).model
+    skeleton = pretrain_mini.get_config(name).model
     config.model.kernel_size, config.model.dilation_rate = skeleton.kernel_size, skeleton.dilation_rate
-    _set_model(config.model, plan, mixer)
+    _set_model(config.model, plan, mixer, with_options=not preset)  # a preset has its own
     for name in ("source", "split", "validation_split", "test_source", "test_split"):
         config.data[name] = getattr(data, name)
     config.data.input_length = data.length
@@ -96,10 +98,13 @@ def finetune_config(plan, mixer, seed=0, preset=""):
     return config
 
 
-def _set_model(model, plan, mixer):
+def _set_model(model, plan, mixer, with_options=True):
     """Sets size and mixer, and takes the kernel sizes of the middle layers where there are fewer layers."""
     model.size = plan.size
-    model.mixer = mixer.replace("+", ",")
+    variant = Variant.parse(mixer)
+    model.mixer = variant.mixer.replace("+", ",")
+    if with_options:
+        model.mixer_options.update(variant.options)
     model.num_decoder_layers = 0
     model.max_sequence_length = plan.data.length
     num_layers = SIZES[plan.size]["num_layers"]

@@ -19,7 +19,10 @@ from convnlp.kernels.shifts import (
     depthwise_conv_valid,
     dynamic_conv_valid,
     left_taps,
+    merge_heads,
+    same_segment,
     seen_with_prefix,
+    split_heads,
 )
 from convnlp.kernels.zero_pads import zero_pads
 
@@ -39,11 +42,14 @@ __all__ = [
     "layer_norm",
     "left_taps",
     "masked_softmax",
+    "merge_heads",
     "project",
     "real_dft",
     "real_dft_of_texts",
     "relu",
+    "same_segment",
     "seen_with_prefix",
+    "split_heads",
     "to_blocks",
     "unfold_time",
     "zero_pads",

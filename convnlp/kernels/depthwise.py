@@ -10,8 +10,8 @@ from convnlp.kernels.shifts import (
     length,
     pad_for_taps,
     pad_time,
-    same_segment,
     taps_by_channel,
+    taps_in_segment,
 )
 from convnlp.kernels.zero_pads import zero_pads
 
@@ -86,7 +86,7 @@ def _plain(x, taps, left, dilation_rate, segment_ids=None):
     kernel_size = taps.shape[1]
     kept = None
     if segment_ids is not None:
-        kept = same_segment(segment_ids, kernel_size, left, dilation_rate)  # [B,T,K]
+        kept = taps_in_segment(segment_ids, kernel_size, left, dilation_rate)  # [B,T,K]
     window = pad_for_taps(x, kernel_size, left, dilation_rate)
     return depthwise_conv_valid(window, taps, dilation_rate, kept)
 
@@ -155,11 +155,19 @@ def _taps_gradient(dy, x, taps, left, dilation_rate):
     """
     num_heads, kernel_size = taps.shape
     padding = [left * dilation_rate, (kernel_size - 1 - left) * dilation_rate]
-    by_channel = tf.nn.depthwise_conv2d(
-        tf.expand_dims(x, 0),  # [1,B,T,D]
-        tf.expand_dims(dy, 3),  # [B,T,D,1]
-        [1, dilation_rate, dilation_rate, 1],
-        [[0, 0], [0, 0], padding, [0, 0]],
-    )  # [1,1,K,D]
+
+    def correlation():
+        return tf.nn.depthwise_conv2d(
+            tf.expand_dims(x, 0),  # [1,B,T,D]
+            tf.expand_dims(dy, 3),  # [B,T,D,1]
+            [1, dilation_rate, dilation_rate, 1],
+            [[0, 0], [0, 0], padding, [0, 0]],
+        )  # [1,1,K,D]
+
+    if x.shape[0]:
+        by_channel = correlation()
+    else:  # The operation refuses an empty filter.
+        zeros = tf.zeros([1, 1, kernel_size, x.shape[2]], x.dtype)
+        by_channel = tf.cond(tf.size(x) > 0, correlation, lambda: zeros)
     by_channel = tf.reshape(tf.cast(by_channel, tf.float32), [kernel_size, num_heads, -1])  # [K,H,D/H]
     return tf.cast(tf.transpose(tf.reduce_sum(by_channel, axis=2)), taps.dtype)  # [H,K]

@@ -15,9 +15,9 @@ from convnlp.kernels.shifts import (
     merge_heads,
     pad_for_taps,
     pad_time,
-    same_segment,
     shifted,
     split_heads,
+    taps_in_segment,
 )
 from convnlp.kernels.zero_pads import zero_pads
 
@@ -98,7 +98,7 @@ def _weights(settings, taps, *segments):
 def _within_segments(settings, values, *segments):
     """[B,T,H,K] with zeros where a tap meets another segment; `segments` are one tensor [B,T] or none."""
     for segment_ids in segments:
-        same = same_segment(segment_ids, *settings.alignment)  # [B,T,K]
+        same = taps_in_segment(segment_ids, *settings.alignment)  # [B,T,K]
         values *= tf.expand_dims(tf.cast(same, values.dtype), 2)
     return values
 

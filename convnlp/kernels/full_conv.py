@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from convnlp.kernels.project import project
-from convnlp.kernels.shifts import left_taps, pad_for_taps, same_segment, shifted
+from convnlp.kernels.shifts import left_taps, pad_for_taps, shifted, taps_in_segment
 
 
 def full_conv(x, kernel, dilation_rate=1, causal=False, segment_ids=None, kept=None):
@@ -36,7 +36,7 @@ def full_conv(x, kernel, dilation_rate=1, causal=False, segment_ids=None, kept=N
     left = left_taps(kernel_size, causal)
     met = shifted(pad_for_taps(x, kernel_size, left, dilation_rate), kernel_size, dilation_rate)
     if segment_ids is not None:
-        same = same_segment(segment_ids, kernel_size, left, dilation_rate)  # [B,T,K]
+        same = taps_in_segment(segment_ids, kernel_size, left, dilation_rate)  # [B,T,K]
         kept = same if kept is None else kept & same
     if kept is not None:
         kept = tf.cast(kept, x.dtype)

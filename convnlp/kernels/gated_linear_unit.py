@@ -1,17 +1,16 @@
 """The gate of the convolution block."""
 
-import math
-
 import tensorflow as tf
 
 from convnlp.kernels.compiled import as_rows, compiled, float32, like, rounded
 from convnlp.kernels.implementations import current_implementation
+from convnlp.kernels.zero_pads import only_tokens
 
 
 def gated_linear_unit(x, padding_mask=None):
     """One half of the channels, each multiplied by the sigmoid of its partner in the other half.
 
-        y[c] = x[c] * sigmoid(x[D + c])        0 at a pad
+        y[c] = x[c] * sigmoid(x[D + c])        0 at a pad, whatever stands there
 
     TensorFlow runs a bfloat16 sigmoid and its gradient four times as slowly as in float32. The fast form is
     one compiled loop each way that computes in float32. Measured for [8192,512] in bfloat16 on one core:
@@ -35,7 +34,7 @@ def gated_linear_unit(x, padding_mask=None):
         return _fast(x, mask)
     linear, gate = tf.split(x, 2, axis=-1)
     y = linear * tf.sigmoid(gate)
-    return y if padding_mask is None else y * tf.expand_dims(tf.cast(padding_mask, y.dtype), -1)
+    return y if padding_mask is None else only_tokens(y, tf.expand_dims(tf.cast(padding_mask, y.dtype), -1))
 
 
 def _fast(x, mask):
@@ -50,6 +49,11 @@ def _fast(x, mask):
     return gated(x)
 
 
+def _tokens(x, *mask):
+    """[R,D] with zeros where the mask [R,1], if any, is 0."""
+    return tf.where(mask[0] > 0.0, x, 0.0) if mask else x
+
+
 def _halves(x):
     """[R,2D] -> the linear half and the sigmoid of the other, float32 [R,D] each."""
     dim = x.shape[1] // 2
@@ -59,11 +63,11 @@ def _halves(x):
 @compiled
 def _forward(x, *mask):
     linear, gate = _halves(x)
-    return rounded(math.prod([linear * gate, *mask]), x.dtype)
+    return rounded(_tokens(linear * gate, *mask), x.dtype)
 
 
 @compiled
 def _backward(dy, x, *mask):
     linear, gate = _halves(x)
-    dlinear = math.prod([float32(dy) * gate, *mask])
-    return rounded(dlinear, x.dtype), rounded(dlinear * linear * (1.0 - gate), x.dtype)
+    dlinear = _tokens(float32(dy) * gate, *mask)
+    return rounded(dlinear, x.dtype), rounded(_tokens(dlinear * linear * (1.0 - gate), *mask), x.dtype)

@@ -5,16 +5,23 @@ import tensorflow as tf
 from convnlp.kernels.compiled import compiled, float32, rounded
 from convnlp.kernels.implementations import current_implementation
 
-HIDDEN = -1e9  # the score of what must not be seen: finite, so that a row of nothing else has no NaN
+# Added to the score of what must not be seen: any score below 1e31 vanishes beside it, so that the weight is
+# zero however large the scores are. Finite, so that a row of nothing else has no NaN.
+_LOWEST = tf.float32.min
 _LANES = 16
 
 
 def masked_softmax(scores, allowed=None):
     """Softmax over the last axis, in float32, with weight 0 where nothing may be seen.
 
-        w[s] = exp(z[s] - max z) / sum exp(z - max z)        z[s] = scores[s] where allowed, else -1e9
+        w[s] = exp(z[s] - max z) / sum exp(z - max z)        z[s] = scores[s] where allowed, else lowest
 
-    Where nothing in a row is allowed, its weights are equal.
+    The weight of what is not allowed is zero whatever the scores are. Where nothing in a row is allowed, its
+    weights are finite and mean nothing.
+
+    TFLite may store constants in float16, which has no number below all scores. There the lowest score of the
+    row itself stands for what is hidden, and the weights are made zero and normalised again. This takes
+    products alone, since XNNPACK stops at a selection.
 
     TensorFlow runs this in bfloat16 as five passes over the largest tensors of a decoder, and its gradient as
     seven. The fast form is one compiled loop each; its sums over a row go through 16 partial sums, which one
@@ -34,11 +41,24 @@ def masked_softmax(scores, allowed=None):
     [[[[0.5, 0.5, 0.0]]]]
     """
     scores = tf.convert_to_tensor(scores)
+    form = current_implementation(scores)
+    if scores.dtype == tf.bfloat16 and form == "fast":
+        return _fast(scores, tf.ones([1, 1, 1, 1], tf.bool) if allowed is None else allowed)
+    wide = float32(scores)
     if allowed is None:
-        allowed = tf.ones([1, 1, 1, 1], tf.bool)
-    if scores.dtype == tf.bfloat16 and current_implementation(scores) == "fast":
-        return _fast(scores, allowed)
-    return tf.cast(tf.nn.softmax(tf.where(allowed, float32(scores), HIDDEN)), scores.dtype)
+        return tf.cast(tf.nn.softmax(wide), scores.dtype)
+    if form == "edge":
+        return tf.cast(_by_products(wide, float32(allowed)), scores.dtype)
+    # A sum, for the gradient of a selection would be a pass over all scores.
+    return tf.cast(tf.nn.softmax(wide + tf.where(allowed, 0.0, _LOWEST)), scores.dtype)
+
+
+def _by_products(scores, allowed):
+    """The softmax of float32 scores, with a mask of 1 and 0."""
+    lowest = tf.reduce_min(scores, axis=-1, keepdims=True)
+    weights = tf.nn.softmax(scores * allowed + lowest * (1.0 - allowed)) * allowed
+    total = tf.reduce_sum(weights, axis=-1, keepdims=True)
+    return weights / tf.maximum(total, 1e-6)  # 1 over the length of the row, if anything is allowed
 
 
 def _fast(scores, allowed):
@@ -47,7 +67,7 @@ def _fast(scores, allowed):
         weights = tf.ensure_shape(_forward(scores, allowed), scores.shape)
 
         def grad(dweights):
-            return tf.ensure_shape(_backward(dweights, weights, allowed), scores.shape)
+            return tf.ensure_shape(_backward(dweights, weights), scores.shape)
 
         return weights, grad
 
@@ -72,16 +92,15 @@ def _over_row(x, reduce, combine):
 
 @compiled
 def _forward(scores, allowed):
-    seen = tf.where(allowed, float32(scores), HIDDEN)
+    seen = tf.where(allowed, float32(scores), _LOWEST)
     exponential = tf.exp(seen - _over_row(seen, tf.reduce_max, tf.maximum))
     total = _over_row(exponential, tf.reduce_sum, tf.add)  # [B,H,T,1]
     return rounded(exponential * (1.0 / total), scores.dtype)
 
 
 @compiled
-def _backward(dweights, weights, allowed):
+def _backward(dweights, weights):
     weights = float32(weights)
     product = weights * float32(dweights)
     total = tf.reduce_sum(_halves(product, tf.add), axis=-1, keepdims=True)  # [B,H,T,1]
-    dscores = tf.where(allowed, product - weights * total, 0.0)  # matters to a row that sees nothing
-    return rounded(dscores, dweights.dtype)
+    return rounded(product - weights * total, dweights.dtype)

@@ -34,12 +34,12 @@ def pad_for_taps(x, kernel_size, left, dilation_rate):
 
 
 def taps_by_channel(taps, hidden_dim):
-    """[H,K] -> [K,D]. The one place that maps channels to heads: contiguous blocks, head = c // (D / H)."""
+    """[H,K] -> [K,D], by the map of `split_heads`."""
     return tf.repeat(tf.transpose(taps), hidden_dim // taps.shape[0], axis=1)
 
 
 def split_heads(x, num_heads):
-    """[B,T,D] -> [B,T,H,D/H], by the same map."""
+    """[B,T,D] -> [B,T,H,D/H]: a head is a block of neighbouring channels, c // (D / H)."""
     return tf.reshape(x, [length(x, 0), length(x), num_heads, x.shape[-1] // num_heads])  # [B,T,H,D/H]
 
 
@@ -48,11 +48,30 @@ def merge_heads(x):
     return tf.reshape(x, [length(x, 0), length(x), x.shape[2] * x.shape[3]])  # [B,T,D]
 
 
-def same_segment(segment_ids, kernel_size, left, dilation_rate):
+def same_segment(segment_ids, met=None):
+    """Whether positions belong to the same text of a packed row: they have the same segment id.
+
+    Args:
+        segment_ids: int32 tensor [B,T].
+        met: int32 tensor [B,S], of the positions that each of the T meets, or [B,T,S], of those that it
+            meets. Defaults to `segment_ids`.
+
+    Returns:
+        Bool tensor [B,T,S].
+
+    Example:
+    >>> same_segment(tf.constant([[1, 1, 2]]))[0].numpy().astype(int).tolist()
+    [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    """
+    met = segment_ids if met is None else tf.convert_to_tensor(met)
+    return tf.expand_dims(segment_ids, 2) == (tf.expand_dims(met, 1) if met.shape.rank == 2 else met)
+
+
+def taps_in_segment(segment_ids, kernel_size, left, dilation_rate):
     """Segment ids [B,T] -> bool [B,T,K]: whether tap j at position t meets a position of t's segment."""
     padded = pad_for_taps(segment_ids, kernel_size, left, dilation_rate)
     met = tf.stack(shifted(padded, kernel_size, dilation_rate), axis=-1)  # [B,T,K]
-    return met == tf.expand_dims(segment_ids, 2)
+    return same_segment(segment_ids, met)
 
 
 def seen_with_prefix(prefix_mask, segment_ids, kernel_size, left, dilation_rate):
@@ -77,7 +96,7 @@ def seen_with_prefix(prefix_mask, segment_ids, kernel_size, left, dilation_rate)
     texts = tf.ones(tf.shape(prefix_mask), tf.int32) if segment_ids is None else segment_ids
     prefixes = pad_for_taps(texts * tf.cast(prefix_mask, tf.int32), kernel_size, left, dilation_rate)
     met = tf.stack(shifted(prefixes, kernel_size, dilation_rate), axis=-1)  # [B,T,K]
-    return (tf.range(kernel_size) <= left) | (met == tf.expand_dims(texts, 2))
+    return (tf.range(kernel_size) <= left) | same_segment(texts, met)
 
 
 def shifted(window, kernel_size, dilation_rate):

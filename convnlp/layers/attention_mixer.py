@@ -2,10 +2,10 @@
 
 import tensorflow as tf
 
+from convnlp.kernels import masked_softmax, merge_heads, split_heads, zero_pads
 from convnlp.layers.cache import write
 from convnlp.layers.dropout import Dropout
-from convnlp.layers.heads import merge_heads, split_heads
-from convnlp.layers.masks import attention_bias, step_bias
+from convnlp.layers.masks import visible_in_cache, visible_keys
 from convnlp.layers.projection import projection
 from convnlp.layers.relative_position_bias import RelativePositionBias
 from convnlp.layers.token_mixer import TokenMixer, require_heads, require_rate
@@ -52,27 +52,42 @@ class AttentionMixer(TokenMixer):
         """What is added to the logits: int32 [Q] and [K] -> float32 [H,Q,K]."""
         raise NotImplementedError
 
-    def attend(self, queries, keys, values, bias, training=False):
-        """Queries [B,Q,D], keys and values [B,K,H,D/H], bias float32 [B or 1,H or 1,Q,K] -> [B,Q,D]."""
+    def attend(self, queries, keys, values, bias, visible, training=False):
+        """Attends to the visible keys.
+
+        Args:
+            queries: [B,Q,D].
+            keys: [B,K,H,D/H].
+            values: [B,K,H,D/H].
+            bias: float32 [H,Q,K].
+            visible: bool [B or 1,Q or 1,K], or None where all are.
+            training: bool. Dropout.
+
+        Returns:
+            [B,Q,D].
+        """
         logits = tf.einsum("bqhd,bkhd->bhqk", split_heads(queries, self.num_heads), keys)  # [B,H,Q,K]
-        weights = tf.nn.softmax(tf.cast(logits, tf.float32) + bias)
+        logits = tf.cast(logits, tf.float32) + tf.expand_dims(bias, 0)
+        weights = masked_softmax(logits, None if visible is None else tf.expand_dims(visible, 1))
         weights = self._dropout(tf.cast(weights, self.compute_dtype), training=training)
         mixed = tf.einsum("bhqk,bkhd->bqhd", weights, values)  # [B,Q,H,D/H]
         return self.output_projection(merge_heads(mixed))  # [B,Q,D]
 
     def mix(self, x, padding_mask, segment_ids, training):
+        x = zero_pads(x, padding_mask)
         return self.mix_values(x, self.value(x), padding_mask, segment_ids, training)
 
     def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
+        x = zero_pads(x, padding_mask)
         return self.mix_values(x, self.value(x), padding_mask, segment_ids, training, prefix_mask)
 
     def mix_values(self, x, values, padding_mask, segment_ids, training, prefix_mask=None):
-        """`mix` or `mix_prefix` with the values X W_V [B,T,D] given."""
+        """`mix` or `mix_prefix` of an x without anything at pads, with the values X W_V [B,T,D] given."""
         positions = tf.range(tf.shape(x)[1])
-        bias = tf.expand_dims(self.position_bias(positions, positions), 0)  # [1,H,T,T]
-        bias += attention_bias(tf.shape(x)[1], self.causal, padding_mask, segment_ids, prefix_mask)
-        keys = split_heads(self.key(x), self.num_heads)
-        return self.attend(self.query(x), keys, split_heads(values, self.num_heads), bias, training)
+        bias = self.position_bias(positions, positions)  # [H,T,T]
+        visible = visible_keys(tf.shape(x)[1], self.causal, padding_mask, segment_ids, prefix_mask)
+        keys, values = (split_heads(part, self.num_heads) for part in (self.key(x), values))
+        return self.attend(self.query(x), keys, values, bias, visible, training)
 
     def empty_state(self, batch_size, max_length):
         shape = [batch_size, max_length, self.num_heads, self.hidden_dim // self.num_heads]
@@ -87,8 +102,7 @@ class AttentionMixer(TokenMixer):
         values = write(state["values"], split_heads(values, self.num_heads), index)
         count, length = tf.shape(x_chunk)[1], tf.shape(keys)[1]
         bias = self.position_bias(index + tf.range(count), tf.range(length))  # [H,C,L]
-        bias = tf.expand_dims(bias, 0) + step_bias(index, count, length)
-        y = self.attend(self.query(x_chunk), keys, values, bias)
+        y = self.attend(self.query(x_chunk), keys, values, bias, visible_in_cache(index, count, length))
         return y, {"keys": keys, "values": values}
 
     def receptive_field(self, length):

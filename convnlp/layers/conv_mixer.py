@@ -6,7 +6,6 @@ import tensorflow as tf
 from convnlp import kernels
 from convnlp.kernels import zero_pads
 from convnlp.layers.dropout import Dropout
-from convnlp.layers.masks import hide
 from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, require_rate
 
 
@@ -107,18 +106,17 @@ class ConvMixer(WindowMixer):
         Of taps [B,T,H,K], those that are not `kept`, bool [B,T,K], are zero, and the others normalised.
         """
         if self.weight_softmax:
-            logits = tf.cast(logits, tf.float32)
-            if kept is not None:
-                logits += tf.expand_dims(hide(kept), 2)  # [B,T,H,K]
-            logits = tf.nn.softmax(logits, axis=-1)
+            kept = None if kept is None else tf.expand_dims(kept, 2)  # [B,T,1,K]
+            logits = kernels.masked_softmax(tf.cast(logits, tf.float32), kept)
         elif kept is not None:
             logits *= tf.cast(tf.expand_dims(kept, 2), logits.dtype)  # [B,T,H,K]
         return self._dropout(tf.cast(logits, self.compute_dtype), training=training)
 
     def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
         # Taps of their own at each position, since each has others left; with H = D they are K times x.
+        x = zero_pads(x, padding_mask)
         taps = self.taps(x, training, self._seen(segment_ids, prefix_mask))  # [B,T,H,K]
-        return kernels.dynamic_conv(x, taps, self.dilation_rate, self.causal, segment_ids, padding_mask)
+        return kernels.dynamic_conv(x, taps, self.dilation_rate, self.causal, segment_ids)
 
     def taps(self, x, training=False, kept=None):
         """The taps [H,K], or [B,T,H,K] where each position of x [B,T,D] has its own.
@@ -196,7 +194,8 @@ class FullConvMixer(WindowMixer):
         )
 
     def mix(self, x, padding_mask, segment_ids, training, kept=None):
-        inputs = self.prepare(zero_pads(x, padding_mask), training)
+        x = zero_pads(x, padding_mask)
+        inputs = self.prepare(x, training)
         kernel = tf.cast(self.kernel, self.compute_dtype)
         both = kernels.full_conv(
             inputs, kernel, self.dilation_rate, self.causal, segment_ids, kept

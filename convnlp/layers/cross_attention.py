@@ -6,7 +6,6 @@ from keras import ops
 
 from convnlp import kernels
 from convnlp.layers.dropout import Dropout
-from convnlp.layers.heads import merge_heads, split_heads
 from convnlp.layers.projection import projection
 
 CROSS_ATTENTION_INITS = ("independent", "tied")
@@ -67,7 +66,7 @@ class CrossAttention(keras.layers.Layer):
             layer.build(input_shape)
 
     def _split_heads(self, x):
-        return tf.transpose(split_heads(x, self.num_heads), [0, 2, 1, 3])  # [B,H,T,D/H]
+        return tf.transpose(kernels.split_heads(x, self.num_heads), [0, 2, 1, 3])  # [B,H,T,D/H]
 
     def keys_and_values(self, encoder_output):
         """[B,S,D] -> {"key": [B,H,S,D/H], "value": [B,H,S,D/H]}, the state that decoding needs."""
@@ -92,7 +91,7 @@ class CrossAttention(keras.layers.Layer):
         weights = kernels.masked_softmax(scores, None if allowed is None else ops.expand_dims(allowed, 1))
         weights = self.dropout(weights, training=training)
         y = tf.transpose(tf.matmul(weights, memory["value"]), [0, 2, 1, 3])  # [B,T,H,D/H]
-        return self.output_projection(merge_heads(y))  # [B,T,D]
+        return self.output_projection(kernels.merge_heads(y))  # [B,T,D]
 
     def call(self, x, encoder_output, allowed=None, training=False):
         """Attends to encoder_output [B,S,D] from x [B,T,D], allowed as in `attend` -> [B,T,D]."""

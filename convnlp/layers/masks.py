@@ -1,19 +1,15 @@
 """Which positions an output may see, and where each text of a packed row begins."""
 
+import functools
+import operator
+
 import tensorflow as tf
 
-# Added to the logits of keys that must not be seen. Finite, so that a row of pads stays free of NaN, and
-# within float16 (to -65,504), as which TFLite may store a constant mask. The weight, exp(-30,000), is zero.
-HIDDEN = -3e4
+from convnlp.kernels import same_segment
 
 
-def hide(visible):
-    """Bool -> float32 to add to logits: 0 where visible."""
-    return tf.where(visible, 0.0, HIDDEN)
-
-
-def attention_bias(length, causal, padding_mask, segment_ids, prefix_mask=None):
-    """What to add to attention logits [B,H,T,T] so that every key which must not be seen gets weight 0.
+def visible_keys(length, causal, padding_mask, segment_ids, prefix_mask=None):
+    """Which keys each query of a row may see, for `kernels.masked_softmax`.
 
     Args:
         length: int or scalar tensor T.
@@ -24,24 +20,24 @@ def attention_bias(length, causal, padding_mask, segment_ids, prefix_mask=None):
             behind.
 
     Returns:
-        Float32 tensor that broadcasts to [B,1,T,T].
+        Bool tensor [B or 1,T or 1,T], or None where all are visible.
     """
-    bias = tf.zeros([1, 1, 1, 1])
     positions = tf.range(length)
-    earlier = positions <= tf.expand_dims(positions, 1)  # [T,T]
+    earlier = tf.expand_dims(positions <= tf.expand_dims(positions, 1), 0)  # [1,T,T]
+    parts = []
     if causal:
-        bias += hide(earlier)  # [1,1,T,T]
+        parts.append(earlier)
     if prefix_mask is not None:
-        bias += tf.expand_dims(hide(earlier | tf.expand_dims(prefix_mask, 1)), 1)  # [B,1,T,T]
+        parts.append(earlier | tf.expand_dims(prefix_mask, 1))  # [B,T,T]
     if segment_ids is not None:
-        bias += tf.expand_dims(hide(same_segment(segment_ids)), 1)  # [B,1,T,T]
+        parts.append(same_segment(segment_ids))  # [B,T,T]
     if padding_mask is not None:
-        bias += tf.expand_dims(tf.expand_dims(hide(padding_mask), 1), 1)  # [B,1,1,T]
-    return bias
+        parts.append(tf.expand_dims(padding_mask, 1))  # [B,1,T]
+    return functools.reduce(operator.and_, parts) if parts else None
 
 
-def step_bias(index, count, length):
-    """As `attention_bias`, for a chunk of queries over a cache of keys.
+def visible_in_cache(index, count, length):
+    """As `visible_keys`, for a chunk of queries over a cache of keys.
 
     Args:
         index: int or int32 scalar tensor. Position of the first query.
@@ -49,14 +45,9 @@ def step_bias(index, count, length):
         length: int or scalar tensor L, the keys in the cache.
 
     Returns:
-        Float32 tensor [C,L].
+        Bool tensor [1,C,L].
     """
-    return hide(tf.range(length) <= tf.expand_dims(index + tf.range(count), 1))
-
-
-def same_segment(segment_ids):
-    """Int32 [B,T] -> bool [B,T,T]: whether two positions belong to the same text."""
-    return tf.expand_dims(segment_ids, 1) == tf.expand_dims(segment_ids, 2)
+    return tf.expand_dims(tf.range(length) <= tf.expand_dims(index + tf.range(count), 1), 0)
 
 
 def positions_in_segments(segment_ids):

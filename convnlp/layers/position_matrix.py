@@ -3,8 +3,9 @@
 import keras
 import tensorflow as tf
 
+from convnlp.kernels import same_segment
 from convnlp.layers.cache import write
-from convnlp.layers.masks import positions_in_segments, same_segment
+from convnlp.layers.masks import positions_in_segments
 
 
 class PositionMatrix(keras.layers.Layer):

@@ -5,7 +5,7 @@ import math
 import keras
 import tensorflow as tf
 
-from convnlp.layers.heads import split_heads
+from convnlp.kernels import split_heads
 from convnlp.layers.projection import projection
 
 

@@ -3,8 +3,9 @@
 import keras
 import tensorflow as tf
 
+from convnlp.kernels import masked_softmax
 from convnlp.layers.cache import write
-from convnlp.layers.masks import step_bias
+from convnlp.layers.masks import visible_in_cache
 from convnlp.layers.projection import projection
 
 
@@ -37,16 +38,15 @@ class TinyAttention(keras.layers.Layer):
             layer.build(input_shape)
         self.output_projection.build((*input_shape[:-1], self.attention_dim))
 
-    def _attend(self, queries, keys, values, bias):
-        """Queries [B,Q,A], keys and values [B,K,A], bias [B or 1,Q or 1,K] -> [B,Q,E]."""
+    def _attend(self, queries, keys, values, visible):
+        """Queries [B,Q,A], keys and values [B,K,A], visible bool [B or 1,Q or 1,K] or None -> [B,Q,E]."""
         logits = tf.matmul(queries, keys, transpose_b=True)  # [B,Q,K]
-        # Keras has cast the bias to the compute type, in which 0 and "hidden" stay what they are.
-        weights = tf.nn.softmax(tf.cast(logits, tf.float32) + tf.cast(bias, tf.float32))  # [B,Q,K]
+        weights = masked_softmax(tf.cast(logits, tf.float32), visible)  # [B,Q,K]
         return self.output_projection(tf.matmul(tf.cast(weights, values.dtype), values))
 
-    def call(self, x, bias):
-        """X [B,T,D], bias [B or 1,T or 1,T] of `attention_bias` -> [B,T,E]."""
-        return self._attend(self.query(x), self.key(x), self.value(x), bias)
+    def call(self, x, visible):
+        """X [B,T,D] without anything at pads, what `visible_keys` returned -> [B,T,E]."""
+        return self._attend(self.query(x), self.key(x), self.value(x), visible)
 
     def empty_state(self, batch_size, max_length):
         """As `TokenMixer.empty_state`."""
@@ -57,8 +57,8 @@ class TinyAttention(keras.layers.Layer):
         """As `TokenMixer.step`: x_chunk [B,C,D] -> ([B,C,E], state)."""
         keys = write(state["keys"], self.key(x_chunk), index)
         values = write(state["values"], self.value(x_chunk), index)
-        bias = step_bias(index, tf.shape(x_chunk)[1], tf.shape(keys)[1])
-        y = self._attend(self.query(x_chunk), keys, values, bias)
+        visible = visible_in_cache(index, tf.shape(x_chunk)[1], tf.shape(keys)[1])
+        y = self._attend(self.query(x_chunk), keys, values, visible)
         return y, {"keys": keys, "values": values}
 
     def cost(self, length, dim):

@@ -19,6 +19,9 @@ class TokenMixer(keras.layers.Layer):
             only what is before it.
         needs_max_length: bool. It has weights per position, hence an argument and attribute
             `max_sequence_length`; longer texts raise.
+        knows_order: bool. Where the tokens stand matters. A model gives the others positions by itself, see
+            `position_embedding` of `convnlp.models.Seq2SeqBackbone`: they would take any order of the tokens
+            for the same text, and only permute their outputs.
         pad_length_invariant: bool. The outputs at tokens do not depend on how many pads follow them.
         pads_are_zeros: bool. Pads are to the tokens what zeros would be, which is all that `padding_mask`
             does: a block may hand over an x with zeros there in its place.
@@ -41,6 +44,7 @@ class TokenMixer(keras.layers.Layer):
     supports_packing = True
     supports_prefix = False
     needs_max_length = False
+    knows_order = True
     pad_length_invariant = True
     pads_are_zeros = False
     gated = True
@@ -86,8 +90,11 @@ class TokenMixer(keras.layers.Layer):
             ValueError: if `segment_ids` are given and the mixer does not support packing, `prefix_mask` and
                 it does not support a prefix or is causal, or if T is more than the `max_sequence_length`
                 that the mixer needs.
+            tf.errors.InvalidArgumentError: of the last, in a graph that does not know T, as in an exported
+                model.
         """
-        self._require_length("x", x.shape[1])
+        if self.longest_text is not None:
+            x = with_length_limit(x, "x", "max_sequence_length", self.longest_text, self._why_limited)
         if segment_ids is not None:
             if not self.supports_packing:
                 raise ValueError(
@@ -156,10 +163,12 @@ class TokenMixer(keras.layers.Layer):
 
     def _require_length(self, name, length):
         if None not in (self.longest_text, length) and length > self.longest_text:
-            raise ValueError(
-                f"`{name}` must have at most max_sequence_length = {self.longest_text} positions: "
-                f"{type(self).__name__} has weights for each of them. Received: {length}"
-            )
+            rule = length_rule(name, "max_sequence_length", self.longest_text, self._why_limited)
+            raise ValueError(f"{rule} {length}")
+
+    @property
+    def _why_limited(self):
+        return f"{type(self).__name__} has weights for each of them"
 
     def mix(self, x, padding_mask, segment_ids, training):
         """`call` behind its checks: `padding_mask` is bool or None, and covers the pads of `segment_ids`."""
@@ -195,6 +204,41 @@ class TokenMixer(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "hidden_dim": self.hidden_dim, "causal": self.causal}
+
+
+def length_rule(name, limit_name, limit, reason):
+    """What an error says of too many positions, up to their number."""
+    return f"`{name}` must have at most {limit_name} = {limit} positions: {reason}. Received:"
+
+
+def with_length_limit(x, name, limit_name, limit, reason):
+    """The tensor x [B,T,...], of at most `limit` positions T.
+
+    Where T is not known yet, the check is part of the graph and stands in what is exported from it; TFLite
+    and XLA leave it out.
+
+    Args:
+        x: tensor [B,T,...].
+        name: str. What x is called where it comes from.
+        limit_name: str. The argument that sets the limit.
+        limit: int.
+        reason: str. Why there is a limit.
+
+    Returns:
+        `x`, to be read in its place.
+
+    Raises:
+        ValueError: if T is more than `limit`.
+        tf.errors.InvalidArgumentError: the same, when a graph of unknown T runs.
+    """
+    rule, length = length_rule(name, limit_name, limit, reason), x.shape[1]
+    if length is not None:
+        if length > limit:
+            raise ValueError(f"{rule} {length}")
+        return x
+    length = tf.shape(x)[1]
+    with tf.control_dependencies([tf.debugging.Assert(length <= limit, [rule, length])]):
+        return tf.identity(x)
 
 
 def require_count(name, value, minimum=1):

@@ -1,7 +1,9 @@
-"""Merging neighbouring positions into one, between the stages of a stack."""
+"""Merging positions into one: neighbours between the stages of a stack, or all tokens of a text."""
 
 import keras
 import tensorflow as tf
+
+from convnlp import kernels
 
 
 def pool_tokens(x, padding_mask, pool_size):
@@ -51,6 +53,40 @@ class MaskPooling(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "pool_size": self.pool_size}
+
+
+class TextPooling(keras.layers.Layer):
+    """Mean and maximum of each channel over the tokens of a text, in float32.
+
+    What stands at pads is selected away; a row without tokens, and a batch without rows, give zeros and no
+    rows. In TFLite the smallest value of a channel takes the place of its pads, since XNNPACK has no
+    selection: the maximum is the same.
+
+    Example:
+    >>> x = tf.constant([[[1.0, -3.0], [3.0, -1.0], [9.0, 9.0]]])
+    >>> mean, maximum = TextPooling()(x, tf.constant([[True, True, False]]))
+    >>> mean.numpy().tolist(), maximum.numpy().tolist()
+    ([[2.0, -2.0]], [[3.0, -1.0]])
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**{"dtype": "float32", **kwargs})
+
+    def call(self, x, padding_mask):
+        """X [B,T,D] and bool [B,T], True = token -> mean and maximum, float32 [B,D] each."""
+        x = kernels.zero_pads(tf.cast(x, tf.float32), padding_mask)
+        tokens = tf.expand_dims(tf.cast(padding_mask, tf.float32), 2)  # [B,T,1]
+        count = tf.reduce_sum(tokens, axis=1)  # [B,1]
+        mean = tf.reduce_sum(x, axis=1) / tf.maximum(count, 1.0)
+        if kernels.current_implementation() == "edge":
+            smallest = tf.reduce_min(x, axis=1, keepdims=True)  # [B,1,D], 0 in a row of pads
+            return mean, tf.reduce_max(x + smallest * (1.0 - tokens), axis=1)
+        seen = tf.where(tokens > 0.0, x, tf.float32.min)
+        return mean, tf.where(count > 0.0, tf.reduce_max(seen, axis=1), 0.0)
+
+    def compute_output_shape(self, x_shape, padding_mask_shape=None):
+        shape = (x_shape[0], x_shape[2])
+        return shape, shape
 
 
 def _runs(x, pool_size):

@@ -5,8 +5,11 @@ import keras_nlp
 from keras import ops
 
 from convnlp.layers import MIXERS, Decoder, Encoder, PrefixDecoder
+from convnlp.layers.masks import same_segment
+from convnlp.layers.mixer_options import route_options
 from convnlp.models import arguments, lora, precision, presets
 from convnlp.models.layouts import layer_mixers
+from convnlp.models.position_embedding import POSITION_EMBEDDINGS, PositionEmbedding
 from convnlp.models.token_embedding import TokenEmbedding
 
 _MOST_LAYERS = 1000
@@ -17,8 +20,8 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
     """Encoder and causal decoder with cross-attention and one tied embedding, around any token mixer.
 
     Source: Tay et al., 2021, section 3, https://arxiv.org/abs/2105.03322; sizes and skeleton of T5 (Raffel
-    et al., 2020). No position table: convolutions know the order of their taps, attention has a relative
-    position bias.
+    et al., 2020). No position table, unless a `position_embedding` asks for one: convolutions know the order
+    of their taps, attention has a relative position bias.
     Departs from the release: LayerNorm instead of RMSNorm; the scale of embedding and logits, see
     `TokenEmbedding`.
 
@@ -44,10 +47,16 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             front of it; see `convnlp.layers.Encoder`. The decoder attends to what is left.
         mixer_options: dict. Further arguments of the mixer's class; they also override those above for the
             mixer alone, as in `{"num_heads": 2}` for the paper's two depth filters. Where the mixers differ,
-            `{"mb_conv": {"expansion": 2}}` is for the layers of that name.
+            each takes the options that it has, and `{"mb_conv": {"expansion": 2}}` is for the layers of that
+            name alone.
         residual_form: "pre" (default), "post" or "sublayer_output"; see `convnlp.layers.Residual`.
         dropout: float in [0, 1).
-        max_sequence_length: int. The longest text, for mixers with weights for each position.
+        max_sequence_length: int. The longest text, for mixers and learned position embeddings, which have
+            weights for each position.
+        position_embedding: "learned" or "sinusoidal", see `PositionEmbedding`, for the inputs of both sides;
+            "none" or None for none. Default "auto": sinusoidal if no mixer of the encoder or none of the
+            decoder knows the order of its tokens (`knows_order`), else none. In a decoder-only model the
+            target counts on behind its source.
         cross_attention_init: "independent" or "tied"; see `convnlp.layers.CrossAttention`.
         dtype: dtype policy: "float32", "mixed_bfloat16" or "mixed_float16". Default None: the global one.
         **kwargs: `name` and `trainable` of the Keras model.
@@ -86,6 +95,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         dropout=0.1,
         max_sequence_length=512,
         cross_attention_init="independent",
+        position_embedding="auto",
         dtype=None,
         **kwargs,
     ):
@@ -112,13 +122,15 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             "dropout": dropout,
             "max_sequence_length": max_sequence_length,
             "cross_attention_init": cross_attention_init,
+            "position_embedding": position_embedding,
         }
         _check(config)
+        options = route_options(mixer_options or {}, _names(config, "encoder") + _names(config, "decoder"))
 
         # === Layers ===
         embedding = TokenEmbedding(vocabulary_size, hidden_dim, dtype=dtype, name="token_embedding")
         encoder = Encoder(
-            _mixers(config, "encoder"),
+            _mixers(config, "encoder", options),
             intermediate_dim,
             residual_form,
             dropout,
@@ -129,7 +141,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         decoder = None
         if not num_layers:
             decoder = PrefixDecoder(
-                _mixers(config, "decoder"),
+                _mixers(config, "decoder", options),
                 intermediate_dim,
                 residual_form,
                 dropout,
@@ -138,7 +150,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             )
         elif num_decoder_layers:
             decoder = Decoder(
-                _mixers(config, "decoder"),
+                _mixers(config, "decoder", options),
                 intermediate_dim,
                 num_heads,
                 cross_attention_init,
@@ -147,9 +159,20 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
                 dtype=dtype,
                 name="decoder",
             )
-        presets.check_size(_num_weights(config, encoder, decoder))
+        config["position_embedding"] = kind = _position_embedding(position_embedding, encoder, decoder)
+        positions = None
+        if kind is not None:
+            positions = PositionEmbedding(
+                kind, hidden_dim, max_sequence_length, dtype=dtype, name="position_embedding"
+            )
+        presets.check_size(_num_weights(config, encoder, decoder, positions))
         for stack in filter(None, (encoder, decoder)):
             stack.build((None, None, hidden_dim))
+        if positions is not None:
+            positions.build()
+        self.token_embedding, self.position_layer = embedding, positions
+        self.encoder, self.decoder = encoder, decoder
+        self.num_layers = num_layers
 
         # === Functional model ===
         inputs = {
@@ -157,13 +180,13 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             "encoder_padding_mask": keras.Input((None,), dtype="int32", name="encoder_padding_mask"),
         }
         encoder_mask = ops.cast(inputs["encoder_padding_mask"], "bool")
-        x = embedding(inputs["encoder_token_ids"])
+        x = self._embed(inputs["encoder_token_ids"])
         outputs = {"encoder_sequence_output": encoder(x, padding_mask=encoder_mask)}
         if decoder is not None:
             inputs["decoder_token_ids"] = keras.Input((None,), dtype="int32", name="decoder_token_ids")
             inputs["decoder_padding_mask"] = keras.Input((None,), dtype="int32", name="decoder_padding_mask")
             outputs["decoder_sequence_output"] = decoder(
-                embedding(inputs["decoder_token_ids"]),
+                self._embed(inputs["decoder_token_ids"], start=self._target_start(encoder_mask)),
                 outputs["encoder_sequence_output"],
                 allowed=ops.expand_dims(encoder.output_mask(encoder_mask), 1),
                 padding_mask=ops.cast(inputs["decoder_padding_mask"], "bool"),
@@ -171,7 +194,6 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
 
         # === Config ===
-        self.token_embedding, self.encoder, self.decoder = embedding, encoder, decoder
         for name, value in config.items():
             setattr(self, name, value)
         self._config_names = tuple(config)
@@ -191,7 +213,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             [B,S,D], or fewer positions with a `pool_size`; see `encoder_output_mask`.
         """
         return self.encoder(
-            self.token_embedding(token_ids),
+            self._embed(token_ids, segment_ids),
             padding_mask=_as_bool(padding_mask),
             segment_ids=segment_ids,
             training=training,
@@ -231,12 +253,12 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         if encoder_padding_mask is not None:
             allowed = ops.expand_dims(self.encoder_output_mask(encoder_padding_mask), 1)  # [B,1,S]
         if segment_ids is not None:
-            same = ops.equal(
-                ops.expand_dims(segment_ids, 2), ops.expand_dims(encoder_segment_ids, 1)
-            )  # [B,T,S]
+            ids = [ops.cast(ids, "int32") for ids in (segment_ids, encoder_segment_ids)]
+            same = same_segment(*ids)  # [B,T,S]
             allowed = same if allowed is None else ops.logical_and(allowed, same)
+        start = self._target_start(encoder_padding_mask, encoder_output)
         return self.decoder(
-            self.token_embedding(token_ids),
+            self._embed(token_ids, segment_ids, start),
             encoder_output,
             allowed=allowed,
             padding_mask=_as_bool(padding_mask),
@@ -264,10 +286,40 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         """The decoder at the positions index, index + 1, ...: int32 [B,C], state -> ([B,C,D], state)."""
         mask = state["encoder_padding_mask"]
         layer_state = {name: value for name, value in state.items() if name != "encoder_padding_mask"}
+        start = self._target_start(mask) + index if self.position_layer is not None else 0
         hidden, layer_state = self.decoder.step(
-            self.token_embedding(token_ids), layer_state, index, allowed=ops.expand_dims(mask, 1)
+            self._embed(token_ids, start=start), layer_state, index, allowed=ops.expand_dims(mask, 1)
         )
         return hidden, {**layer_state, "encoder_padding_mask": mask}
+
+    def _embed(self, token_ids, segment_ids=None, start=0):
+        """What the first layer sees.
+
+        Args:
+            token_ids: int32 [B,T].
+            segment_ids: int32 [B,T], for packed rows, or None.
+            start: int, or int32 [B,1] or []: the position of the first token.
+
+        Returns:
+            [B,T,D].
+        """
+        x = self.token_embedding(token_ids)
+        return (
+            x if self.position_layer is None else self.position_layer(x, segment_ids=segment_ids, start=start)
+        )
+
+    def _target_start(self, encoder_padding_mask, encoder_output=None):
+        """The position of the first target token: 0, or behind the source that stands in the same row."""
+        if self.num_layers or self.position_layer is None:
+            return 0
+        if encoder_padding_mask is None:
+            return ops.shape(encoder_output)[1]
+        return ops.sum(ops.cast(encoder_padding_mask, "int32"), axis=1, keepdims=True)  # [B,1]
+
+    @classmethod
+    def from_config(cls, config):
+        """As in Keras; configs from before there was a `position_embedding` have none."""
+        return super().from_config({"position_embedding": None, **config})
 
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):
@@ -338,6 +390,8 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         config["dtype"] = self.dtype_policy
         backbone = type(self).from_config(config)
         backbone.token_embedding.set_weights(self.token_embedding.get_weights())
+        if self.position_layer is not None:
+            backbone.position_layer.set_weights(self.position_layer.get_weights())
         backbone.encoder.set_weights(stack.get_weights())
         return backbone
 
@@ -354,8 +408,10 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             encoder output).
         """
         table = self.vocabulary_size * self.hidden_dim
+        positions = 0 if self.position_layer is None else self.position_layer.num_parameters()
         encoder = self.encoder.cost(encoder_length)
-        cost = {**encoder, "parameters": encoder["parameters"] + table, "state_elements": 0}
+        parameters = encoder["parameters"] + table + positions
+        cost = {**encoder, "parameters": parameters, "state_elements": 0}
         if self.decoder is not None:
             decoder = self.decoder.cost(decoder_length, self.encoder.output_length(encoder_length))
             cost["parameters"] += decoder["parameters"]
@@ -372,10 +428,15 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             name: str. What the length is called where it comes from.
             length: int.
         """
-        longest = getattr(self, side).longest_text()
+        limits, having = [getattr(self, side).longest_text()], f"{side}'s mixers have"
+        if self.position_embedding == "learned":
+            limits.append(self.max_sequence_length)
+        longest = min((limit for limit in limits if limit is not None), default=None)
         if longest is not None and length > longest:
+            if longest != limits[0]:
+                having = "learned position embedding has"
             raise ValueError(
-                f"`{name}` must be at most {longest}, the longest text that the {side}'s mixers have weights "
+                f"`{name}` must be at most {longest}, the longest text that the {having} weights "
                 f"for (max_sequence_length={self.max_sequence_length}). Received: {name}={length}"
             )
 
@@ -423,17 +484,33 @@ def _check(config):
         raise ValueError("`num_layers` and `num_decoder_layers` must not both be 0. Received: 0 and 0")
 
 
-def _num_weights(config, encoder, decoder):
+def _num_weights(config, encoder, decoder, positions):
     """By the formulae of the layers, before one of them is built."""
     table = config["vocabulary_size"] * config["hidden_dim"]
+    table += 0 if positions is None else positions.num_parameters()
     costs = [encoder.cost(1), *([decoder.cost(1, 1)] if decoder is not None else [])]
     return table + sum(cost["parameters"] for cost in costs)
 
 
-def _mixers(config, side):
-    """One dict of `build_mixer` arguments per layer of the encoder or the decoder."""
+def _position_embedding(kind, encoder, decoder):
+    """What the argument means: "learned", "sinusoidal" or None."""
+    if kind in (None, "none"):
+        return None
+    if kind != "auto" and kind not in POSITION_EMBEDDINGS:
+        raise ValueError(
+            f"`position_embedding` must be one of auto, none, {', '.join(POSITION_EMBEDDINGS)}. "
+            f"Received: position_embedding={kind!r}"
+        )
+    if kind != "auto":
+        return kind
+    stacks = [stack.layers for stack in (encoder, decoder) if stack is not None and stack.layers]
+    is_blind = any(not any(layer.mixer.knows_order for layer in layers) for layers in stacks)
+    return "sinusoidal" if is_blind else None
+
+
+def _names(config, side):
+    """The name of the mixer of each layer of the encoder or the decoder."""
     is_decoder = side == "decoder"
-    decoder_only = config["num_layers"] == 0
     num_layers = config["num_decoder_layers"] if is_decoder else config["num_layers"]
     if not num_layers:
         return []
@@ -442,7 +519,16 @@ def _mixers(config, side):
         layer_mixers(config[argument], num_layers, is_decoder), argument, num_layers, is_decoder
     )
     if is_decoder:
-        (_require_prefix if decoder_only else _require_causal)(argument, names)
+        (_require_causal if config["num_layers"] else _require_prefix)(argument, names)
+    return names
+
+
+def _mixers(config, side, options):
+    """One dict of `build_mixer` arguments per layer of the encoder or the decoder."""
+    names, is_decoder = _names(config, side), side == "decoder"
+    num_layers, decoder_only = len(names), config["num_layers"] == 0
+    if not names:
+        return []
     shared = {
         "hidden_dim": config["hidden_dim"],
         "intermediate_dim": config["intermediate_dim"],
@@ -458,9 +544,7 @@ def _mixers(config, side):
         "dilation_rate": _per_layer(config["dilation_rate"], "dilation_rate", num_layers, is_decoder),
     }
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    options = config["mixer_options"] or {}
-    of_all = {name: value for name, value in options.items() if name not in MIXERS}
-    return [{**shared, **row, **of_all, **options.get(row["name"], {})} for row in rows]
+    return [{**shared, **row, **options.get(row["name"], {})} for row in rows]
 
 
 def _require_causal(argument, names):

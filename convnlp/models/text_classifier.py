@@ -6,6 +6,7 @@ import numpy as np
 from keras import ops
 
 from convnlp.layers import Dropout
+from convnlp.layers.token_pooling import TextPooling
 from convnlp.models import arguments, arrays, precision, presets, recipe
 from convnlp.models import labels as label_names
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
@@ -90,6 +91,7 @@ class TextClassifier(keras_nlp.models.TextClassifier):
             self.backbone.require_length("encoder", "sequence_length", preprocessor.sequence_length)
         self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
         self.head = keras.layers.Dense(num_classes, dtype="float32", name="head")
+        self.text_pooling = TextPooling(name="text_pooling")
 
         # === Functional model ===
         inputs = {
@@ -187,7 +189,8 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         """Mean and maximum of the encoder's output over the tokens, float32 [B,D] each."""
         token_ids, mask = inputs["token_ids"], inputs["padding_mask"]
         encoded = self.backbone({"encoder_token_ids": token_ids, "encoder_padding_mask": mask})
-        return _pool(encoded["encoder_sequence_output"], self.backbone.encoder_output_mask(mask))
+        output_mask = self.backbone.encoder_output_mask(mask)
+        return self.text_pooling(encoded["encoder_sequence_output"], padding_mask=output_mask)
 
     def embed(self, inputs):
         """A vector per text: the mean of the encoder's output over its tokens.
@@ -232,13 +235,3 @@ class TextClassifier(keras_nlp.models.TextClassifier):
             "dropout": self.dropout,
             "labels": self.labels,
         }
-
-
-def _pool(x, mask):
-    """Mean and maximum over the tokens: x [B,T,D], mask [B,T] -> float32 [B,D] each; 0 for rows of pads."""
-    x = ops.cast(x, "float32")
-    mask = ops.cast(ops.expand_dims(mask, -1), "float32")  # [B,T,1]
-    count = ops.sum(mask, axis=1)  # [B,1]
-    mean = ops.sum(x * mask, axis=1) / ops.maximum(count, 1.0)
-    maximum = ops.max(x * mask - (1.0 - mask) * 1e9, axis=1)
-    return mean, maximum * ops.minimum(count, 1.0)

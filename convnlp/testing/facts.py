@@ -2,9 +2,10 @@
 
 import inspect
 
+import numpy as np
 import tensorflow as tf
 
-from convnlp.testing.cases import DIM
+from convnlp.testing.cases import DIM, TIME, random_rows
 from convnlp.testing.requirements import refused, require
 
 
@@ -51,8 +52,26 @@ def needs_max_length_is_an_argument(case):
         return
     mixer = case.make(max_sequence_length=4, causal=case.facts.supports_step)
     require(mixer(tf.ones([1, 4, DIM])).shape == (1, 4, DIM), "a text of max_sequence_length must fit")
-    with refused("`x` must have at most max_sequence_length = 4 positions", "Received: 5"):
+    rule = "`x` must have at most max_sequence_length = 4 positions"
+    with refused(rule, "Received: 5"):
         mixer(tf.ones([1, 5, DIM]))
+    in_a_graph = tf.function(lambda x: mixer(x), input_signature=[tf.TensorSpec([None, None, DIM])])
+    require(in_a_graph(tf.ones([1, 4, DIM])).shape == (1, 4, DIM), "a graph must take what fits")
+    with refused(rule, "Received:", "[5]", kind=tf.errors.InvalidArgumentError):
+        in_a_graph(tf.ones([1, 5, DIM]))
     if case.facts.supports_step:
         with refused("`max_length` must have at most max_sequence_length = 4 positions", "Received: 5"):
             mixer.init_state(1, 5)
+
+
+def the_order_of_tokens_matters_if_it_is_known(case):
+    """Permuted tokens give permuted outputs if and only if `knows_order` is False."""
+    mixer, x = case.build(), random_rows()
+    order = np.random.default_rng(4).permutation(TIME)
+    y, permuted = mixer(x).numpy(), mixer(tf.gather(x, order, axis=1)).numpy()
+    is_blind = np.abs(permuted - y[:, order]).max() <= 1e-5 * max(1.0, np.abs(y).max())
+    require(
+        is_blind != mixer.knows_order,
+        f"knows_order is {mixer.knows_order}, and permuting the tokens "
+        f"{'only permutes' if is_blind else 'changes'} the outputs",
+    )

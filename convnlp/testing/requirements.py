@@ -10,12 +10,12 @@ def require(condition, message):
 
 
 @contextlib.contextmanager
-def refused(*words):
-    """Around a use that must be refused: by a ValueError whose message holds all the words."""
+def refused(*words, kind=ValueError):
+    """Around a use that must be refused: by an error of that kind whose message holds all the words."""
     try:
         yield
-    except ValueError as error:
+    except kind as error:
         missing = [word for word in words if word not in str(error)]
         require(not missing, f"the error must name {missing}: {error}")
     else:
-        raise AssertionError(f"must be refused by a ValueError that names {', '.join(words)}")
+        raise AssertionError(f"must be refused by a {kind.__name__} that names {', '.join(words)}")

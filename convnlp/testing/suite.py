@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from convnlp.testing import contract, facts, prefix, values
+from convnlp.testing import contract, extremes, facts, prefix, values
 from convnlp.testing.cases import Case, cases
 
 
@@ -21,6 +21,10 @@ def _once(case):
 
 def _stepped(case):
     return case.causal and case.facts.supports_step
+
+
+def _causal(case):
+    return case.causal
 
 
 def _packed(case):
@@ -53,10 +57,17 @@ SUITE = {
     contract.packed_equals_separate: _packed,
     contract.bfloat16_is_near_float32: _always,
     contract.loss_falls_on_a_copy_task: _typical,
+    extremes.nothing_at_pads_matters: _always,
+    extremes.nothing_later_is_seen_however_large: _causal,
+    extremes.texts_stay_apart_however_large: _packed,
+    extremes.nothing_behind_a_prefix_is_seen_however_large: _with_prefix,
+    extremes.rows_of_pads_stay_finite: _typical,
+    extremes.an_empty_batch_passes: _always,
     facts.causal_needs_supports_causal: _once,
     facts.segment_ids_need_supports_packing: _once,
     facts.steps_need_supports_step_and_causal: _once,
     facts.needs_max_length_is_an_argument: _once,
+    facts.the_order_of_tokens_matters_if_it_is_known: lambda case: not case.causal,
     values.values_are_the_oracles: _with_oracle,
     values.values_with_pads_and_segments_are_the_oracles: _with_oracle,
     prefix.targets_see_the_past_and_the_prefix_sees_itself: lambda case: _with_prefix(case) and case.typical,

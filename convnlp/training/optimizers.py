@@ -62,11 +62,11 @@ class Adafactor(keras.optimizers.Optimizer):
 
     Source: Shazeer and Stern, 2018, Algorithms 4 and 5, https://arxiv.org/abs/1804.04235, with the settings
     of T5 (Raffel et al., 2020).
-    Departs from it: nothing. Departs from `keras.optimizers.Adafactor`, which keeps V for every variable,
-        so that
-    factoring saves no memory, and takes the root of the product R C: where an all-zero row meets an
-    all-zero column that underflows and every weight becomes NaN. It also factors small matrices and caps
-    the learning rate at 1 / sqrt(t).
+    Departs from it: of more than two axes the last two are factored, in T5's code the two largest, which for
+    a kernel [K,D,E] of fewer taps than channels are the same. Departs from `keras.optimizers.Adafactor`,
+    which keeps V for every variable, so that factoring saves no memory, and takes the root of the product R
+    C: where an all-zero row meets an all-zero column that underflows and every weight becomes NaN. It also
+    factors small matrices and caps the learning rate at 1 / sqrt(t).
 
     Cost: rows + columns state elements for a factored matrix.
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from convnlp.layers.token_pooling import TextPooling
 from convnlp.models import Seq2SeqBackbone
 
 torch = pytest.importorskip("torch", reason="the PyTorch peers need requirements-bench.txt")
@@ -90,14 +91,12 @@ def test_pads_change_no_class(kind):
 
 
 def test_the_pooling_is_ours():
-    from convnlp.models import text_classifier
-
     encoder = peers.Encoder("conv", SIZES).eval()
     model = peers.TextClassifier(encoder, SIZES["hidden_dim"], num_classes=2)
     with torch.inference_mode():
         x = encoder(torch.tensor(ENCODER_IDS), torch.tensor(PADDING_MASK))
         actual = model(torch.tensor(ENCODER_IDS), torch.tensor(PADDING_MASK))
-        pooled = text_classifier._pool(x.numpy(), PADDING_MASK)
+        pooled = TextPooling()(x.numpy(), PADDING_MASK)
         expected = model.head(torch.tensor(ops.convert_to_numpy(ops.concatenate(pooled, 1))))
     np.testing.assert_allclose(actual, expected, **TOLERANCE)
 

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.models import Seq2SeqBackbone
 from convnlp.tasks import task_of
 from export.saved_models import signatures, versions
 from export.verification import checks, loaders, requests
@@ -26,10 +27,10 @@ LM_SIGNATURES = {"serving_default", "generate", "ids", "embed"}
 
 # What TensorFlow Serving's stock server has anyway. A new name belongs here after a look at its registry.
 _STOCK = """
-Abs AddN AddV2 All ArgMax AssignVariableOp BatchMatMulV2 BiasAdd Cast ConcatV2 Const Cos
+Abs AddN AddV2 All ArgMax Assert AssignVariableOp BatchMatMulV2 BiasAdd Cast ConcatV2 Const Cos
 DepthwiseConv2dNative DisableCopyOnRead Einsum EnsureShape Equal Erfc ExpandDims Fill FloorDiv FloorMod
 GatherV2 Greater GreaterEqual Identity Less LessEqual Log LogSoftmax LogicalAnd LogicalNot LogicalOr
-MatMul Max Maximum Mean MergeV2Checkpoints Minimum Mul Neg NoOp NotEqual Pack Pad ParseExampleV2
+MatMul Max Maximum Mean MergeV2Checkpoints Minimum Mul MulNoNan Neg NoOp NotEqual Pack Pad ParseExampleV2
 Placeholder Pow Prod Range ReadVariableOp RealDiv ReduceJoin Relu Reshape RestoreV2 Rsqrt SaveV2
 ScatterNd Select SelectV2 Shape ShardedFilename Sigmoid Sin Softmax Split Square SquaredDifference
 Squeeze StatefulPartitionedCall StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice
@@ -87,6 +88,28 @@ def test_a_text_has_the_answer_it_has_alone(exported_classifier):
     for text, expected in zip(texts, together, strict=True):
         # Float32 sums over another number of zeros.
         np.testing.assert_allclose(signature(text=tf.constant([text]))["scores"][0], expected, atol=1e-5)
+
+
+def test_a_text_beyond_the_longest_is_refused_by_name(tmp_path):
+    """Where nothing cuts it before: an export of your own, run by a session as TensorFlow Serving does."""
+    backbone = Seq2SeqBackbone(50, 1, 2, 8, 16, 0, mixer="relative_attention", max_sequence_length=LENGTH)
+    module = tf.Module()
+    module.variables_of_the_model = [variable.value for variable in backbone.variables]
+    encode = tf.function(backbone.encode, input_signature=[tf.TensorSpec([None, None], tf.int32, name="ids")])
+    with kernels.implementation("inference"):
+        tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": encode})
+    message = f"must have at most max_sequence_length = {LENGTH} positions: RelativeAttention has weights for"
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        described = tf.compat.v1.saved_model.load(session, ["serve"], str(tmp_path))
+        signature = described.signature_def["serving_default"]
+        (output,) = signature.outputs.values()
+
+        def run(length):
+            return session.run(output.name, {signature.inputs["ids"].name: np.ones([1, length], "int32")})
+
+        assert run(LENGTH).shape == (1, LENGTH, 8)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=rf"{message}.*\[{LENGTH + 1}\]"):
+            run(LENGTH + 1)
 
 
 def test_training_kernels_would_be_noticed(tmp_path):

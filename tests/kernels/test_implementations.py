@@ -137,6 +137,30 @@ def test_the_depthwise_kernel_with_a_mask_equals_zeros_at_the_pads(setting, pack
         assert_equal(results, [y, dx * zeros.numpy(), dtaps], tf.float32)
 
 
+@pytest.mark.parametrize("form", ["fast", "plain", "inference"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_no_rows_give_no_rows_and_gradients_of_zero(kernel, form):
+    """Eagerly, and in a graph that does not know that there are none."""
+    for setting in (SETTINGS[3], ONE_LOOP[0]):
+        *size, rate, causal = setting
+        x, taps, dy = arguments(kernel, size, tf.float32)
+        empty = [x[:0], taps[:0] if kernel == "dynamic" else taps, dy[:0]]
+        options = {"dilation_rate": rate, "causal": causal, "padding_mask": tf.zeros([0, size[0]], tf.bool)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, *value.shape[1:]]) for value in (x, dy)])
+        def in_a_graph(x, dy, taps=taps, options=options):
+            taps = taps[: tf.shape(x)[0]] if kernel == "dynamic" else tf.identity(taps)
+            with kernels.implementation(form), tf.GradientTape() as tape:
+                tape.watch([x, taps])
+                y = KERNELS[kernel](x, taps, **options)
+            return [y, *tape.gradient(y, [x, taps], output_gradients=dy)]
+
+        for results in (value_and_gradients(kernel, form, *empty, **options), in_a_graph(empty[0], empty[2])):
+            assert [result.shape for result in results] == [value.shape for value in (x[:0], x[:0], empty[1])]
+            # The framework's gradient of a filter, which nothing served asks for, is not even set then.
+            assert form == "inference" or not np.any(results[2])
+
+
 def test_pads_and_few_shared_taps_are_one_loop():
     for setting, convolutions in ((ONE_LOOP[0], 1), (MASKED[0], 3)):  # of dtaps; of y, dx and dtaps
         *size, rate, causal = setting

@@ -40,6 +40,7 @@ class Average(TokenMixer):
     supports_step = False
     supports_packing = False
     pad_length_invariant = False
+    knows_order = False
 
     def mix(self, x, padding_mask, segment_ids, training):
         return tf.reduce_mean(x, 1, keepdims=True) + tf.zeros_like(x)

@@ -20,6 +20,7 @@ def test_converted_mixer_equals_the_mixer(case):
         x = random_rows(batch, time).numpy()
         tokens = np.arange(time) < np.array([[time - 1], [time]])[:batch]
         # Float32 sums of a few dozen terms of size one in another order.
-        np.testing.assert_allclose(
-            run(interpreter, x, tokens)[tokens], mixer(x, padding_mask=tokens)[tokens], atol=1e-5
-        )
+        expected = mixer(x, padding_mask=tokens)[tokens]
+        np.testing.assert_allclose(run(interpreter, x, tokens)[tokens], expected, atol=1e-5)
+        x[~tokens] = 1e6
+        np.testing.assert_allclose(run(interpreter, x, tokens)[tokens], expected, atol=1e-5)

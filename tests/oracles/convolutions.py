@@ -81,7 +81,7 @@ def gelu(x):
 
 
 def mb_conv(mixer, x, visible):
-    """(s z) W_2 with z the filtered gelu(x W_1) and s = sigmoid(gelu(mean(z) W_a) W_b)."""
+    """(s z) W_2 with z the gelu of the filtered gelu(x W_1) and s = sigmoid(gelu(mean(z) W_a) W_b)."""
     w_1, w_a, w_b, w_2 = (
         weight(layer.kernel) for layer in (mixer.inner, mixer.squeeze, mixer.excite, mixer.outer)
     )
@@ -94,6 +94,7 @@ def mb_conv(mixer, x, visible):
             m = i + j - (size - 1) // 2
             if 0 <= m < time and visible[i, m]:
                 z[i] += kernel[:, j] * h[m]
+    z = gelu(z)
     y = np.zeros_like(x)
     for i in range(time):
         if visible[i].any():

@@ -58,6 +58,26 @@ def mix_prefixes_of_whole_rows(self, x, padding_mask, segment_ids, training, pre
     return LightweightConv.mix_prefix(self, x, padding_mask, None, training, prefix_mask)
 
 
+def multiply_pads_by_zero(self, x, padding_mask, segment_ids, training):
+    if padding_mask is not None:
+        x *= tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
+    return LightweightConv.mix(self, x, None, segment_ids, training)
+
+
+def look_at_large_inputs(self, x, padding_mask, segment_ids, training):
+    y = LightweightConv.mix(self, x, padding_mask, segment_ids, training)
+    return y + tf.nn.relu(tf.reverse(x, [1]) - 50.0)  # as a mask that is added to logits lets them through
+
+
+def look_at_large_inputs_behind(self, x, padding_mask, segment_ids, training, prefix_mask):
+    y = LightweightConv.mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask)
+    return y + tf.nn.relu(tf.reverse(x, [1]) - 50.0)
+
+
+def add_a_row_to_none(self, x, padding_mask, segment_ids, training):
+    return tf.pad(x, [[0, int(x.shape[0] == 0)], [0, 0], [0, 0]])
+
+
 DEFECTS = {
     "config_and_weights_make_an_equal_mixer": {
         "get_config": lambda self: {**LightweightConv.get_config(self), "dilation_rate": 2}
@@ -75,6 +95,13 @@ DEFECTS = {
     "packed_equals_separate": {"mix": mix_whole_rows},
     "bfloat16_is_near_float32": {"mix": round_twice},
     "loss_falls_on_a_copy_task": {"mix": lose_everything},
+    "nothing_at_pads_matters": {"mix": multiply_pads_by_zero},
+    "nothing_later_is_seen_however_large": {"mix": look_at_large_inputs},
+    "texts_stay_apart_however_large": {"mix": look_at_large_inputs},
+    "nothing_behind_a_prefix_is_seen_however_large": {"mix_prefix": look_at_large_inputs_behind},
+    "rows_of_pads_stay_finite": {"mix": divide_by_tokens},
+    "an_empty_batch_passes": {"mix": add_a_row_to_none},
+    "the_order_of_tokens_matters_if_it_is_known": {"knows_order": False},
     "causal_needs_supports_causal": {"causal": property(lambda self: False, lambda self, value: None)},
     "segment_ids_need_supports_packing": {
         "supports_packing": False,

@@ -15,12 +15,13 @@ class ConvS2S(FullConvMixer):
         [A, B] = Conv(dropout(X))              kernel [K,D,2D]; taps at i + j - p
         Y = sqrt(1/2) (X + A * sigmoid(B))
 
-    p = (K - 1) // 2, or K - 1 if causal.
+    p = (K - 1) // 2, or K - 1 if causal: an even kernel reaches one position further right than left.
 
     Source: Gehring et al., 2017, "Convolutional Sequence to Sequence Learning", sections 3.2, 3.4 and 3.5,
     https://arxiv.org/abs/1705.03122.
-    Departs from it: no bias and no weight normalisation; inside a skeleton with a norm, a residual connection
-    and a feed-forward sublayer of its own; the attention of its decoder is that of the skeleton.
+    Departs from it: even kernels, where the source has odd ones alone; no bias and no weight normalisation;
+    inside a skeleton with a norm, a residual connection and a feed-forward sublayer of its own; the attention
+    of its decoder is that of the skeleton.
 
     Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
     Cost: 2 K D^2 parameters, 2 K T D^2 multiply-adds, a state of (K - 1) D elements.

@@ -16,7 +16,8 @@ class DilatedConv(StaticConvMixer):
 
     Source: Tay et al., 2021, "Are Pre-trained Convolutions Better than Pre-trained Transformers?", section
     3.1, https://arxiv.org/abs/2105.03322.
-    Departs from it: the paper names filter sizes and no dilation rates, so both are arguments of every layer.
+    Departs from it: the paper names filter sizes and no dilation rates, so both are arguments of every layer;
+    it leaves open which way an even kernel reaches.
 
     Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
     Cost: D K parameters, T K D multiply-adds, a state of (K - 1) r D elements.

@@ -19,8 +19,10 @@ class DynamicConv(ConvMixer):
 
     Source: Wu et al., 2019, "Pay Less Attention with Lightweight and Dynamic Convolutions", section 4,
     https://arxiv.org/abs/1901.10430; Tay et al., 2021, section 3.1, https://arxiv.org/abs/2105.03322.
-    Departs from it: filters belong to contiguous blocks of channels; a dilation rate r is possible. As in the
-    authors' code, x is the input of the convolution, which in its block is the gate's output.
+    Departs from it: filters belong to contiguous blocks of channels; a dilation rate r is possible. In the
+    equation an even kernel reaches one position further left than right; here, as in their code, further
+    right. As in the authors' code, x is the input of the convolution, which in its block is the gate's
+    output.
 
     Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
     Cost: D H K parameters, T K D (1 + H) multiply-adds, a state of (K - 1) r D elements.
@@ -77,12 +79,11 @@ class DynamicConv(ConvMixer):
         self.generator.build(input_shape)
 
     def mix(self, x, padding_mask, segment_ids, training):
+        x = kernels.zero_pads(x, padding_mask)  # a block has laid the mask in its gate, see `pads_are_zeros`
         taps, softmax = self._logits(x), self.weight_softmax
         if training and self.kernel_dropout:  # between the softmax and the convolution
             taps, softmax = self.normalize(taps, training), False
-        return kernels.dynamic_conv(
-            x, taps, self.dilation_rate, self.causal, segment_ids, padding_mask, softmax
-        )
+        return kernels.dynamic_conv(x, taps, self.dilation_rate, self.causal, segment_ids, softmax=softmax)
 
     def taps(self, x, training=False, kept=None):
         return self.normalize(self._logits(x), training, kept)

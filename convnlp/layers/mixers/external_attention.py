@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from convnlp.layers.masks import hide
+from convnlp.kernels import masked_softmax, zero_pads
 from convnlp.layers.projection import projection
 from convnlp.layers.token_mixer import TokenMixer, require_count
 
@@ -20,10 +20,11 @@ class ExternalAttention(TokenMixer):
     Source: Guo et al., 2021, "Beyond Self-attention: External Attention using Two Linear Layers for Visual
     Tasks", section 3, https://arxiv.org/abs/2105.02358.
     Departs from it: none of the authors' convolutions around it; M_v starts with independent values where
-    their code copies M_k. M_v starts larger by sqrt(S), since at first each slot weighs about 1 / S.
+    their code copies M_k; the last division is by at least 1e-6, where their code adds 1e-9. M_v starts
+    larger by sqrt(S), since at first each slot weighs about 1 / S.
 
     Masking: pads are hidden in the softmax over tokens. Causality: no, that softmax sees all positions.
-    Packing: no.
+    Packing: no. Order: of no matter, so that a model gives it positions.
     Cost: 2 S D parameters, 2 T S D multiply-adds.
 
     Args:
@@ -49,6 +50,7 @@ class ExternalAttention(TokenMixer):
     supports_causal = False
     supports_step = False
     supports_packing = False
+    knows_order = False
     gated = False
 
     def __init__(self, hidden_dim, memory_size=64, causal=False, output_init_scale=1.0, **kwargs):
@@ -68,10 +70,10 @@ class ExternalAttention(TokenMixer):
         self.memory_values.build((*input_shape[:-1], self.memory_size))
 
     def mix(self, x, padding_mask, segment_ids, training):
-        logits = tf.cast(self.memory_keys(x), tf.float32)  # [B,T,S]
-        if padding_mask is not None:
-            logits += tf.expand_dims(hide(padding_mask), 2)
-        weights = tf.nn.softmax(logits, axis=1)  # 0 at pads
+        logits = tf.cast(self.memory_keys(zero_pads(x, padding_mask)), tf.float32)  # [B,T,S]
+        visible = None if padding_mask is None else tf.expand_dims(padding_mask, 1)  # [B,1,T]
+        weights = masked_softmax(tf.transpose(logits, [0, 2, 1]), visible)  # [B,S,T], 0 at pads
+        weights = tf.transpose(weights, [0, 2, 1])  # [B,T,S]
         total = tf.reduce_sum(weights, axis=2, keepdims=True)  # [B,T,1], 0 at pads too
         weights /= tf.maximum(total, 1e-6)  # not less: TFLite may store it as float16
         return self.memory_values(tf.cast(weights, x.dtype))  # [B,T,D]

@@ -4,9 +4,9 @@ import keras
 import tensorflow as tf
 
 from convnlp import kernels
-from convnlp.kernels import zero_pads
-from convnlp.layers.masks import positions_in_segments, same_segment
-from convnlp.layers.token_mixer import TokenMixer, require_count
+from convnlp.kernels import same_segment, zero_pads
+from convnlp.layers.masks import positions_in_segments
+from convnlp.layers.token_mixer import TokenMixer, require_count, with_length_limit
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -63,11 +63,8 @@ class FourierMixing(TokenMixer):
         self.normalize = normalize
 
     def mix(self, x, padding_mask, segment_ids, training):
-        if self.fixed_length and (x.shape[1] or 0) > self.fixed_length:
-            raise ValueError(
-                f"`x` must have at most fixed_length = {self.fixed_length} positions. "
-                f"Received: shape {x.shape}"
-            )
+        if self.fixed_length:
+            x = with_length_limit(x, "x", "fixed_length", self.fixed_length, "its transform has no more")
         x, length = zero_pads(x, padding_mask), tf.shape(x)[1]
         if segment_ids is not None:
             visible = same_segment(segment_ids)

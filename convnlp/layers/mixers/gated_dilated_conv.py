@@ -16,9 +16,9 @@ class GatedDilatedConv(FullConvMixer):
         S = sigmoid(dropout(G))
         Y = X * (1 - S) + H * S
 
-    p = (K - 1) // 2, or K - 1 if causal. No activation on H: where the gate is shut the input passes as it
-    is. The rates of a stack should not all be powers of two (say 1, 2, 5, 1, 2, 5, 1, 1, 1), else it sees a
-    grid.
+    p = (K - 1) // 2, or K - 1 if causal: an even kernel reaches r positions further right than left, as with
+    the "same" padding of the source. No activation on H: where the gate is shut the input passes as it is.
+    The rates of a stack should not all be powers of two (say 1, 2, 5, 1, 2, 5, 1, 1, 1), else it sees a grid.
 
     Source: Su Jianlin, 2018, DGCNN for reading comprehension, https://spaces.ac.cn/archives/5409.
     Departs from it: no bias; inside a skeleton whose norm and residual connection stand around Y, where the

@@ -17,7 +17,8 @@ class LightweightConv(StaticConvMixer):
     Source: Wu et al., 2019, "Pay Less Attention with Lightweight and Dynamic Convolutions", section 3,
     https://arxiv.org/abs/1901.10430; Tay et al., 2021, section 3.1, https://arxiv.org/abs/2105.03322.
     Departs from it: filters belong to contiguous blocks of channels (the release of Tay et al. ends up with a
-    filter per channel whatever its setting); a dilation rate r is possible.
+    filter per channel whatever its setting); a dilation rate r is possible. In the equation of Wu et al. an
+    even kernel reaches one position further left than right; here, as in their code, further right.
 
     Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
     Cost: H K parameters, T K D multiply-adds, a state of (K - 1) r D elements.

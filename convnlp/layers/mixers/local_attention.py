@@ -5,8 +5,6 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.layers.attention_mixer import BucketedAttentionMixer
-from convnlp.layers.heads import split_heads
-from convnlp.layers.masks import hide
 from convnlp.layers.token_mixer import require_count
 
 
@@ -17,14 +15,15 @@ class LocalAttention(BucketedAttentionMixer):
         A[i, j] = softmax_j(q_i . k_{i + r (j - p)} + b[h, bucket(r (j - p))])
         y_i = concat_h(sum_j A[i, j] v_{i + r (j - p)}) W_O
 
-    p = (w - 1) // 2, or w - 1 if causal. With r > 1, positions of equal i mod r form sequences of their own.
-    A sequence is cut into blocks of S = max(w, 32) queries; each meets the S + w - 1 keys that its windows
-    cover, as one matrix product.
+    p = (w - 1) // 2, or w - 1 if causal: an even window reaches r positions further right than left. With r >
+    1, positions of equal i mod r form sequences of their own. A sequence is cut into blocks of S = max(w, 32)
+    queries; each meets the S + w - 1 keys that its windows cover, as one matrix product.
 
     Source: Beltagy et al., 2020, "Longformer", section 3.1, https://arxiv.org/abs/2004.05150 (sliding and
     dilated windows); bias of Raffel et al., 2020, section 2.1, https://arxiv.org/abs/1910.10683.
-    Departs from it: no global tokens; w counts all positions of a window, as `kernel_size` does; one dilation
-    for all heads; relative bias instead of absolute positions.
+    Departs from it: no global tokens; windows may be even, those of the source are symmetric; w counts all
+    positions of a window, as `kernel_size` does; one dilation for all heads; relative bias instead of
+    absolute positions.
 
     Masking: pads are hidden as keys. Causality: yes. Packing: keys of other texts are hidden.
     Cost: 4 D^2 + 32 H parameters; 4 T D^2 + 2 T (S + w - 1) D multiply-adds, with T rounded up to whole
@@ -94,16 +93,12 @@ class LocalAttention(BucketedAttentionMixer):
         key_places = tf.range(seen.shape[2]) - left  # [S+w-1]
         tap = key_places - tf.expand_dims(query_places - left, 1)  # [S,S+w-1]
         bias = self.position_bias(query_places * self.dilation_rate, key_places * self.dilation_rate)
-        bias += hide((tap >= 0) & (tap < self.window_size))  # [H,S,S+w-1]
-        visible = own_text == met_text  # [B*r*N,S,S+w-1]
+        visible = (own_text == met_text) & (tap >= 0) & (tap < self.window_size)  # [B*r*N,S,S+w-1]
         if prefix_mask is not None:
             visible &= (tap <= left) | (own_text == met_prefix)
-        bias = tf.expand_dims(bias, 0) + tf.expand_dims(hide(visible), 1)  # [B*r*N,H,S,S+w-1]
 
-        heads = self.num_heads
-        y = self.attend(
-            _merge_blocks(queries), split_heads(keys, heads), split_heads(values, heads), bias, training
-        )
+        keys, values = (kernels.split_heads(part, self.num_heads) for part in (keys, values))
+        y = self.attend(_merge_blocks(queries), keys, values, bias, visible, training)
         y = tf.reshape(y, [tf.shape(x)[0], -1, self.hidden_dim])[:, : tf.shape(x)[1]]  # [B*r,T/r,D]
         return kernels.unfold_time(y, self.dilation_rate, time)
 
@@ -117,7 +112,7 @@ class LocalAttention(BucketedAttentionMixer):
     def advance(self, x_chunk, state, index):
         chunk = tf.shape(x_chunk)[1]
         keys, values = (
-            tf.concat([state[name], split_heads(project(x_chunk), self.num_heads)], 1)
+            tf.concat([state[name], kernels.split_heads(project(x_chunk), self.num_heads)], 1)
             for name, project in (("keys", self.key), ("values", self.value))
         )  # 2 x [B,(w-1)*r+C,H,D/H]
         query_positions = index + tf.range(chunk)  # [C]
@@ -125,8 +120,8 @@ class LocalAttention(BucketedAttentionMixer):
         distance = tf.expand_dims(query_positions, 1) - key_positions
         visible = (distance >= 0) & (distance <= self._reach) & (key_positions >= 0)
         visible &= distance % self.dilation_rate == 0
-        bias = self.position_bias(query_positions, key_positions) + hide(visible)  # [H,C,(w-1)*r+C]
-        y = self.attend(self.query(x_chunk), keys, values, tf.expand_dims(bias, 0))
+        bias = self.position_bias(query_positions, key_positions)  # [H,C,(w-1)*r+C]
+        y = self.attend(self.query(x_chunk), keys, values, bias, tf.expand_dims(visible, 0))
         return y, {
             "keys": tf.ensure_shape(keys[:, chunk:], state["keys"].shape),
             "values": tf.ensure_shape(values[:, chunk:], state["values"].shape),

@@ -6,8 +6,7 @@ import keras
 import tensorflow as tf
 
 from convnlp import kernels
-from convnlp.kernels import zero_pads
-from convnlp.layers.masks import same_segment
+from convnlp.kernels import same_segment, zero_pads
 from convnlp.layers.projection import projection
 from convnlp.layers.token_mixer import TokenMixer, require_count
 
@@ -16,18 +15,22 @@ from convnlp.layers.token_mixer import TokenMixer, require_count
 class MBConv(TokenMixer):
     """Inverted bottleneck with squeeze-and-excitation, in one dimension.
 
-        Z = DepthConv(gelu(X W_1))                            W_1: [D,E], a filter of K taps for each channel
+        Z = gelu(DepthConv(gelu(X W_1)))                      W_1: [D,E], a filter of K taps for each channel
         s = sigmoid(gelu(mean_t(Z) W_a) W_b)                  W_a: [E,S], W_b: [S,E]; mean over the tokens
         Y = (s * Z) W_2                                       W_2: [E,D]
 
-    Taps as in `DilatedConv` at rate 1. It widens and narrows the channels as a feed-forward network does, so
-    a layer around it has no feed-forward sublayer.
+    Taps as in `DilatedConv` at rate 1, even ones further right as with the source's "same" padding. It widens
+    and narrows the channels as a feed-forward network does, so a layer around it has no feed-forward
+    sublayer.
 
     Source: Dai et al., 2021, "CoAtNet: Marrying Convolution and Attention for All Data Sizes", section 2 and
-    appendix A.1, https://arxiv.org/abs/2106.04803; squeeze-and-excitation of Hu et al., 2018.
+    appendix A.1, https://arxiv.org/abs/2106.04803; the order of MobileNetV2 (Sandler et al., 2018, table 1,
+    https://arxiv.org/abs/1801.04381), an activation behind the expansion and behind the depthwise
+    convolution; squeeze-and-excitation of Hu et al., 2018, between the latter and the projection as in
+    EfficientNet (Tan and Le, 2019).
     Departs from it: one dimension; the skeleton's layer norm in front of W_1 is the only norm, where the
-    source has batch norms, whose statistics would take in the pads; gelu between W_a and W_b as behind W_1,
-    where Hu et al. have relu; no bias.
+    source has a batch norm in front of each activation too, whose statistics would take in the pads; gelu
+    between W_a and W_b as behind W_1, where Hu et al. have relu; no bias.
 
     Masking: inputs at pads are zero and do not count in the mean. Causality: no, the mean is over the whole
     text. Packing: taps that reach into another text meet zeros, each text has its own mean.
@@ -103,9 +106,9 @@ class MBConv(TokenMixer):
         )
 
     def mix(self, x, padding_mask, segment_ids, training):
-        z = zero_pads(_gelu(self.inner(x)), padding_mask)  # [B,T,E]
+        z = _gelu(self.inner(zero_pads(x, padding_mask)))  # [B,T,E], 0 at pads
         taps = tf.cast(self.kernel, z.dtype)
-        z = kernels.depthwise_conv(z, taps, causal=False, segment_ids=segment_ids)
+        z = _gelu(kernels.depthwise_conv(z, taps, causal=False, segment_ids=segment_ids))
         squeezed = _gelu(self.squeeze(_text_means(z, padding_mask, segment_ids)))  # [B,1 or T,S]
         return self.outer(z * tf.sigmoid(self.excite(squeezed)))
 

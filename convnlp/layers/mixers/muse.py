@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from convnlp.kernels import zero_pads
 from convnlp.layers.costs import add_costs
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.mixers.dynamic_conv import DynamicConv
@@ -127,16 +128,18 @@ class Muse(TokenMixer):
         return attended + self.conv_projection(local) + self.feed_forward(x, training=training)
 
     def mix(self, x, padding_mask, segment_ids, training):
-        values = self.attention.value(x)  # [B,T,D]
-        masks = (padding_mask, segment_ids, training)
-        attended = self.attention.mix_values(x, values, *masks)
-        return self._join(x, attended, [conv.mix(values, *masks) for conv in self.convolutions], training)
+        x = zero_pads(x, padding_mask)
+        values = self.attention.value(x)  # [B,T,D], 0 at pads
+        attended = self.attention.mix_values(x, values, padding_mask, segment_ids, training)
+        convolved = [conv.mix(values, None, segment_ids, training) for conv in self.convolutions]
+        return self._join(x, attended, convolved, training)
 
     def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
-        values = self.attention.value(x)  # [B,T,D]
-        masks = (padding_mask, segment_ids, training, prefix_mask)
-        attended = self.attention.mix_values(x, values, *masks)
-        convolved = [conv.mix_prefix(values, *masks) for conv in self.convolutions]
+        x = zero_pads(x, padding_mask)
+        values = self.attention.value(x)  # [B,T,D], 0 at pads
+        masks = (segment_ids, training, prefix_mask)
+        attended = self.attention.mix_values(x, values, padding_mask, *masks)
+        convolved = [conv.mix_prefix(values, None, *masks) for conv in self.convolutions]
         return self._join(x, attended, convolved, training)
 
     def empty_state(self, batch_size, max_length):

@@ -70,7 +70,8 @@ class ResMLP(TokenMixer):
             setattr(self, name, self.add_weight(name=name, shape=(self.hidden_dim,), initializer=initializer))
 
     def mix(self, x, padding_mask, segment_ids, training):
-        y = self.matrix(zero_pads(self._affine(x), padding_mask), segment_ids)
+        affine = self._affine(zero_pads(x, padding_mask))
+        y = self.matrix(zero_pads(affine, padding_mask), segment_ids)
         return y * tf.cast(self.layer_scale, y.dtype)
 
     def _affine(self, x):

@@ -1,12 +1,15 @@
 """Synthesizer: attention whose weights are learned or made from one position at a time."""
 
+import functools
+import operator
+
 import keras
 import tensorflow as tf
 
+from convnlp.kernels import masked_softmax, merge_heads, split_heads, zero_pads
 from convnlp.layers.cache import write
 from convnlp.layers.dropout import Dropout
-from convnlp.layers.heads import merge_heads, split_heads
-from convnlp.layers.masks import attention_bias, positions_in_segments, step_bias
+from convnlp.layers.masks import positions_in_segments, visible_in_cache, visible_keys
 from convnlp.layers.projection import projection
 from convnlp.layers.synthetic_scores import DenseScores, RandomScores
 from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, require_rate
@@ -36,7 +39,7 @@ class Synthesizer(TokenMixer):
     Departs from it: W1, W2, W_V and W_O have no biases; a and b are made from one hidden layer.
 
     Masking: pads are hidden as keys. Causality: yes. Packing: keys of other texts are hidden, and each text
-    counts its positions from its own start.
+    counts its positions from its own start. Order: of no matter to attention alone, unless it is causal.
     Cost: 2 D^2 parameters, 2 T D^2 + T^2 D multiply-adds and a state of T D elements for values and output.
     To these add the modes, dense D^2 + D L parameters and T times as many multiply-adds; random H L^2 and 0;
     factorized_dense D^2 + D (p + q), T times as many and H T^2; factorized_random 2 H L r and H T^2 r;
@@ -98,6 +101,7 @@ class Synthesizer(TokenMixer):
         self.rank = rank
         self.dropout = dropout
         self.output_init_scale = output_init_scale
+        self.knows_order = causal or modes != ["attention"]
         dtype = self.dtype_policy
         self.value = projection(hidden_dim, dtype=dtype, name="value")
         self.output_projection = projection(hidden_dim, output_init_scale, dtype=dtype, name="output")
@@ -130,8 +134,8 @@ class Synthesizer(TokenMixer):
                 name="mixture", shape=(len(self.modes),), initializer="zeros", autocast=False
             )  # The softmax reads it in float32.
 
-    def _attend(self, x, cache, bias, index, positions=None, training=False):
-        """X [B,C,D] over the cache [B,T,H,D/H], bias float32 [B or 1,1,C or 1,T] -> [B,C,D]."""
+    def _attend(self, x, cache, visible, index, positions=None, training=False):
+        """X [B,C,D] over the cache [B,T,H,D/H], visible bool [B or 1,C or 1,T] or None -> [B,C,D]."""
         length = tf.shape(cache["values"])[1]
         logits = []  # float32 [B or 1,H,C,T] each
         for mode in self.modes:
@@ -144,9 +148,11 @@ class Synthesizer(TokenMixer):
                     scores = tf.gather(scores, positions, axis=3, batch_dims=1)
             logits.append(tf.cast(scores, tf.float32))
         shares = tf.unstack(tf.nn.softmax(self.mixture)) if len(logits) > 1 else [1.0]
-        for share, scores in zip(shares, logits, strict=True):
-            bias += share * scores
-        weights = tf.cast(tf.nn.softmax(bias), x.dtype)  # [B or 1,H,C,T]
+        mixture = functools.reduce(
+            operator.add, [share * scores for share, scores in zip(shares, logits, strict=True)]
+        )
+        visible = None if visible is None else tf.expand_dims(visible, 1)  # [B or 1,1,C or 1,T]
+        weights = tf.cast(masked_softmax(mixture, visible), x.dtype)  # [B or 1,H,C,T]
         weights = self._dropout(weights, training=training)
         # Not an einsum: the weights may be the same for all rows of the batch.
         values = tf.transpose(cache["values"], [0, 2, 1, 3])  # [B,H,T,D/H]
@@ -161,9 +167,10 @@ class Synthesizer(TokenMixer):
         return values
 
     def mix(self, x, padding_mask, segment_ids, training):
-        bias = attention_bias(tf.shape(x)[1], self.causal, padding_mask, segment_ids)
+        x = zero_pads(x, padding_mask)
+        visible = visible_keys(tf.shape(x)[1], self.causal, padding_mask, segment_ids)
         positions = None if segment_ids is None else positions_in_segments(segment_ids)
-        return self._attend(x, self._keys_and_values(x), bias, 0, positions, training)
+        return self._attend(x, self._keys_and_values(x), visible, 0, positions, training)
 
     def empty_state(self, batch_size, max_length):
         shape = [batch_size, max_length, self.num_heads, self.hidden_dim // self.num_heads]
@@ -173,8 +180,8 @@ class Synthesizer(TokenMixer):
     def advance(self, x_chunk, state, index):
         new = self._keys_and_values(x_chunk)
         state = {name: write(cache, new[name], index) for name, cache in state.items()}
-        bias = step_bias(index, tf.shape(x_chunk)[1], tf.shape(state["values"])[1])
-        return self._attend(x_chunk, state, bias, index), state
+        visible = visible_in_cache(index, tf.shape(x_chunk)[1], tf.shape(state["values"])[1])
+        return self._attend(x_chunk, state, visible, index), state
 
     def receptive_field(self, length):
         return length

@@ -9,6 +9,8 @@ pytest.importorskip("scipy", reason="Student's quantiles of the benchmarks, in r
 pytest.importorskip("matplotlib", reason="draws the plots of the benchmarks, in requirements-bench.txt")
 
 from benchmarks import compare
+from benchmarks.comparison import worker
+from convnlp import experiment
 from tests import corpus
 from tests.run_program import run_program
 
@@ -56,6 +58,20 @@ def test_a_plan_from_flags():
     [
         ({"mixers": ["dynamic"]}, r"--mixers must be of .*muse.*Received: 'dynamic'"),
         ({"mixers": ["muse+lstm"]}, r"--mixers must be of .*Received: 'lstm'"),
+        (
+            {"mixers": ["synthesizer:mode=dense"]},
+            r"`mixer_options.mode` must be an option of the mixer: synthesizer has .*modes.*mode='dense'",
+        ),
+        ({"mixers": ["spatial_gating:toeplitz=4"]}, r"`mixer_options.toeplitz` must be true or false.*4"),
+        (
+            {"mixers": ["muse+fourier:mb_conv.expansion=4"]},
+            r"`mixer_options.mb_conv` must be .*muse, fourier",
+        ),
+        ({"mixers": ["muse:dropout"]}, r"--mixers must have options as NAME:OPTION=VALUE.*'muse:dropout'"),
+        (
+            {"mixers": ["synthesizer:rank=4:modes=dense", "synthesizer:modes=dense:rank=4"]},
+            r"--mixers must name each row once. Received: 'synthesizer:modes=dense:rank=4' 2 times",
+        ),
         ({"task": "trec6"}, r"either --task or --source .*Received: --task='trec6', --source='jsonl"),
         ({"source": ""}, r"either --task or --source"),
     ],
@@ -63,6 +79,31 @@ def test_a_plan_from_flags():
 def test_bad_flags_are_named(given, message):
     with pytest.raises(ValueError, match=message):
         compare.plan_of(arguments(**given), "spm.model")
+
+
+ROWS = [
+    "lightweight_conv",
+    "lightweight_conv:num_heads=2",
+    "synthesizer:modes=dense+attention:rank=4",
+    "c_c_t_t:mb_conv.expansion=2",
+]
+
+
+def test_variants_are_rows_whose_models_have_their_options():
+    comparison = compare.plan_of(arguments(mixers=ROWS), "spm.model")
+    assert list(comparison.mixers) == ROWS
+    options = []
+    for row in comparison.mixers:
+        for config in (worker.pretrain_config(comparison, row), worker.finetune_config(comparison, row)):
+            experiment.check_mixer_options(config)
+            options.append(config.model.to_dict()["mixer_options"])
+            assert config.model.mixer == row.partition(":")[0]
+        tuned = worker.finetune_config(comparison, row, preset="PRESET")
+        experiment.check_mixer_options(tuned)  # which the preset has
+    modes = {"modes": ["dense", "attention"], "rank": 4}
+    assert options[::2] == options[1::2] == [{}, {"num_heads": 2}, modes, {"mb_conv": {"expansion": 2}}]
+    mixer = experiment.backbone(worker.finetune_config(comparison, ROWS[2]), 50, "float32").encoder.layers[0]
+    assert (mixer.mixer.modes, mixer.mixer.rank) == (["dense", "attention"], 4)
 
 
 @pytest.mark.slow

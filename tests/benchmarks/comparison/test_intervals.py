@@ -5,10 +5,10 @@ import pytest
 
 pytest.importorskip("scipy", reason="Student's quantiles of the benchmarks, in requirements-bench.txt")
 
-from benchmarks.comparison import intervals, plan, results
+from benchmarks.comparison import intervals, plan, results, variants
 
 
-@pytest.mark.parametrize("module", [intervals, plan, results], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [intervals, plan, results, variants], ids=lambda module: module.__name__)
 def test_examples(module):
     done = doctest.testmod(module)
     assert done.attempted

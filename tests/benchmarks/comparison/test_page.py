@@ -49,6 +49,14 @@ def rows(tmp_path):
     return results.collect(PLAN, tmp_path)
 
 
+def test_every_row_has_a_color_of_its_own(rows):
+    many = [{**rows[0], "mixer": f"synthesizer:rank={rank}"} for rank in range(1, 41)]
+    figure = page.plots(many)["Learning curves"]
+    lines = figure.axes[0].lines
+    assert len({(line.get_color()) for line in lines}) == len(lines) == 40
+    page.plt.close("all")
+
+
 def test_rows_are_the_means_over_seeds_best_first(rows):
     assert [row["mixer"] for row in rows] == ["dynamic_conv", "fourier"]
     scratch = rows[0]["starts"]["scratch"]

@@ -27,6 +27,15 @@ def test_the_cells_of_a_mixer():
     assert len(names(PLAN) | names(PLAN, "fourier")) == 12
 
 
+def test_variants_of_a_mixer_have_cells_of_their_own():
+    rows = ("synthesizer", "synthesizer:modes=dense", "synthesizer:modes=dense:rank=4", "synthesizer:rank=4")
+    cells = [cell for row in rows for cell in PLAN.cells(row)]
+    assert len({cell.name for cell in cells}) == len(cells)
+    assert cells[6].name.startswith("measure-synthesizer-modes-dense-")
+    for cell in cells:
+        assert not set(cell.name) & set(":=/\"'")
+
+
 def test_without_raw_text_there_is_no_pretraining():
     plan = dataclasses.replace(PLAN, pretrain_source="")
     assert [cell.kind for cell in plan.cells("fourier")] == ["measure", "finetune", "finetune"]

@@ -41,8 +41,16 @@ def test_a_text_has_the_transform_it_has_alone():
 
 
 def test_texts_beyond_the_fixed_length_are_refused():
-    with pytest.raises(ValueError, match=r"`x` must have at most fixed_length = 4.*Received: shape .*5"):
+    with pytest.raises(ValueError, match=r"`x` must have at most fixed_length = 4.*Received: 5"):
         FourierMixing(DIM, fixed_length=4)(tf.ones([1, 5, DIM]))
+
+
+def test_a_graph_of_unknown_length_refuses_them_too():
+    mixer = FourierMixing(DIM, fixed_length=4)
+    in_a_graph = tf.function(lambda x: mixer(x), input_signature=[tf.TensorSpec([None, None, DIM])])
+    assert in_a_graph(tf.ones([1, 4, DIM])).shape == (1, 4, DIM)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"at most fixed_length = 4 positions.*\[5\]"):
+        in_a_graph(tf.ones([1, 5, DIM]))
 
 
 def test_long_texts_keep_their_precision():

@@ -1,0 +1,97 @@
+"""Rows of a comparison: a mixer, a layout or a mixer for each layer, with options of their own."""
+
+import ast
+import dataclasses
+
+from convnlp.layers import MIXERS
+from convnlp.layers.mixer_options import route_options
+from convnlp.models import LAYOUTS
+from convnlp.models.layouts import layer_mixers
+
+_MOST_LAYERS = 24  # a layout then has all of its mixers
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """What one row is about.
+
+    Args:
+        mixer: str, of `MIXERS` or `LAYOUTS`; `a+b` names one for each layer.
+        options: dict, see `mixer_options` of `convnlp.models.Seq2SeqBackbone`.
+    """
+
+    mixer: str
+    options: dict
+
+    @classmethod
+    def parse(cls, text):
+        """The variant of `NAME[:OPTION=VALUE]...`.
+
+        An option is of all mixers of the row that have it, `MIXER.OPTION` of that one alone; the parts of a
+        list are joined by `+`.
+
+        Raises:
+            ValueError: if a name or an option is unknown, or a value has another type.
+
+        Example:
+        >>> Variant.parse("synthesizer:rank=4:modes=dense+random").options
+        {'rank': 4, 'modes': ['dense', 'random']}
+        """
+        mixer, *settings = text.split(":")
+        unknown = [part for part in mixer.split("+") if part not in MIXERS and part not in LAYOUTS]
+        if unknown:
+            raise ValueError(
+                f"--mixers must be of {', '.join([*MIXERS, *LAYOUTS])}. Received: {unknown[0]!r}"
+            )
+        options = {}
+        for setting in settings:
+            path, equals, value = setting.partition("=")
+            name, dot, option = path.partition(".")
+            if not equals or not path:
+                raise ValueError(f"--mixers must have options as NAME:OPTION=VALUE. Received: {text!r}")
+            if dot:
+                options.setdefault(name, {})[option] = _value(value)
+            else:
+                options[name] = _value(value)
+        variant = cls(mixer, options)
+        route_options(options, variant.names())
+        return variant
+
+    def names(self):
+        """The names of all mixers of the row."""
+        names = []
+        for part in self.mixer.split("+"):
+            found = layer_mixers(part, _MOST_LAYERS, is_decoder=False)
+            names += [found] if isinstance(found, str) else found
+        return names
+
+    def __str__(self):
+        """The text that `parse` takes, the same for the same options in any order.
+
+        Example:
+        >>> str(Variant.parse("synthesizer:rank=04:modes='dense'"))
+        'synthesizer:modes=dense:rank=4'
+        """
+        flat = {}
+        for name, value in self.options.items():
+            nested = value.items() if isinstance(value, dict) else [(None, value)]
+            flat |= {name if option is None else f"{name}.{option}": own for option, own in nested}
+        return "".join([self.mixer, *(f":{name}={_text(flat[name])}" for name in sorted(flat))])
+
+
+def _value(text):
+    """What a text stands for: a number, a bool, a list of parts, or itself."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for read in (int, float, ast.literal_eval):
+        try:
+            return read(text)
+        except (SyntaxError, ValueError):
+            continue
+    return [_value(part) for part in text.split("+")] if "+" in text else text
+
+
+def _text(value):
+    if isinstance(value, (list, tuple)):
+        return "+".join(map(_text, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,140 @@
+"""What is a mixer's own: the options of its constructor, checked, and handed to the mixers that have them."""
+
+import inspect
+import numbers
+
+from convnlp.layers.mixers import MIXERS, SHARED_ARGUMENTS
+
+_OF_THE_SKELETON = {"hidden_dim", "causal", "output_init_scale"}
+
+
+def options_of(name):
+    """The options of a mixer.
+
+    Args:
+        name: str, a key of `MIXERS`.
+
+    Returns:
+        Dict, option -> default; `inspect.Parameter.empty` where there is none.
+
+    Example:
+    >>> options_of("external_attention")
+    {'memory_size': 64}
+    """
+    parameters = inspect.signature(MIXERS[name]).parameters.values()
+    return {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.name not in _OF_THE_SKELETON and parameter.kind is not parameter.VAR_KEYWORD
+    }
+
+
+def route_options(options, mixers):
+    """Hands each option to the mixers of a model that have it.
+
+    Args:
+        options: dict, option -> value, for every mixer that has it; or mixer -> such a dict, for that one
+            alone, which comes before the others. Values may be text, as from a command line.
+        mixers: list of str, the names in the model.
+
+    Returns:
+        Dict, mixer -> dict of its options, with values of the type that each has by default.
+
+    Raises:
+        ValueError: if no mixer of the model has an option, or a value has another type.
+
+    Example:
+    >>> route_options({"num_heads": 2, "muse": {"kernel_sizes": "3,7"}}, ["dynamic_conv", "muse"])
+    {'dynamic_conv': {'num_heads': 2}, 'muse': {'num_heads': 2, 'kernel_sizes': [3, 7]}}
+    """
+    mixers = [name for name in dict.fromkeys(mixers) if name in MIXERS]
+    routed = {name: {} for name in mixers}
+    for option, value in options.items():
+        if option in MIXERS:
+            continue
+        takers = [name for name in mixers if option in options_of(name)]
+        if not takers:
+            raise _unknown(option, value, mixers)
+        for name in takers:
+            routed[name][option] = _typed(option, value, name)
+    for name, own in options.items():
+        if name not in MIXERS:
+            continue
+        if name not in routed or not isinstance(own, dict):
+            raise ValueError(
+                f"`mixer_options.{name}` must be the options of a mixer of the model, that is of "
+                f"{', '.join(mixers)}. Received: mixer_options.{name}={own!r}"
+            )
+        for option, value in own.items():
+            if option not in options_of(name):
+                raise _unknown(option, value, [name], prefix=f"{name}.")
+            routed[name][option] = _typed(option, value, name)
+    return routed
+
+
+def _unknown(option, value, mixers, prefix=""):
+    known = "; ".join(f"{name} has {', '.join(sorted(options_of(name))) or 'none'}" for name in mixers)
+    field = f"mixer_options.{prefix}{option}"
+    return ValueError(f"`{field}` must be an option of the mixer: {known}. Received: {field}={value!r}")
+
+
+def _typed(option, value, mixer):
+    """The value with the type of the option's default; text is read as such."""
+    default = options_of(mixer)[option]
+    if default is inspect.Parameter.empty:  # of ours, those without a default are sizes
+        default = 1 if option in SHARED_ARGUMENTS else None
+    for kind, (name, read) in _KINDS.items():
+        if isinstance(default, kind):
+            typed = read(value)
+            if typed is None:
+                raise ValueError(
+                    f"`mixer_options.{option}` must be {name} for {mixer}. "
+                    f"Received: mixer_options.{option}={value!r}"
+                )
+            return typed
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _bool(value):
+    words = {"true": True, "false": False}
+    if isinstance(value, str):
+        return words.get(value.lower())
+    return bool(value) if value in (True, False) else None
+
+
+def _int(value):
+    try:
+        value = int(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+    return int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else None
+
+
+def _float(value):
+    try:
+        value = float(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+    return float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else None
+
+
+def _str(value):
+    return value if isinstance(value, str) else None
+
+
+def _list(value):
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.strip("()[] ").split(",")]
+        return [part if _int(part) is None else _int(part) for part in parts if part]
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+# Kind of a default -> what an error calls it, and how a value of it is read: None for one that is none. The
+# order matters, for a bool is an int.
+_KINDS = {
+    bool: ("true or false", _bool),
+    int: ("a whole number", _int),
+    float: ("a number", _float),
+    str: ("text", _str),
+    (list, tuple): ("a list", _list),
+}

@@ -1,0 +1,176 @@
+"""Attacks: what must not be seen stays unseen, however large the inputs are and whatever stands at pads.
+
+A mask that is added to logits, or multiplied with what it hides, gives way to inputs that are large enough;
+one that selects does not.
+"""
+
+import functools
+import itertools
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp import kernels
+from convnlp.testing.cases import BATCH, DIM, TIME, random_rows
+from convnlp.testing.requirements import require
+
+SCALES = (1e2, 1e4)
+PADS = (1e6, np.inf, np.nan)
+# Of the largest output: the same sums over numbers of another size at the places that count as zero.
+SAME = {"float32": 1e-5, "mixed_bfloat16": 2**-7}
+
+
+def _dtypes(case):
+    return ("float32", "mixed_bfloat16") if case.typical else ("float32",)
+
+
+def _plainly(check):
+    """In the plain form of the kernels: others take time to compile, and are compared with it elsewhere."""
+
+    @functools.wraps(check)
+    def run(case):
+        with kernels.implementation("plain"):
+            check(case)
+
+    return run
+
+
+def _require_same(y, expected, dtype, what):
+    """Equal up to the rounding of a sum of the largest values."""
+    y, expected = (np.asarray(tf.cast(value, tf.float32)) for value in (y, expected))
+    require(np.isfinite(expected).all(), f"{what}: {dtype} outputs must be finite")
+    largest = np.abs(expected).max(initial=1e-3)
+    np.testing.assert_allclose(y, expected, rtol=0, atol=SAME[dtype] * largest, err_msg=f"{what}, {dtype}")
+
+
+def _values_and_gradients(mixer, x, tokens, masks):
+    """The outputs at tokens, and the gradients of their squares by x and by the weights."""
+    x = tf.constant(x)
+    weights = [weight.value for weight in mixer.trainable_weights]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.cast(mixer(x, **masks), tf.float32)
+        loss = tf.reduce_sum(tf.where(tokens[..., np.newaxis], tf.square(y), 0.0))
+    return [y[tokens], *map(tf.convert_to_tensor, tape.gradient(loss, [x, *weights]))]
+
+
+def nothing_at_pads_matters(case):
+    """Numbers of 1e6, infinities and NaNs there change no output at tokens and no gradient.
+
+    The form for TFLite, which has no gradients, multiplies pads by zero: there they have to be finite.
+    """
+    tokens = np.arange(TIME) < np.array([[TIME - 3], [TIME]])
+    masks = [{"padding_mask": tf.constant(tokens)}]
+    if case.facts.supports_packing:
+        masks.append({"segment_ids": tf.constant(np.where(tokens, [1, 1, 2, 2, 2, 3, 3], 0), tf.int32)})
+    if case.facts.supports_prefix and not case.causal:
+        masks.append({**masks[0], "prefix_mask": tf.constant(tokens & (np.arange(TIME) < 3))})
+    x = random_rows().numpy() * tokens[..., np.newaxis]
+    uses = [("plain", "float32", mask, PADS[::2]) for mask in masks]  # infinity times zero is a NaN
+    if case.typical:
+        uses += [("fast", "float32", masks[0], PADS[2:]), ("plain", "mixed_bfloat16", masks[0], PADS)]
+    for form, dtype, mask, pads in uses:
+        mixer = case.build(dtype)
+        with kernels.implementation(form):
+            expected = _values_and_gradients(mixer, x, tokens, mask)
+        for pad in pads:
+            padded = np.where(tokens[..., np.newaxis], x, pad).astype("float32")
+            with kernels.implementation(form):
+                found = _values_and_gradients(mixer, padded, tokens, mask)
+            names = ["an output", "the gradient by x"] + ["the gradient by a weight"] * (len(found) - 2)
+            for name, value, reference in zip(names, found, expected, strict=True):
+                _require_same(value, reference, dtype, f"{pad} at pads, with {list(mask)}: {name}")
+            require(not np.any(found[1][~tokens]), f"{pad} at pads: the gradient by them must be zero")
+    mixer = case.build()
+    with kernels.implementation("plain"):
+        expected = mixer(x, **masks[0])[tokens]
+    for form in ("inference", "edge"):
+        for pad in PADS if form == "inference" else PADS[:1]:
+            padded = np.where(tokens[..., np.newaxis], x, pad).astype("float32")
+            with kernels.implementation(form):
+                y = mixer(padded, **masks[0])[tokens]
+            _require_same(y, expected, "float32", f"{pad} at pads, {form} form")
+
+
+@_plainly
+def nothing_later_is_seen_however_large(case):
+    """Outputs of a causal mixer, and their gradient, with inputs that are scaled up."""
+    middle = TIME // 2
+    for dtype, scale in itertools.product(_dtypes(case), SCALES):
+        mixer, x = case.build(dtype), scale * random_rows()
+        other = tf.concat([x[:, :middle], scale * random_rows(seed=5)[:, middle:]], 1)
+        _require_same(
+            mixer(other)[:, :middle], mixer(x)[:, :middle], dtype, f"later inputs, {scale:g} times as large"
+        )
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            early = tf.reduce_sum(tf.square(tf.cast(mixer(x)[:, :middle], tf.float32)))
+        later = tape.gradient(early, x)[:, middle:]
+        require(not np.any(later), f"inputs {scale:g} times as large: an output depends on a later input")
+
+
+@_plainly
+def texts_stay_apart_however_large(case):
+    """Outputs of packed texts, and their gradient, with inputs that are scaled up."""
+    segments = np.array([[1, 1, 1, 2, 2, 2, 0], [1, 2, 2, 2, 3, 3, 3]], "int32")
+    second = segments == 2
+    for dtype, scale in itertools.product(_dtypes(case), SCALES):
+        mixer, x = case.build(dtype), scale * random_rows()
+        other = tf.where(second[..., np.newaxis], x, scale * random_rows(seed=5))
+        masks = {"segment_ids": tf.constant(segments)}
+        y, changed = mixer(x, **masks), mixer(other, **masks)
+        _require_same(changed[second], y[second], dtype, f"other texts, {scale:g} times as large")
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            own = tf.reduce_sum(tf.square(tf.cast(mixer(x, **masks)[second], tf.float32)))
+        others = tape.gradient(own, x)[~second]
+        require(not np.any(others), f"inputs {scale:g} times as large: a text depends on another one")
+
+
+@_plainly
+def nothing_behind_a_prefix_is_seen_however_large(case):
+    """Outputs in the prefix and right behind it, with inputs that are scaled up."""
+    seen = np.arange(TIME) < 5
+    prefix = tf.constant(np.broadcast_to(np.arange(TIME) < 4, [BATCH, TIME]))
+    for dtype, scale in itertools.product(_dtypes(case), SCALES):
+        mixer, x = case.build(dtype), scale * random_rows()
+        other = tf.where(seen[:, np.newaxis], x, scale * random_rows(seed=5))
+        y, changed = mixer(x, prefix_mask=prefix), mixer(other, prefix_mask=prefix)
+        _require_same(changed[:, :5], y[:, :5], dtype, f"what follows, {scale:g} times as large")
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            early = tf.reduce_sum(tf.square(tf.cast(mixer(x, prefix_mask=prefix)[:, :5], tf.float32)))
+        later = tape.gradient(early, x)[:, 5:]
+        require(not np.any(later), f"inputs {scale:g} times as large: an output sees behind its prefix")
+
+
+@_plainly
+def rows_of_pads_stay_finite(case):
+    """Outputs and gradients of rows without a token, beside one with tokens."""
+    tokens, mixer = np.array([[False] * TIME, [True] * TIME]), case.build()
+    for pad in PADS[::2]:
+        x = np.where(tokens[..., np.newaxis], random_rows(), pad).astype("float32")
+        found = _values_and_gradients(mixer, x, tokens, {"padding_mask": tf.constant(tokens)})
+        for value in found:
+            require(np.isfinite(value).all(), f"{pad} in a row of pads: outputs and gradients of the other")
+        if np.isfinite(pad):
+            y = mixer(x, padding_mask=tf.constant(tokens))
+            require(np.isfinite(y).all(), f"{pad} in a row of pads: its outputs must be finite")
+
+
+def an_empty_batch_passes(case):
+    """No row: outputs and gradients of that many rows."""
+    x, mask = tf.zeros([0, TIME, DIM]), tf.zeros([0, TIME], tf.bool)
+    for form in ("fast", "plain") if case.typical else ("plain",):
+        mixer = case.build()
+        weights = [weight.value for weight in mixer.trainable_weights]
+        with kernels.implementation(form), tf.GradientTape() as tape:
+            tape.watch(x)
+            y = mixer(x, padding_mask=mask, training=True)
+        gradients = tape.gradient(y, [x, *weights])
+        require(y.shape == x.shape, f"{y.shape} must be {x.shape}")
+        for gradient in map(tf.convert_to_tensor, gradients):
+            require(np.isfinite(gradient).all() and not np.any(gradient), "gradients of no rows must be zero")
+    if case.causal and case.facts.supports_step:
+        y, _ = mixer.step(x[:, :1], mixer.init_state(0, TIME), 0)
+        require(y.shape == (0, 1, DIM), f"a step of no rows: {y.shape} must be {(0, 1, DIM)}")

@@ -1,0 +1,62 @@
+"""A batch without rows: a last shard of a data set, or a request whose texts were all refused."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp import losses
+from convnlp.models import Seq2SeqBackbone, TextClassifier
+from convnlp.training import loop, optimizers, strategy
+from tests.training.toy import OPTIMIZER
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    """With the kernels that refuse an empty filter by themselves; the mixers' suite has all mixers."""
+    return Seq2SeqBackbone(
+        50, 2, 2, 16, 32, num_decoder_layers=1, encoder_mixer=["mb_conv", "lightweight_conv"], kernel_size=3
+    )
+
+
+def none_of(**shapes):
+    """A call of one step of a batch [1,0,...]."""
+    return {name: tf.zeros([1, 0, *shape[0]], shape[1]) for name, shape in shapes.items()}
+
+
+def step(model, loss_fn, batch):
+    """The metrics of a training step."""
+    optimizer = optimizers.build(OPTIMIZER, 10)
+    optimizers.build_slots(optimizer, model.trainable_variables)
+    steps = loop.training_steps(strategy.build("one_device"), model, optimizer, loss_fn, 1.0, seed=0)
+    (metrics,) = steps(batch, 0)
+    for variable in model.trainable_variables:
+        assert np.isfinite(variable.numpy()).all(), variable.path
+    return metrics
+
+
+def test_a_training_step_of_a_classifier(backbone):
+    classifier = TextClassifier(backbone, 3)
+    inputs = none_of(token_ids=([8], tf.int32), padding_mask=([8], tf.bool))
+    metrics = step(
+        classifier,
+        losses.classification_loss(classifier),
+        {**inputs, **none_of(label=([], tf.int32), weight=([], tf.float32))},
+    )
+    assert metrics["loss"] == [0.0, 0.0]
+    assert metrics["gradient_norm"][0] == 0.0
+    logits = classifier({name: value[0] for name, value in inputs.items()})
+    assert logits.shape == (0, 3)
+
+
+def test_a_training_step_of_text_to_text(backbone):
+    batch = none_of(
+        encoder_token_ids=([8], tf.int32),
+        encoder_padding_mask=([8], tf.bool),
+        decoder_token_ids=([5], tf.int32),
+        decoder_padding_mask=([5], tf.bool),
+        target_token_ids=([5], tf.int32),
+        target_padding_mask=([5], tf.bool),
+    )
+    metrics = step(backbone, losses.text_to_text_loss(backbone), batch)
+    assert metrics["loss"] == [0.0, 0.0]
+    assert metrics["gradient_norm"][0] == 0.0
