@@ -30,6 +30,7 @@ def run(config, workdir, strategy):
     `strategy` is what `convnlp.experiment.prepare` returned for this config and directory.
     """
     worker, num_workers = strategy_lib.workers(strategy)
+    kind = task_named(config.task.kind)
     tokenizer = experiment.tokenizer(config)
     with strategy.scope():  # before the data is read, which takes longer than to refuse a preset
         dtype = experiment.dtype_policy(config, strategy)
@@ -46,7 +47,7 @@ def run(config, workdir, strategy):
         held_out["test"] = Source(data.test_source, data.test_split, data.data_dir)
     paths = [path for source in (train, *held_out.values()) for path in sources.paths(source)]
     outputs.check_run_folder(workdir, config.init_from, paths)
-    task = task_named(config.task.kind).from_config(config, tokenizer, train)
+    task = kind.from_config(config, tokenizer, train)
     held_out = {name: task.read(source, training=False) for name, source in held_out.items()}
     found = task.read(train, training=True)
     batch_size = config.train.batch_size // num_workers

@@ -117,5 +117,6 @@ def test_an_unknown_task_is_one_line(directory):
         f"--workdir={directory}/unknown",
     )
     assert process.returncode == 1
-    expected = "error: `task.kind` must be one of classification, text_to_text. Received: task.kind='tagging'"
+    kinds = "classification, text_to_text, continuation"
+    expected = f"error: `task.kind` must be one of {kinds}. Received: 'tagging'"
     assert process.stderr.strip().splitlines()[-1] == expected

@@ -1,6 +1,13 @@
 import pytest
 
-from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, TextClassifier, Tokenizer
+from convnlp.models import (
+    Seq2SeqBackbone,
+    Seq2SeqLM,
+    Seq2SeqLMPreprocessor,
+    TextClassifier,
+    TextClassifierPreprocessor,
+    Tokenizer,
+)
 from tests import corpus
 from tests.run_program import run_program
 
@@ -15,7 +22,8 @@ def presets(tmp_path_factory):
     backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16, dropout=0.0)
     lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 8))
     lm.save_to_preset(str(folder / "lm"))
-    TextClassifier(backbone, 2).save_to_preset(str(folder / "classifier"))
+    classifier = TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 12))
+    classifier.save_to_preset(str(folder / "classifier"))
     return folder, lm
 
 

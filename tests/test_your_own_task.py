@@ -49,6 +49,7 @@ def test_programs_train_score_and_export_it(folder):
             "convnlp.finetune",
             "--config=configs/finetune_classification.py",
             "--config.model.size=tiny",
+            "--config.model.kernel_size=(3,)",
             "--config.task.kind=smooth_classification",
             f"--config.tokenizer={folder}/spm.model",
             f"--config.data.source=jsonl:{folder}/reviews.jsonl",
