@@ -116,6 +116,21 @@ def test_a_file_that_is_missing_or_was_put_there(preset, saved):
         TextClassifier.from_preset(preset)
 
 
+@pytest.mark.parametrize("name", ["experiment.json", "README.md"])
+def test_what_no_model_is_built_from_may_be_added(preset, name):
+    with open(os.path.join(preset, name), "w", encoding="utf-8") as file:
+        file.write("{}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert TextClassifier.from_preset(preset).num_classes == 2
+    checksums.write(preset)
+    with open(os.path.join(preset, name), "w", encoding="utf-8") as file:
+        file.write("[]")
+    if name == "experiment.json":  # one with a sum is held to it
+        with pytest.raises(ValueError, match=r"experiment\.json is not the file that was saved"):
+            TextClassifier.from_preset(preset)
+
+
 def test_other_files_belong_to_the_user(preset):
     with open(os.path.join(preset, "notes.txt"), "w", encoding="utf-8") as file:
         file.write("mine")
