@@ -4,10 +4,11 @@ r"""Pre-trains an encoder-decoder on raw text.
         --strategy=mirrored
 
 Writes config.json, checkpoints/, metrics.jsonl (the same bytes for the same config), times.jsonl,
-tensorboard/ and at the end preset/ with the weights of the best validation loss: a `Seq2SeqLM`, or a
-`Seq2SeqBackbone` and its tokenizer where there is no decoder. Killed at any moment, the same command
-continues it as if nothing had happened; SIGTERM, SIGINT and SIGHUP save first. The directory may be a URL, is
-locked while the run lives, and is shared by the workers of multi_worker.
+tensorboard/ and at the end preset/ with the weights of the best validation loss: a `Seq2SeqLM`; without a
+decoder a `PrefixLM` if prefix_lm is among the objectives, else a `Seq2SeqBackbone` and its tokenizer. Killed
+at any moment, the same command continues it as if nothing had happened; SIGTERM, SIGINT and SIGHUP save
+first. The directory may be a URL, is locked while the run lives, and is shared by the workers of
+multi_worker.
 """
 
 import tensorflow as tf
