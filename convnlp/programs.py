@@ -3,6 +3,7 @@
 import dis
 import errno
 import importlib
+import os
 import signal
 import sys
 
@@ -27,6 +28,7 @@ _ENVIRONMENT = (
     | tf.errors.UnavailableError
     | tf.errors.DeadlineExceededError
 )
+_TOO_LARGE = os.strerror(errno.EFBIG)
 _MIXER_MODULES = flags.DEFINE_list(
     "mixer_modules",
     [],
@@ -86,7 +88,9 @@ def user_message(error):
     elif isinstance(original, OSError):
         meant = original.errno != errno.EBADF
     else:
-        meant = isinstance(original, NonFiniteError | _ENVIRONMENT)
+        # A full disk may say so as a range, which else is the end of a data set.
+        too_large = isinstance(original, tf.errors.OutOfRangeError) and _TOO_LARGE in str(original)
+        meant = too_large or isinstance(original, NonFiniteError | _ENVIRONMENT)
     return _one_line(original) if meant else None
 
 
