@@ -4,14 +4,15 @@ import keras
 import keras_nlp
 import tensorflow as tf
 
-from convnlp.models import arguments, presets
+from convnlp.models import arguments
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+from convnlp.models.text_preset import TextPreset
 from convnlp.models.token_rows import batched, check_length, token_rows
 from convnlp.models.tokenizer import Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class PrefixLMPreprocessor(keras_nlp.models.CausalLMPreprocessor):
+class PrefixLMPreprocessor(TextPreset, keras_nlp.models.CausalLMPreprocessor):
     """Strings to {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}.
 
     For `fit`, `tokens </s>` and as labels the same one place earlier. For `generate`, the last tokens of a
@@ -76,26 +77,6 @@ class PrefixLMPreprocessor(keras_nlp.models.CausalLMPreprocessor):
         """Text of the outputs of `PrefixLM.generate_step`: a list of str (in a graph: a string tensor)."""
         kept = tf.where(tf.cast(x["padding_mask"], tf.bool), x["token_ids"], self.tokenizer.pad_token_id)
         return self.tokenizer.detokenize(kept)
-
-    def save_to_preset(self, preset_dir):
-        """As in keras_nlp, with the sums of the files in SHA256SUMS."""
-        with presets.saving(preset_dir, changed=presets.of_text):
-            super().save_to_preset(preset_dir)
-
-    def load_preset_assets(self, preset):
-        """As in keras_nlp. Raises ValueError, naming it, if a file is damaged."""
-        presets.check_assets(preset)
-        super().load_preset_assets(preset)
-
-    @classmethod
-    def from_preset(cls, preset, *args, **kwargs):
-        """As in keras_nlp.
-
-        Raises:
-            ValueError: naming the directory, the file and what was expected there.
-        """
-        with presets.explained(preset, cls, kwargs):
-            return super().from_preset(preset, *args, **kwargs)
 
     def get_config(self):
         return {**super().get_config(), "sequence_length": self.sequence_length}

@@ -4,14 +4,15 @@ import keras
 import keras_nlp
 import tensorflow as tf
 
-from convnlp.models import arguments, presets
+from convnlp.models import arguments
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+from convnlp.models.text_preset import TextPreset
 from convnlp.models.token_rows import batched, check_length, token_rows
 from convnlp.models.tokenizer import Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class Seq2SeqLMPreprocessor(keras_nlp.models.Seq2SeqLMPreprocessor):
+class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
     """{"encoder_text", "decoder_text"} to (x, y, sample_weight) of the fixed lengths S and T.
 
     x holds "encoder_token_ids" [B,S] (`tokens </s>`), "decoder_token_ids" [B,T] (start token, then the target
@@ -114,26 +115,6 @@ class Seq2SeqLMPreprocessor(keras_nlp.models.Seq2SeqLMPreprocessor):
 
     def _shift_right(self, token_ids):
         return tf.pad(token_ids[:, :-1], [[0, 0], [1, 0]], constant_values=self.tokenizer.start_token_id)
-
-    def save_to_preset(self, preset_dir):
-        """As in keras_nlp, with the sums of the files in SHA256SUMS."""
-        with presets.saving(preset_dir, changed=presets.of_text):
-            super().save_to_preset(preset_dir)
-
-    def load_preset_assets(self, preset):
-        """As in keras_nlp. Raises ValueError, naming it, if a file is damaged."""
-        presets.check_assets(preset)
-        super().load_preset_assets(preset)
-
-    @classmethod
-    def from_preset(cls, preset, *args, **kwargs):
-        """As in keras_nlp.
-
-        Raises:
-            ValueError: naming the directory, the file and what was expected there.
-        """
-        with presets.explained(preset, cls, kwargs):
-            return super().from_preset(preset, *args, **kwargs)
 
     def get_config(self):
         return {

@@ -4,14 +4,15 @@ import keras
 import keras_nlp
 import tensorflow as tf
 
-from convnlp.models import arguments, presets
+from convnlp.models import arguments
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+from convnlp.models.text_preset import TextPreset
 from convnlp.models.token_rows import batched, check_length, token_rows
 from convnlp.models.tokenizer import Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class TextClassifierPreprocessor(keras_nlp.models.TextClassifierPreprocessor):
+class TextClassifierPreprocessor(TextPreset, keras_nlp.models.TextClassifierPreprocessor):
     """Strings to {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}.
 
     One text gives `tokens </s>`, a pair `first </s> second </s>`; too long rows are cut (see `token_rows`).
@@ -58,23 +59,3 @@ class TextClassifierPreprocessor(keras_nlp.models.TextClassifierPreprocessor):
         if singles[0]:
             x = {name: tf.squeeze(value, 0) for name, value in x.items()}
         return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
-
-    def save_to_preset(self, preset_dir):
-        """As in keras_nlp, with the sums of the files in SHA256SUMS."""
-        with presets.saving(preset_dir, changed=presets.of_text):
-            super().save_to_preset(preset_dir)
-
-    def load_preset_assets(self, preset):
-        """As in keras_nlp. Raises ValueError, naming it, if a file is damaged."""
-        presets.check_assets(preset)
-        super().load_preset_assets(preset)
-
-    @classmethod
-    def from_preset(cls, preset, *args, **kwargs):
-        """As in keras_nlp.
-
-        Raises:
-            ValueError: naming the directory, the file and what was expected there.
-        """
-        with presets.explained(preset, cls, kwargs):
-            return super().from_preset(preset, *args, **kwargs)

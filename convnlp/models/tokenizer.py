@@ -5,14 +5,15 @@ import keras_nlp
 import sentencepiece
 import tensorflow as tf
 
-from convnlp.models import arguments, presets
+from convnlp.models import arguments
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+from convnlp.models.text_preset import TextPreset
 
 SPACE = "\u2581"  # what SentencePiece writes for a space
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class Tokenizer(keras_nlp.tokenizers.SentencePieceTokenizer):
+class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
     """A SentencePiece unigram model with T5's layout: pad 0, eos 1, unk 2, the pieces, then the sentinels.
 
     Sentinel k has the id `vocabulary_size() - 1 - k`: the first is the last row of the embedding. Pad and eos
@@ -144,26 +145,6 @@ class Tokenizer(keras_nlp.tokenizers.SentencePieceTokenizer):
     def pieces(self, ids):
         """What each id adds to the text, a space as "\u2581": "" for pad and eos, strings shaped as `ids`."""
         return tf.gather(tf.constant(self._surfaces), ids)
-
-    def save_to_preset(self, preset_dir):
-        """As in keras_nlp, with the sums of the files in SHA256SUMS."""
-        with presets.saving(preset_dir, changed=presets.of_text):
-            super().save_to_preset(preset_dir)
-
-    def load_preset_assets(self, preset):
-        """As in keras_nlp. Raises ValueError, naming it, if a file is damaged."""
-        presets.check_assets(preset)
-        super().load_preset_assets(preset)
-
-    @classmethod
-    def from_preset(cls, preset, *args, **kwargs):
-        """As in keras_nlp.
-
-        Raises:
-            ValueError: naming the directory, the file and what was expected there.
-        """
-        with presets.explained(preset, cls, kwargs):
-            return super().from_preset(preset, *args, **kwargs)
 
     def get_config(self):
         return {**super().get_config(), "num_sentinels": self.num_sentinels}
