@@ -488,7 +488,10 @@ def _num_weights(config, encoder, decoder, positions):
     """By the formulae of the layers, before one of them is built."""
     table = config["vocabulary_size"] * config["hidden_dim"]
     table += 0 if positions is None else positions.num_parameters()
-    costs = [encoder.cost(1), *([decoder.cost(1, 1)] if decoder is not None else [])]
+    try:
+        costs = [encoder.cost(1), *([decoder.cost(1, 1)] if decoder is not None else [])]
+    except NotImplementedError:  # a mixer of the user's own that does not state its cost yet
+        costs = []
     return table + sum(cost["parameters"] for cost in costs)
 
 

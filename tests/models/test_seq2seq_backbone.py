@@ -4,7 +4,7 @@ import keras_nlp
 import numpy as np
 import pytest
 
-from convnlp.layers import MIXERS
+from convnlp.layers import MIXERS, TokenMixer, register_mixer
 from convnlp.models import SIZES, Seq2SeqBackbone
 
 SMALL = {"vocabulary_size": 50, "num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
@@ -160,6 +160,16 @@ def test_mixed_bfloat16_stays_near_float32():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         Seq2SeqBackbone(**{**SMALL, **arguments})
+
+
+def test_a_mixer_that_does_not_state_its_cost_is_built(own_mixers):
+    class Same(TokenMixer):
+        def mix(self, x, padding_mask, segment_ids, training):
+            return x
+
+    register_mixer("same", Same)
+    backbone = Seq2SeqBackbone(**{**SMALL, "num_decoder_layers": 0}, mixer="same")
+    assert backbone.encode(IDS, MASK).shape == (2, 6, 16)
 
 
 def test_preset_round_trip_is_bit_equal(tmp_path):
