@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import losses
 from convnlp.models import Seq2SeqBackbone, TextClassifier
+from convnlp.tasks.classification.task import classification_loss
+from convnlp.tasks.text_to_text.task import text_to_text_loss
 from convnlp.training import loop, optimizers, strategy
 from tests.training.toy import OPTIMIZER
 
@@ -39,7 +40,7 @@ def test_a_training_step_of_a_classifier(backbone):
     inputs = none_of(token_ids=([8], tf.int32), padding_mask=([8], tf.bool))
     metrics = step(
         classifier,
-        losses.classification_loss(classifier),
+        classification_loss(classifier),
         {**inputs, **none_of(label=([], tf.int32), weight=([], tf.float32))},
     )
     assert metrics["loss"] == [0.0, 0.0]
@@ -57,6 +58,6 @@ def test_a_training_step_of_text_to_text(backbone):
         target_token_ids=([5], tf.int32),
         target_padding_mask=([5], tf.bool),
     )
-    metrics = step(backbone, losses.text_to_text_loss(backbone), batch)
+    metrics = step(backbone, text_to_text_loss(backbone), batch)
     assert metrics["loss"] == [0.0, 0.0]
     assert metrics["gradient_norm"][0] == 0.0
