@@ -33,8 +33,8 @@ def test_examples(name, tokenizer, tmp_path, monkeypatch):
     assert doctest.testmod(importlib.import_module(name), extraglobs=globs).failed == 0
 
 
-def test_every_public_function_has_an_example():
-    for name in MODULES:
+def test_every_public_function_of_data_has_an_example():
+    for name in (name for name in MODULES if name.startswith("convnlp.data.")):
         for thing in vars(importlib.import_module(name)).values():
             documented = getattr(thing, "__doc__", None) or ""
             if (
