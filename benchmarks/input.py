@@ -62,7 +62,7 @@ SHORT = Settings(num_documents=4000, vocabulary_size=4000, repeats=3, import_rep
 
 
 def rows(settings):
-    """Yields a row a stage, the share of a core, and the import."""
+    """Yields one row per stage, the share of a core, and the import."""
     tokenizer = _tokenizer(settings)
     setting = {
         "source": settings.source,

@@ -1,4 +1,4 @@
-"""What the finished cells of a comparison say, a row a mixer."""
+"""What the finished cells of a comparison say, one row per mixer."""
 
 import dataclasses
 

@@ -60,7 +60,7 @@ class Predictor:
 
     Args:
         directory: string.
-        signature: string; its inputs are texts, its outputs have an entry an example.
+        signature: string; its inputs are texts, its outputs have one entry per example.
         batch_size: int >= 1, texts at a time.
     """
 
@@ -95,7 +95,7 @@ class Predictor:
             for name, value in outputs.items():
                 if value.shape[:1] != (len(chosen),):
                     raise ValueError(
-                        f"the model's output {name!r} must have an entry an example. Received: shape "
+                        f"the model's output {name!r} must have one entry per example. Received: shape "
                         f"{list(value.shape)} of {len(chosen)} examples"
                     )
             for row, i in enumerate(chosen):

@@ -125,7 +125,7 @@ def test_other_signatures_fields_formats_and_beams_own_flags(folder, predict):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"signature": "total"}, "the model's output 'count' must have an entry an example"),
+        ({"signature": "total"}, "the model's output 'count' must have one entry per example"),
         ({"signature": "ids"}, "`signature` must take a text an example"),
         (
             {"text_fields": ["a", "b"]},

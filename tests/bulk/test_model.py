@@ -38,7 +38,7 @@ def test_two_inputs(model):
 
 
 def test_an_output_that_is_not_one_an_example(model):
-    with pytest.raises(ValueError, match=r"'count' must have an entry an example. Received: shape \[\]"):
+    with pytest.raises(ValueError, match=r"'count' must have one entry per example. Received: shape \[\]"):
         models.Predictor(model, "total", 8).predict([(b"a",)])
 
 

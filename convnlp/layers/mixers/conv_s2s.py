@@ -36,7 +36,7 @@ class ConvS2S(FullConvMixer):
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int or `dropout` is no rate.
+        ValueError: if a size is not a positive int or `dropout` is not in [0, 1).
 
     Example:
     >>> mixer = ConvS2S(hidden_dim=8, kernel_size=5, causal=True)

@@ -39,7 +39,7 @@ class GatedDilatedConv(FullConvMixer):
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int or `gate_dropout` is no rate.
+        ValueError: if a size is not a positive int or `gate_dropout` is not in [0, 1).
 
     Example:
     >>> mixer = GatedDilatedConv(hidden_dim=8, dilation_rate=5)
