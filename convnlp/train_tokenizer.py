@@ -8,6 +8,7 @@ whole table with the 100 sentinels, which are not in the model but above its pie
 """
 
 import io
+import string
 
 import sentencepiece
 from absl import flags
@@ -18,6 +19,14 @@ from convnlp.data import Source, rules, sources
 NUM_SENTINELS = 100
 MAX_LINE_BYTES = 8192  # longer lines are cut, the trainer would leave them out
 NUM_THREADS = 2  # a part of the result: sums are rounded by thread
+# Characters that a table of so many pieces has, whether the sample holds them or not: a name, a price or an
+# emoticon of a user's own text should not be unknown because it was rare there. What normalisation (NFKC)
+# takes apart, such as "…", is not among them.
+REQUIRED_CHARACTERS = {
+    1_000: string.ascii_letters + string.digits + string.punctuation,
+    8_000: "–—‘’“”•§©®°±×÷€£¥¿¡áàâäãåæçéèêëíìîïñóòôöõøœßúùûüÁÀÂÄÅÇÉÈÊÍÑÓÔÖØÚÜ←→↑↓✓★☆♥♡"
+    "😀😁😂🤣😃😄😅😆😉😊😍😘😎🙂🤔😐🙄😏😥😫😴😛😜🙃😞😟😤😢😭😩😬😱😳😡😠🤢👍👎👏🙏💪🔥❤✨🎉💔💯😇",
+}
 
 
 def train(lines, vocabulary_size, character_coverage=0.9995):
@@ -25,6 +34,7 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
 
     Reference: Kudo, 2018, "Subword Regularization", section 3.2, https://arxiv.org/abs/1804.10959. There is
     no byte fallback: the tokenizer of the training graph, the server and the edge device does not know it.
+    Case is kept, and common characters have a piece of their own, see `REQUIRED_CHARACTERS`.
 
     Args:
         lines: iterable of strings or UTF-8 bytes.
@@ -54,6 +64,7 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
             model_type="unigram",
             vocab_size=num_pieces,
             character_coverage=character_coverage,
+            required_chars=required_characters(num_pieces),
             byte_fallback=False,
             pad_id=0,
             eos_id=1,
@@ -69,6 +80,11 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
             f"{' '.join(str(error).split())}"
         ) from error
     return model.getvalue()
+
+
+def required_characters(num_pieces):
+    """The characters that a model of so many pieces has in any case, as one string."""
+    return "".join(text for least, text in REQUIRED_CHARACTERS.items() if num_pieces >= least)
 
 
 def sample(source, fields=("text",), *, num_documents, num_bytes):

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import sentencepiece
 
@@ -25,6 +26,17 @@ def test_the_model_has_the_project_s_layout():
     assert tokenizer.vocabulary_size() == 190
     assert tokenizer.detokenize(tokenizer.ragged([LINES[0]])) == [LINES[0]]
     assert train_tokenizer.train(LINES, 190) == proto
+
+
+def test_common_characters_are_pieces_though_the_text_has_none_of_them():
+    generator = np.random.default_rng(0)
+    words = ["".join(generator.choice(list("abcdefghij"), 6)) for _ in range(3000)]
+    lines = [" ".join(generator.choice(words, 8)) for _ in range(2000)]
+    tokenizer = Tokenizer(train_tokenizer.train(lines, 1200))
+    text = "Crude OIL at $9.50 (+3%) ;-) {k: 'v'} `x` ~ ^ | \\ <a@b>"
+    assert tokenizer.unk_token_id not in tokenizer.ragged([text]).flat_values.numpy()
+    assert tokenizer.detokenize(tokenizer.ragged([text])) == [text]
+    assert tokenizer.unk_token_id in tokenizer.ragged(["中"]).flat_values.numpy()
 
 
 @pytest.mark.parametrize(
