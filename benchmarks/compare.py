@@ -157,7 +157,7 @@ def compute(comparison, mixer, workdir, args):
     command = [sys.executable, "-m", "benchmarks.comparison.worker", plan_path, workdir, mixer]
     with open(workdir / f"log-{plan.file_name(mixer)}.txt", "ab") as log:
         child = subprocess.Popen(
-            [*command, ",".join(args.kinds), *args.mixer_modules], stdout=log, stderr=log
+            [*command, ",".join(args.kinds), *programs.modules()], stdout=log, stderr=log
         )
     try:
         return child.wait() == 0

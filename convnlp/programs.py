@@ -29,11 +29,13 @@ _ENVIRONMENT = (
     | tf.errors.DeadlineExceededError
 )
 _TOO_LARGE = os.strerror(errno.EFBIG)
-_MIXER_MODULES = flags.DEFINE_list(
-    "mixer_modules",
+_MODULES = flags.DEFINE_list(
+    "modules",
     [],
-    "Modules of your own to import first, which register mixers (docs/your_own_mixer.md).",
+    "Modules of your own to import first: those that register mixers, objectives, tasks or export forms "
+    "(docs/your_own_mixer.md).",
 )
+_MIXER_MODULES = flags.DEFINE_list("mixer_modules", [], "The older name of --modules.")
 
 
 def run(main):
@@ -49,12 +51,12 @@ def run(main):
     def quiet_main(argv):
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)  # absl's default shows TensorFlow's notes to itself
-        import_mixers(_MIXER_MODULES.value)
+        import_modules(modules())
         return main(argv)
 
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # after those of `startup.begin`
-    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["mixer_modules"])  # --help shows it
+    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["modules"])  # --help shows it
     try:
         app.run(quiet_main, flags_parser=_parse)
     except StoppedError as stop:
@@ -73,7 +75,7 @@ def run(main):
 def user_message(error):
     """What to tell a user of an exception, in one line; None for a defect, whose traceback is wanted.
 
-    Meant for users are: a ValueError that our own code, or a module of --mixer_modules, raises by a `raise`
+    Meant for users are: a ValueError that our own code, or a module of --modules, raises by a `raise`
     statement, rather than one that came out of something it called, or that is of a class of ours; what the
     operating system or TensorFlow's file systems report; a lost worker; values that are not finite.
     """
@@ -115,23 +117,31 @@ def _is_raised_by_us(error):
 def _is_ours(module):
     ours = {*startup.PROGRAMS, "configs", "__main__"}
     if flags.FLAGS.is_parsed():
-        ours |= {name.partition(".")[0] for name in _MIXER_MODULES.value}
+        ours |= {name.partition(".")[0] for name in modules()}
     return module.partition(".")[0] in ours
 
 
-def import_mixers(modules):
-    """Imports the modules of that name, each of which calls `convnlp.layers.register_mixer`.
+def modules():
+    """The modules that --modules names, and after them those of --mixer_modules."""
+    return [*_MODULES.value, *_MIXER_MODULES.value]
+
+
+def import_modules(names):
+    """Imports modules, each of which registers something of a user's.
+
+    That is `convnlp.layers.register_mixer`, `convnlp.objectives.register_objective`,
+    `convnlp.tasks.register_task` or `export.lite.forms.register_form`.
 
     Raises:
         ValueError: if one cannot be imported.
     """
-    for module in modules:
+    for name in names:
         try:
-            importlib.import_module(module)
+            importlib.import_module(name)
         except ImportError as error:
             raise ValueError(
-                "`--mixer_modules` must be modules in this directory or on PYTHONPATH. "
-                f"Received: {module!r} ({error})"
+                "`--modules` must be modules in this directory or on PYTHONPATH. "
+                f"Received: {name!r} ({error})"
             ) from error
 
 

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl.testing import flagsaver
 
 from convnlp import programs
 from convnlp.data import SourceError
@@ -110,3 +111,13 @@ programs.run(main)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr.splitlines()[-1:]) == (130, ["stopped by SIGINT"])
     assert "Traceback" not in done.stderr
+
+
+def test_modules_are_imported_by_the_old_flag_too(tmp_path, monkeypatch):
+    names = ["first_of_mine", "second_of_mine"]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with flagsaver.as_parsed(modules=names[0], mixer_modules=names[1]):
+        programs.import_modules(programs.modules())
+    assert all(sys.modules.pop(name, None) for name in names)

@@ -62,7 +62,7 @@ def test_a_program_trains_it_and_its_preset_is_loaded(folder):
     corpus.write_jsonl(folder / "reviews.jsonl", corpus.reviews(64))
     done = run_program(
         "convnlp.finetune",
-        "--mixer_modules=my_mixers",
+        "--modules=my_mixers",
         "--config=configs/finetune_classification.py",
         "--config.model.size=tiny",
         "--config.model.mixer=token_shift",

@@ -14,7 +14,7 @@ from tests.run_program import run_program
 
 PAGE = (ROOT / "docs" / "your_own_task.md").read_text(encoding="utf-8")
 TASK, SUITE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-MODULES = "--mixer_modules=my_tasks"
+MODULES = "--modules=my_tasks"
 
 
 @pytest.fixture

@@ -234,9 +234,9 @@ def by_text(plan, preset, dtype):
 COMPUTE = {"measure": _measured, "pretrain": _pretrained, "finetune": _finetuned}
 
 
-def main(plan_path, workdir, mixer, kinds, *mixer_modules):
+def main(plan_path, workdir, mixer, kinds, *modules):
     """Imports the modules and computes what is missing."""
-    programs.import_mixers(mixer_modules)
+    programs.import_modules(modules)
     compute(Plan.read(plan_path), workdir, mixer, kinds.split(","))
 
 

@@ -68,7 +68,7 @@ def build_objectives(names, input_length, options=None, **shared):
 def register_objective(cls):
     """Adds an objective of your own to `OBJECTIVES`, under its `name`.
 
-    It holds for this process: a program does it for the modules of `--mixer_modules`.
+    It holds for this process: a program does it for the modules of `--modules`.
 
     Args:
         cls: a subclass of `Objective`, a frozen dataclass with a `name`. Running the same definition again,

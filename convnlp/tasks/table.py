@@ -73,7 +73,7 @@ def load(preset, **kwargs):
 def register_task(cls):
     """Adds a task of your own to `TASKS`, under its `name`.
 
-    It holds for this process: a program does it for the modules of `--mixer_modules`.
+    It holds for this process: a program does it for the modules of `--modules`.
 
     Args:
         cls: a subclass of `Task` with a `name`. Running the same definition again, as in a notebook,

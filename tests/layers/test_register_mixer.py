@@ -24,7 +24,7 @@ def test_a_registered_mixer_is_built_in_a_model_and_loaded_from_a_preset(tmp_pat
     backbone.save_to_preset(str(tmp_path))
     np.testing.assert_array_equal(Seq2SeqBackbone.from_preset(str(tmp_path)).encode(ids, ids != 0), expected)
     del MIXERS["own"]
-    with pytest.raises(ValueError, match=r"register_mixer.*--mixer_modules.*Received: 'own'"):
+    with pytest.raises(ValueError, match=r"register_mixer.*--modules.*Received: 'own'"):
         Seq2SeqBackbone.from_preset(str(tmp_path))
 
 
@@ -67,5 +67,5 @@ def test_what_cannot_be_registered_is_named(name, cls, message):
 
 
 def test_a_module_that_cannot_be_imported_is_named():
-    with pytest.raises(ValueError, match=r"`--mixer_modules` must be .*Received: 'no_such_mixers' \(No mod"):
-        programs.import_mixers(["no_such_mixers"])
+    with pytest.raises(ValueError, match=r"`--modules` must be .*Received: 'no_such_mixers' \(No mod"):
+        programs.import_modules(["no_such_mixers"])

@@ -80,7 +80,7 @@ def build_mixer(name, **config):
     if name not in MIXERS:
         raise ValueError(
             f"`mixer` must be one of {', '.join(MIXERS)}, or be registered first with `register_mixer` "
-            f"(in a program by --mixer_modules). Received: {name!r}"
+            f"(in a program by --modules). Received: {name!r}"
         )
     accepted = set(inspect.signature(MIXERS[name]).parameters) - {"kwargs"}
     unknown = sorted(set(config) - accepted - SHARED_ARGUMENTS - {"dtype"})
@@ -100,7 +100,7 @@ def build_mixer(name, **config):
 def register_mixer(name, cls):
     """Adds a mixer of your own to `MIXERS`, so that its name may stand wherever one of ours may.
 
-    It holds for this process: a program does it for the modules of `--mixer_modules`; in Python, import the
+    It holds for this process: a program does it for the modules of `--modules`; in Python, import the
     file with the call before a model is built or loaded. The class is registered with Keras too, unless it
     is already.
 
