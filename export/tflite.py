@@ -19,18 +19,16 @@ from absl import app, flags
 
 from convnlp import programs
 from export import preset
-from export.lite import calibration_flags, conversion, tflite_files
+from export.lite import calibration_flags, forms, tflite_files
 
 _PRESET = flags.DEFINE_string("preset", None, "Directory of the preset to export.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write.", required=True)
-_MODE = flags.DEFINE_enum(
-    "mode",
-    "dynamic",
-    conversion.MODES,
-    "Weights: dynamic-range int8 (activations float), fp32, or fp16; int8: activations too.",
+# No enum: the modules of --modules, which are imported later, may add a form.
+_MODE = flags.DEFINE_string(
+    "mode", "dynamic", "; ".join(f"{name}: {form.summary}" for name, form in forms.FORMS.items()) + "."
 )
 _INPUTS = flags.DEFINE_enum(
-    "inputs", "ids", conversion.INPUTS, "What goes in: token ids, or texts (custom operations)."
+    "inputs", "ids", forms.INPUTS, "What goes in: token ids, or texts (custom operations)."
 )
 
 
@@ -38,7 +36,9 @@ def main(argv):
     """Exports and prints what has been made."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
-    rows = calibration_flags.rows(preset.load(_PRESET.value)) if _MODE.value == "int8" else None
+    form = forms.form_named(_MODE.value)
+    form.require_inputs(_INPUTS.value)
+    rows = calibration_flags.rows(preset.load(_PRESET.value), form.name) if form.calibrated else None
     facts = tflite_files.export(_PRESET.value, _OUTPUT.value, _MODE.value, _INPUTS.value, rows)
     print(f"{_OUTPUT.value}  {facts['megabytes']:.1f} MB, {_MODE.value}, {_INPUTS.value} in")
     print(

@@ -16,7 +16,8 @@ import numpy as np
 from absl import app, flags
 
 from convnlp import programs
-from export.lite import calibration_flags, conversion, forms, tflite_files
+from export.lite import calibration_flags, comparison, tflite_files
+from export.lite.forms import FORMS, form_named
 
 _PRESET = flags.DEFINE_string("preset", None, "Directory of a TextClassifier.", required=True)
 _SOURCE = flags.DEFINE_string(
@@ -25,23 +26,20 @@ _SOURCE = flags.DEFINE_string(
 _SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: test[:10%].")
 _TEXT_FIELDS = flags.DEFINE_list("text_fields", ["text"], "Field of the text; two of them for pairs.")
 _LABEL_FIELD = flags.DEFINE_string("label_field", "label", "Field of the class.")
-_MODES = flags.DEFINE_list("modes", list(conversion.MODES), f"Of {', '.join(conversion.MODES)}.")
+_MODES = flags.DEFINE_list("modes", None, f"Default: all, {', '.join(FORMS)} and those of --modules.")
 _LENGTHS = flags.DEFINE_list("lengths", ["32", "128", "512"], "Tokens of the texts that are timed.")
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the report to.")
 
-flags.register_validator(
-    "modes", lambda modes: set(modes) <= set(conversion.MODES), f"must be of {', '.join(conversion.MODES)}"
-)
 flags.register_validator(
     "lengths", lambda lengths: all(n.isdecimal() and int(n) > 0 for n in lengths), "must be numbers >= 1"
 )
 
 
-def measure(form, token_ids, labels, reference, lengths):
+def measure(candidate, token_ids, labels, reference, lengths):
     """A row of the report.
 
     Args:
-        form: `forms.Form`.
+        candidate: `comparison.Candidate`.
         token_ids: int32 [N,L].
         labels: int32 [N].
         reference: float32 [N,C], the preset's logits.
@@ -50,16 +48,18 @@ def measure(form, token_ids, labels, reference, lengths):
     Returns:
         dict.
     """
-    answers = forms.outputs(form.run, token_ids)
-    times = {n: tflite_files.milliseconds(form.run, forms.text_of_length(token_ids, n)) for n in lengths}
+    answers = comparison.outputs(candidate.run, token_ids)
+    times = {
+        n: tflite_files.milliseconds(candidate.run, comparison.text_of_length(token_ids, n)) for n in lengths
+    }
     row = {
-        "form": form.name,
-        "megabytes": form.megabytes,
+        "form": candidate.name,
+        "megabytes": candidate.megabytes,
         "milliseconds": times,
         "accuracy": float(np.mean(answers.argmax(axis=1) == labels)),
         "same_label": float(np.mean(answers.argmax(axis=1) == reference.argmax(axis=1))),
     }
-    if form.name != forms.SAVED_MODEL:  # which gives the softmax
+    if candidate.name != comparison.SAVED_MODEL:  # which gives the softmax
         row["largest_error"] = float(np.max(np.abs(answers - reference)))
     return row
 
@@ -81,9 +81,13 @@ def main(argv):
     """Exports every form into a temporary directory, measures, prints, writes."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
-    forms.use_one_thread()
-    model = forms.load_classifier(_PRESET.value)
-    token_ids, labels = forms.labelled(
+    modes = list(FORMS) if _MODES.value is None else _MODES.value
+    forms = [form_named(mode) for mode in modes]
+    for form in forms:
+        form.require_inputs("ids")
+    comparison.use_one_thread()
+    model = comparison.load_classifier(_PRESET.value)
+    token_ids, labels = comparison.labelled(
         model,
         _SOURCE.value,
         split=_SPLIT.value,
@@ -91,16 +95,17 @@ def main(argv):
         label_field=_LABEL_FIELD.value,
         data_dir=calibration_flags.data_dir(),
     )
-    rows = calibration_flags.rows(model) if "int8" in _MODES.value else None
+    calibrated = next((form for form in forms if form.calibrated), None)
+    rows = calibration_flags.rows(model, calibrated.name) if calibrated else None
     limit = model.preprocessor.sequence_length
     lengths = sorted({min(int(n), limit) for n in _LENGTHS.value})
     if max(map(int, _LENGTHS.value)) > limit:
         print(f"the preset reads {limit} tokens: longer texts are not timed")
-    reference = forms.outputs(forms.logits(model), token_ids)
+    reference = comparison.outputs(comparison.logits(model), token_ids)
     with tempfile.TemporaryDirectory() as directory:
         found = [
-            measure(form, token_ids, labels, reference, lengths)
-            for form in forms.forms(_PRESET.value, _MODES.value, rows, directory)
+            measure(candidate, token_ids, labels, reference, lengths)
+            for candidate in comparison.candidates(_PRESET.value, modes, rows, directory)
         ]
     print("\n".join(table(found, lengths)))
     if _OUTPUT.value:

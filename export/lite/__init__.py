@@ -1,1 +1,1 @@
-"""TFLite files: conversion, calibration, metadata."""
+"""TFLite files: forms, conversion, calibration, metadata."""

@@ -1,4 +1,4 @@
-"""The flags that say what calibrates full int8, for the programs that have this mode."""
+"""The flags that say what calibrates a TFLite file, for the programs that have modes which need it."""
 
 from absl import flags
 
@@ -20,14 +20,16 @@ def data_dir():
     return _DATA_DIR.value
 
 
-def rows(model):
-    """`calibration.rows` of the flags.
+def rows(model, mode):
+    """`calibration.rows` of the flags, for a mode that is calibrated.
 
     Raises:
         ValueError: if no source is given.
     """
     if _SOURCE.value is None:
-        raise ValueError("--calibration_source must be given for mode int8: the ranges come from your texts")
+        raise ValueError(
+            f"--calibration_source must be given for mode {mode}: the ranges come from your texts"
+        )
     return calibration.rows(
         model, _SOURCE.value, tuple(_FIELDS.value), _SPLIT.value, _NUM_TEXTS.value, _DATA_DIR.value
     )

@@ -1,4 +1,4 @@
-"""One classifier in every form that is shipped, as SavedModel and as TFLite of each mode, side by side."""
+"""One classifier in all ways that it is shipped, as SavedModel and as TFLite of each mode, side by side."""
 
 import dataclasses
 import pathlib
@@ -8,10 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.data import Source
-from convnlp.tasks import Classification, Fields, task_of
+from convnlp.tasks import Fields, task_of
 from convnlp.tasks.reference import full_rows
 from export import preset
 from export.lite import tflite_files
+from export.lite.forms import form_named
 from export.saved_models import versions
 
 SAVED_MODEL = "SavedModel"
@@ -19,11 +20,11 @@ _BATCH_SIZE = 32
 
 
 @dataclasses.dataclass(frozen=True)
-class Form:
-    """A shipped form of a classifier.
+class Candidate:
+    """A classifier as it is shipped.
 
     Attributes:
-        name: str, `SAVED_MODEL` or a mode of `export.lite.conversion`.
+        name: str, `SAVED_MODEL` or a key of `export.lite.forms.FORMS`.
         megabytes: float, of all its files.
         run: function from token ids int32 [B,T] to float32 [B,C]: logits, of the SavedModel their softmax.
     """
@@ -74,24 +75,28 @@ def lengthened(preset_dir, sequence_length, directory):
     return str(directory)
 
 
-def forms(preset_dir, modes, rows, directory):
+def candidates(preset_dir, modes, rows, directory):
     """Yields the SavedModel of a preset, then its TFLite model in each mode.
 
     Args:
         preset_dir: str. Of a `TextClassifier`.
-        modes: sequence of str, see `export.lite.conversion.MODES`.
-        rows: list of int32 [1,T], what calibrates int8; None without that mode.
-        directory: str or path. An empty one, which must last as long as the forms are used.
+        modes: sequence of str, keys of `export.lite.forms.FORMS`.
+        rows: list of int32 [1,T], what calibrates the modes that need it; None without those.
+        directory: str or path. An empty one, which must last as long as they are used.
     """
     text, ids, _ = versions.export(preset_dir, str(pathlib.Path(directory, "model")), check=False)
     signature = tf.saved_model.load(str(ids)).signatures["ids"]
     size = sum(file.stat().st_size for file in text.rglob("*") if file.is_file())
-    yield Form(SAVED_MODEL, size / 1e6, lambda ids: signature(token_ids=tf.constant(ids))["scores"].numpy())
+    yield Candidate(
+        SAVED_MODEL, size / 1e6, lambda ids: signature(token_ids=tf.constant(ids))["scores"].numpy()
+    )
     model = load_classifier(preset_dir)
     for mode in modes:
-        servable, content = tflite_files.converted(model, mode, "ids", rows if mode == "int8" else None)
+        servable, content = tflite_files.converted(
+            model, mode, "ids", rows if form_named(mode).calibrated else None
+        )
         file = tflite_files.packed(content, model, servable, preset_dir, mode, "ids")
-        yield Form(mode, len(file) / 1e6, tflite_files.runner(file))
+        yield Candidate(mode, len(file) / 1e6, tflite_files.runner(file))
 
 
 def labelled(model, source, split="train", text_fields=("text",), label_field="label", data_dir=None):
@@ -106,7 +111,7 @@ def labelled(model, source, split="train", text_fields=("text",), label_field="l
         data_dir: str. For TFDS. Default None.
     """
     source = Source(source, split, data_dir)
-    task = Classification.from_model(model, source, Fields(tuple(text_fields), label_field))
+    task = task_of(model).from_model(model, source, Fields(tuple(text_fields), label_field))
     batches = task.batches(task.read(source), _BATCH_SIZE)
     columns = [(b["token_ids"], b["label"], b["weight"]) for b in batches.as_numpy_iterator()]
     token_ids, labels, weights = (np.concatenate(column) for column in zip(*columns, strict=True))
@@ -114,7 +119,7 @@ def labelled(model, source, split="train", text_fields=("text",), label_field="l
 
 
 def outputs(run, token_ids):
-    """What `Form.run` makes of token ids [N,L], in batches as long as their longest text: [N,C]."""
+    """What `Candidate.run` makes of token ids [N,L], in batches as long as their longest text: [N,C]."""
     found = []
     for start in range(0, len(token_ids), _BATCH_SIZE):
         batch = token_ids[start : start + _BATCH_SIZE]
@@ -123,7 +128,7 @@ def outputs(run, token_ids):
 
 
 def logits(model):
-    """`Form.run` of the preset itself, on rows of full length."""
+    """`Candidate.run` of the preset itself, on rows of full length."""
     predict = tf.function(lambda inputs: model(inputs, training=False), reduce_retracing=True)
 
     def run(ids):

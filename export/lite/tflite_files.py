@@ -9,7 +9,7 @@ import numpy as np
 
 from convnlp.tasks import task_of
 from export import edge_model, preset
-from export.lite import conversion, metadata, refusal
+from export.lite import conversion, forms, metadata, refusal
 from export.saved_models import signatures
 from export.verification import parity, requests
 
@@ -22,10 +22,10 @@ def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
     Args:
         preset_dir: str. A directory written by `save_to_preset`.
         output: str. The file; one that exists is replaced.
-        mode: str, one of `conversion.MODES`.
+        mode: str, one of `export.lite.forms.FORMS`.
         inputs: "ids" or "text".
-        rows: list of int32 [1,T], token ids that calibrate mode "int8", see `calibration.rows`; None for
-            the other modes.
+        rows: list of int32 [1,T], token ids that calibrate a mode which is `calibrated`, see
+            `calibration.rows`; None for the others.
 
     Returns:
         dict with "megabytes" (of the file), "milliseconds" (median for one text of full length on one thread)
@@ -33,15 +33,14 @@ def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
 
     Raises:
         ValueError: if the preset cannot be converted, or the result is not what was asked for: custom
-            operations, a number that is none, or for fp32 an error beyond rounding.
+            operations, a number that is none, or an error beyond the `bound` of the form.
         OSError: if the file cannot be written. Nothing is left behind then.
     """
     model = preset.load(preset_dir)
     servable, content = converted(model, mode, inputs, rows)
     content = packed(content, model, servable, preset_dir, mode, inputs)
     measured = _measured(model, servable, content, inputs)
-    bound = parity.BOUND if mode == "fp32" else np.finfo(np.float32).max
-    if not measured["largest_error"] <= bound:  # NaN too
+    if not measured["largest_error"] <= forms.form_named(mode).bound:  # NaN too
         raise ValueError(f"the {mode} model differs from the preset by {measured['largest_error']:.3g}")
     _write(content, pathlib.Path(output))
     return {**measured, "megabytes": len(content) / 1e6}

@@ -8,14 +8,15 @@ import pytest
 
 from benchmarks import edge, goals
 from benchmarks.rows import Row
-from export.lite import conversion, forms
+from export.lite import comparison
+from export.lite.forms import FORMS
 from tests import corpus
 from tests.small_classifier import small_classifier
 
 
 def made_up(lost):
     """The rows of one set; the modes differ by their place."""
-    for place, mode in enumerate(conversion.MODES):
+    for place, mode in enumerate(FORMS):
         setting = {"set": "trec6", "size": "mini", "mode": mode}
         size = goals.goal("edge, size", setting)
         yield Row("edge, size", setting, 7.0 + place, None, "MB", "lower", size, {"saved_model": 30.0})
@@ -59,8 +60,8 @@ def preset(tmp_path_factory):
 
 
 def test_a_longer_copy_is_timed(preset, tmp_path):
-    assert forms.lengthened(preset, 24, tmp_path / "same") == preset
-    longer = forms.load_classifier(forms.lengthened(preset, 96, tmp_path / "longer"))
+    assert comparison.lengthened(preset, 24, tmp_path / "same") == preset
+    longer = comparison.load_classifier(comparison.lengthened(preset, 96, tmp_path / "longer"))
     assert longer.preprocessor.sequence_length == 96
 
 
@@ -84,7 +85,7 @@ def test_the_programs_write_their_rows(preset, tmp_path):
     subprocess.run(command, check=True)
     rows = json.loads((tmp_path / "edge.json").read_text())["rows"]
     times = [row for row in rows if row["name"] == "edge, one thread vs SavedModel"]
-    assert {row["setting"]["mode"] for row in rows} == set(conversion.MODES)
+    assert {row["setting"]["mode"] for row in rows} == set(FORMS)
     assert {row["setting"]["length"] for row in times} == {32, 128}
     assert all(row["ratio"] > 0 for row in times)
     exact = next(row for row in rows if row["setting"]["mode"] == "fp32" and "lost" in row["name"])

@@ -1,0 +1,17 @@
+"""Float16: weights of half the size, which are made float32 as they are read."""
+
+import tensorflow as tf
+
+from export.lite.forms.form import Form
+
+
+class Float16(Form):
+    """Half the size, next to no error."""
+
+    name = "fp16"
+    summary = "float16 weights, float activations"
+
+    def flatbuffer(self, converter, samples):
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.target_spec.supported_types = [tf.float16]
+        return converter.convert()

@@ -1,0 +1,27 @@
+"""Full int8: weights, and the activations around matrices, whose ranges come from a user's texts."""
+
+import tensorflow as tf
+from tensorflow.lite.python.convert import mlir_quantize
+
+from export.lite import float_operations
+from export.lite.forms.form import Form
+
+
+class FullInt8(Form):
+    """For hardware that wants integers.
+
+    Norms and softmax, and whatever meets the large values that hide positions, compute in float32 inside of
+    it (`export.lite.float_operations`); so do the logits that come out.
+    """
+
+    name = "int8"
+    summary = "int8 weights and activations, with ranges from --calibration_source"
+    inputs = ("ids",)  # calibration runs without tensorflow_text
+    calibrated = True
+
+    def flatbuffer(self, converter, samples):
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.representative_dataset = samples
+        converter._experimental_calibrate_only = True  # as tf.lite.experimental.QuantizationDebugger does
+        content, outputs = float_operations.prepared(converter.convert())
+        return mlir_quantize(content, denylisted_nodes=outputs)

@@ -1,0 +1,132 @@
+"""What holds for every form of a TFLite file, and a form of one's own, as docs/edge.md adds it."""
+
+import importlib
+import json
+import re
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from export.edge_model import EdgeModel
+from export.lite import calibration, conversion, tflite_files
+from export.lite.forms import FORMS, INPUTS, Form, form_named, register_form
+from tests import corpus
+from tests.documentation import ROOT
+from tests.export.conftest import LABELS
+from tests.run_program import run_program
+
+PAGE = (ROOT / "docs" / "edge.md").read_text(encoding="utf-8")
+(FORM,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+TEXTS = ["", "a river", *corpus.documents(4)]
+
+
+@pytest.fixture
+def own_forms():
+    """Takes away the forms that the test registers."""
+    ours = dict(FORMS)
+    yield
+    FORMS.clear()
+    FORMS.update(ours)
+
+
+def check_form(name, model, preset_dir):
+    """Built-in operations alone, and answers near the model's. Returns the file's bytes and the error."""
+    form = form_named(name)
+    ids = calibration.encoded(model, [TEXTS])
+    servable, content = tflite_files.converted(
+        model, name, "ids", list(ids[:, None]) * form.calibrated or None
+    )
+    assert conversion.custom_operations(content) == set()
+    expected = np.asarray(model({"token_ids": ids, "padding_mask": ids != 0}, training=False))
+    run = tflite_files.runner(content)
+    error = np.abs(run(ids) - expected).max()
+    # The forms round weights and activations; a wrong mask or weight is off by the range of the logits.
+    assert error <= min(form.bound, 0.2 * np.ptp(expected))
+    for batch, length in ((1, 1), (2, 7)):
+        assert np.isfinite(run(ids[:batch, :length])).all()
+    return tflite_files.packed(content, model, servable, str(preset_dir), name, "ids"), error
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form(name, small, small_dir, tmp_path):
+    assert FORMS[name].name == name
+    file = tmp_path / "model.tflite"
+    file.write_bytes(check_form(name, small, small_dir)[0])
+    model = EdgeModel(file)
+    assert model.facts["mode"] == name
+    assert set(model.predict(["a river"])[0]["scores"]) == set(LABELS)
+
+
+def test_every_form_is_in_the_docs():
+    rows = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
+    assert sorted(rows) == sorted(FORMS)
+    assert all(form.summary and set(form.inputs) <= set(INPUTS) for form in FORMS.values())
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, own_forms):
+    """Holds my_forms.py, and is on the path of this process and of its children."""
+    (tmp_path / "my_forms.py").write_text(FORM, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("my_forms", None)
+
+
+def test_a_form_of_ones_own_is_as_good_as_ours(folder, small, small_dir):
+    importlib.import_module("my_forms")
+    _, error = check_form("bf16", small, small_dir)
+    assert error > 10 * check_form("fp32", small, small_dir)[1]  # it was its code that ran
+
+
+@pytest.mark.multiprocess
+def test_a_program_writes_a_form_of_ones_own(folder, small_dir):
+    file = folder / "model.tflite"
+    done = run_program(
+        "export.tflite", "--modules=my_forms", "--mode=bf16", f"--preset={small_dir}", f"--output={file}"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "bf16, ids in" in done.stdout
+    with zipfile.ZipFile(file) as archive:
+        assert json.loads(archive.read("model.json"))["mode"] == "bf16"
+
+
+def test_an_export_beyond_its_bound_is_refused(small_dir, tmp_path, own_forms):
+    exact = type(form_named("fp32"))
+    register_form(type("Exact", (exact,), {"name": "exact", "bound": 0.0}))
+    with pytest.raises(ValueError, match="the exact model differs from the preset by "):
+        tflite_files.export(str(small_dir), str(tmp_path / "model.tflite"), "exact")
+    assert not any(tmp_path.iterdir())
+
+
+class Half(Form):
+    """Without a way to make it."""
+
+    name, summary = "half", "half"
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"name": "int8"}, r"'int8' is export\.lite\.forms\.full_int8\.FullInt8"),
+        ({"name": "a b"}, r"`name` of Own must be an identifier\. Received: name='a b'"),
+        ({"name": None}, r"`name` of Own must be a text\. Received: name=None"),
+        ({"name": "own", "summary": ""}, r"`summary` of Own must be a text\. Received: summary=''"),
+        ({"name": "own", "inputs": ("pixels",)}, r"`inputs` of Own must be of ids, text\. Received"),
+    ],
+)
+def test_what_cannot_be_registered_is_named(members, message):
+    before = dict(FORMS)
+    with pytest.raises(ValueError, match=message):
+        register_form(type("Own", (type(form_named("fp32")),), members))
+    for cls in (Half, dict, "int8"):
+        with pytest.raises(ValueError, match="`cls` must be a subclass of Form with all its methods"):
+            register_form(cls)
+    assert before == FORMS
+
+
+def test_unknown_modes_are_refused_before_anything_is_read():
+    with pytest.raises(ValueError, match=r"`mode` must be one of dynamic, .*Received: mode='int4'"):
+        form_named("int4")
