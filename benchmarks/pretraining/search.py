@@ -1,0 +1,153 @@
+r"""Small pre-training runs that choose the recipe of the shipped presets, and the table of what they gave.
+
+    python -m benchmarks.pretraining.search --data_dir=DATA --mixture='jsonl:DIR/mixture*.{split}.jsonl.gz' \
+        --tokenizer=spm.model --workdir=DIR
+
+Each variant is `configs/pretrain_encoder.py` with 10M tokens and the one change that its name says. It is
+judged by its held-out loss, where the task is the same, and by the validation scores (never the test scores)
+of classifiers that are fine-tuned from it on DATA/classification. What is done is not done again, what was
+interrupted is continued; the table is written after each variant.
+"""
+
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+from absl import flags
+
+from convnlp import programs
+
+TOKENS = 10_000_000
+# Name -> fields of the config that differ.
+VARIANTS = {
+    "as the config": {},
+    "learning rate 1e-3": {"optimizer.learning_rate": 1e-3},
+    "learning rate 4e-3": {"optimizer.learning_rate": 4e-3},
+    "mask 25 %": {"objective.noise_density": 0.25},
+    "rows of 64 tokens": {"data.input_length": 64, "train.batch_size": 64},
+    "16,384 tokens per step": {"train.batch_size": 128, "optimizer.warmup_steps": 60},
+    "16,384 tokens per step, learning rate 4e-3": {
+        "train.batch_size": 128,
+        "optimizer.warmup_steps": 60,
+        "optimizer.learning_rate": 4e-3,
+    },
+    "kernels 7, dilated by 1, 2, 4, 8": {"model.kernel_size": (7,), "model.dilation_rate": (1, 2, 4, 8)},
+    "kernels 31, 15, 7, 3": {"model.kernel_size": (31, 15, 7, 3)},
+    "kernels 3, 5, 7, 9": {"model.kernel_size": (3, 5, 7, 9)},
+    "self_attention": {"model.mixer": "self_attention"},
+    "self_attention, learning rate 1e-3": {
+        "model.mixer": "self_attention",
+        "optimizer.learning_rate": 1e-3,
+    },
+}
+LENGTHS = {"train.batch_size": 32, "data.input_length": 128}  # of the config
+STEPS_PER_CALL = 20
+CLASSIFICATION = {
+    "sst2": {"splits": ("train", "valid"), "classes": 2, "length": 48, "epochs": 4.0},
+    "trec6": {"splits": ("train[10%:]", "train[:10%]"), "classes": 6, "length": 32, "epochs": 8.0},
+}
+
+_DATA_DIR = flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+_MIXTURE = flags.DEFINE_string("mixture", None, "Source to pre-train on, with {split}.", required=True)
+_TOKENIZER = flags.DEFINE_string("tokenizer", None, "SentencePiece model.", required=True)
+_WORKDIR = flags.DEFINE_string("workdir", None, "Directory of all runs.", required=True)
+_SEEDS = flags.DEFINE_list("seeds", ["0", "1"], "Of fine-tuning.")
+_VARIANTS = flags.DEFINE_list("variants", [], "Numbers of the variants to run, from 0; none for all.")
+
+
+def main(argv):
+    """Flags -> runs -> table."""
+    del argv
+    workdir = pathlib.Path(_WORKDIR.value)
+    chosen = [int(number) for number in _VARIANTS.value] or range(len(VARIANTS))
+    for number in chosen:
+        name = list(VARIANTS)[number]
+        folder = workdir / f"{number:02d}"
+        changes = VARIANTS[name]
+        _run("pretrain", folder / "pretrained", pretraining_fields(changes), folder / "pretrained" / "preset")
+        scores = {"name": name, "changes": changes, **_pretrained(folder / "pretrained")}
+        for task in CLASSIFICATION:
+            results = []
+            for seed in _SEEDS.value:
+                run = folder / f"{task}_{seed}"
+                _run("finetune", run, _finetuning_fields(task, seed, folder), run / "results.json")
+                results.append(json.loads((run / "results.json").read_text())["validation"]["accuracy"])
+            scores[task] = results
+        (folder / "scores.json").write_text(json.dumps(scores, indent=2), encoding="utf-8")
+        (workdir / "table.md").write_text(table(workdir), encoding="utf-8")
+
+
+def pretraining_fields(changes):
+    """What a variant overrides in the config: its changes, and the steps that make `TOKENS` tokens."""
+    fields = {**LENGTHS, **changes}
+    per_step = fields["train.batch_size"] * fields["data.input_length"]
+    steps = TOKENS // per_step // STEPS_PER_CALL * STEPS_PER_CALL
+    half = steps // 2 // STEPS_PER_CALL * STEPS_PER_CALL
+    counts = {"train.num_steps": steps, "train.eval_every": half, "train.checkpoint_every": half}
+    return {
+        "config": f"configs/pretrain_encoder.py:{changes.get('model.mixer', 'dynamic_conv')}",
+        "config.data.source": _MIXTURE.value,
+        "config.data.split": "train",
+        "config.data.validation_split": "valid",
+        "config.tokenizer": _TOKENIZER.value,
+        **{f"config.{name}": value for name, value in (changes | counts).items()},
+    }
+
+
+def _finetuning_fields(task, seed, folder):
+    facts = CLASSIFICATION[task]
+    split, validation_split = facts["splits"]
+    return {
+        "config": "configs/finetune_classification.py",
+        "config.seed": seed,
+        "config.init_from": folder / "pretrained" / "preset",
+        "config.data.source": f"jsonl:{_DATA_DIR.value}/classification/{task}.{{split}}.jsonl.gz",
+        "config.data.split": split,
+        "config.data.validation_split": validation_split,
+        "config.data.input_length": facts["length"],
+        "config.task.label_names": tuple(str(label) for label in range(facts["classes"])),
+        "config.task.num_epochs": facts["epochs"],
+    }
+
+
+def _run(program, workdir, fields, done):
+    """Runs a program of the library unless `done` is there; prints the command."""
+    options = [f"--{name}={value}" for name, value in fields.items()]
+    command = [sys.executable, "-m", f"convnlp.{program}", *options, f"--workdir={workdir}"]
+    print("$", shlex.join(["python", *command[1:]]), flush=True)
+    if not done.exists():
+        workdir.mkdir(parents=True, exist_ok=True)
+        with open(workdir / "log.txt", "ab") as log:
+            subprocess.run(command, check=True, stdout=log, stderr=log)
+
+
+def _pretrained(workdir):
+    """The last held-out loss of a run, and the CPU seconds that it took."""
+    with open(workdir / "metrics.jsonl", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    last = [row for row in rows if "valid/masked_lm" in row][-1]
+    return {"loss": last["valid/masked_lm"], "step": last["step"]}
+
+
+def table(workdir):
+    """The Markdown table of all variants that are done."""
+    lines = [
+        "| variant | held-out loss | SST-2 | TREC-6 |",
+        "| --- | --- | --- | --- |",
+    ]
+    for path in sorted(workdir.glob("*/scores.json")):
+        scores = json.loads(path.read_text(encoding="utf-8"))
+        means = [f"{100 * np.mean(scores[task]):.1f} ({_each(scores[task])})" for task in CLASSIFICATION]
+        lines.append(f"| {scores['name']} | {scores['loss']:.3f} | {means[0]} | {means[1]} |")
+    return "\n".join(lines) + "\n"
+
+
+def _each(scores):
+    return ", ".join(f"{100 * score:.1f}" for score in scores)
+
+
+if __name__ == "__main__":
+    programs.run(main)
