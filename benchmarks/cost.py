@@ -41,7 +41,7 @@ ASSUMPTIONS = (
     "two FLOPs a multiply-add; the backward pass costs twice the forward pass; nothing is recomputed",
     "every multiply-add runs at the utilisation that a large Transformer reached on the same chips, although "
     "a depthwise convolution, under a hundredth of them, cannot use the matrix unit",
-    "128 rows of 512 input and 114 target tokens a step; the optimizer and the host cost nothing",
+    "128 rows of 512 input and 114 target tokens per step; the optimizer and the host cost nothing",
 )
 
 

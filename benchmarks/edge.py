@@ -136,7 +136,7 @@ def _size_of(model):
 
 
 def text(found, split):
-    """The generated part of the page: a table a set."""
+    """The generated part of the page: one table per set."""
     parts = []
     for name in dict.fromkeys(row.setting["set"] for row in found):
         of_set = [row for row in found if row.setting["set"] == name]

@@ -2,10 +2,11 @@
 
     python -m benchmarks.encoder --json=FILE
 
-Four layers of width 256 with lightweight convolutions of 7 taps and 8 heads. Throughput: 8192 positions a
-call, pads included; latency: one text a call. Ours, our attention and keras_nlp's layers run as `tf.function`
-of the model, traced for the shape; the policy bfloat16 is mixed_bfloat16. PyTorch runs in `inference_mode`;
-for bfloat16 with bfloat16 weights and, the convolution encoder, with autocast: the faster is the peer.
+Four layers of width 256 with lightweight convolutions of 7 taps and 8 heads. Throughput: 8192 positions
+per call, pads included; latency: one text per call. Ours, our attention and keras_nlp's layers run as
+`tf.function` of the model, traced for the shape; the policy bfloat16 is mixed_bfloat16. PyTorch runs in
+`inference_mode`; for bfloat16 with bfloat16 weights and, the convolution encoder, with autocast: the faster
+is the peer.
 
 "padding": "none" has texts that fill their rows; ours gets a mask of ones, as its users pass it, the peers
 get none. With "half" the texts are of n / 2 to n tokens, pads behind them, and everyone gets the mask.

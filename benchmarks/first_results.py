@@ -334,7 +334,7 @@ def main(_):
     }
     for name in args.stages:
         if name not in stages:
-            raise app.UsageError(f"--stages must be of {', '.join(stages)}; received {name}")
+            raise app.UsageError(f"`--stages` must be of {', '.join(stages)}. Received: {name}")
         stages[name]()
 
 

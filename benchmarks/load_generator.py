@@ -5,7 +5,7 @@
 Every client is a connection that sends its next request when the answer to the last one has come. The rate
 counts from when each has had its first answer, and at the end the answers under way are waited for, so that a
 short load is told the same rate as a long one, and what is measured next has the machine for itself. All
-clients live in one thread on plain sockets: some 30 microseconds of CPU a request, most of them the kernel's.
+clients live in one thread on plain sockets: some 30 microseconds of CPU per request, mostly the kernel's.
 It needs the standard library only, so that it starts at once. Prints one line of JSON.
 """
 

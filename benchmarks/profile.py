@@ -36,7 +36,7 @@ def tensorflow_kinds(call, num_calls):
         num_calls: int.
 
     Returns:
-        dict, operation -> (ms a call, times a call).
+        dict, operation -> (ms per call, times per call).
     """
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -137,7 +137,7 @@ def main(_):
     for name, (call, kinds_of) in calls(args.work, args.dtype, args.mixer, args.length).items():
         milliseconds, kinds = profile(call, kinds_of, args.calls)
         top = sorted(kinds.items(), key=lambda item: -item[1][0])[: args.top]
-        print(f"\n{name}: {milliseconds:.1f} ms a call\n\n| operation | ms | times |\n| --- | --- | --- |")
+        print(f"\n{name}: {milliseconds:.1f} ms per call\n\n| operation | ms | times |\n| --- | --- | --- |")
         for kind, (kind_milliseconds, times) in top:
             print(f"| {kind} | {kind_milliseconds:.2f} | {times:g} |", flush=True)
         report[name] = {"ms": milliseconds, "operations": dict(top)}

@@ -77,7 +77,7 @@ def write(results, folder):
 
 
 def _write_all(results, path):
-    """All rows, one a line, without their samples."""
+    """All rows, one per line, without their samples."""
     parts = []
     for program, result in results.items():
         machine = json.dumps(result["machine"])

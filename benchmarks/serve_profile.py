@@ -4,7 +4,7 @@
 
 The server runs in this process, batching on, so that its threads have names; the load generator in its own.
 Counters around a few functions divide its work, and take some microseconds themselves. Reports
-milliseconds of CPU a request. `idle` is what is left of the cores; with other processes about, it is theirs.
+milliseconds of CPU per request. `idle` is what is left of the cores; with other processes about, theirs.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ class Counters:
 
 
 def shares(before, after, requests):
-    """CPU milliseconds a request between two readings.
+    """CPU milliseconds per request between two readings.
 
     Args:
         before: dict of str to float, CPU seconds so far.
@@ -146,7 +146,7 @@ def main(_):
                 "all cores": capacity,
                 "median latency": report["median_ms"],
             }
-    print("| ms a request |", " | ".join(columns), "|")
+    print("| ms per request |", " | ".join(columns), "|")
     print("| --- |" + " --- |" * len(columns))
     for name in next(iter(columns.values())):
         print(f"| {name} |", " | ".join(f"{column[name]:.2f}" for column in columns.values()), "|")

@@ -35,12 +35,12 @@ class Timing:
 
     @property
     def median(self):
-        """Median of the samples, seconds a call."""
+        """Median of the samples, seconds per call."""
         return statistics.median(self.samples)
 
     @property
     def spread(self):
-        """Median absolute deviation from the median, seconds a call."""
+        """Median absolute deviation from the median, seconds per call."""
         return statistics.median(abs(sample - self.median) for sample in self.samples)
 
     def summary(self, scale=1.0, digits=5):

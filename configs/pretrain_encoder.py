@@ -1,4 +1,4 @@
-r"""An encoder alone, size mini, by masked LM, for classifiers and embeddings: the recipe of the shipped presets.
+r"""An encoder alone, size mini, by masked LM, for classifiers and embeddings: how shipped presets are made.
 
     python -m convnlp.pretrain --config=configs/pretrain_encoder.py:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model

@@ -64,7 +64,7 @@ def load_pipeline(runner):
 
 
 def text_fields():
-    """The fields to read, one an input of the signature."""
+    """The fields to read, one per input of the signature."""
     names = model.text_inputs(_MODEL.value, _SIGNATURE.value)
     fields = _TEXT_FIELDS.value or names
     if len(fields) != len(names):

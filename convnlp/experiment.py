@@ -100,7 +100,7 @@ def prepare(
     open_fields=(),
     resume_with_changes=False,
 ):
-    """`start` for a config that is no flag: several runs may follow each other in one process.
+    """`start` for a config that does not come from a flag: several runs may follow each other in one process.
 
     Args:
         config: ConfigDict.

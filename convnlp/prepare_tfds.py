@@ -44,7 +44,7 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
     match = re.fullmatch(r"(\w+)(?:/([\w.-]+))?:(\d+\.\d+\.\d+)", name)
     if not match:
         raise ValueError(
-            f"name must be NAME:VERSION or NAME/CONFIG:VERSION, such as c4/en:3.1.0; received {name!r}"
+            f"`name` must be NAME:VERSION or NAME/CONFIG:VERSION, such as c4/en:3.1.0. Received: {name!r}"
         )
     dataset, config, version = match.groups()
     folder = os.path.join(dataset, config or "", version)
@@ -107,7 +107,7 @@ def main(_):
     args = flags.FLAGS
     splits = dict(part.split("=", 1) for part in args.splits if "=" in part)
     if len(splits) != len(args.splits):
-        raise ValueError(f"splits must be NAME=SPLIT pairs with different names; received {args.splits}")
+        raise ValueError(f"`splits` must be NAME=SPLIT pairs with different names. Received: {args.splits}")
     folder = prepare(
         args.source,
         args.name,

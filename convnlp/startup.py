@@ -2,7 +2,7 @@
 
 TensorFlow 2.21 writes them in front of a program's first line, before it reads any log level
 (TF_CPP_MIN_LOG_LEVEL hides none of them), and between its later lines. So a program of ours gives file
-descriptor 2 to a small process that passes on what is no such note, at once, and that outlives a crash; what
+descriptor 2 to a small process that passes on everything else, at once, and that outlives a crash; what
 Python writes goes to stderr as before. A process that only imports convnlp is left alone.
 """
 

@@ -24,7 +24,7 @@ NUM_THREADS = 2  # a part of the result: sums are rounded by thread
 # takes apart, such as "…", is not among them.
 REQUIRED_CHARACTERS = {
     1_000: string.ascii_letters + string.digits + string.punctuation,
-    8_000: "–—‘’“”•§©®°±×÷€£¥¿¡áàâäãåæçéèêëíìîïñóòôöõøœßúùûüÁÀÂÄÅÇÉÈÊÍÑÓÔÖØÚÜ←→↑↓✓★☆♥♡"
+    8_000: "–—‘’“”•§©®°±×÷€£¥¿¡áàâäãåæçéèêëíìîïñóòôöõøœßúùûüÁÀÂÄÅÇÉÈÊÍÑÓÔÖØÚÜ←→↑↓✓★☆♥♡"  # noqa: RUF001
     "😀😁😂🤣😃😄😅😆😉😊😍😘😎🙂🤔😐🙄😏😥😫😴😛😜🙃😞😟😤😢😭😩😬😱😳😡😠🤢👍👎👏🙏💪🔥❤✨🎉💔💯😇",
 }
 
@@ -52,7 +52,8 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
     num_pieces = vocabulary_size - NUM_SENTINELS
     if num_pieces < 4:
         raise ValueError(
-            f"vocabulary_size must leave pieces beside {NUM_SENTINELS} sentinels; received {vocabulary_size}"
+            f"`vocabulary_size` must leave pieces beside {NUM_SENTINELS} sentinels. "
+            f"Received: {vocabulary_size}"
         )
     rules.number("[0.98, 1]").check("character_coverage", character_coverage)
     lines = list(lines)  # the trainer would take an error of the iterator for its own

@@ -26,7 +26,7 @@ class EdgeModel:
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: if it is no such file.
+        ValueError: if it is not such a file.
 
     Attributes:
         facts: dict: "inputs" ("ids"), "output" ("logits" or "embedding"), "mode", "sequence_length" (where

@@ -4,7 +4,7 @@
     python -m export.run_tflite --model=sentiment.tflite --input=texts.txt
 
 Prints a JSON object a text: {"label", "scores"}, or {"embedding"} of a language model's encoder. --input has
-a text a line, or where its name ends in .jsonl an object with "text" and, for pairs, "text_pair"; "-" is
+one text per line, or where its name ends in .jsonl an object with "text" and, for pairs, "text_pair"; "-" is
 standard input.
 """
 
@@ -20,7 +20,7 @@ _MODEL = flags.DEFINE_string("model", None, "File of export.tflite.", required=T
 _TEXT = flags.DEFINE_multi_string("text", [], "A text to answer. Can be repeated.")
 _TEXT_PAIR = flags.DEFINE_multi_string("text_pair", [], "The second text of a pair, one for each --text.")
 _INPUT = flags.DEFINE_string(
-    "input", None, "File of texts, one a line, or of JSON lines; - is standard input."
+    "input", None, "File of texts, one per line, or of JSON lines; - is standard input."
 )
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 8, "Texts at a time.", lower_bound=1)
 _NUM_THREADS = flags.DEFINE_integer("num_threads", 1, "Threads of LiteRT.", lower_bound=1)
@@ -30,7 +30,7 @@ def examples():
     """Yields (text, second text or None) of the flags and the file.
 
     Raises:
-        ValueError: if a pair has one text, or a line of the file is no example.
+        ValueError: if a pair has one text, or a line of the file is not an example.
     """
     pairs = _TEXT_PAIR.value or [None] * len(_TEXT.value)
     if len(pairs) != len(_TEXT.value):

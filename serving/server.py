@@ -67,7 +67,7 @@ _MONITORING_CONFIG_FILE = flags.DEFINE_string(
 _BATCHING = flags.DEFINE_boolean("enable_batching", False, "Run the requests of several clients as one.")
 _BATCHING_FILE = flags.DEFINE_string("batching_parameters_file", None, "BatchingParameters in text format.")
 _TIMEOUT = flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "How long a request may take.", 1)
-# What follows are no flags of tensorflow_model_server.
+# The flags that follow are not tensorflow_model_server's.
 _PAGE = flags.DEFINE_boolean("page", True, "Show browsers a page at / to try the models.")
 _ALLOWED_HOSTS = flags.DEFINE_list(
     "allowed_hosts",

@@ -80,7 +80,7 @@ def run(program, config, folder, workdir, **fields):
         ({"data_test_source": "label"}, "label.jsonl, line 41: label 7 is out of range: there are 2 classes"),
         (
             {"data_test_source": "list"},
-            r"list.jsonl, line 41: label must be an integer below 2; found \[0, 1\]",
+            r"list.jsonl, line 41: `label` must be an integer in \[0, 2\). Received: \[0, 1\]",
         ),
         ({"data_test_source": "good", "data_test_split": "test"}, "good.jsonl has no split 'test'"),
         (
@@ -88,7 +88,7 @@ def run(program, config, folder, workdir, **fields):
             r"three.jsonl: split train\[3:\] leaves none",
         ),
         ({"data_validation_source": "label"}, "label.jsonl, line 41: label 7 is out of range"),
-        ({"data_source": "list"}, "list.jsonl, line 41: label must be a string or an integer"),
+        ({"data_source": "list"}, "list.jsonl, line 41: `label` must be a string or an integer"),
         ({"data_source": "stray"}, "stray.jsonl, line 41: label 100000 would make 100001 classes"),
         ({"data_source": "three"}, r"three.jsonl: split train\[:5%\] leaves none of 3"),
         ({"data_source": "field"}, "field.jsonl, line 41: no field 'label'"),
@@ -110,7 +110,7 @@ def test_text_to_text(folder, tmp_path):
     fields = {"data_source": "verdicts", "data_validation_split": "train", "data_test_split": "train"}
     config = finetune_cogs.get_config()
     config.model.num_decoder_layers = 1
-    with pytest.raises(SourceError, match=r"number.jsonl, line 41: targets must be a string; found 3"):
+    with pytest.raises(SourceError, match=r"number.jsonl, line 41: `targets` must be a string. Received: 3"):
         run(finetune, config, folder, tmp_path / "run", **fields, data_test_source="number")
 
 

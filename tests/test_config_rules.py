@@ -97,9 +97,9 @@ def test_a_value_out_of_range(path, value, message):
         ({"train.eval_every": 7}, "`train.eval_every` must be a multiple of `train.steps_per_call`"),
         ({"optimizer.warmup_steps": 1500}, r"`warmup_steps` must be in \[0, num_steps\)"),
         ({"optimizer.decay_steps": 1501}, r"`decay_steps` must be in \[0, num_steps\]"),
-        ({"data.source": "csv:a.csv"}, "source must be 'tfds:NAME'.* received 'csv:a.csv'"),
-        ({"data.test_source": "a.jsonl"}, "source must be 'tfds:NAME'.* received 'a.jsonl'"),
-        ({"data.validation_split": "train[5]"}, r"split must be a name .* received 'train\[5\]'"),
+        ({"data.source": "csv:a.csv"}, "`source` must be 'tfds:NAME'.* Received: 'csv:a.csv'"),
+        ({"data.test_source": "a.jsonl"}, "`source` must be 'tfds:NAME'.* Received: 'a.jsonl'"),
+        ({"data.validation_split": "train[5]"}, r"`split` must be a name .* Received: 'train\[5\]'"),
         ({"data.validation_split": "valid"}, "jsonl:a.jsonl has no split 'valid'"),
     ],
 )

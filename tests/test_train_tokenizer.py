@@ -48,7 +48,7 @@ def test_common_characters_are_pieces_though_the_text_has_none_of_them():
             r"too little text for vocabulary_size=8000 \(7900 pieces\): .*Vocabulary size too high",
         ),
         ([], 190, "too little text for vocabulary_size=190"),
-        (LINES, 100, "vocabulary_size must leave pieces beside 100 sentinels; received 100"),
+        (LINES, 100, "`vocabulary_size` must leave pieces beside 100 sentinels. Received: 100"),
     ],
 )
 def test_what_cannot_be_trained(lines, size, message):
@@ -60,7 +60,7 @@ def test_what_cannot_be_trained(lines, size, message):
 def test_what_is_wrong_with_the_source_is_not_too_little_text(tmp_path):
     path = corpus.write_jsonl(tmp_path / "a.jsonl", [*({"text": line} for line in LINES), {"text": 3}])
     lines = train_tokenizer.sample(Source(f"jsonl:{path}"), num_documents=999, num_bytes=10**6)
-    with pytest.raises(Exception, match="line 301: text must be a string; found 3"):
+    with pytest.raises(Exception, match=r"line 301: `text` must be a string\. Received: 3"):
         train_tokenizer.train(lines, 190)
     with pytest.raises(ValueError, match=r"`character_coverage` must be a number in \[0.98, 1\]"):
         train_tokenizer.train(LINES, 190, character_coverage=0.9)

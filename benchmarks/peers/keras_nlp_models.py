@@ -28,7 +28,7 @@ def classifier(sizes, max_length, num_classes, is_masked, dtype="float32"):
         sizes: dict, see `benchmarks.peers`.
         max_length: int. Rows of the position embedding.
         num_classes: int. C.
-        is_masked: bool. Whether attention and pooling leave out pads; without, the mask is no input.
+        is_masked: bool. Whether attention and pooling leave out pads; without, the mask is not an input.
         dtype: dtype policy of the encoder. The head is float32.
 
     Returns:

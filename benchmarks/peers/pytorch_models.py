@@ -156,7 +156,7 @@ class EncoderDecoder(nn.Module):
 class TransformerEncoder(nn.Module):
     """Embedding, positions, and nn.TransformerEncoder as PyTorch delivers it: post-norm, biases, ReLU.
 
-    In `eval` and `inference_mode` it takes PyTorch's fast path: one fused call a layer; with a padding mask
+    In `eval` and `inference_mode` it takes PyTorch's fast path: one fused call per layer; with a padding mask
     the rows become a nested tensor, without their pads.
     """
 

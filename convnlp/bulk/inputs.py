@@ -79,13 +79,15 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None):
     kind, _, name = source.partition(":")
     if kind not in KINDS or (not name and kind != "pydocs"):
         raise SourceError(
-            "input must be 'jsonl:GLOB', 'lines:GLOB', 'text:GLOB', 'pydocs' or 'tfds:NAME'; "
-            f"received {source!r}"
+            "`input` must be 'jsonl:GLOB', 'lines:GLOB', 'text:GLOB', 'pydocs' or 'tfds:NAME'. "
+            f"Received: input={source!r}"
         )
     if kind == "tfds":
         return TFDSInput(name, split, shard_size, data_dir)
     if split != "train":
-        raise SourceError(f"split is for tfds:NAME; received {split!r} with {source}")
+        raise SourceError(
+            f"`split` must be 'train' but for tfds:NAME. Received: split={split!r}, input={source!r}"
+        )
     if kind == "pydocs":
         kind, name = "jsonl", pydocs.path(name)
     return FileInput(files.find(source, name), kind, shard_size)

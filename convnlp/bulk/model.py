@@ -35,7 +35,7 @@ def text_inputs(directory, signature):
     for name, info in sorted(inputs.items()):
         if info.dtype != tf.string.as_datatype_enum or len(info.tensor_shape.dim) != 1:
             raise ValueError(
-                f"`signature` must take a text an example. Received: {signature!r}, whose input {name!r} "
+                f"`signature` must take one text per example. Received: {signature!r}, whose input {name!r} "
                 f"is {tf.as_dtype(info.dtype).name} of rank {len(info.tensor_shape.dim)}"
             )
     return sorted(inputs)
@@ -79,7 +79,7 @@ class Predictor:
             rows: list of tuples of bytes: of each example the text of every input, in the inputs' order.
 
         Returns:
-            list of dicts, output -> NumPy value, one an example, in the order of `rows`.
+            list of dicts, output -> NumPy value, one per example, in the order of `rows`.
 
         Raises:
             ValueError: if an output has another number of entries than there are examples.

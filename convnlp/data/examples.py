@@ -67,7 +67,9 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
     for row in rows:
         if row.length < 2 * len(row.fields):
             names, least = ", ".join(row.fields), 2 * len(row.fields)
-            raise ValueError(f"a row of {names} needs a length of at least {least}; received {row.length}")
+            raise ValueError(
+                f"`length` must be at least {least} for a row of {names}. Received: length={row.length}"
+            )
     fields = tuple(dict.fromkeys(field for row in rows for field in row.fields))
 
     def tokenize(block):
@@ -134,7 +136,7 @@ def concatenate(segments, length, end_token_id):
         first = tf.minimum(lengths[0], tf.maximum(room - lengths[1], room - room // 2))
         kept = [first, tf.minimum(lengths[1], room - first)]
     else:
-        raise ValueError(f"a row must have one or two texts; received {len(segments)}")
+        raise ValueError(f"`segments` must be one or two texts. Received: {len(segments)}")
     end = tf.fill([segments[0].nrows(), 1], end_token_id)
     parts = []
     for segment, size in zip(segments, kept, strict=True):

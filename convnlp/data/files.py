@@ -124,7 +124,7 @@ def find(source, pattern):
         raise SourceError(f"{source}: no such file: {pattern}")
     for path in paths:
         if "://" not in path and not os.path.isfile(path):
-            raise SourceError(f"{source}: {path} is no regular file, which can be read more than once")
+            raise SourceError(f"{source}: {path} must be a regular file, which can be read more than once")
     return paths
 
 

@@ -49,7 +49,7 @@ def path(selection=""):
         string, path of a .jsonl.gz file with the fields "text" and "label", the package's name.
     """
     if selection and not (selection.isdecimal() and int(selection) >= 2):
-        raise SourceError(f"pydocs:NUMBER needs a number of packages from 2; received {selection!r}")
+        raise SourceError(f"pydocs:NUMBER must have a number of packages >= 2. Received: {selection!r}")
     roots = {"python": sysconfig.get_path("stdlib"), "": sysconfig.get_path("purelib")}
     file = _cache_folder() / f"pydocs-{_fingerprint(roots)}{selection and '-' + selection}.jsonl.gz"
     if not file.exists():

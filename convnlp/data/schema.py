@@ -57,7 +57,7 @@ class Label:
             counts.add(2)
         if len(counts) != 1:
             raise ValueError(
-                "a label needs num_classes, names or threshold, and they must agree; received "
+                "A label must have `num_classes`, `names` or `threshold`, and they must agree. Received: "
                 f"num_classes={self.num_classes}, names={short(self.names)}, threshold={self.threshold}"
             )
         object.__setattr__(self, "num_classes", counts.pop())
@@ -67,7 +67,7 @@ class Label:
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if self.threshold is not None and is_number:
             if not -math.inf < value < math.inf:
-                raise ValueError(f"{self.field} must be a finite number; found {value}")
+                raise ValueError(f"`{self.field}` must be a finite number. Received: {value}")
             return int(value >= self.threshold)
         if isinstance(value, str) and self.names:
             if value not in self.names:
@@ -75,7 +75,7 @@ class Label:
             return self.names.index(value)
         if not is_number or not isinstance(value, numbers.Integral):
             raise ValueError(
-                f"{self.field} must be an integer below {self.num_classes}; found {short(value)}"
+                f"`{self.field}` must be an integer in [0, {self.num_classes}). Received: {short(value)}"
             )
         if not 0 <= value < self.num_classes:
             raise ValueError(
@@ -118,10 +118,10 @@ class ClassSchema:
     field: str
 
     def values(self, record):
-        """The value alone, a string or an integer from 0; raises ValueError where it is no class."""
+        """The value alone, a string or an integer from 0; raises ValueError where it is not a class."""
         value = value_of(self.field, record)
         if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):
-            raise ValueError(f"{self.field} must be a string or an integer from 0; found {short(value)}")
+            raise ValueError(f"`{self.field}` must be a string or an integer >= 0. Received: {short(value)}")
         return [value]
 
 
@@ -167,7 +167,7 @@ def parse_text(data):
 
 def _utf8(field, value):
     if not isinstance(value, str):
-        raise ValueError(f"{field} must be a string; found {short(value)}")
+        raise ValueError(f"`{field}` must be a string. Received: {short(value)}")
     try:
         return value.encode("utf-8")
     except UnicodeEncodeError as error:

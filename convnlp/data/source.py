@@ -36,7 +36,8 @@ class Source:
     def __post_init__(self):
         if self.kind not in KINDS or (not self.path and self.kind != "pydocs"):
             raise SourceError(
-                f"source must be 'tfds:NAME', 'jsonl:GLOB', 'text:GLOB' or 'pydocs'; received {self.name!r}"
+                "`source` must be 'tfds:NAME', 'jsonl:GLOB', 'text:GLOB' or 'pydocs'. "
+                f"Received: {self.name!r}"
             )
         if self.kind == "tfds":  # which has a language of its own for splits
             return
@@ -122,11 +123,11 @@ class Split:
         match = _SPLIT.fullmatch(text)
         if not match:
             raise SourceError(
-                f"split must be a name with an optional slice, such as 'train[:95%]'; received {text!r}"
+                f"`split` must be a name with an optional slice, such as 'train[:95%]'. Received: {text!r}"
             )
         bounds = match["start"] or "", match["stop"] or ""
         if any(bound.endswith("%") and abs(int(bound[:-1])) > 100 for bound in bounds):
-            raise SourceError(f"split must have percentages of at most 100; received {text!r}")
+            raise SourceError(f"`split` must have percentages of at most 100. Received: {text!r}")
         return cls(match["name"], *bounds)
 
     def __str__(self):

@@ -133,11 +133,11 @@ def label_names(source, field="label"):
         if value not in first:
             if first and type(value) is not type(next(iter(first))):
                 raise record.error(
-                    f"{field} must be all strings or all integers; found {short(value)} after others"
+                    f"`{field}` must be all strings or all integers. Received: {short(value)} after others"
                 )
             first[value] = record.without_data()
     if len(first) < 2:
-        raise SourceError(f"{source}: {field} must have at least two classes; found {short([*first])}")
+        raise SourceError(f"{source}: `{field}` must have at least two classes. Received: {short([*first])}")
     if isinstance(next(iter(first)), str):
         if len(first) > max(MAX_RARE_CLASSES, count / 2):
             raise SourceError(
@@ -159,7 +159,7 @@ def label_names(source, field="label"):
 def _schema(fields, label):
     schema = Schema(tuple(fields), label)
     if not schema.keys:
-        raise ValueError("fields must name at least one field where no label is read; received none")
+        raise ValueError("`fields` must name at least one field where no label is read. Received: none")
     return schema
 
 

@@ -17,7 +17,7 @@ def cross_entropy(logits, targets):
 
     TensorFlow casts the logits to float32 and writes the softmax, its gradient, and with deterministic
     operations the log-softmax and a scattered copy too: tensors of [N,V] in float32, each tens of megabytes.
-    The fast form keeps the logits, in their own type, and one number a row; it computes the gradient from
+    The fast form keeps the logits, in their own type, and one number per row; it computes the gradient from
     these in one compiled loop. Measured for N = 1824, V = 8192 in bfloat16 on one core: 5.3 ms, 10.3 ms
     with the gradient, against 17 ms and 64 ms.
 

@@ -36,7 +36,7 @@ class CrossAttention(keras.layers.Layer):
         output_init_scale: float. Factor on the standard deviation of the initial W_o.
 
     Raises:
-        ValueError: if D is no multiple of H, or on another `init`.
+        ValueError: if H does not divide D, or on another `init`.
     """
 
     def __init__(

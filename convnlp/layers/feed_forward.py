@@ -13,7 +13,7 @@ class FeedForward(keras.layers.Layer):
 
     Source: Vaswani et al., 2017, section 3.3; without biases as in T5 (Raffel et al., 2020).
     Masking, causality, packing: positions do not see each other, so none is needed.
-    Cost: 2 D F multiply-adds a position.
+    Cost: 2 D F multiply-adds per position.
 
     Args:
         intermediate_dim: int. F, the inner width.

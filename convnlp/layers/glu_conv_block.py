@@ -21,7 +21,7 @@ class GLUConvBlock(keras.layers.Layer):
     instead of two; no bias (the release has one behind the convolution).
 
     Masking, causality, packing: those of the mixer; the gate and the projection see one position at a time.
-    Cost: 3 D^2 multiply-adds a position beside the mixer's.
+    Cost: 3 D^2 multiply-adds per position beside the mixer's.
 
     Args:
         mixer: a `TokenMixer` with `gated = True`.

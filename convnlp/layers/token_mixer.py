@@ -78,7 +78,7 @@ class TokenMixer(keras.layers.Layer):
             x: float tensor [B,T,D].
             padding_mask: bool tensor [B,T], True = token. Defaults to no pads.
             segment_ids: int32 tensor [B,T], 0 = pad: only positions of equal ids see each other. Defaults to
-                one segment a row.
+                one segment per row.
             training: bool. Whether dropout is active.
             prefix_mask: bool tensor [B,T], True = prefix, which comes first in each text. Defaults to none:
                 every position sees as far as the mixer does.

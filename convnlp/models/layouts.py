@@ -23,7 +23,7 @@ LAYOUTS = {
 
 
 def layer_mixers(names, num_layers, is_decoder):
-    """One mixer name per layer, or what was given where it is no layout.
+    """One mixer name per layer, or what was given where it is not a layout.
 
     Args:
         names: str, a key of `LAYOUTS` or the name of a mixer; or a list of mixers.

@@ -67,7 +67,7 @@ class PositionEmbedding(keras.layers.Layer):
         Args:
             x: float tensor [B,T,D].
             segment_ids: int32 tensor [B,T], for packed rows: each text counts from its own start. Defaults to
-                one text a row.
+                one text per row.
             start: int, or int32 tensor [] or [B,1]. The position of the first token. Defaults to `0`.
 
         Returns:

@@ -34,7 +34,7 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
         **kwargs: of `keras.Model`.
 
     Raises:
-        ValueError: if the backbone is no such encoder, or the preprocessor's rows are too long for it.
+        ValueError: if the backbone is not such an encoder, or the preprocessor's rows are too long for it.
 
     Example:
     ```python

@@ -49,7 +49,7 @@ def batched(text):
 
 
 def check_length(name, value, least):
-    """Returns `value`, or raises ValueError if it is no whole number >= `least`."""
+    """Returns `value`, or raises ValueError unless it is a whole number >= `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise ValueError(f"`{name}` must be a whole number >= {least}. Received: {value!r}")
     return int(value)

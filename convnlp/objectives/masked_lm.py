@@ -58,7 +58,7 @@ class MaskedLanguageModeling(Objective):
 def num_predictions(length, noise_density=NOISE_DENSITY):
     """Number of tokens to predict in each sequence of `length` tokens, at least 1."""
     if not 0 < noise_density < 1:
-        raise ValueError(f"noise_density must be between 0 and 1; received {noise_density}")
+        raise ValueError(f"`noise_density` must be in (0, 1). Received: noise_density={noise_density}")
     return max(round(length * noise_density), 1)
 
 

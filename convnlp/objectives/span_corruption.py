@@ -92,7 +92,7 @@ def counts(raw_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPAN_L
     Args:
         raw_length: int >= 2.
         noise_density: float in (0, 1), the share of tokens that are removed. Defaults to 0.15.
-        mean_span_length: float, tokens a span, on average. Defaults to 3.
+        mean_span_length: float, tokens per span, on average. Defaults to 3.
 
     Returns:
         (num_noise_tokens, num_spans).
@@ -105,11 +105,13 @@ def counts(raw_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPAN_L
     (85, 28)
     """
     if raw_length < 2:
-        raise ValueError(f"raw_length must be at least 2; received {raw_length}")
+        raise ValueError(f"`raw_length` must be at least 2. Received: raw_length={raw_length}")
     if not 0 < noise_density < 1:
-        raise ValueError(f"noise_density must be between 0 and 1; received {noise_density}")
+        raise ValueError(f"`noise_density` must be in (0, 1). Received: noise_density={noise_density}")
     if not mean_span_length > 0:
-        raise ValueError(f"mean_span_length must be positive; received {mean_span_length}")
+        raise ValueError(
+            f"`mean_span_length` must be positive. Received: mean_span_length={mean_span_length}"
+        )
     num_noise = min(max(round(raw_length * noise_density), 1), raw_length - 1)
     num_spans = max(round(num_noise / mean_span_length), 1)
     if num_spans > min(num_noise, raw_length - num_noise):
@@ -125,7 +127,7 @@ def lengths(input_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPA
     """Length of the raw text and of the target that belong to an input of exactly `input_length` tokens.
 
     Args:
-        input_length: int >= 3, with one sentinel a span and the end token.
+        input_length: int >= 3, with one sentinel per span and the end token.
         noise_density: float in (0, 1). Defaults to 0.15.
         mean_span_length: float. Defaults to 3.
 
@@ -140,7 +142,7 @@ def lengths(input_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPA
     [(141, 29), (284, 58), (568, 114), (1137, 229)]
     """
     if input_length < 3:
-        raise ValueError(f"input_length must be at least 3; received {input_length}")
+        raise ValueError(f"`input_length` must be at least 3. Received: input_length={input_length}")
 
     def corrupted(raw_length):
         num_noise, num_spans = counts(raw_length, noise_density, mean_span_length)
@@ -201,7 +203,8 @@ def corrupt(
     num_noise, num_spans = counts(length, noise_density, mean_span_length)
     if num_spans > len(sentinel_token_ids):
         raise ValueError(
-            f"{num_spans} spans in {length} tokens need as many sentinels; received {len(sentinel_token_ids)}"
+            f"`sentinel_token_ids` must have one for each of {num_spans} spans in {length} tokens. "
+            f"Received: {len(sentinel_token_ids)}"
         )
     seeds = tf.random.experimental.stateless_split(seed, 2)
     parts = tf.stack(

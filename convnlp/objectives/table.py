@@ -78,7 +78,7 @@ def register_objective(cls):
         `cls`, so that it can decorate the class.
 
     Raises:
-        ValueError: if it is no such class, or its name is taken.
+        ValueError: if it is not such a class, or its name is taken.
     """
     if not (inspect.isclass(cls) and issubclass(cls, Objective)) or inspect.isabstract(cls):
         raise ValueError(f"`cls` must be a subclass of Objective with all its methods. Received: cls={cls!r}")

@@ -83,7 +83,7 @@ def register_task(cls):
         `cls`, so that it can decorate the class.
 
     Raises:
-        ValueError: if it is no such class, or its name is taken.
+        ValueError: if it is not such a class, or its name is taken.
     """
     if not (inspect.isclass(cls) and issubclass(cls, Task)) or inspect.isabstract(cls):
         raise ValueError(f"`cls` must be a subclass of Task with all its methods. Received: cls={cls!r}")

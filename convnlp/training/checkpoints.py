@@ -61,7 +61,7 @@ class Checkpoints:
         self._worker, self._num_workers = strategy_lib.workers(strategy)
         self._keep = keep
         self._state = [*model.variables, *optimizer.variables]
-        # Lists in creation order: layer names count up within a process, so a name is no key across
+        # Lists in creation order: layer names count up within a process, so a name cannot be the key across
         # processes.
         self._variables = tf.train.Checkpoint(
             model=[v.value for v in model.variables], optimizer=[v.value for v in optimizer.variables]

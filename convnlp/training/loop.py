@@ -85,7 +85,7 @@ def train(
         model is left with the weights of the best step.
 
     Raises:
-        ValueError: for a number out of range, step counts that are no multiples of `steps_per_call`, or data
+        ValueError: for a number out of range, step counts that are not multiples of `steps_per_call`, or data
             that end.
         LockedError: if another process trains in `workdir`.
         NonFiniteError: for a loss, a value of `best` or weights that are not finite; names the step. Nothing

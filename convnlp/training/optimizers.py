@@ -52,8 +52,8 @@ class Adafactor(keras.optimizers.Optimizer):
 
         a_t   = max(1e-3, RMS(W)) * learning_rate(t)
         b_t   = 1 - t^-0.8                                              t = 1, 2, ...
-        R_t   = b_t R_{t-1} + (1 - b_t) mean_columns(G^2 + 1e-30)       a value a row
-        C_t   = b_t C_{t-1} + (1 - b_t) mean_rows(G^2 + 1e-30)          a value a column
+        R_t   = b_t R_{t-1} + (1 - b_t) mean_columns(G^2 + 1e-30)       one per row
+        C_t   = b_t C_{t-1} + (1 - b_t) mean_rows(G^2 + 1e-30)          one per column
         U     = G / sqrt(R_t / mean(R_t)) / sqrt(C_t)
         W    -= a_t U / max(1, RMS(U))
 

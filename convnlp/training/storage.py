@@ -129,7 +129,7 @@ def copy(directory, other, last=None):
 def local(directory):
     """The path of a directory on this machine: its own, or that of a copy that lasts as long as the process.
 
-    What is no directory, as a handle "hf://..." of keras_nlp, is returned as it is.
+    What is not a directory, such as a handle "hf://..." of keras_nlp, is returned as it is.
     """
     scheme = os.fspath(directory).partition("://")[0]
     if not is_remote(directory) or scheme not in gfile.get_registered_schemes() or not gfile.isdir(directory):

@@ -87,7 +87,7 @@ def _metadata(facts):
     if facts["labels"] is not None:
         target["description"] = builder.CreateString("The scores are their softmax.")
         target["associated_files"] = _vector(
-            builder, [_file(builder, LABELS, "The names of the classes, one a line.", _AXIS_LABELS)]
+            builder, [_file(builder, LABELS, "The names of the classes, one per line.", _AXIS_LABELS)]
         )
     source, target = (_table(builder, _TENSOR, tensor) for tensor in (source, target))
     graph = {

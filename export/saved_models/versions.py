@@ -109,7 +109,7 @@ def is_version(name):
 
 @contextlib.contextmanager
 def _scratch(base):
-    """A directory inside of `base`, which TensorFlow Serving passes over as its name is no number."""
+    """A directory inside of `base`, which TensorFlow Serving passes over because its name is not a number."""
     is_new = not base.exists()
     base.mkdir(parents=True, exist_ok=True)
     scratch = base / f".export-{os.getpid()}"  # not mkdtemp, whose directories nobody else may read

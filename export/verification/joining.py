@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 
 def parts(asked, graph):
-    """Requests of one example, two a signature, which differ in length.
+    """Requests of one example, two per signature, which differ in length.
 
     They are the shortest and the longest example of what is asked; where all are as long as each other, the
     second is one of them without its latter half. A signature has none where its inputs have no free batch.

@@ -25,7 +25,7 @@ def parse_url(url, schemes):
     rule = " or ".join(f"{scheme}://HOST:PORT" for scheme in schemes)
     try:
         parts = urllib.parse.urlsplit(url)
-        has_port = parts.port is not None  # raises where it is no port
+        has_port = parts.port is not None  # raises where it is not a port
         host = (parts.hostname or "").encode("idna")
     except ValueError as error:  # UnicodeError is one
         raise ValueError(f"`url` must be {rule}. Received: {url!r} ({error})") from error

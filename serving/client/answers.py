@@ -140,7 +140,9 @@ class AnswersFile:
                 if not _is_answer(line):
                     continue
                 if number != count + 1:
-                    raise ValueError(f"{self.place}:{count + 1} is no answer; delete the file to start anew")
+                    raise ValueError(
+                        f"{self.place}:{count + 1} is not an answer; delete the file to start anew"
+                    )
                 count, end = number, size
         self._file.truncate(end)
         return count
@@ -177,7 +179,7 @@ def open_answers(path, task, standard_output):
     """Returns where answers go.
 
     Args:
-        path: str or None. A file; standard output if None. What exists and is no file, such as a pipe or
+        path: str or None. A file; standard output if None. What exists and is not a file, such as a pipe or
             /dev/null, is written to as it is.
         task: as for `AnswersFile`.
         standard_output: a text file.

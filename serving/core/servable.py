@@ -70,7 +70,7 @@ class Servable:
             fetches: tuple of str. The names of the tensors to return.
 
         Returns:
-            list of array, one a fetch.
+            list of array, one per fetch.
 
         Raises:
             ServingError: with the status and the words of the op that failed.

@@ -1,4 +1,4 @@
-"""What gRPC leaves to the server: calls that end early, and requests that are no messages."""
+"""What gRPC leaves to the server: calls that end early, and requests that are not messages."""
 
 import threading
 
@@ -56,7 +56,7 @@ def wait(future, context, seconds):
 
 
 class Careful:
-    """A server for generated `add_..._to_server` functions; requests that are no messages get a status.
+    """A server for generated `add_..._to_server` functions; requests that are not messages get a status.
 
     gRPC would log a traceback for each of them.
 
@@ -106,7 +106,7 @@ def _careful(handler):
 
     def answer(request, context):
         if isinstance(request, DecodeError):
-            fail(context, invalid_argument(f"The request is no message of this method: {request}"))
+            fail(context, invalid_argument(f"The request is not a message of this method: {request}"))
         return handler.unary_unary(request, context)
 
     return grpc.unary_unary_rpc_method_handler(answer, read, handler.response_serializer)

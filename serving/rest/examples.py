@@ -64,7 +64,7 @@ def regress_json(document, find_servable, limits):
 
 
 def classifications_json(results):
-    """Writes classes with their scores, an array an example."""
+    """Writes classes with their scores, one array per example."""
     rows = [
         "[" + ", ".join(f"[{quote(label)}, {float32_decimal(score)}]" for label, score in row) + "]"
         for row in results
@@ -73,7 +73,7 @@ def classifications_json(results):
 
 
 def regressions_json(results):
-    """Writes one number an example."""
+    """Writes one number per example."""
     values = ", ".join(map(float32_decimal, results))
     return bracket([f'"results": [{values}]'], "{}", 0, False)
 

@@ -54,7 +54,7 @@ class Protocol(HttpToolsProtocol):
     """One connection.
 
     The application finds the path in the scope as it was sent, query included, under "target"; it is None
-    where it is no path, or a request of HTTP 0.9.
+    where it is not a path, or a request of HTTP 0.9.
 
     Args:
         *args: of uvicorn's protocol.
@@ -66,7 +66,7 @@ class Protocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.timeout_keep_alive = timeouts.idle
         self._timeouts = timeouts
-        self._head_bytes = 0  # what has come that is no body, without what came with the beginning
+        self._head_bytes = 0  # what has come that is not body, without what came with the beginning
         self._head_since = None  # while a head is incomplete
         self._idle_since = 0.0
         self._declines_upgrade = False
@@ -246,7 +246,7 @@ class Protocol(HttpToolsProtocol):
             self._watch_writing()
 
     def _reject(self, status):
-        """Answers what is no request; behind one that is under way, it only ends the connection."""
+        """Answers what is not a request; behind one that is under way, it only ends the connection."""
         if self.cycle and not self.cycle.response_complete and not self.cycle.more_body:
             self.cycle.keep_alive = False
             return

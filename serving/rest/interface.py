@@ -248,7 +248,7 @@ async def _send(send, status, body, headers):
 
 
 def target(scope):
-    """Returns the path as it was sent: not decoded, with its query. None where it is no path."""
+    """Returns the path as it was sent: not decoded, with its query. None where it is not a path."""
     if "target" in scope:
         return scope["target"]
     query = b"?" + scope["query_string"] if scope["query_string"] else b""

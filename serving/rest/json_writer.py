@@ -31,7 +31,7 @@ def write(value, level=0, single_line_arrays=False):
     Args:
         value: The value, see above.
         level: int. How deep it stands in the document.
-        single_line_arrays: bool. Whether arrays are written `[1, 2]` rather than one element a line.
+        single_line_arrays: bool. Whether arrays are written `[1, 2]` rather than one element per line.
 
     Returns:
         str. Bytes of a string that are no UTF-8 stand in it as surrogates ("surrogateescape").

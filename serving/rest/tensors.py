@@ -72,7 +72,7 @@ def _kind(number):
 
 
 def tensors_from_instances(instances, inputs):
-    """Row format: one element an example, each a value or an object with a value for every input.
+    """Row format: one element per example, each a value or an object with a value for every input.
 
     Args:
         instances: list. The value of "instances"; not empty.
@@ -153,7 +153,7 @@ def tensors_from_inputs(value, inputs):
 
 
 def predictions_json(outputs):
-    """Row format of the answer: one element an example; objects where there are several outputs.
+    """Row format of the answer: one element per example; objects where there are several outputs.
 
     Args:
         outputs: dict of str to array.

@@ -126,7 +126,7 @@ def test_other_signatures_fields_formats_and_beams_own_flags(folder, predict):
     ("changes", "message"),
     [
         ({"signature": "total"}, "the model's output 'count' must have one entry per example"),
-        ({"signature": "ids"}, "`signature` must take a text an example"),
+        ({"signature": "ids"}, "`signature` must take one text per example"),
         (
             {"text_fields": ["a", "b"]},
             "--text_fields must name a field for each input of the signature",

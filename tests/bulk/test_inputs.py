@@ -140,13 +140,13 @@ def test_tfds(tmp_path):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("csv:a", "input must be 'jsonl:GLOB'"),
-        ("jsonl:", "input must be 'jsonl:GLOB'"),
+        ("csv:a", "`input` must be 'jsonl:GLOB'"),
+        ("jsonl:", "`input` must be 'jsonl:GLOB'"),
         ("jsonl:none/*.jsonl", "no such file"),
     ],
 )
 def test_wrong_inputs(source, message):
     with pytest.raises(SourceError, match=message):
         inputs.open_input(source)
-    with pytest.raises(SourceError, match="split is for tfds"):
+    with pytest.raises(SourceError, match="`split` must be 'train' but for tfds"):
         inputs.open_input("jsonl:a", "test")

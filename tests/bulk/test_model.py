@@ -46,7 +46,7 @@ def test_an_output_that_is_not_one_an_example(model):
     ("signature", "message"),
     [
         ("none", "must be one of the model's: ids, pair, serving_default, total. Received: 'none'"),
-        ("ids", "must take a text an example. Received: 'ids', whose input 'token_ids' is int32 of rank 2"),
+        ("ids", "must take one text per example. Received: 'ids', whose input 'token_ids' is int32 of rank"),
     ],
 )
 def test_signatures_that_do_not_fit(model, signature, message):

@@ -33,7 +33,7 @@ def test_rows_cut_the_longest_text_first(num_segments, length):
 
 
 def test_three_texts_are_refused():
-    with pytest.raises(ValueError, match="a row must have one or two texts; received 3"):
+    with pytest.raises(ValueError, match=r"`segments` must be one or two texts\. Received: 3"):
         examples.concatenate([tf.ragged.constant([[5]])] * 3, 9, 1)
 
 

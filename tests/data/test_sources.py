@@ -13,6 +13,7 @@ from convnlp.data import Label, Shard, Source, SourceError, files, source_error_
 from tests import corpus
 
 ROWS = corpus.reviews(200)
+_CLASS = r"`label` must be an integer in \[0, 2\). Received:"
 
 
 def texts(name, split="train", **kwargs):
@@ -123,7 +124,7 @@ BAD_RECORDS = {
     "not JSON": (b'{"text": "one", "label": 1\n', "not JSON"),
     "not an object": (b'["one", 1]\n', "not a JSON object: \\['one', 1\\]"),
     "no text": (b'{"sentence": "one", "label": 1}\n', r"no field 'text' \(there are: 'sentence', 'label'\)"),
-    "text of another type": (b'{"text": 3, "label": 1}\n', "text must be a string; found 3"),
+    "text of another type": (b'{"text": 3, "label": 1}\n', "`text` must be a string. Received: 3"),
     "half a surrogate pair": (
         b'{"text": "a\\ud800", "label": 1}\n',
         "half of a surrogate pair at character 2",
@@ -133,12 +134,12 @@ BAD_RECORDS = {
     "negative label": (b'{"text": "one", "label": -1}\n', "label -1 is out of range"),
     "label of another type": (
         b'{"text": "one", "label": "1"}\n',
-        "label must be an integer below 2; found '1'",
+        _CLASS + r" '1'",
     ),
-    "list as label": (b'{"text": "one", "label": [1]}\n', r"label must be an integer below 2; found \[1\]"),
-    "null as label": (b'{"text": "one", "label": null}\n', "label must be an integer below 2; found None"),
-    "float as label": (b'{"text": "one", "label": 1.0}\n', "label must be an integer below 2; found 1.0"),
-    "NaN as label": (b'{"text": "one", "label": NaN}\n', "label must be an integer below 2; found nan"),
+    "list as label": (b'{"text": "one", "label": [1]}\n', _CLASS + r" \[1\]"),
+    "null as label": (b'{"text": "one", "label": null}\n', _CLASS + r" None"),
+    "float as label": (b'{"text": "one", "label": 1.0}\n', _CLASS + r" 1.0"),
+    "NaN as label": (b'{"text": "one", "label": NaN}\n', _CLASS + r" nan"),
     "huge label": (
         b'{"text": "one", "label": 1%s}\n' % (b"0" * 4000),
         r"label 1000\d*\.\.\.0+ is out of range: there are 2 classes",
@@ -146,12 +147,12 @@ BAD_RECORDS = {
     "a number nobody can read": (b'{"text": "one", "label": 1%s}\n' % (b"0" * 9000), "limit"),
     "field twice": (b'{"text": "one", "label": 1, "label": 0}\n', "field 'label' stands there twice"),
     "deep JSON": (b'{"text": %s1%s}\n' % (b"[" * 10**5, b"]" * 10**5), "not JSON of a moderate depth"),
-    "less deep JSON": (b'{"text": %s1%s}\n' % (b"[" * 900, b"]" * 900), "text must be a string; found"),
+    "less deep JSON": (b'{"text": %s1%s}\n' % (b"[" * 900, b"]" * 900), "`text` must be a string. Received:"),
     "many fields": (
         b"{%s}\n" % b", ".join(b'"field %d": 0' % i for i in range(10**4)),
         r"no field 'text' \(there are: ('field \d', ){10}\.\.\.\)",
     ),
-    "boolean label": (b'{"text": "one", "label": true}\n', "label must be an integer below 2; found True"),
+    "boolean label": (b'{"text": "one", "label": true}\n', _CLASS + r" True"),
 }
 
 
@@ -189,7 +190,7 @@ def test_what_is_no_file(tmp_path):
     with pytest.raises(SourceError, match=r"folder is a directory; name its files, as in .*folder/\*"):
         sources.read(Source(f"jsonl:{tmp_path}/folder"))
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SourceError, match="pipe is no regular file, which can be read more than once"):
+    with pytest.raises(SourceError, match="pipe must be a regular file, which can be read more than once"):
         sources.read(Source(f"jsonl:{tmp_path}/pipe"))
 
 
@@ -200,7 +201,7 @@ def test_what_is_no_file(tmp_path):
         ("train[1000:]", Shard(), r"split train\[1000:\] leaves none"),
         ("train[2:1]", Shard(), r"split train\[2:1\] leaves none"),
         ("train", Shard(4, 3), "split train leaves none of 3 records for worker 3 of 4"),
-        ("train[:250%]", Shard(), "split must have percentages of at most 100"),
+        ("train[:250%]", Shard(), "`split` must have percentages of at most 100"),
     ],
 )
 def test_what_leaves_no_record(tmp_path, split, shard, message):
@@ -279,7 +280,7 @@ def test_a_corrupt_gzip_file_is_named(tmp_path, how):
 
 @pytest.mark.parametrize("source", ["", "jsonl", "jsonl:", "csv:a.csv", "c4/en", "tfds:"])
 def test_a_source_of_no_known_kind(source):
-    with pytest.raises(SourceError, match="source must be 'tfds:NAME'"):
+    with pytest.raises(SourceError, match="`source` must be 'tfds:NAME'"):
         sources.read(Source(source))
 
 
@@ -287,14 +288,14 @@ def test_a_source_of_no_known_kind(source):
     "split", ["", "train[", "train[5]", "train[5%]", "train[:x]", "train+valid", "train[:5%"]
 )
 def test_a_split_of_no_known_form(documents, split):
-    with pytest.raises(SourceError, match="split must be a name with an optional slice"):
+    with pytest.raises(SourceError, match="`split` must be a name with an optional slice"):
         Source(documents, split)
 
 
 def test_wrong_arguments(documents):
     with pytest.raises(ValueError, match=r"`index` must be an integer in \[0, 2\). Received: index=2"):
         Shard(2, 2)
-    with pytest.raises(ValueError, match="fields must name at least one field"):
+    with pytest.raises(ValueError, match="`fields` must name at least one field"):
         sources.read(Source(documents), fields=())
 
 
@@ -318,17 +319,17 @@ def labelled(folder, values):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([0, 1, True], "line 3: label must be a string or an integer from 0; found True"),
-        ([0, 1, 0.5], "line 3: label must be a string or an integer from 0; found 0.5"),
-        ([0, 1, None], "line 3: label must be a string or an integer from 0; found None"),
-        ([0, 1, [1, 2]], r"line 3: label must be a string or an integer from 0; found \[1, 2\]"),
-        ([0, 1, {"a": 1}], "line 3: label must be a string or an integer from 0; found {'a': 1}"),
-        ([0, 1, -1], "line 3: label must be a string or an integer from 0; found -1"),
-        (["a", "b", ""], "line 3: label must be a string or an integer from 0; found ''"),
-        ([0, 1, "a"], "line 3: label must be all strings or all integers; found 'a' after others"),
+        ([0, 1, True], "line 3: `label` must be a string or an integer >= 0. Received: True"),
+        ([0, 1, 0.5], "line 3: `label` must be a string or an integer >= 0. Received: 0.5"),
+        ([0, 1, None], "line 3: `label` must be a string or an integer >= 0. Received: None"),
+        ([0, 1, [1, 2]], r"line 3: `label` must be a string or an integer >= 0. Received: \[1, 2\]"),
+        ([0, 1, {"a": 1}], "line 3: `label` must be a string or an integer >= 0. Received: {'a': 1}"),
+        ([0, 1, -1], "line 3: `label` must be a string or an integer >= 0. Received: -1"),
+        (["a", "b", ""], "line 3: `label` must be a string or an integer >= 0. Received: ''"),
+        ([0, 1, "a"], "line 3: `label` must be all strings or all integers. Received: 'a' after others"),
         ([*range(6), 100_000, 3], "line 7: label 100000 would make 100001 classes, of which only 7 have"),
         ([0, 10**20, 1], "line 2: label 100000000000000000000 would make 100000000000000000001 classes"),
-        ([0, 0, 0], "label must have at least two classes; found \\[0\\]"),
+        ([0, 0, 0], "`label` must have at least two classes. Received: \\[0\\]"),
         (
             [f"a title {i}" for i in range(150)],
             "label has 150 different strings in 150 examples",
@@ -368,7 +369,7 @@ def test_labels_by_name_and_by_threshold(tmp_path):
 )
 def test_a_label_says_what_its_classes_are(arguments):
     with pytest.raises(
-        ValueError, match="a label needs num_classes, names or threshold, and they must agree"
+        ValueError, match="A label must have `num_classes`, `names` or `threshold`, and they must agree"
     ):
         Label(**arguments)
 
@@ -394,5 +395,5 @@ def test_a_label_is_what_it_says(arguments, message):
 
 @pytest.mark.parametrize("share", [float("nan"), float("inf"), 1e999])
 def test_a_fraction_is_a_number(share):
-    with pytest.raises(ValueError, match="label must be a finite number; found"):
+    with pytest.raises(ValueError, match=r"`label` must be a finite number\. Received:"):
         Label(threshold=0.5).class_of(share)

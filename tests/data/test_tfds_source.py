@@ -115,5 +115,5 @@ def test_a_data_set_is_never_written_over_or_by_half(data_dir, tmp_path, monkeyp
 
 @pytest.mark.parametrize("name", ["c4", "c4/en", "c4/en:3", "../c4:1.0.0", ""])
 def test_a_name_without_a_version_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match="name must be NAME:VERSION or NAME/CONFIG:VERSION"):
+    with pytest.raises(ValueError, match="`name` must be NAME:VERSION or NAME/CONFIG:VERSION"):
         prepare_tfds.prepare("pydocs", name, str(tmp_path), {"train": "train"})

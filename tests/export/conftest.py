@@ -119,7 +119,10 @@ def lm_dir(once):
 def _lm_preset(folder):
     tokenizer = Tokenizer(corpus.tiny_proto())
     decoder = [name for name, mixer in layers.MIXERS.items() if mixer.supports_causal and mixer.supports_step]
-    backbone = _backbone(tokenizer, num_decoder_layers=len(decoder), decoder_mixer=decoder)
+    # The classifier's stack has every mixer as an encoder already.
+    backbone = _backbone(
+        tokenizer, num_layers=1, encoder_mixer=None, num_decoder_layers=len(decoder), decoder_mixer=decoder
+    )
     directory = folder / "lm"
     Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, LENGTH, 8)).save_to_preset(str(directory))
     return directory

@@ -58,7 +58,7 @@ def test_encoder_use_of_a_decoder_that_ignores_its_encoder_is_zero():
         (["denoising"], {}, r"`objective.names` must .*Received: \('denoising',\)"),
         (["masked_lm"], {"weight": 0.0}, r"`weight` of masked_lm must be a number > 0. Received: weight=0.0"),
         (["masked_lm"], {"noise_densty": 0.1}, "no option `noise_densty`.*did you mean noise_density?"),
-        (["masked_lm"], {"noise_density": 1.5}, "noise_density must be between 0 and 1; received 1.5"),
+        (["masked_lm"], {"noise_density": 1.5}, r"`noise_density` must be in \(0, 1\). Received: .*=1.5"),
         (["prefix_lm"], {"input_length": 1}, "`input_length` of prefix_lm must be >= 2"),
     ],
 )

@@ -59,5 +59,5 @@ def test_the_seed_decides():
 
 @pytest.mark.parametrize("density", [0.0, 1.0])
 def test_extreme_settings_are_refused(density):
-    with pytest.raises(ValueError, match=f"noise_density must be between 0 and 1; received {density}"):
+    with pytest.raises(ValueError, match=rf"`noise_density` must be in \(0, 1\). Received: .*={density}"):
         masked_lm.num_predictions(10, density)

@@ -107,9 +107,9 @@ def test_graph_shapes_are_static():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"noise_density": 0.0}, "noise_density must be between 0 and 1; received 0.0"),
-        ({"noise_density": 1.0}, "noise_density must be between 0 and 1; received 1.0"),
-        ({"mean_span_length": 0.0}, "mean_span_length must be positive; received 0.0"),
+        ({"noise_density": 0.0}, r"`noise_density` must be in \(0, 1\). Received: noise_density=0.0"),
+        ({"noise_density": 1.0}, r"`noise_density` must be in \(0, 1\). Received: noise_density=1.0"),
+        ({"mean_span_length": 0.0}, "`mean_span_length` must be positive. Received: mean_span_length=0.0"),
         ({"mean_span_length": 0.5}, "every span needs a noise token .* give 30 spans, 15 noise tokens"),
         (
             {"noise_density": 0.9, "mean_span_length": 1.0},
@@ -124,11 +124,11 @@ def test_extreme_settings_are_refused(arguments, message):
 
 def test_more_spans_than_sentinels_are_refused():
     tokens = tf.zeros([1, span_corruption.lengths(2048)[0]], tf.int32)
-    with pytest.raises(ValueError, match="114 spans in 2274 tokens need as many sentinels; received 100"):
+    with pytest.raises(ValueError, match=r"one for each of 114 spans in 2274 tokens\. Received: 100"):
         span_corruption.corrupt(tokens, (0, 0), SENTINELS)
 
 
 @pytest.mark.parametrize("length", [0, 2])
 def test_too_short_inputs_are_refused(length):
-    with pytest.raises(ValueError, match=f"input_length must be at least 3; received {length}"):
+    with pytest.raises(ValueError, match=f"`input_length` must be at least 3. Received: .*={length}"):
         span_corruption.lengths(length)

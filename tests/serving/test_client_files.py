@@ -190,7 +190,7 @@ def test_a_last_line_that_is_half_written_is_repaired(files, rest):
 
 def test_a_file_that_is_not_ours_is_not_touched(files):
     files.part.write_text("notes of mine\n1\n")
-    assert f"{files.part}:1 is no answer; delete the file to start anew" in files.run()
+    assert f"{files.part}:1 is not an answer; delete the file to start anew" in files.run()
     files.part.write_text("1\n2\n")
     assert f"nothing says of what the answers in {files.part} are" in files.run()
     for text in ("{", "[]", "null"):

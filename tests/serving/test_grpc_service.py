@@ -275,7 +275,7 @@ def test_failures_leave_no_traceback_in_the_log(served, caplog):
     for method in ("PredictionService/Predict", "ModelService/GetModelStatus"):
         with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
             call = channel.unary_unary(f"/tensorflow.serving.{method}")
-            assert_fails(lambda: call(b"\xff\xff"), "INVALID_ARGUMENT", "is no message of this method")  # noqa: B023
+            assert_fails(lambda: call(b"\xff\xff"), "INVALID_ARGUMENT", "is not a message of this method")  # noqa: B023
     assert caplog.records == []
 
 

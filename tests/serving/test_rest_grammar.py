@@ -1,4 +1,4 @@
-"""The REST grammar, a case a line: what each form of request is answered, word for word."""
+"""The REST grammar, one case per line: what each form of request is answered, word for word."""
 
 import gzip
 import json

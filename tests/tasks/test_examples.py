@@ -114,7 +114,9 @@ def test_label_strings_as_targets(reviews, tokenizer):
     )
     texts = tokenizer.detokenize(column(dataset, "target_token_ids"))
     assert texts[:50] == [("film", "story")[row["label"]] for row in ROWS]
-    with pytest.raises(ValueError, match="target_length must hold the name of every class; received 2"):
+    with pytest.raises(
+        ValueError, match=r"`target_length` must hold the name of every class, .* Received: 2"
+    ):
         text_to_text(
             reviews,
             tokenizer,
@@ -200,9 +202,10 @@ def test_cut_texts_are_counted(reviews, tokenizer, caplog):
 
 
 def test_wrong_arguments(pairs, tokenizer):
-    with pytest.raises(ValueError, match="a row of text_a, text_b needs a length of at least 4; received 3"):
+    too_short = r"`length` must be at least 4 for a row of text_a, text_b\. Received: length=3"
+    with pytest.raises(ValueError, match=too_short):
         classification(pairs, tokenizer, text_fields=("text_a", "text_b"), sequence_length=3)
-    with pytest.raises(ValueError, match="pack must be False in evaluation"):
+    with pytest.raises(ValueError, match="`pack` must be False in evaluation"):
         text_to_text(pairs, tokenizer, pack=True)
-    with pytest.raises(ValueError, match="a label needs num_classes, names or threshold"):
+    with pytest.raises(ValueError, match="A label must have `num_classes`, `names` or `threshold`"):
         classification(pairs, tokenizer, num_classes=None)

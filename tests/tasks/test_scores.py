@@ -32,9 +32,7 @@ def plain_f1(predicted, labels, cls):
 def test_classification_scores_equal_the_definitions(num_classes):
     random = np.random.default_rng(0)
     logits, labels = random.normal(size=[23, num_classes]), random.integers(0, num_classes, 23)
-    result = classification_scores(
-        lambda inputs, training: inputs["token_ids"], batches(logits, labels, 5)
-    )
+    result = classification_scores(lambda inputs, training: inputs["token_ids"], batches(logits, labels, 5))
     predicted = logits.argmax(-1)
     each = [plain_f1(predicted, labels, cls) for cls in range(num_classes)]
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))

@@ -1,4 +1,4 @@
-"""The architectures: one token mixer a file."""
+"""The architectures: one token mixer per file."""
 
 import inspect
 

@@ -76,9 +76,7 @@ class Classification(Task):
         return tuple(name for name in self.metrics if name != "f1" or self.label.num_classes == 2)
 
     def read(self, source, training=False):
-        return read_classification(
-            source, self.tokenizer, self.label, self.sequence_length, self.text_fields
-        )
+        return read_classification(source, self.tokenizer, self.label, self.sequence_length, self.text_fields)
 
     def batches(self, found, batch_size, *, training=False, **order):
         return classification_batches(found, batch_size, training=training, **order)

@@ -216,7 +216,9 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
     ['river'] [[ True  True False False]]
     """
     if pack and not training:
-        raise ValueError("pack must be False in evaluation, where every example has its row; received True")
+        raise ValueError(
+            "`pack` must be False in evaluation, where every example has its row. Received: pack=True"
+        )
     (inputs, targets), (input_length, target_length) = found.columns, found.lengths
     numbered = examples.order(len(found), batch_size, training=training, **order)
     start = tf.constant([[start_token_id]])
@@ -337,6 +339,6 @@ def _label_rows(tokenizer, names, length):
     rows, num_cut = tokenize(tf.constant(list(names)))
     if num_cut:
         raise ValueError(
-            f"target_length must hold the name of every class; received {length} for {list(names)}"
+            f"`target_length` must hold the name of every class, of {list(names)}. Received: {length}"
         )
     return rows
