@@ -104,10 +104,18 @@ def get_config():
     optimizer.weight_decay = 0.0
     optimizer.clip_norm = 0.0  # 0: none
     optimizer.beta_2 = 0.98  # of AdamW
+    optimizer.layer_decay = 1.0  # factor on the rate for every layer further down; 1: none
+    optimizer.ema_momentum = 0.0  # of an average of the weights that is evaluated and saved; 0: none
 
     config.train = train = ml_collections.ConfigDict()
     train.batch_size = 128  # over all replicas
+    train.accumulate_steps = 1  # parts that a batch is cut to, to save memory: the same gradient
     train.num_steps = 2**19
+    # Stages: steps of each, which sum to num_steps, and their batch sizes and lengths of input. Empty: one
+    # stage; as batch_size; as data.input_length, which must be the longest of them.
+    train.stage_steps = ()
+    train.stage_batch_sizes = ()
+    train.stage_input_lengths = ()
     train.steps_per_call = 128
     train.eval_every = 10_240
     train.eval_batches = 20

@@ -19,6 +19,14 @@ _SIZES = Rule(
 )
 
 
+def _sequence(rule):
+    """Empty, or one value per stage."""
+    return Rule(
+        f"empty, or a sequence whose every entry is {rule.text}",
+        lambda value: isinstance(value, list | tuple) and all(map(rule.holds, value)),
+    )
+
+
 def _optional(rule):
     return Rule(f"None or {rule.text}", lambda value: value is None or rule.holds(value))
 
@@ -67,8 +75,14 @@ RULES = {
     "optimizer.weight_decay": rules.number("[0, inf)"),
     "optimizer.clip_norm": rules.number("[0, inf)"),
     "optimizer.beta_2": _RATE,
+    "optimizer.layer_decay": rules.number("(0, 1]"),
+    "optimizer.ema_momentum": rules.number("[0, 1)"),
     "train.batch_size": _POSITIVE,
+    "train.accumulate_steps": _POSITIVE,
     "train.num_steps": _POSITIVE,
+    "train.stage_steps": _sequence(_POSITIVE),
+    "train.stage_batch_sizes": _sequence(_POSITIVE),
+    "train.stage_input_lengths": _sequence(rules.integer(2)),
     "train.steps_per_call": _POSITIVE,
     "train.eval_every": _POSITIVE,
     "train.eval_batches": _POSITIVE,
@@ -110,6 +124,7 @@ def check(config):
             value = value[name]
         rule.check(path, value)
     _check_steps(config)
+    _check_stages(config)
     _check_sources(config.data)
 
 
@@ -129,6 +144,47 @@ def _check_steps(config):
     schedules.Schedule(
         *(optimizer[name] for name in names), train.num_steps, optimizer.warmup_steps, optimizer.decay_steps
     )
+
+
+def _check_stages(config):
+    """The stages among each other, and with the fields that they divide."""
+    train, steps = config.train, tuple(config.train.stage_steps)
+    for name in ("stage_batch_sizes", "stage_input_lengths"):
+        if train[name] and len(train[name]) != len(steps):
+            raise ValueError(
+                f"`train.{name}` must be empty or have one entry per stage of train.stage_steps. "
+                f"Received: train.{name}={tuple(train[name])}, train.stage_steps={steps}"
+            )
+    if not steps:
+        return
+    if config.task.num_epochs:
+        raise ValueError(
+            "`train.stage_steps` must be empty where task.num_epochs sets the number of steps. "
+            f"Received: train.stage_steps={steps}, task.num_epochs={config.task.num_epochs}"
+        )
+    if any(count % train.steps_per_call for count in steps):
+        raise ValueError(
+            "`train.stage_steps` must be multiples of `train.steps_per_call`. "
+            f"Received: train.stage_steps={steps}, train.steps_per_call={train.steps_per_call}"
+        )
+    if sum(steps) != train.num_steps:
+        raise ValueError(
+            f"`train.stage_steps` must sum to `train.num_steps`. Received: train.stage_steps={steps}, "
+            f"which sum to {sum(steps)}, train.num_steps={train.num_steps}"
+        )
+    lengths = tuple(train.stage_input_lengths)
+    if lengths and max(lengths) != config.data.input_length:
+        raise ValueError(
+            "`train.stage_input_lengths` must have data.input_length as its longest. Received: "
+            f"train.stage_input_lengths={lengths}, data.input_length={config.data.input_length}"
+        )
+    for name, options in config.objective.to_dict()["options"].items():
+        if lengths and isinstance(options, dict) and "input_length" in options:
+            raise ValueError(
+                "`train.stage_input_lengths` must be empty where an objective has an input_length of its "
+                f"own. Received: train.stage_input_lengths={lengths}, "
+                f"objective.options.{name}.input_length={options['input_length']}"
+            )
 
 
 def _check_sources(data):

@@ -18,7 +18,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from configs import common
-from convnlp import config_rules, inputs
+from convnlp import config_rules, inputs, stages
 from convnlp.layers.mixer_options import route_options
 from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card, presets
 from convnlp.models.layouts import layer_mixers
@@ -35,8 +35,15 @@ _ALWAYS = (
 # Fields that decide on what comes after the last checkpoint, and fit its state.
 _ON_REQUEST = (
     *("optimizer.schedule", "optimizer.learning_rate", "optimizer.warmup_steps", "optimizer.decay_steps"),
-    *("optimizer.weight_decay", "optimizer.clip_norm", "optimizer.beta_2"),
-    *("train.num_steps", "train.eval_every", "task.num_epochs", "objective.masked_lm_weight"),
+    *("optimizer.weight_decay", "optimizer.clip_norm", "optimizer.beta_2", "optimizer.layer_decay"),
+    *(
+        "train.num_steps",
+        "train.stage_steps",
+        "train.accumulate_steps",
+        "train.eval_every",
+        "task.num_epochs",
+    ),
+    "objective.masked_lm_weight",
     *("inputs.data.source", "inputs.data.validation_source"),
 )
 _MOST_LAYERS = max(size["num_layers"] for size in SIZES.values())  # a layout then has all of its mixers
@@ -138,11 +145,22 @@ def prepare(
 def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_with_changes):
     worker, num_workers = strategy_lib.workers(strategy)
     num_replicas = strategy.num_replicas_in_sync
-    if config.train.batch_size % num_replicas:
-        raise ValueError(
-            "`train.batch_size` must be a multiple of the number of replicas. "
-            f"Received: train.batch_size={config.train.batch_size}, {num_replicas} replicas"
-        )
+    train = config.train
+    for name, size in [
+        ("batch_size", train.batch_size),
+        *(("stage_batch_sizes", size) for size in train.stage_batch_sizes),
+    ]:
+        if size % num_replicas:
+            raise ValueError(
+                f"`train.{name}` must be a multiple of the number of replicas. "
+                f"Received: train.{name}={size}, {num_replicas} replicas"
+            )
+        if size // num_replicas % train.accumulate_steps:
+            raise ValueError(
+                f"`train.{name}` must be a multiple of train.accumulate_steps for each replica. Received: "
+                f"train.{name}={size}, {num_replicas} replicas, "
+                f"train.accumulate_steps={train.accumulate_steps}"
+            )
     part = {"name": strategy_name, "num_workers": num_workers, "num_replicas": num_replicas}
     asked = {**config.to_dict(), "strategy": part}
     asked = _with_fields(asked, _recorded_fields(workdir, open_fields))
@@ -289,6 +307,8 @@ def loop_arguments(config):
     return {
         "seed": config.seed,
         "clip_norm": config.optimizer.clip_norm,
+        "accumulate_steps": config.train.accumulate_steps,
+        "ema_momentum": config.optimizer.ema_momentum,
         "num_steps": config.train.num_steps,
         "steps_per_call": config.train.steps_per_call,
         "eval_every": config.train.eval_every,
@@ -299,12 +319,14 @@ def loop_arguments(config):
 
 def card(config, facts, backbone, target_length):
     """The facts of a model card that a config and the result of the training loop give."""
+    best_step = facts["best_step"]
+    best_tokens = stages.tokens_until(config, best_step)
     return {
         "trained_on": f"{config.data.source} {config.data.split}",
         **({"initialised_from": config.init_from} if config.init_from else {}),
-        "steps": facts["best_step"],
-        "examples": facts["best_step"] * config.train.batch_size,
-        "tokens": facts["tokens"] * facts["best_step"] // facts["step"],
+        "steps": best_step,
+        "examples": stages.examples_until(config, best_step),
+        "tokens": facts["tokens"] * best_tokens // stages.tokens_until(config, facts["step"]),
         "seconds": facts["seconds"],
         "hardware": _hardware(),
         "cost": backbone.cost(config.data.input_length, target_length),

@@ -11,7 +11,7 @@ validation and test data and what the training took.
 
 from absl import flags
 
-from convnlp import config_rules, experiment, outputs, programs
+from convnlp import config_rules, experiment, outputs, programs, stages
 from convnlp.data import Shard, Source, examples, sources
 from convnlp.tasks import task_named
 from convnlp.training import loop, optimizers, storage
@@ -51,8 +51,7 @@ def run(config, workdir, strategy):
     held_out = {name: task.read(source, training=False) for name, source in held_out.items()}
     found = task.read(train, training=True)
     batch_size = config.train.batch_size // num_workers
-    shard = Shard(num_workers, worker)
-    dataset = task.batches(found, batch_size, training=True, seed=config.seed, shard=shard)
+    parts = [*_parts(config, tokenizer, train, task, found, Shard(num_workers, worker))]
     validation = task.batches(held_out["validation"], batch_size).cache()
     names = open_fields(config)
     resolve_steps(config, len(found))
@@ -61,18 +60,20 @@ def run(config, workdir, strategy):
     # Model and optimizer.
     with strategy.scope():
         model = task.model(backbone)
-        optimizer = optimizers.build(config.optimizer, config.train.num_steps)
+        optimizer = optimizers.build(config.optimizer, config.train.num_steps, model.backbone.depth_of)
     loss_fn = task.loss(model)
     evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
     # Training.
+    first, *later = (loop.Stage(step, dataset, own.loss(model)) for step, dataset, own in parts)
     facts = loop.train(
         workdir=workdir,
         strategy=strategy,
         model=model,
         optimizer=optimizer,
-        loss_fn=loss_fn,
-        dataset=dataset,
+        loss_fn=first.loss_fn,
+        dataset=first.dataset,
+        later_stages=later,
         evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(validation).items()},
         best=task.best,
         **experiment.loop_arguments(config),
@@ -92,6 +93,20 @@ def run(config, workdir, strategy):
             print(f"{name}: {value:.4f}")
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
     experiment.finish(workdir)
+
+
+def _parts(config, tokenizer, train, task, found, shard):
+    """Yields (first step, dataset, task) of each stage; `found` is what `task` has read."""
+    read = {config.data.input_length: (task, found)}
+    for stage in stages.of(config):
+        if stage.input_length not in read:
+            own = type(task).from_config(stages.config_of(config, stage), tokenizer, train)
+            read[stage.input_length] = own, own.read(train, training=True)
+        own, rows = read[stage.input_length]
+        dataset = own.batches(
+            rows, stage.batch_size // shard.count, training=True, seed=stage.seed, shard=shard
+        )
+        yield stage.first_step, dataset, own
 
 
 def open_fields(config):

@@ -14,7 +14,7 @@ multi_worker.
 import tensorflow as tf
 from absl import flags
 
-from convnlp import experiment, outputs, programs
+from convnlp import experiment, outputs, programs, stages
 from convnlp.data import Shard, Source, sources
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
@@ -41,16 +41,12 @@ def run(config, workdir, strategy):
     with strategy.scope():
         dtype = experiment.dtype_policy(config, strategy)
         backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
-        optimizer = optimizers.build(config.optimizer, config.train.num_steps)
+        optimizer = optimizers.build(config.optimizer, config.train.num_steps, backbone.depth_of)
     loss_fn = pretraining_loss(backbone, objectives)
     evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
     # Data, looked at before the first step. Every worker trains on its own shard and evaluates on all of the
     # held-out batches.
-    common = {
-        "batch_size": config.train.batch_size // num_workers,
-        "seed": config.seed,
-    }
     train = Source(config.data.source, config.data.split, config.data.data_dir)
     held_out_name = config.data.validation_source or config.data.source
     held_out_source = Source(held_out_name, config.data.validation_split, config.data.data_dir)
@@ -59,11 +55,15 @@ def run(config, workdir, strategy):
     outputs.check_run_folder(workdir, config.init_from, paths)
     sources.check(held_out_source)
     sources.check(train, shard=shard)
-    dataset = pretraining_batches(
-        train, tokenizer, objectives, shuffle_buffer=config.data.shuffle_buffer, shard=shard, **common
-    )
+    first, *later = _stages(config, backbone, tokenizer, train, shard)
     held_out = pretraining_batches(
-        held_out_source, tokenizer, objectives, shuffle_buffer=0, num_epochs=1, **common
+        held_out_source,
+        tokenizer,
+        objectives,
+        shuffle_buffer=0,
+        num_epochs=1,
+        batch_size=config.train.batch_size // num_workers,
+        seed=config.seed,
     )
     held_out = held_out.take(config.train.eval_batches).cache()
 
@@ -73,8 +73,9 @@ def run(config, workdir, strategy):
         strategy=strategy,
         model=backbone,
         optimizer=optimizer,
-        loss_fn=loss_fn,
-        dataset=dataset,
+        loss_fn=first.loss_fn,
+        dataset=first.dataset,
+        later_stages=later,
         evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(held_out).items()},
         samples=_samples(backbone, tokenizer, held_out, config.train.num_samples, strategy),
         **experiment.loop_arguments(config),
@@ -91,6 +92,26 @@ def run(config, workdir, strategy):
         experiment.save_preset(model, workdir, card, tokenizer)
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
     experiment.finish(workdir)
+
+
+def _stages(config, backbone, tokenizer, train, shard):
+    """What each stage of the run trains on; a later one goes on in the text where the last one ended."""
+    num_tokens = 0
+    for stage in stages.of(config):
+        objectives = objectives_of(stages.config_of(config, stage))
+        batch_size = stage.batch_size // shard.count
+        dataset = pretraining_batches(
+            train,
+            tokenizer,
+            objectives,
+            shuffle_buffer=config.data.shuffle_buffer,
+            skip_tokens=num_tokens,
+            shard=shard,
+            batch_size=batch_size,
+            seed=stage.seed,
+        )
+        yield loop.Stage(stage.first_step, dataset, pretraining_loss(backbone, objectives))
+        num_tokens += stage.num_steps * batch_size * max(each.row_length for each in objectives)
 
 
 def objectives_of(config):

@@ -1,10 +1,16 @@
 """Batches for pre-training: documents of any source, cut to rows of equal length, shuffled, made examples."""
 
+import math
+
 import tensorflow as tf
 
 from convnlp.data import rules, sources
 from convnlp.data.errors import SourceError
 from convnlp.data.source import ALL
+
+_COUNTED_BLOCKS = (
+    8  # about 240,000 tokens: counted in a part of a second, and within a few percent of the rest
+)
 
 
 def batches(
@@ -18,6 +24,7 @@ def batches(
     field="text",
     shuffle_buffer=16384,
     num_epochs=None,
+    skip_tokens=0,
     shard=ALL,
     num_parallel_calls=tf.data.AUTOTUNE,
 ):
@@ -41,6 +48,8 @@ def batches(
         shuffle_buffer: int, rows in the buffer, 0 or 1 for no shuffling. It is part of a checkpoint, with 2
             or 4 bytes per token. Defaults to 16384.
         num_epochs: int, or None to repeat for ever. Default None.
+        skip_tokens: int, how much of this worker's text is passed over at the beginning because an earlier
+            data set has read it; in whole blocks, see `blocks_of`. Defaults to 0.
         shard: `Shard`, the part of this worker. Defaults to all.
         num_parallel_calls: int, threads that tokenize. Defaults to tf.data's choice.
 
@@ -60,8 +69,12 @@ def batches(
     rules.integer(1).check("row_length", row_length)
     rules.integer(1).check("batch_size", batch_size)
     rules.integer(0).check("shuffle_buffer", shuffle_buffer)
+    rules.integer(0, below=2**63).check("skip_tokens", skip_tokens)
     documents = sources.read_blocks(source, (field,), shard=shard, seed=seed)
-    rows = cut_rows(documents.repeat(num_epochs), tokenizer, field, row_length, num_parallel_calls)
+    repeated = documents.repeat(num_epochs)
+    if skip_tokens:
+        repeated = repeated.skip(blocks_of(documents, tokenizer, field, skip_tokens))
+    rows = cut_rows(repeated, tokenizer, field, row_length, num_parallel_calls)
     if shuffle_buffer > 1:
         # Epochs differ all the same, since they lie below; but every iterator has to give the same batches.
         rows = rows.shuffle(shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
@@ -80,6 +93,23 @@ def batches(
     return dataset
 
 
+def blocks_of(documents, tokenizer, field, num_tokens):
+    """About how many blocks of documents hold `num_tokens` tokens, by the first few of them; rounded up.
+
+    Args:
+        documents: tf.data.Dataset of blocks, see `sources.read_blocks`.
+        tokenizer: has `tokenize`.
+        field: string, the text's field.
+        num_tokens: int.
+
+    Returns:
+        int.
+    """
+    blocks = _tokens(documents.take(_COUNTED_BLOCKS), tokenizer, field)
+    counts = [int(count) for count in blocks.map(tf.size)]
+    return math.ceil(num_tokens * len(counts) / max(sum(counts), 1))
+
+
 def cut_rows(documents, tokenizer, field, length, num_parallel_calls=tf.data.AUTOTUNE):
     """Rows of `length` tokens, cut from the documents one after the other.
 
@@ -93,6 +123,18 @@ def cut_rows(documents, tokenizer, field, length, num_parallel_calls=tf.data.AUT
     Returns:
         A tf.data.Dataset of [length], uint16 where the vocabulary allows, else int32.
     """
+
+    def cut(rest, tokens):
+        tokens = tf.concat([rest, tokens], axis=0)
+        num_rows = tf.size(tokens) // length
+        return tokens[num_rows * length :], tf.reshape(tokens[: num_rows * length], [num_rows, length])
+
+    tokens = _tokens(documents, tokenizer, field, num_parallel_calls)
+    return tokens.scan(tf.zeros([0], tokens.element_spec.dtype), cut).unbatch()
+
+
+def _tokens(documents, tokenizer, field, num_parallel_calls=tf.data.AUTOTUNE):
+    """The tokens of each block, with the ends of its documents: [n]."""
     # Rows wait in the shuffle buffer and its checkpoint, where the smaller type halves them.
     dtype = tf.uint16 if tokenizer.vocabulary_size() <= tf.uint16.max else tf.int32
 
@@ -101,10 +143,4 @@ def cut_rows(documents, tokenizer, field, length, num_parallel_calls=tf.data.AUT
         ends = tf.fill([tf.shape(block[field])[0], 1], tf.cast(tokenizer.end_token_id, tokens.dtype))
         return tf.cast(tf.concat([tokens, ends], axis=1).flat_values, dtype)
 
-    def cut(rest, tokens):
-        tokens = tf.concat([rest, tokens], axis=0)
-        num_rows = tf.size(tokens) // length
-        return tokens[num_rows * length :], tf.reshape(tokens[: num_rows * length], [num_rows, length])
-
-    tokens = documents.map(tokenize, num_parallel_calls, deterministic=True)
-    return tokens.scan(tf.zeros([0], dtype), cut).unbatch()
+    return documents.map(tokenize, num_parallel_calls, deterministic=True)

@@ -266,6 +266,29 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             training=training,
         )
 
+    def depth_of(self, variable):
+        """How far down in its stack a variable is, for learning rates that fall from layer to layer.
+
+        Args:
+            variable: Keras variable, of this model or of a head on it.
+
+        Returns:
+            int. L - i in layer i = 0, 1, ... of the encoder or the decoder, whichever the layer is in, of L
+            layers; one more than in the lowest layer of the deeper one in the embeddings; 0 in what stands
+            behind the layers, such as the last norm and a head.
+        """
+
+        def holds(layer):
+            return layer is not None and any(each is variable for each in layer.variables)
+
+        stacks = [stack.layers for stack in (self.encoder, self.decoder) if stack is not None]
+        for layers in stacks:
+            for i, layer in enumerate(layers):
+                if holds(layer):
+                    return len(layers) - i
+        embeds = holds(self.token_embedding) or holds(self.position_layer)
+        return max(map(len, stacks)) + 1 if embeds else 0
+
     def logits(self, hidden):
         """[B,T,D] -> float32 [B,T,V], with the tied embedding."""
         return self.token_embedding(hidden, reverse=True)

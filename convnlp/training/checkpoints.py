@@ -47,7 +47,7 @@ class Checkpoints:
         workdir: directory that all workers share, a local path or a URL.
         model: has `variables`.
         optimizer: a built Keras optimizer.
-        iterator: iterator of a `tf.data.Dataset`, this worker's own.
+        iterator: iterator of a `tf.data.Dataset`, this worker's own; None where `restore` finds it.
         strategy: the `tf.distribute.Strategy` of the variables.
         keep: int >= 1. Defaults to 3.
     """
@@ -66,11 +66,16 @@ class Checkpoints:
         self._variables = tf.train.Checkpoint(
             model=[v.value for v in model.variables], optimizer=[v.value for v in optimizer.variables]
         )
-        self._iterator = tf.train.Checkpoint(iterator=iterator)
+        if iterator is not None:
+            self.read_from(iterator)
         if self._worker == 0:
             storage.gfile.makedirs(self._directory)
             self._tidy()
         strategy_lib.any_worker(strategy, False)
+
+    def read_from(self, iterator):
+        """Saves and restores that iterator from now on: a run may read one data set after another."""
+        self._iterator = tf.train.Checkpoint(iterator=iterator)
 
     def _tidy(self):
         strangers = []
@@ -142,8 +147,12 @@ class Checkpoints:
         before = self.steps()
         return f"the one of step {before[-1]} is intact" if before else "there is none before it"
 
-    def restore(self):
+    def restore(self, iterator_at=None):
         """Restores the newest readable checkpoint; reports and sets aside those that are damaged.
+
+        Args:
+            iterator_at: function of (step, facts) -> the iterator that the run read from at that step, fresh;
+                `read_from` gets it. Defaults to None: there is only one.
 
         Returns:
             (step, facts), or (0, {}) if there is no checkpoint. Where the checkpoint of the best step is
@@ -167,6 +176,8 @@ class Checkpoints:
                     f"every checkpoint in {self._directory} is damaged ({next(iter(damaged.values()))}); "
                     "move the directory away to start again"
                 )
+            if iterator_at is not None:
+                self.read_from(iterator_at(0, {}))
             return 0, {}
         manifest = self._manifest(step)
         facts = manifest["facts"]
@@ -187,6 +198,8 @@ class Checkpoints:
                 f"{self._path(step)} was written by {manifest['num_workers']} workers. "
                 f"Received: {self._num_workers} workers"
             )
+        if iterator_at is not None:
+            self.read_from(iterator_at(step, facts))
         self._variables.read(storage.join(self._path(step), "model")).assert_consumed()
         iterator = storage.join(self._path(step), f"iterator-{self._worker}")
         self._iterator.read(iterator).assert_consumed()

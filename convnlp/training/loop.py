@@ -6,6 +6,7 @@ import numbers
 import signal
 import threading
 import time
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -13,6 +14,8 @@ from convnlp.training import checkpoints as checkpoints_lib
 from convnlp.training import metrics as metrics_lib
 from convnlp.training import optimizers, run_lock
 from convnlp.training import strategy as strategy_lib
+from convnlp.training.accumulation import gradients_in_parts
+from convnlp.training.averages import Averages
 from convnlp.training.finite import NonFiniteError
 
 _TOTALS = ("tokens", "seconds", "cpu_seconds", "metrics_bytes")  # over all processes of the run
@@ -30,6 +33,20 @@ class StoppedError(Exception):
         self.exit_code = 128 + signum  # what a shell reports of a process that the signal has ended
 
 
+class Stage(NamedTuple):
+    """A part of a run: what is trained on from a step on.
+
+    Attributes:
+        first_step: int. The number of steps before it, a multiple of `steps_per_call`.
+        dataset: `tf.data.Dataset`, see `train`; read from its beginning.
+        loss_fn: function, see `train`.
+    """
+
+    first_step: int
+    dataset: tf.data.Dataset
+    loss_fn: Any
+
+
 def train(
     *,
     workdir,
@@ -39,8 +56,11 @@ def train(
     loss_fn,
     dataset,
     num_steps,
+    later_stages=(),
     seed=0,
     clip_norm=0.0,
+    accumulate_steps=1,
+    ema_momentum=0.0,
     steps_per_call=10,
     checkpoint_every=1000,
     keep=3,
@@ -68,8 +88,14 @@ def train(
         dataset: infinite `tf.data.Dataset` of dicts [B, ...] of static shapes, B this worker's part of the
             batch.
         num_steps: int. Length of the run, a multiple of `steps_per_call`.
+        later_stages: sequence of `Stage`, by `first_step`: other data and their loss, such as longer rows or
+            larger batches, in place of `dataset` and `loss_fn` from that step on.
         seed: int.
         clip_norm: float. Largest global norm of the gradient; 0 does not clip.
+        accumulate_steps: int. Parts into which each replica's part of a batch is cut to save memory; the
+            gradient is that of the whole batch. Each part has its own seed. Defaults to 1.
+        ema_momentum: float in [0, 1). Of an exponential moving average of the weights, see `Averages`, which
+            then is what is evaluated, sampled from and left in the model. Defaults to 0: none.
         steps_per_call: int. Steps that run without coming back to Python. Defaults to 10.
         checkpoint_every: int. A multiple of `steps_per_call`. Defaults to 1000.
         keep: int. Number of newest checkpoints kept, beside the best one. Defaults to 3.
@@ -82,7 +108,7 @@ def train(
     Returns:
         dict of `step`, `tokens` (read by the model in training), `seconds` and `cpu_seconds` (of all
         processes that took part in succession), `best_step`, `best_value` (None without `evaluate`). The
-        model is left with the weights of the best step.
+        model is left with the weights of the best step, or their averages.
 
     Raises:
         ValueError: for a number out of range, step counts that are not multiples of `steps_per_call`, or data
@@ -94,7 +120,9 @@ def train(
         CheckpointError: if a checkpoint cannot be written or none can be read.
     """
     counts = {"num_steps": num_steps, "checkpoint_every": checkpoint_every, "eval_every": eval_every}
-    _check_numbers(steps_per_call, counts, keep, seed, clip_norm)
+    _check_numbers(steps_per_call, counts, keep, seed, clip_norm, accumulate_steps, ema_momentum)
+    stages = (Stage(0, dataset, loss_fn), *later_stages)
+    _check_stages(stages, num_steps, steps_per_call)
     is_chief = strategy_lib.workers(strategy)[0] == 0
     with contextlib.ExitStack() as stack:
         lock = stack.enter_context(run_lock.held(workdir)) if is_chief else None
@@ -103,16 +131,20 @@ def train(
         # Where the run stands.
         with strategy.scope():
             optimizers.build_slots(optimizer, model.trainable_variables)
-        batches = iter(dataset.batch(steps_per_call, drop_remainder=True))
-        checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, batches, strategy, keep)
-        step, facts = checkpoints.restore()
+            averages = None
+            if ema_momentum:
+                averages = Averages(optimizer, model.trainable_variables, ema_momentum)
+        reader = _Reader(stages, steps_per_call)
+        checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, None, strategy, keep)
+        step, facts = checkpoints.restore(reader.begin)
         if step > num_steps:
             raise ValueError(
                 f"`num_steps` must be at least the step that the run has reached, {step}. "
                 f"Received: num_steps={num_steps}"
             )
         facts = facts or dict.fromkeys(_TOTALS, 0) | {"best_step": None, "best_value": None}
-        steps = training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed)
+        arguments = (clip_norm, seed, accumulate_steps, averages)
+        steps_of = [training_steps(strategy, model, optimizer, stage.loss_fn, *arguments) for stage in stages]
         log = metrics_lib.Metrics(workdir, num_steps, step, facts["metrics_bytes"], silent=not is_chief)
         stack.enter_context(contextlib.closing(log))
         if step:
@@ -123,30 +155,33 @@ def train(
         while step < num_steps:
             # Some steps.
             try:
-                batch = next(batches)
+                batch = next(reader.batches)
             except StopIteration:
                 raise ValueError(
                     f"`dataset` ended before step {num_steps}. Received: no batch at step {step}"
                 ) from None
-            rows = steps(strategy_lib.split(strategy, batch), step)
+            rows = steps_of[reader.stage](strategy_lib.split(strategy, batch), step)
             for offset, row in enumerate(rows):
                 _check_finite("the loss", row["loss"][0], step + offset + 1, checkpoints)
             step += steps_per_call
             tokens = int(sum(row.pop("tokens")[0] for row in rows))
             facts["tokens"] += tokens
             log.write(step, {**_means(rows), "tokens": facts["tokens"]}, tokens)
+            if reader.stage_at(step) != reader.stage:  # before the checkpoint, which is of what comes next
+                checkpoints.read_from(reader.begin(step))
 
             # Evaluation.
             improved = False
             if evaluate and (step % eval_every == 0 or step == num_steps):
-                values = evaluate()
-                _check_finite(best[0], values[best[0]], step, checkpoints)
-                log.write(step, values)
-                improved = _is_better(values[best[0]], facts["best_value"], best[1])
-                if improved:
-                    facts.update(best_step=step, best_value=values[best[0]])
-                if samples and is_chief:
-                    log.say(samples())
+                with averages.taken() if averages else contextlib.nullcontext():
+                    values = evaluate()
+                    _check_finite(best[0], values[best[0]], step, checkpoints)
+                    log.write(step, values)
+                    improved = _is_better(values[best[0]], facts["best_value"], best[1])
+                    if improved:
+                        facts.update(best_step=step, best_value=values[best[0]])
+                    if samples and is_chief:
+                        log.say(samples())
 
             # Checkpoint.
             stop = strategy_lib.any_worker(strategy, bool(received))
@@ -155,6 +190,7 @@ def train(
                     seconds=time.monotonic() - seconds,
                     cpu_seconds=time.process_time() - cpu_seconds,
                     metrics_bytes=log.position,
+                    **({"stage": reader.stage} if later_stages else {}),
                 )
                 if lock:
                     lock.check()
@@ -166,17 +202,56 @@ def train(
 
         # The best weights; where their checkpoint is damaged, those of the last step.
         found = facts["best_step"] in (None, step) or checkpoints.restore_variables(facts["best_step"])
+        if averages:
+            averages.take()
         if evaluate and (not found or facts["best_step"] is None):
             facts.update(best_step=step, best_value=evaluate()[best[0]])
         if strategy_lib.any_worker(strategy, bool(received)):  # one that came with the last checkpoint
             raise StoppedError(received[0] if received else signal.SIGTERM, step)
-    facts.pop("metrics_bytes")
+    for name in ("metrics_bytes", "stage"):
+        facts.pop(name, None)
     return {"step": step, **facts}
 
 
-def _check_numbers(steps_per_call, counts, keep, seed, clip_norm):
+class _Reader:
+    """The stage that a run is in, and the batches of it that are still to come."""
+
+    def __init__(self, stages, steps_per_call):
+        self._stages, self._steps_per_call = stages, steps_per_call
+        self.stage = self.batches = None
+
+    def stage_at(self, step):
+        """The number of the stage that is trained after `step` steps."""
+        return max(number for number, stage in enumerate(self._stages) if stage.first_step <= step)
+
+    def begin(self, step, facts=None):
+        """Begins the stage of a step; returns the iterator, which is at the beginning of its data."""
+        self.stage = self.stage_at(step)
+        before = (facts or {}).get("stage", 0 if facts else self.stage)
+        if before != self.stage:
+            raise ValueError(
+                f"`later_stages` must leave step {step} in stage {before}, in which the run stopped. "
+                f"Received: stages that begin at the steps {[stage.first_step for stage in self._stages]}"
+            )
+        dataset = self._stages[self.stage].dataset.batch(self._steps_per_call, drop_remainder=True)
+        self.batches = iter(dataset)
+        return self.batches
+
+
+def _check_stages(stages, num_steps, steps_per_call):
+    first_steps = [stage.first_step for stage in stages]
+    grows = all(a < b for a, b in zip(first_steps, [*first_steps[1:], num_steps], strict=True))
+    if not grows or any(step % steps_per_call for step in first_steps):
+        raise ValueError(
+            "`later_stages` must begin at growing multiples of steps_per_call in (0, num_steps). "
+            f"Received: {first_steps[1:]}, steps_per_call={steps_per_call}, num_steps={num_steps}"
+        )
+
+
+def _check_numbers(steps_per_call, counts, keep, seed, clip_norm, accumulate_steps, ema_momentum):
     rules = {
         "steps_per_call": (steps_per_call, "an integer >= 1", 1),
+        "accumulate_steps": (accumulate_steps, "an integer >= 1", 1),
         "keep": (keep, "an integer >= 1", 1),
         "seed": (
             seed,
@@ -195,6 +270,10 @@ def _check_numbers(steps_per_call, counts, keep, seed, clip_norm):
             )
     if not 0 <= clip_norm < math.inf:
         raise ValueError(f"`clip_norm` must be a number in [0, inf). Received: clip_norm={clip_norm!r}")
+    if not 0 <= ema_momentum < 1:
+        raise ValueError(
+            f"`ema_momentum` must be a number in [0, 1). Received: ema_momentum={ema_momentum!r}"
+        )
 
 
 def _is_integer(value):
@@ -211,23 +290,36 @@ def _check_finite(name, value, step, checkpoints):
         raise NonFiniteError(f"{name} is not finite at step {step}{advice if saved else ''}")
 
 
-def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed):
+def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):
     """Returns a function (super-batch [N, B, ...] per replica, steps done) -> N dicts of metrics, one a step.
 
     Each metric is (sum, weight) over all replicas. The N steps run in one call of one graph.
     """
     names = []
 
+    def whole_gradients(batch, step_seed):
+        with tf.GradientTape() as tape:
+            outputs = loss_fn(batch, step_seed)
+            sums = _global_sums({**outputs, "tokens": (_num_tokens(batch), 1.0)})
+            loss = tf.math.divide_no_nan(outputs["loss_sum"], sums["loss"][1])
+        return tape.gradient(loss, model.trainable_variables), sums
+
+    def accumulated_gradients(batch, step_seed):
+        gradients, outputs = gradients_in_parts(
+            loss_fn, model.trainable_variables, batch, step_seed, accumulate_steps
+        )
+        sums = _global_sums({**outputs, "tokens": (_num_tokens(batch), 1.0)})
+        weight = sums["loss"][1]
+        return [None if g is None else tf.math.divide_no_nan(g, weight) for g in gradients], sums
+
+    gradients_of = whole_gradients if accumulate_steps == 1 else accumulated_gradients
+
     def replica_step(batches, index, first_step):
         replica = tf.distribute.get_replica_context()
         batch = tf.nest.map_structure(lambda x: x[index], batches)
         step_seed = tf.stack([tf.cast(seed, tf.int32), first_step + index])
         step_seed = tf.random.fold_in(step_seed, tf.cast(replica.replica_id_in_sync_group, tf.int32))
-        with tf.GradientTape() as tape:
-            outputs = loss_fn(batch, step_seed)
-            sums = _global_sums({**outputs, "tokens": (_num_tokens(batch), 1.0)})
-            loss = tf.math.divide_no_nan(outputs["loss_sum"], sums["loss"][1])
-        gradients = tape.gradient(loss, model.trainable_variables)
+        gradients, sums = gradients_of(batch, step_seed)
         # An objective need not reach every variable: masked language modelling leaves the decoder alone.
         pairs = [
             (tf.convert_to_tensor(g), v)
@@ -243,6 +335,8 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed):
             sums["gradient_norm"] = (norm, tf.constant(1.0))
         sums["learning_rate"] = (tf.cast(optimizer.learning_rate, tf.float32), tf.constant(1.0))
         optimizer.apply(gradients, variables)
+        if averages:
+            averages.update()
         names[:] = sums  # of the trace: the same for every step
         return tf.stack([tf.stack(pair) for pair in sums.values()])  # [M,2]
 

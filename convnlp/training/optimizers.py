@@ -8,7 +8,7 @@ from convnlp.training import schedules
 OPTIMIZERS = ("adafactor", "adamw")
 
 
-def build(config, num_steps):
+def build(config, num_steps, depth_of=None):
     """Builds an optimizer with its schedule. To be called in the strategy's scope.
 
     Global-norm clipping is not in it: Keras would clip the gradients of each replica by themselves, before
@@ -16,8 +16,12 @@ def build(config, num_steps):
 
     Args:
         config: has `name` (one of `OPTIMIZERS`), `schedule`, `learning_rate`, `warmup_steps`, `decay_steps`,
-            `weight_decay` and, for AdamW, `beta_2`.
+            `weight_decay` and, for AdamW, `beta_2`; may have `layer_decay`, a float in (0, 1]: the factor on
+            the learning rate, and with it on the weight decay, for every layer between a variable and the
+            top. Defaults to 1.
         num_steps: int. Length of the run.
+        depth_of: function of a variable -> int, how many layers down it is, see
+            `convnlp.models.Seq2SeqBackbone.depth_of`. Needed for a `layer_decay` below 1.
 
     Returns:
         A `keras.optimizers.Optimizer`.
@@ -28,10 +32,19 @@ def build(config, num_steps):
     schedule = schedules.Schedule(
         config.schedule, config.learning_rate, num_steps, config.warmup_steps, config.decay_steps
     )
+    layer_decay = config.get("layer_decay", 1.0)
+    if not 0 < layer_decay <= 1:
+        raise ValueError(
+            "`optimizer.layer_decay` must be a number in (0, 1]. "
+            f"Received: optimizer.layer_decay={layer_decay}"
+        )
+    scaling = {"scale_of": lambda variable: layer_decay ** depth_of(variable)} if layer_decay < 1 else {}
     if config.name == "adafactor":
-        return Adafactor(schedule, weight_decay=config.weight_decay or None)
+        cls = LayerDecayAdafactor if scaling else Adafactor
+        return cls(schedule, weight_decay=config.weight_decay or None, **scaling)
     if config.name == "adamw":
-        return keras.optimizers.AdamW(schedule, weight_decay=config.weight_decay, beta_2=config.beta_2)
+        cls = LayerDecayAdamW if scaling else keras.optimizers.AdamW
+        return cls(schedule, weight_decay=config.weight_decay, beta_2=config.beta_2, **scaling)
     raise ValueError(f"`optimizer.name` must be one of {', '.join(OPTIMIZERS)}. Received: {config.name!r}")
 
 
@@ -117,6 +130,46 @@ class Adafactor(keras.optimizers.Optimizer):
 
     def get_config(self):
         return {**super().get_config(), "min_factored_size": self.min_factored_size}
+
+
+class _ScaledRates:
+    """An optimizer whose learning rate has a constant factor for each variable, its weight decay included.
+
+    Args:
+        *args, **kwargs: of the optimizer that stands behind it in the order of the bases.
+        scale_of: function of a variable -> float.
+    """
+
+    def __init__(self, *args, scale_of, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._scale_of = scale_of
+
+    def build(self, variables):
+        if not self.built:
+            self._scales = tuple(float(self._scale_of(v)) for v in variables)
+            if set(self._scales) == {1.0}:  # those of another model, as of one that this is a copy of
+                raise ValueError(
+                    "`depth_of` must know the variables that are trained. Received: depth 0 for all "
+                    f"{len(variables)} of them"
+                )
+        super().build(variables)
+
+    def _apply_weight_decay(self, variables):
+        """Nothing: Keras' own has one rate for all variables."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        rate = tf.cast(learning_rate, variable.dtype) * self._scales[self._get_variable_index(variable)]
+        if self.weight_decay and self._use_weight_decay(variable):
+            self.assign_sub(variable, variable * (self.weight_decay * rate))
+        super().update_step(gradient, variable, rate)
+
+
+class LayerDecayAdafactor(_ScaledRates, Adafactor):
+    """Adafactor with a rate for each layer."""
+
+
+class LayerDecayAdamW(_ScaledRates, keras.optimizers.AdamW):
+    """AdamW with a rate for each layer."""
 
 
 def _rms(x):

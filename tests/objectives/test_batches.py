@@ -164,6 +164,36 @@ def test_super_batches_of_several_steps_can_be_restored(documents, tokenizer, tm
     np.testing.assert_array_equal(next(again)["encoder_token_ids"], expected)
 
 
+def test_what_an_earlier_stage_has_read_is_passed_over(documents, tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "BLOCK_BYTES", 500)
+    arguments = {"objectives": ("masked_lm",), "shuffle_buffer": 0}
+    plain = first(batches(documents, tokenizer, **arguments), 60)
+    skipping = batches(documents, tokenizer, skip_tokens=40 * 4 * 32, **arguments)
+    later = first(skipping, 12)
+    text, behind = (
+        np.concatenate([batch["masked_token_ids"].ravel() for batch in part]).tolist()
+        for part in (plain, later)
+    )
+    # The masks differ: the place is where most tokens agree, at a block's edge near the 40 batches.
+    agreement = [np.mean(np.equal(text[i : i + 256], behind[:256])) for i in range(len(text) - 256)]
+    assert max(agreement) > 0.7
+    assert abs(int(np.argmax(agreement)) - 40 * 4 * 32) < 0.1 * 40 * 4 * 32
+
+    iterator = iter(skipping)  # its beginning is a checkpoint too, and so is any place behind it
+    for count in (0, 5):
+        for _ in range(count):
+            next(iterator)
+        path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / f"checkpoint-{count}"))
+        again = iter(batches(documents, tokenizer, skip_tokens=40 * 4 * 32, **arguments))
+        tf.train.Checkpoint(iterator=again).read(path).assert_consumed()
+        actual = [{key: value.numpy() for key, value in next(again).items()} for _ in range(5)]
+        assert_equal(actual, later[count : count + 5])
+
+
+def test_a_later_stage_goes_round_a_short_text(documents, tokenizer):
+    assert len(first(batches(documents, tokenizer, skip_tokens=10**7), 3)) == 3
+
+
 def test_workers_read_different_text(documents, tokenizer):
     one, other = (set(rows(batches(documents, tokenizer, num_epochs=1, shard=Shard(2, i)))) for i in range(2))
     assert min(len(one), len(other)) > 100

@@ -22,8 +22,17 @@ pytestmark = pytest.mark.multiprocess
 MOMENTS = ("write:4", "write_json:2", "rename:4", "_prune:1")
 
 
-def start(strategy, workdir, moment="", environment=None, dropout=0.1):
-    command = [sys.executable, "-m", "tests.training.toy", strategy, str(workdir), str(dropout), moment]
+def start(strategy, workdir, moment="", environment=None, dropout=0.1, extras=""):
+    command = [
+        sys.executable,
+        "-m",
+        "tests.training.toy",
+        strategy,
+        str(workdir),
+        str(dropout),
+        moment,
+        extras,
+    ]
     return subprocess.Popen(
         command,
         cwd=ROOT,
@@ -48,12 +57,12 @@ def state(workdir):
     return values, (workdir / "metrics.jsonl").read_bytes()
 
 
-def run_killed(strategy, workdir, moments):
+def run_killed(strategy, workdir, moments, extras=""):
     for moment in moments:
-        process = start(strategy, workdir, moment)
+        process = start(strategy, workdir, moment, extras=extras)
         process.communicate(timeout=300)
         assert process.returncode == -signal.SIGKILL, moment
-    finish(start(strategy, workdir))
+    finish(start(strategy, workdir, extras=extras))
 
 
 def assert_same_state(workdir, other):
@@ -84,6 +93,17 @@ def test_two_mirrored_devices(tmp_path):
     assert_same_state(tmp_path / "whole", tmp_path / "killed")
 
 
+# In the checkpoint at the first boundary between two stages, and with the first metrics of the second stage.
+BOUNDARY = ("rename:4", "write:3")
+
+
+@pytest.mark.parametrize("strategy", ["one_device", pytest.param("mirrored", marks=pytest.mark.slow)])
+def test_with_all_extras(tmp_path, strategy):
+    finish(start(strategy, tmp_path / "whole", extras="extras"))
+    run_killed(strategy, tmp_path / "killed", BOUNDARY, "extras")
+    assert_same_state(tmp_path / "whole", tmp_path / "killed")
+
+
 def test_two_mirrored_devices_train_as_one(tmp_path):
     """Rows of a batch have different numbers of pads, so a mean of the replicas' means would show."""
     for strategy in ("one_device", "mirrored"):
@@ -96,7 +116,7 @@ def test_two_mirrored_devices_train_as_one(tmp_path):
         assert row == pytest.approx(other, rel=1e-4)  # the sums are taken in another order, 20 steps long
 
 
-def start_workers(workdir, killed=None, moment=""):
+def start_workers(workdir, killed=None, moment="", extras=""):
     """Two worker processes; `killed` is the index of the one that dies at `moment`."""
     ports = []
     with socket.socket() as first, socket.socket() as second:
@@ -110,22 +130,26 @@ def start_workers(workdir, killed=None, moment=""):
             workdir,
             moment if index == killed else "",
             {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})},
+            extras=extras,
         )
         for index in range(2)
     ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("killed", "moment"), [(0, "write_json:2"), (0, "rename:4"), (1, "write:5")])
-def test_two_worker_processes(tmp_path, killed, moment):
-    for process in start_workers(tmp_path / "whole"):
+@pytest.mark.parametrize(
+    ("killed", "moment", "extras"),
+    [(0, "write_json:2", ""), (0, "rename:4", ""), (1, "write:5", ""), (0, "rename:4", "extras")],
+)
+def test_two_worker_processes(tmp_path, killed, moment, extras):
+    for process in start_workers(tmp_path / "whole", extras=extras):
         finish(process)
-    workers = start_workers(tmp_path / "killed", killed, moment)
+    workers = start_workers(tmp_path / "killed", killed, moment, extras)
     workers[killed].communicate(timeout=300)
     assert workers[killed].returncode == -signal.SIGKILL
     workers[1 - killed].kill()  # it waits for the other one
     workers[1 - killed].communicate(timeout=300)
-    for process in start_workers(tmp_path / "killed"):
+    for process in start_workers(tmp_path / "killed", extras=extras):
         finish(process)
     assert_same_state(tmp_path / "whole", tmp_path / "killed")
     files = {

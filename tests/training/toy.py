@@ -1,8 +1,9 @@
 """A model of one embedding and one layer with dropout: trains in a second, in this process or in its own.
 
-    python -m tests.training.toy STRATEGY WORKDIR DROPOUT FUNCTION:N
+    python -m tests.training.toy STRATEGY WORKDIR DROPOUT FUNCTION:N [extras]
 
 FUNCTION:N is a moment to die at, or "": `kill -9` of itself in the N-th call of that function of the loop.
+With "extras" all that is off by default is on.
 """
 
 import os
@@ -41,7 +42,9 @@ class Toy:
             self.embedding = keras.layers.Embedding(VOCABULARY, 8)
             self.head = keras.layers.Dense(VOCABULARY)
             self.model = keras.Sequential([keras.Input((LENGTH,), dtype="int32"), self.embedding, self.head])
-            self.optimizer = optimizers.build(optimizer, NUM_STEPS)
+            self.optimizer = optimizers.build(
+                optimizer, NUM_STEPS, lambda v: 2 if "embedding" in v.path else 0
+            )
         self.dropout = dropout
 
     def loss_fn(self, batch, seed=None):
@@ -53,19 +56,27 @@ class Toy:
         weights = tf.cast(batch["padding_mask"], tf.float32)
         return {"loss_sum": tf.reduce_sum(losses * weights), "weight": tf.reduce_sum(weights)}
 
-    def dataset(self, shard=0):
+    def dataset(self, shard=0, length=LENGTH, batch_size=BATCH):
         """Endless shuffled batches; row i has i % 3 pads."""
 
         def row(i):
             seed = tf.stack([i, tf.constant(shard, tf.int64)])
             return {
-                "token_ids": tf.random.stateless_uniform([LENGTH], seed, 0, VOCABULARY, tf.int32),
-                "padding_mask": tf.range(LENGTH, dtype=tf.int64) >= i % 3,
+                "token_ids": tf.random.stateless_uniform([length], seed, 0, VOCABULARY, tf.int32),
+                "padding_mask": tf.range(length, dtype=tf.int64) >= i % 3,
             }
 
         data = tf.data.Dataset.range(10**6).map(row).shuffle(50, seed=1)
         num_workers = strategy_lib.workers(self.strategy)[1]
-        return data.batch(BATCH // num_workers, drop_remainder=True)
+        return data.batch(batch_size // num_workers, drop_remainder=True)
+
+    def later_stages(self):
+        """Longer rows in larger batches from step 8 on, where a checkpoint is due, others from step 14."""
+        shard = strategy_lib.workers(self.strategy)[0]
+        return [
+            loop.Stage(8, self.dataset(shard, length=6, batch_size=16), self.loss_fn),
+            loop.Stage(14, self.dataset(shard + 7, length=6), self.loss_fn),
+        ]
 
     def train(self, workdir, **arguments):
         """`loop.train` with small numbers; `arguments` override them."""
@@ -90,6 +101,12 @@ class Toy:
         )
 
 
+def with_all_extras(strategy):
+    """A toy, and the arguments of its `train` for all that is off by default."""
+    toy = Toy(strategy, optimizer=ml_collections.ConfigDict({**OPTIMIZER, "layer_decay": 0.5}))
+    return toy, {"accumulate_steps": 2, "ema_momentum": 0.8, "later_stages": toy.later_stages()}
+
+
 def die_at(moment):
     """Replaces a function by one that kills this process in its N-th call."""
     name, _, count = moment.partition(":")
@@ -110,14 +127,15 @@ def die_at(moment):
     setattr(owners[name], name, wrapper)
 
 
-def main(strategy, workdir, dropout, moment):
+def main(strategy, workdir, dropout, moment, extras=""):
     """Trains to the end, or to the moment."""
     tf.config.experimental.enable_op_determinism()
     num_virtual_devices = 2 if strategy == "mirrored" else 0
-    toy = Toy(strategy_lib.build(strategy, num_virtual_devices=num_virtual_devices), float(dropout))
+    strategy = strategy_lib.build(strategy, num_virtual_devices=num_virtual_devices)
+    toy, arguments = with_all_extras(strategy) if extras else (Toy(strategy, float(dropout)), {})
     if moment:
         die_at(moment)
-    toy.train(workdir)
+    toy.train(workdir, **arguments)
 
 
 if __name__ == "__main__":
