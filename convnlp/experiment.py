@@ -155,7 +155,8 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
                 f"`train.{name}` must be a multiple of the number of replicas. "
                 f"Received: train.{name}={size}, {num_replicas} replicas"
             )
-        if size // num_replicas % train.accumulate_steps:
+        is_trained_on = name == "stage_batch_sizes" or not train.stage_batch_sizes
+        if is_trained_on and size // num_replicas % train.accumulate_steps:
             raise ValueError(
                 f"`train.{name}` must be a multiple of train.accumulate_steps for each replica. Received: "
                 f"train.{name}={size}, {num_replicas} replicas, "

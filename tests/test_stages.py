@@ -13,7 +13,7 @@ from convnlp import config_rules, experiment, finetune, pretrain, stages
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, TextClassifier
 from convnlp.training import loop, metrics
 from tests import corpus
-from tests.test_experiment import config_of
+from tests.test_experiment import config_of, config_of_flags
 
 TWO = {
     "train.stage_steps": (6, 2),
@@ -56,6 +56,21 @@ def test_stages_of_a_config(folder):
     assert stages.tokens_until(config, 7) == 6 * 8 * 8 + 4 * 16
     own = stages.config_of(config, first)
     assert (own.data.input_length, config.data.input_length) == (8, 16)
+
+
+def test_stages_are_flags():
+    config = config_of_flags(
+        "dynamic_conv",
+        "--config.train.stage_steps=(8000,2000)",
+        "--config.train.stage_input_lengths=(64,128)",
+        "--config.train.stage_batch_sizes=64,32",
+        "--config.train.num_steps=10000",
+        "--config.objective.options.masked_lm.noise_density=0.2",
+    )
+    config_rules.check(config)
+    first, second = stages.of(config)
+    assert (first[:4], second[:4]) == ((0, 8000, 64, 64), (8000, 2000, 32, 128))
+    assert stages.config_of(config, first).objective.options.masked_lm.noise_density == 0.2
 
 
 @pytest.mark.parametrize(
@@ -107,7 +122,7 @@ def test_batches_of_a_stage_are_for_all_replicas(folder, tmp_path):
 
 
 def test_parts_divide_the_batch_of_each_replica(folder, tmp_path):
-    config = pretraining(folder, **{"train.accumulate_steps": 4, "train.batch_size": 8})
+    config = pretraining(folder, **{"train.accumulate_steps": 4})
     with pytest.raises(
         ValueError,
         match=r"`train.stage_batch_sizes` must be a multiple of train.accumulate_steps for each replica. "
