@@ -8,8 +8,8 @@ nobody waits while one is free.
 Departs from TF Serving where one client could spoil the answers of others: requests whose tensors differ in
 shape or type never meet in one batch (there, the batch fails), and the requests of a batch that fails are run
 again one by one, so that only the one to blame gets the error. A request that nobody waits for any more is
-taken out of its batch. And what an idle server can run at once is never refused, whatever
-`max_enqueued_batches` is.
+taken out of its batch, and a batch that runs is ended once nobody waits for any of its requests. And what an
+idle server can run at once is never refused, whatever `max_enqueued_batches` is.
 """
 
 import itertools
@@ -22,6 +22,7 @@ from functools import partial
 
 import numpy as np
 
+from serving.core.cancellation import CancellableFuture, Cancellation
 from serving.core.errors import ServingError, invalid_argument
 
 _MAX_TURNS = 1000  # queues that are remembered: clients choose their outputs, and must not fill the memory
@@ -82,7 +83,7 @@ class _Task:
 
     feeds: dict
     size: int
-    future: Future = field(default_factory=Future)
+    future: CancellableFuture = field(default_factory=CancellableFuture)
     enqueued: float = field(default_factory=time.monotonic)
 
 
@@ -295,7 +296,8 @@ class Batcher:
         feeds = tasks[0].feeds
         if len(tasks) > 1 or padding:
             feeds = {name: _merged([task.feeds[name] for task in tasks], padding) for name in feeds}
-        merged = batch.servable.run(feeds, batch.fetches)
+        cancellation = Cancellation([task.future for task in tasks])
+        merged = batch.servable.run(feeds, batch.fetches, cancellation)
         for array in merged:
             if array.ndim == 0:
                 raise ServingError("FAILED_PRECONDITION", "Batched output tensor has 0 dimensions")
@@ -313,10 +315,10 @@ class Batcher:
 
 
 class _Joined(Future):
-    """The values of all parts of a request, one behind the other; cancelled, it cancels those that wait.
+    """The values of all parts of a request, one behind the other; cancelled, it cancels them all.
 
     Args:
-        parts: list of Future.
+        parts: list of `CancellableFuture`.
     """
 
     def __init__(self, parts):

@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+from serving.core.cancellation import CancellableFuture, Cancellation
 from serving.core.limits import Gate
 
 
@@ -28,15 +29,17 @@ class Runner:
             fetches: tuple of str. The names of tensors.
 
         Returns:
-            concurrent.futures.Future of the list of values fetched. Cancelled before its turn, it never runs.
+            `CancellableFuture` of the list of values fetched. Cancelled before its turn, it never runs.
 
         Raises:
             ServingError: if too many wait already.
         """
         with self._lock:
             self._gate.enter()
-        future = self._pool.submit(servable.run, feeds, fetches)
+        future = CancellableFuture()
         future.add_done_callback(self._leave)
+        queued = self._pool.submit(_run, future, servable, feeds, fetches)
+        queued.add_done_callback(lambda done: done.cancelled() and future.cancel())  # by `close`
         return future
 
     def _leave(self, _):
@@ -46,3 +49,14 @@ class Runner:
     def close(self):
         """Ends the threads once they have nothing to do."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _run(future, servable, feeds, fetches):
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        values = servable.run(feeds, fetches, Cancellation([future]))
+    except BaseException as error:  # whatever it is, it must reach whoever waits
+        future.set_exception(error)
+    else:
+        future.set_result(values)

@@ -9,6 +9,7 @@ from tensorflow.core.protobuf import config_pb2, error_codes_pb2
 from tensorflow.python.saved_model import loader_impl
 
 from serving.core.errors import ServingError, timed_out
+from serving.core.stop_switch import StopSwitches
 
 # Prepared runs that are kept, one for each choice of inputs and outputs that was asked for.
 _MAX_CALLABLES = 64
@@ -60,23 +61,27 @@ class Servable:
         with tf.Graph().as_default() as graph:
             self._session = tf.compat.v1.Session(graph=graph)
             meta_graph = _Loader(path).load(self._session, [tf.saved_model.SERVING])
+        self._switches = StopSwitches(self._session)
         self.signatures = dict(meta_graph.signature_def)
 
-    def run(self, feeds, fetches):
+    def run(self, feeds, fetches, cancellation=None):
         """Runs the graph.
 
         Args:
             feeds: dict of str to array. Values for tensors, by their names in the graph.
             fetches: tuple of str. The names of the tensors to return.
+            cancellation: `Cancellation` or None. What ends the run before its time.
 
         Returns:
             list of array, one per fetch.
 
         Raises:
-            ServingError: with the status and the words of the op that failed.
+            ServingError: with the status and the words of the op that failed; CANCELLED if nobody waits.
         """
+        if cancellation:
+            cancellation.check()
         try:
-            outputs = self._callable((*feeds,), fetches)(*feeds.values())
+            outputs = self._outputs(feeds, fetches, cancellation)
         except tf.errors.DeadlineExceededError as error:
             raise timed_out() from error
         except tf.errors.OpError as error:
@@ -84,15 +89,30 @@ class Servable:
         # A scalar string comes as bytes, of which NumPy would make an array without their final NULs.
         return [np.asarray(value, object if isinstance(value, bytes) else None) for value in outputs]
 
-    def _callable(self, feeds, fetches):
+    def _outputs(self, feeds, fetches, cancellation):
+        try:
+            prepared = self._callable((*feeds,), fetches, True)
+            return self._switches.run(prepared, feeds.values(), cancellation)
+        except tf.errors.DeadlineExceededError:
+            raise
+        except tf.errors.OpError:
+            if cancellation:
+                cancellation.check()
+        # An op of the model has failed: with ours beside it, its words may be others than the real server's.
+        return self._callable((*feeds,), fetches, False)(*feeds.values())
+
+    def _callable(self, feeds, fetches, can_be_stopped):
         """A run that has been prepared once, which halves the cost of a small one."""
-        key = feeds, fetches
+        key = feeds, fetches, can_be_stopped
         found = self._callables.get(key)
         if found is None:
             with self._lock:
                 if len(self._callables) >= _MAX_CALLABLES:
                     self._callables.clear()
                 options = config_pb2.CallableOptions(feed=feeds, fetch=fetches, run_options=self._options)
+                if can_be_stopped:
+                    options.feed.append(self._switches.feed)
+                    options.target.extend(self._switches.targets(fetches))
                 found = self._callables[key] = self._session._make_callable_from_options(options)
         return found
 

@@ -63,7 +63,7 @@ def test_a_client_that_goes_cancels_its_computation(model_folder, model_configs,
 
 
 def test_two_abandoned_requests_hold_up_nobody(model_folder, model_configs):
-    """They run in parts: after the one that runs there is no other."""
+    """They run in parts: the one that runs is ended, and there is no other."""
     options = BatchingOptions(
         max_batch_size=64,
         max_enqueued_batches=100,
@@ -73,14 +73,14 @@ def test_two_abandoned_requests_hold_up_nobody(model_folder, model_configs):
     )
     metrics = Metrics()
     batcher = Batcher(options, metrics)
-    models = InProcess(model_folder, model_configs, runner=batcher, limits=Limits(timeout_ms=2000))
+    models = InProcess(model_folder, model_configs, runner=batcher, limits=Limits(timeout_ms=10**7))
     with server_thread.serving(models.app) as port:
         abandoned = [send(port, [1.0] * 64, "slow") for _ in range(2)]
         until(lambda: len(batcher._waiting) == 63)
         for connection in abandoned:
             connection.close()
         until(lambda: batcher._waiting == [])
-        until(lambda: batcher._num_busy == 0)  # nothing stops a part that runs but the time-out of a run
+        until(lambda: batcher._num_busy == 0)
         with send(port, [1.0]) as connection:
             assert b" 200 " in connection.recv(4096)
     assert metrics.wrapped_runs.value() == 2  # one part of the 64, and the last request

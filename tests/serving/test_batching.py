@@ -20,7 +20,7 @@ class Doubler:
         self.gate = threading.Event()
         self.gate.set()
 
-    def run(self, feeds, fetches):
+    def run(self, feeds, fetches, cancellation):
         self.gate.wait(60)
         (x,) = feeds.values()
         self.batches.append(x.tolist())
@@ -248,7 +248,7 @@ def test_a_part_that_fails_ends_its_request_at_once(make):
 def test_parts_that_cannot_be_joined_are_an_error_at_once(make):
     """The real server ends here; a client must not wait for the time-out either."""
     batcher, model = make(**SPLITTING)
-    model.run = lambda feeds, fetches: [np.zeros([len(x), max(x)]) for x in feeds.values()]
+    model.run = lambda feeds, fetches, cancellation: [np.zeros([len(x), max(x)]) for x in feeds.values()]
     with pytest.raises(ServingError, match=r"cannot be joined: an output .* shapes \[3\] and \[6\]") as error:
         ask(batcher, model, *range(1, 8)).result(60)
     assert error.value.http_status == 400
@@ -289,10 +289,10 @@ def test_inputs_without_rows_run_alone(make):
 
 def test_outputs_need_the_batch_axis(make):
     batcher, model = make()
-    model.run = lambda feeds, fetches: [np.array(1.0)]
+    model.run = lambda feeds, fetches, cancellation: [np.array(1.0)]
     with pytest.raises(ServingError, match="Batched output tensor has 0 dimensions"):
         value(ask(batcher, model, 1))
-    model.run = lambda feeds, fetches: [np.zeros(3)]
+    model.run = lambda feeds, fetches, cancellation: [np.zeros(3)]
     with pytest.raises(ServingError, match="0th dimension does not equal the sum"):
         value(ask(batcher, model, 1))
 

@@ -54,7 +54,7 @@ class Held:
     def __init__(self):
         self.gate = threading.Event()
 
-    def run(self, feeds, fetches):
+    def run(self, feeds, fetches, cancellation):
         self.gate.wait(60)
         return [feeds["x"]]
 

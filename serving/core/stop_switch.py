@@ -1,0 +1,163 @@
+"""Ends a run of a Session that has begun, for which Python has no call.
+
+A run fails as a whole when one of its ops does. So beside every tensor that is fetched runs an op that waits
+for an element of a queue. The tensor itself puts one there; whoever wants the run to end closes the queue, at
+which the op fails, at once and in that thread, as those of the Session may all be at work. Ops that run
+already come to their end, those after them never begin: it is how a run ends at its time-out, too.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+
+_RAW = tf.compat.v1.raw_ops
+_SCOPE = "stop_switch"
+_HERE = config_pb2.RunOptions(inter_op_thread_pool=-1)  # in the thread of the caller
+
+
+class StopSwitches:
+    """The switches of a Session, one for each run under way.
+
+    Args:
+        session: tf.compat.v1.Session. Its graph grows: by a few ops for every tensor that is fetched, and for
+            every switch.
+
+    Attributes:
+        feed: str. The name of the tensor to which a run is fed the name of its switch, after all others.
+    """
+
+    def __init__(self, session):
+        self._session = session
+        self._watches = {}
+        self._free = []
+        self._num_switches = 0
+        self._lock = threading.Lock()  # of the graph
+        with self._building():
+            name = tf.compat.v1.placeholder(tf.string, [])
+            # A handle of a resource can be neither fed nor fetched; the Session keeps it under a name.
+            self._queue = _RAW.GetSessionTensor(handle=name, dtype=tf.resource)
+            close = _RAW.QueueCloseV2(handle=self._queue)
+            destroy = _RAW.DestroyResourceOp(resource=self._queue)
+        self.feed = name.name
+        self._close = self._prepared([self.feed], close)
+        self._destroy = self._prepared([self.feed], destroy)
+        self._free.append(self._new())
+
+    def targets(self, fetches):
+        """Adds what a run needs that can be stopped.
+
+        Args:
+            fetches: sequence of str. The names of the tensors that it fetches.
+
+        Returns:
+            list of str. The names of the ops to run beside.
+        """
+        with self._lock:
+            for name in fetches:
+                if name not in self._watches:
+                    full_name = name if ":" in name else f"{name}:0"
+                    try:
+                        tensor = self._session.graph.get_tensor_by_name(full_name)
+                    except (KeyError, ValueError):  # there is none, which the Session says in its words
+                        return []
+                    self._watches[name] = self._watched(tensor)
+        return [target for name in dict.fromkeys(fetches) for target in self._watches[name]]
+
+    def run(self, prepared, values, cancellation=None):
+        """Makes a run that can be stopped.
+
+        Args:
+            prepared: Callable of the Session, with `targets` and, as its last feed, `feed`.
+            values: sequence of array. What else it is fed.
+            cancellation: `Cancellation` or None. Says when to stop.
+
+        Returns:
+            list of array. What is fetched.
+
+        Raises:
+            tf.errors.OpError: of the op that failed; of ours if the run was stopped.
+        """
+        try:
+            switch = self._free.pop()
+        except IndexError:
+            switch = self._new()
+        is_clean = False
+        try:
+            if cancellation:
+                cancellation.attach(switch.turn)
+            try:
+                outputs = prepared(*values, switch.name)
+            finally:
+                if cancellation:
+                    cancellation.detach()
+            is_clean = not switch.is_turned
+        finally:
+            if is_clean or self._renewed(switch):
+                self._free.append(switch)
+        return outputs
+
+    @contextlib.contextmanager
+    def _building(self):
+        """The scope of new ops: in the graph, by a name of their own, on the CPU, where queues are."""
+        with self._session.graph.as_default(), tf.device("/CPU:0"), tf.name_scope(_SCOPE):
+            yield
+
+    def _watched(self, tensor):
+        """Adds the ops that take part in a run that fetches a tensor; returns their names."""
+        with self._building():
+            # Not the tensor's own op, since control edges of that would keep it out of fused ops.
+            fetched = tf.identity(tensor)
+            with tf.control_dependencies([fetched]):
+                always = _RAW.ControlTrigger()  # even if the tensor is in a branch that was not taken
+            with tf.control_dependencies([always]):
+                put = _RAW.QueueEnqueueV2(handle=self._queue, components=[tf.constant(True)])
+            taken = _RAW.QueueDequeueV2(handle=self._queue, component_types=[tf.bool])
+        return fetched.op.name, put.name, taken[0].op.name
+
+    def _new(self):
+        with self._lock, self._building():
+            self._num_switches += 1
+            queue = _RAW.FIFOQueueV2(
+                component_types=[tf.bool], shapes=[[]], shared_name=f"{_SCOPE}_{self._num_switches}"
+            )
+            handle = _RAW.GetSessionHandle(value=queue)
+        kept = self._session.run(handle, options=_HERE)
+        switch = _Switch(self, self._prepared([], queue.op), kept, np.array(kept.handle, object))
+        switch.turn()
+        self._renewed(switch)  # so that all is prepared, and turning it takes no time
+        return switch
+
+    def _renewed(self, switch):
+        """Gives a switch a new queue after a run that failed; returns whether this succeeded."""
+        try:
+            self._destroy(switch.name)
+            switch.make_queue()
+        except (tf.errors.OpError, RuntimeError):  # the Session is closed
+            return False
+        switch.is_turned = False
+        return True
+
+    def _prepared(self, feeds, op):
+        options = config_pb2.CallableOptions(feed=feeds, target=[op.name], run_options=_HERE)
+        return self._session._make_callable_from_options(options)
+
+
+@dataclass
+class _Switch:
+    """Stops one run, if it is turned while that lasts."""
+
+    owner: StopSwitches
+    make_queue: Callable
+    kept: object  # when this dies, the Session forgets the name
+    name: np.ndarray
+    is_turned: bool = False
+
+    def turn(self):
+        """Stops the run that has the switch."""
+        self.is_turned = True
+        self.owner._close(self.name)
