@@ -6,6 +6,7 @@ from convnlp.layers.dropout import Dropout, dropout_seed
 from convnlp.layers.encoder import Encoder, EncoderLayer
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.glu_conv_block import GLUConvBlock
+from convnlp.layers.masks import Masks
 from convnlp.layers.mixers import (
     MIXERS,
     ConvS2S,
@@ -54,6 +55,7 @@ __all__ = [
     "LocalAttention",
     "MBConv",
     "MLPMixer",
+    "Masks",
     "Muse",
     "PrefixDecoder",
     "RelativeAttention",

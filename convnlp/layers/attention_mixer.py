@@ -5,7 +5,7 @@ import tensorflow as tf
 from convnlp.kernels import masked_softmax, merge_heads, split_heads, zero_pads
 from convnlp.layers.cache import write
 from convnlp.layers.dropout import Dropout
-from convnlp.layers.masks import visible_in_cache, visible_keys
+from convnlp.layers.masks import visible_in_cache
 from convnlp.layers.projection import projection
 from convnlp.layers.relative_position_bias import RelativePositionBias
 from convnlp.layers.token_mixer import TokenMixer, require_heads, require_rate
@@ -73,19 +73,15 @@ class AttentionMixer(TokenMixer):
         mixed = tf.einsum("bhqk,bkhd->bqhd", weights, values)  # [B,Q,H,D/H]
         return self.output_projection(merge_heads(mixed))  # [B,Q,D]
 
-    def mix(self, x, padding_mask, segment_ids, training):
-        x = zero_pads(x, padding_mask)
-        return self.mix_values(x, self.value(x), padding_mask, segment_ids, training)
+    def mix(self, x, masks, training):
+        x = zero_pads(x, masks.padding_mask)
+        return self.mix_values(x, self.value(x), masks, training)
 
-    def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
-        x = zero_pads(x, padding_mask)
-        return self.mix_values(x, self.value(x), padding_mask, segment_ids, training, prefix_mask)
-
-    def mix_values(self, x, values, padding_mask, segment_ids, training, prefix_mask=None):
-        """`mix` or `mix_prefix` of an x without anything at pads, with the values X W_V [B,T,D] given."""
+    def mix_values(self, x, values, masks, training):
+        """`mix` of an x without anything at pads, with the values X W_V [B,T,D] given."""
         positions = tf.range(tf.shape(x)[1])
         bias = self.position_bias(positions, positions)  # [H,T,T]
-        visible = visible_keys(tf.shape(x)[1], self.causal, padding_mask, segment_ids, prefix_mask)
+        visible = masks.visible_keys(x, self.causal)
         keys, values = (split_heads(part, self.num_heads) for part in (self.key(x), values))
         return self.attend(self.query(x), keys, values, bias, visible, training)
 

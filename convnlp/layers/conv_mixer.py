@@ -36,10 +36,13 @@ class WindowMixer(TokenMixer):
     def empty_state(self, batch_size, max_length):
         return {"inputs": tf.zeros([batch_size, self._reach, self.hidden_dim], self.compute_dtype)}
 
-    def _seen(self, segment_ids, prefix_mask):
-        """Which taps a prefix language model keeps: bool [B,T,K]."""
+    def _kept(self, masks):
+        """Which taps a prefix language model keeps: bool [B,T,K], or None for all without a prefix."""
+        if masks.prefix_mask is None:
+            return None
         left = kernels.left_taps(self.kernel_size, self.causal)
-        return kernels.seen_with_prefix(prefix_mask, segment_ids, self.kernel_size, left, self.dilation_rate)
+        where = (self.kernel_size, left, self.dilation_rate)
+        return kernels.seen_with_prefix(masks.prefix_mask, masks.segment_ids, *where)
 
     def advance(self, x_chunk, state, index):
         window = tf.concat([state["inputs"], x_chunk], axis=1)  # [B,(K-1)*r+C,D]
@@ -112,11 +115,17 @@ class ConvMixer(WindowMixer):
             logits *= tf.cast(tf.expand_dims(kept, 2), logits.dtype)  # [B,T,H,K]
         return self._dropout(tf.cast(logits, self.compute_dtype), training=training)
 
-    def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
+    def mix(self, x, masks, training):
+        if masks.prefix_mask is None:
+            return self.convolve(x, masks, training)
         # Taps of their own at each position, since each has others left; with H = D they are K times x.
-        x = zero_pads(x, padding_mask)
-        taps = self.taps(x, training, self._seen(segment_ids, prefix_mask))  # [B,T,H,K]
-        return kernels.dynamic_conv(x, taps, self.dilation_rate, self.causal, segment_ids)
+        x = zero_pads(x, masks.padding_mask)
+        taps = self.taps(x, training, self._kept(masks))  # [B,T,H,K]
+        return kernels.dynamic_conv(x, taps, self.dilation_rate, self.causal, masks.segment_ids)
+
+    def convolve(self, x, masks, training):
+        """`mix` without a prefix."""
+        raise NotImplementedError
 
     def taps(self, x, training=False, kept=None):
         """The taps [H,K], or [B,T,H,K] where each position of x [B,T,D] has its own.
@@ -158,9 +167,11 @@ class StaticConvMixer(ConvMixer):
             autocast=False,  # The softmax reads it in float32.
         )
 
-    def mix(self, x, padding_mask, segment_ids, training):
+    def convolve(self, x, masks, training):
         taps = self.taps(x, training)
-        return kernels.depthwise_conv(x, taps, self.dilation_rate, self.causal, segment_ids, padding_mask)
+        return kernels.depthwise_conv(
+            x, taps, self.dilation_rate, self.causal, masks.segment_ids, masks.padding_mask
+        )
 
     def taps(self, x, training=False, kept=None):
         return self.normalize(tf.convert_to_tensor(self.kernel), training, kept)
@@ -193,18 +204,14 @@ class FullConvMixer(WindowMixer):
             autocast=False,  # Steps run outside of Keras' autocast.
         )
 
-    def mix(self, x, padding_mask, segment_ids, training, kept=None):
-        x = zero_pads(x, padding_mask)
+    def mix(self, x, masks, training):
+        x = zero_pads(x, masks.padding_mask)
         inputs = self.prepare(x, training)
         kernel = tf.cast(self.kernel, self.compute_dtype)
         both = kernels.full_conv(
-            inputs, kernel, self.dilation_rate, self.causal, segment_ids, kept
+            inputs, kernel, self.dilation_rate, self.causal, masks.segment_ids, self._kept(masks)
         )  # [B,T,2D]
         return self.combine(x, *tf.split(both, 2, axis=-1), training)
-
-    def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
-        kept = self._seen(segment_ids, prefix_mask)
-        return self.mix(x, padding_mask, segment_ids, training, kept)
 
     def mix_window(self, window, x_chunk):
         kernel = tf.cast(self.kernel, self.compute_dtype)

@@ -6,6 +6,7 @@ from keras import ops
 from convnlp.layers.costs import add_costs, norm_cost
 from convnlp.layers.cross_attention import CrossAttention
 from convnlp.layers.encoder import EncoderLayer
+from convnlp.layers.masks import Masks
 from convnlp.layers.residual import Residual
 from convnlp.layers.stack import Stack
 from convnlp.layers.states import of_prefix, with_prefix
@@ -63,12 +64,9 @@ class DecoderLayer(EncoderLayer):
 
         `allowed` is bool [B,1 or T,S]; the masks are those of `TokenMixer.call`.
         """
-        x, y = self.mixing_residual.enter(x)
-        y = self.mixing(y, padding_mask=padding_mask, segment_ids=segment_ids, training=training)
-        x = self.mixing_residual.leave(x, y, training)
-        return self._attend_and_feed(
-            x, self.cross_attention.keys_and_values(encoder_output), allowed, training
-        )
+        x = self.mix_tokens(x, Masks(padding_mask, segment_ids), training)
+        memory = self.cross_attention.keys_and_values(encoder_output)
+        return self._attend_and_feed(x, memory, allowed, training)
 
     def init_state(self, encoder_output, max_length):
         """The flat state before the first token: the mixer's, and the encoder's keys and values."""

@@ -9,6 +9,7 @@ import keras
 from convnlp.layers.costs import add_costs, norm_cost
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.glu_conv_block import GLUConvBlock
+from convnlp.layers.masks import MaskedLayer
 from convnlp.layers.residual import Residual
 from convnlp.layers.stack import Stack, mixing_sublayer
 from convnlp.layers.token_mixer import require_count
@@ -16,7 +17,7 @@ from convnlp.layers.token_pooling import MaskPooling, pool_tokens
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class EncoderLayer(keras.layers.Layer):
+class EncoderLayer(MaskedLayer):
     """Token mixing, then feed-forward, each in a residual connection.
 
     Behind a mixer that contains a feed-forward network of its own there is none.
@@ -58,18 +59,14 @@ class EncoderLayer(keras.layers.Layer):
         for layer in filter(None, layers):
             layer.build(input_shape)
 
-    def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
-        """Args and Returns as `TokenMixer.call`: x [B,T,D] -> [B,T,D]."""
+    def mix(self, x, masks, training):
+        return self.feed(self.mix_tokens(x, masks, training), training)
+
+    def mix_tokens(self, x, masks, training):
+        """The mixing sublayer in its residual connection: [B,T,D] -> [B,T,D]."""
         x, y = self.mixing_residual.enter(x)
-        y = self.mixing(
-            y,
-            padding_mask=padding_mask,
-            segment_ids=segment_ids,
-            training=training,
-            prefix_mask=prefix_mask,
-        )
-        x = self.mixing_residual.leave(x, y, training)
-        return self.feed(x, training)
+        y = self.mixing(y, **masks._asdict(), training=training)
+        return self.mixing_residual.leave(x, y, training)
 
     def feed(self, x, training=False):
         """The feed-forward sublayer in its residual connection: [B,T,D] -> [B,T,D]."""
@@ -103,7 +100,7 @@ class EncoderLayer(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class Encoder(Stack):
+class Encoder(MaskedLayer, Stack):
     """A stack of `EncoderLayer`s; between them, neighbouring positions may be merged.
 
     Merging is for long texts, as in CoAtNet: in front of a layer with pool size P > 1, each run of P
@@ -144,9 +141,9 @@ class Encoder(Stack):
         self.pool_factor = math.prod(self.pool_sizes)
         self._mask_pooling = MaskPooling(self.pool_factor, name="mask_pooling")
 
-    def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
-        """Args as `TokenMixer.call`: x [B,T,D] -> [B,T',D], with T' = T unless positions are merged."""
-        for name, value in (("segment_ids", segment_ids), ("prefix_mask", prefix_mask)):
+    def mix(self, x, masks, training):
+        """`call` with `Masks`: x [B,T,D] -> [B,T',D], with T' = T unless positions are merged."""
+        for name, value in masks._replace(padding_mask=None)._asdict().items():
             if value is not None and self.pool_factor > 1:
                 raise ValueError(
                     f"`{name}` must be None: pool_sizes={self.pool_sizes} merges positions that must not see "
@@ -157,14 +154,9 @@ class Encoder(Stack):
         x = self.dropout(x, training=training)
         for layer, size in zip(self.layers, self.pool_sizes, strict=True):
             if size > 1:
-                x, padding_mask = pool_tokens(x, padding_mask, size)
-            x = layer(
-                x,
-                padding_mask=padding_mask,
-                segment_ids=segment_ids,
-                training=training,
-                prefix_mask=prefix_mask,
-            )
+                x, pooled = pool_tokens(x, masks.padding_mask, size)
+                masks = masks._replace(padding_mask=pooled)
+            x = layer(x, **masks._asdict(), training=training)
         return self.finish(x, training)
 
     def output_mask(self, padding_mask):

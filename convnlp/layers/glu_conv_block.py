@@ -4,11 +4,12 @@ import keras
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.layers.masks import MaskedLayer
 from convnlp.layers.projection import projection
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class GLUConvBlock(keras.layers.Layer):
+class GLUConvBlock(MaskedLayer):
     """The convolution sublayer of the paper, around any token mixer without projections of its own.
 
         X1 = (X W_I) * sigmoid(X W_S)
@@ -53,19 +54,12 @@ class GLUConvBlock(keras.layers.Layer):
     def _gated(self, x, padding_mask=None):
         return kernels.gated_linear_unit(self.gate(x), padding_mask)  # [B,T,D]
 
-    def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
-        """Args and Returns as `TokenMixer.call`: x [B,T,D] -> [B,T,D]."""
+    def mix(self, x, masks, training):
         mask_of_gate = None
-        if padding_mask is not None and prefix_mask is None and self.mixer.pads_are_zeros:
+        if masks.padding_mask is not None and masks.prefix_mask is None and self.mixer.pads_are_zeros:
             # In the loop of the gate a mask is nearly free; in the mixer it is a pass over x.
-            mask_of_gate, padding_mask = tf.cast(padding_mask, tf.bool), None
-        mixed = self.mixer(
-            self._gated(x, mask_of_gate),
-            padding_mask=padding_mask,
-            segment_ids=segment_ids,
-            training=training,
-            prefix_mask=prefix_mask,
-        )
+            mask_of_gate, masks = tf.cast(masks.padding_mask, tf.bool), masks._replace(padding_mask=None)
+        mixed = self.mixer(self._gated(x, mask_of_gate), **masks._asdict(), training=training)
         return self.output_projection(mixed)
 
     def init_state(self, batch_size, max_length):

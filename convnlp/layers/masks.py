@@ -2,42 +2,60 @@
 
 import functools
 import operator
+from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 
 from convnlp.kernels import same_segment
 
 
-def visible_keys(length, causal, padding_mask, segment_ids, prefix_mask=None):
-    """Which keys each query of a row may see, for `kernels.masked_softmax`.
+class Masks(NamedTuple):
+    """The masks of a `TokenMixer.call`, by the names of its arguments, each None where there is none.
 
-    Args:
-        length: int or scalar tensor T.
-        causal: bool. Whether keys to the right of their query are hidden.
-        padding_mask: bool tensor [B,T], True = token, or None.
-        segment_ids: int32 tensor [B,T], or None. Keys of other ids are hidden.
-        prefix_mask: bool tensor [B,T], or None. Keys in the prefix are seen from everywhere, others only from
-            behind.
-
-    Returns:
-        Bool tensor [B or 1,T or 1,T], or None where all are visible.
+    `layer(x, **masks._asdict())` hands them on.
     """
-    positions = tf.range(length)
-    earlier = tf.expand_dims(positions <= tf.expand_dims(positions, 1), 0)  # [1,T,T]
-    parts = []
-    if causal:
-        parts.append(earlier)
-    if prefix_mask is not None:
-        parts.append(earlier | tf.expand_dims(prefix_mask, 1))  # [B,T,T]
-    if segment_ids is not None:
-        parts.append(same_segment(segment_ids))  # [B,T,T]
-    if padding_mask is not None:
-        parts.append(tf.expand_dims(padding_mask, 1))  # [B,1,T]
-    return functools.reduce(operator.and_, parts) if parts else None
+
+    padding_mask: tf.Tensor | None = None
+    segment_ids: tf.Tensor | None = None
+    prefix_mask: tf.Tensor | None = None
+
+    def visible_keys(self, x, causal):
+        """Which keys each query of a row may see, for `kernels.masked_softmax`.
+
+        Args:
+            x: tensor [B,T,...].
+            causal: bool. Whether keys to the right of their query are hidden.
+
+        Returns:
+            Bool tensor [B or 1,T or 1,T], or None where all are visible.
+        """
+        parts = []
+        if causal or self.prefix_mask is not None:
+            positions = tf.range(tf.shape(x)[1])
+            earlier = tf.expand_dims(positions <= tf.expand_dims(positions, 1), 0)  # [1,T,T]
+            parts.append(earlier if causal else earlier | tf.expand_dims(self.prefix_mask, 1))  # [B,T,T]
+        if self.segment_ids is not None:
+            parts.append(same_segment(self.segment_ids))  # [B,T,T]
+        if self.padding_mask is not None:
+            parts.append(tf.expand_dims(self.padding_mask, 1))  # [B,1,T]
+        return functools.reduce(operator.and_, parts) if parts else None
+
+
+class MaskedLayer(keras.layers.Layer):
+    """A layer that is called as a `TokenMixer` is; a subclass implements `mix`."""
+
+    def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
+        """Args and Returns as `TokenMixer.call`: x [B,T,D] -> [B,T,D]."""
+        return self.mix(x, Masks(padding_mask, segment_ids, prefix_mask), training)
+
+    def mix(self, x, masks, training):
+        """`call` with `Masks`."""
+        raise NotImplementedError
 
 
 def visible_in_cache(index, count, length):
-    """As `visible_keys`, for a chunk of queries over a cache of keys.
+    """As `Masks.visible_keys`, for a chunk of queries over a cache of keys.
 
     Args:
         index: int or int32 scalar tensor. Position of the first query.

@@ -45,7 +45,7 @@ class TinyAttention(keras.layers.Layer):
         return self.output_projection(tf.matmul(tf.cast(weights, values.dtype), values))
 
     def call(self, x, visible):
-        """X [B,T,D] without anything at pads, what `visible_keys` returned -> [B,T,E]."""
+        """X [B,T,D] without anything at pads, what `Masks.visible_keys` returned -> [B,T,E]."""
         return self._attend(self.query(x), self.key(x), self.value(x), visible)
 
     def empty_state(self, batch_size, max_length):

@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from convnlp.layers.masks import Masks
+
 
 class TokenMixer(keras.layers.Layer):
     """The one part of a layer in which positions see each other: [B,T,D] -> [B,T,D].
@@ -95,6 +97,8 @@ class TokenMixer(keras.layers.Layer):
         """
         if self.longest_text is not None:
             x = with_length_limit(x, "x", "max_sequence_length", self.longest_text, self._why_limited)
+        if padding_mask is not None:
+            padding_mask = tf.cast(padding_mask, tf.bool)
         if segment_ids is not None:
             if not self.supports_packing:
                 raise ValueError(
@@ -103,18 +107,16 @@ class TokenMixer(keras.layers.Layer):
                 )
             segment_ids = tf.cast(segment_ids, tf.int32)
             tokens = segment_ids > 0
-            padding_mask = tokens if padding_mask is None else tokens & tf.cast(padding_mask, tf.bool)
-        elif padding_mask is not None:
-            padding_mask = tf.cast(padding_mask, tf.bool)
-        if prefix_mask is None:
-            return self.mix(x, padding_mask, segment_ids, training)
-        if not self.supports_prefix or self.causal:
-            reason = "a causal one hides the prefix too" if self.supports_prefix else "it would leak"
-            raise ValueError(
-                f"`prefix_mask` must be None for this {type(self).__name__}: {reason}. "
-                f"Received: causal={self.causal}, prefix_mask={prefix_mask}"
-            )
-        return self.mix_prefix(x, padding_mask, segment_ids, training, tf.cast(prefix_mask, tf.bool))
+            padding_mask = tokens if padding_mask is None else tokens & padding_mask
+        if prefix_mask is not None:
+            if not self.supports_prefix or self.causal:
+                reason = "a causal one hides the prefix too" if self.supports_prefix else "it would leak"
+                raise ValueError(
+                    f"`prefix_mask` must be None for this {type(self).__name__}: {reason}. "
+                    f"Received: causal={self.causal}, prefix_mask={prefix_mask}"
+                )
+            prefix_mask = tf.cast(prefix_mask, tf.bool)
+        return self.mix(x, Masks(padding_mask, segment_ids, prefix_mask), training)
 
     def init_state(self, batch_size, max_length):
         """The state before the first step.
@@ -170,12 +172,8 @@ class TokenMixer(keras.layers.Layer):
     def _why_limited(self):
         return f"{type(self).__name__} has weights for each of them"
 
-    def mix(self, x, padding_mask, segment_ids, training):
-        """`call` behind its checks: `padding_mask` is bool or None, and covers the pads of `segment_ids`."""
-        raise NotImplementedError
-
-    def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
-        """`mix` with a bool `prefix_mask`, which a mixer that supports a prefix implements."""
+    def mix(self, x, masks, training):
+        """`call` behind its checks: the `padding_mask` of `Masks` is bool and covers the pads of segments."""
         raise NotImplementedError
 
     def empty_state(self, batch_size, max_length):

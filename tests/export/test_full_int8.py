@@ -107,7 +107,7 @@ class Singular(TokenMixer):
 
     supports_causal = supports_step = supports_packing = False
 
-    def mix(self, x, padding_mask, segment_ids, training):
+    def mix(self, x, masks, training):
         return x / (1.0 + tf.linalg.svd(x, compute_uv=False)[:, :1, None])
 
 

@@ -42,7 +42,7 @@ class Average(TokenMixer):
     pad_length_invariant = False
     knows_order = False
 
-    def mix(self, x, padding_mask, segment_ids, training):
+    def mix(self, x, masks, training):
         return tf.reduce_mean(x, 1, keepdims=True) + tf.zeros_like(x)
 
 

@@ -42,6 +42,11 @@ def test_the_same_definition_again_replaces_it():
     assert type(build_mixer("own", hidden_dim=8, num_heads=2)) is again
 
 
+class SeparateMasks(TokenMixer):
+    def mix(self, x, padding_mask, segment_ids, training):
+        return x
+
+
 class WithoutCausal(TokenMixer):
     def __init__(self, hidden_dim, **kwargs):
         super().__init__(hidden_dim, **kwargs)
@@ -55,6 +60,11 @@ class WithoutCausal(TokenMixer):
         (None, Own, r"`name` must be an identifier. Received: name=None"),
         ("own", keras.layers.Dense, r"`cls` must be a subclass of TokenMixer. Received: .*Dense"),
         ("own", Own(8, 2), r"`cls` must be a subclass of TokenMixer. Received: "),
+        (
+            "own",
+            SeparateMasks,
+            r"`cls` must have a method mix\(self, x, masks, training\).*segment_ids",
+        ),
         ("own", WithoutCausal, r"must name `causal` .*Received: WithoutCausal\(hidden_dim, kwargs\)"),
     ],
     ids=str,

@@ -164,7 +164,7 @@ def test_bad_arguments_are_named(arguments, message):
 
 def test_a_mixer_that_does_not_state_its_cost_is_built(own_mixers):
     class Same(TokenMixer):
-        def mix(self, x, padding_mask, segment_ids, training):
+        def mix(self, x, masks, training):
             return x
 
     register_mixer("same", Same)

@@ -6,6 +6,8 @@ import pathlib
 PACKAGE = "convnlp.layers"
 # What all layers share; it has tests of its own.
 SHARED = ("token_mixer", "costs", "dropout", "projection", "feed_forward", "states")
+# What a mixer is handed, and need not import, by a method of it: the name of the class, and where it is.
+HANDED = {"visible_keys": ("Masks", "convnlp/layers/masks.py")}
 
 
 def mixer_names(root):
@@ -30,6 +32,8 @@ def parts_of(root, mixer):
         path = str(pathlib.Path(*module.split(".")).with_suffix(".py"))
         used, words = _used(root / path, names)
         parts[path] = parts.get(path, set()) | used
+        for cls, where in (HANDED[word] for word in words & set(HANDED)):
+            parts[where] = parts.get(where, set()) | {cls}
         for other, imported in _imports(root / path):
             known = parts.get(str(pathlib.Path(*other.split(".")).with_suffix(".py")), set())
             if other.split(".")[-1] not in SHARED and (new := (set(imported) & words) - known):
@@ -46,9 +50,12 @@ def _used(path, names):
         name = waiting.pop()
         if name in defined and name not in used:
             used.add(name)
-            found = {node.id for node in ast.walk(defined[name]) if isinstance(node, ast.Name)}
-            words |= found
-            waiting += found
+            for node in ast.walk(defined[name]):
+                if isinstance(node, ast.Name):
+                    words.add(node.id)
+                    waiting.append(node.id)
+                elif isinstance(node, ast.Attribute):
+                    words.add(node.attr)
     return used, words
 
 

@@ -164,8 +164,10 @@ class _Finder(ast.NodeVisitor):
             start, end = self.span(node.args[0])[0], self.span(node.args[2])[1]
             self.add("mask", start, end, f"{condition}, {other}, {chosen}")
         for argument in arguments:
-            if isinstance(argument, ast.Name) and argument.id in MASKS:
+            if self.text(argument).removeprefix("masks.") in MASKS:
                 self.add("mask", *self.span(argument), "None")
+            elif self.text(argument) == "masks":
+                self.add("mask", *self.span(argument), "type(masks)()")
         for keyword in node.keywords:
             text = self.text(keyword.value)
             if keyword.arg == "axis" and text.removeprefix("-").isdecimal():

@@ -31,6 +31,8 @@ def test_examples():
         ("return tf.pad(a, [[0, 0], [1, n]])", [("pad", "return tf.pad(a, [[0, 0], [n, 1]])")]),
         ("return mix(a, segment_ids)", [("mask", "return mix(a, None)")]),
         ("return mix(a, m=padding_mask)", [("mask", "return mix(a, m=None)")]),
+        ("return mix(a, masks.segment_ids)", [("mask", "return mix(a, None)")]),
+        ("return mix(a, masks)", [("mask", "return mix(a, type(masks)())")]),
         ("return a <= b", [("mask", "return a < b")]),
         ("return (a > 0) & b", [("mask", "return (a > 0) | b"), ("mask", "return (a >= 0) & b")]),
         ("return tf.where(a, b, c)", [("mask", "return tf.where(a, c, b)")]),
@@ -73,6 +75,7 @@ def test_every_mixer_has_places_to_change_and_stays_python():
 
 
 def test_a_mixer_consists_of_its_file_and_of_what_it_extends():
+    assert parts_of(ROOT, "self_attention")["convnlp/layers/masks.py"] >= {"Masks", "visible_in_cache"}
     parts = parts_of(ROOT, "lightweight_conv")
     assert next(iter(parts)) == "convnlp/layers/mixers/lightweight_conv.py"
     assert parts["convnlp/layers/conv_mixer.py"] == {"StaticConvMixer", "ConvMixer", "WindowMixer"}

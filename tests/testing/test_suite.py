@@ -11,32 +11,32 @@ from tests.oracles import convolutions
 OPTIONS = {"num_heads": 2, "kernel_size": 3}
 
 
-def mix_without_pads(self, x, padding_mask, segment_ids, training):
-    return LightweightConv.mix(self, x, None, segment_ids, training)
+def mix_without_pads(self, x, masks, training):
+    return LightweightConv.mix(self, x, masks._replace(padding_mask=None), training)
 
 
-def mix_whole_rows(self, x, padding_mask, segment_ids, training):
-    return LightweightConv.mix(self, x, padding_mask, None, training)
+def mix_whole_rows(self, x, masks, training):
+    return LightweightConv.mix(self, x, masks._replace(segment_ids=None), training)
 
 
-def mix_both_sides(self, x, padding_mask, segment_ids, training):
-    return LightweightConv.mix(self, tf.reverse(x, [1]), padding_mask, segment_ids, training)
+def mix_both_sides(self, x, masks, training):
+    return LightweightConv.mix(self, tf.reverse(x, [1]), masks, training)
 
 
-def divide_by_tokens(self, x, padding_mask, segment_ids, training):
-    y = LightweightConv.mix(self, x, padding_mask, segment_ids, training)
-    if padding_mask is None:
+def divide_by_tokens(self, x, masks, training):
+    y = LightweightConv.mix(self, x, masks, training)
+    if masks.padding_mask is None:
         return y
-    return y / tf.reduce_sum(tf.cast(padding_mask, y.dtype), 1)[:, tf.newaxis, tf.newaxis]
+    return y / tf.reduce_sum(tf.cast(masks.padding_mask, y.dtype), 1)[:, tf.newaxis, tf.newaxis]
 
 
-def round_twice(self, x, padding_mask, segment_ids, training):
-    y = LightweightConv.mix(self, x, padding_mask, segment_ids, training)
+def round_twice(self, x, masks, training):
+    y = LightweightConv.mix(self, x, masks, training)
     return y * 1.1 if y.dtype == tf.bfloat16 else y
 
 
-def lose_everything(self, x, padding_mask, segment_ids, training):
-    y = LightweightConv.mix(self, x, padding_mask, segment_ids, training)
+def lose_everything(self, x, masks, training):
+    y = LightweightConv.mix(self, x, masks, training)
     return tf.reduce_mean(x, [1, 2], keepdims=True) + 0 * y
 
 
@@ -50,31 +50,34 @@ def forget_the_state(self, x_chunk, state, index):
     return y, after
 
 
-def mix_without_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
-    return LightweightConv.mix(self, x, padding_mask, segment_ids, training)
+def mix_without_prefix(self, x, masks, training):
+    return LightweightConv.mix(self, x, masks._replace(prefix_mask=None), training)
 
 
-def mix_prefixes_of_whole_rows(self, x, padding_mask, segment_ids, training, prefix_mask):
-    return LightweightConv.mix_prefix(self, x, padding_mask, None, training, prefix_mask)
+def mix_prefixes_of_whole_rows(self, x, masks, training):
+    if masks.prefix_mask is not None:
+        masks = masks._replace(segment_ids=None)
+    return LightweightConv.mix(self, x, masks, training)
 
 
-def multiply_pads_by_zero(self, x, padding_mask, segment_ids, training):
-    if padding_mask is not None:
-        x *= tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
-    return LightweightConv.mix(self, x, None, segment_ids, training)
+def multiply_pads_by_zero(self, x, masks, training):
+    if masks.padding_mask is not None:
+        x *= tf.cast(masks.padding_mask, x.dtype)[..., tf.newaxis]
+    return LightweightConv.mix(self, x, masks._replace(padding_mask=None), training)
 
 
-def look_at_large_inputs(self, x, padding_mask, segment_ids, training):
-    y = LightweightConv.mix(self, x, padding_mask, segment_ids, training)
+def look_at_large_inputs(self, x, masks, training):
+    y = LightweightConv.mix(self, x, masks, training)
     return y + tf.nn.relu(tf.reverse(x, [1]) - 50.0)  # as a mask that is added to logits lets them through
 
 
-def look_at_large_inputs_behind(self, x, padding_mask, segment_ids, training, prefix_mask):
-    y = LightweightConv.mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask)
-    return y + tf.nn.relu(tf.reverse(x, [1]) - 50.0)
+def look_at_large_inputs_behind(self, x, masks, training):
+    if masks.prefix_mask is None:
+        return LightweightConv.mix(self, x, masks, training)
+    return look_at_large_inputs(self, x, masks, training)
 
 
-def add_a_row_to_none(self, x, padding_mask, segment_ids, training):
+def add_a_row_to_none(self, x, masks, training):
     return tf.pad(x, [[0, int(x.shape[0] == 0)], [0, 0], [0, 0]])
 
 
@@ -98,7 +101,7 @@ DEFECTS = {
     "nothing_at_pads_matters": {"mix": multiply_pads_by_zero},
     "nothing_later_is_seen_however_large": {"mix": look_at_large_inputs},
     "texts_stay_apart_however_large": {"mix": look_at_large_inputs},
-    "nothing_behind_a_prefix_is_seen_however_large": {"mix_prefix": look_at_large_inputs_behind},
+    "nothing_behind_a_prefix_is_seen_however_large": {"mix": look_at_large_inputs_behind},
     "rows_of_pads_stay_finite": {"mix": divide_by_tokens},
     "an_empty_batch_passes": {"mix": add_a_row_to_none},
     "the_order_of_tokens_matters_if_it_is_known": {"knows_order": False},
@@ -111,9 +114,9 @@ DEFECTS = {
     "needs_max_length_is_an_argument": {"needs_max_length": True},
     "values_are_the_oracles": {"normalize": lambda self, logits, training, kept=None: logits},
     "values_with_pads_and_segments_are_the_oracles": {"mix": mix_without_pads},
-    "targets_see_the_past_and_the_prefix_sees_itself": {"mix_prefix": mix_without_prefix},
-    "values_with_a_prefix_are_the_oracles": {"mix_prefix": mix_without_prefix},
-    "packed_prefixes_equal_separate": {"mix_prefix": mix_prefixes_of_whole_rows},
+    "targets_see_the_past_and_the_prefix_sees_itself": {"mix": mix_without_prefix},
+    "values_with_a_prefix_are_the_oracles": {"mix": mix_without_prefix},
+    "packed_prefixes_equal_separate": {"mix": mix_prefixes_of_whole_rows},
 }
 
 

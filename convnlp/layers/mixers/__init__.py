@@ -117,7 +117,7 @@ def register_mixer(name, cls):
 
     Example:
     >>> class Identity(TokenMixer):
-    ...     def mix(self, x, padding_mask, segment_ids, training):
+    ...     def mix(self, x, masks, training):
     ...         return x
     >>> mixer = register_mixer("identity", Identity)
     >>> build_mixer("identity", hidden_dim=8)(tf.ones([2, 5, 8])).shape
@@ -135,6 +135,13 @@ def register_mixer(name, cls):
                 f"`cls` must name `{argument}` among its constructor's arguments: a model passes only those "
                 f"that are named. Received: {cls.__name__}({', '.join(named)})"
             )
+    try:
+        inspect.signature(cls.mix).bind("self", "x", "masks", "training")
+    except TypeError:
+        raise ValueError(
+            "`cls` must have a method mix(self, x, masks, training), see docs/your_own_mixer.md. "
+            f"Received: {cls.__name__}.mix{inspect.signature(cls.mix)}"
+        ) from None
     taken = MIXERS.get(name)
     if taken and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(

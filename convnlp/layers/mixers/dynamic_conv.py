@@ -78,12 +78,15 @@ class DynamicConv(ConvMixer):
         super().build(input_shape)
         self.generator.build(input_shape)
 
-    def mix(self, x, padding_mask, segment_ids, training):
-        x = kernels.zero_pads(x, padding_mask)  # a block has laid the mask in its gate, see `pads_are_zeros`
+    def convolve(self, x, masks, training):
+        # A block has laid the padding mask in its gate, see `pads_are_zeros`.
+        x = kernels.zero_pads(x, masks.padding_mask)
         taps, softmax = self._logits(x), self.weight_softmax
         if training and self.kernel_dropout:  # between the softmax and the convolution
             taps, softmax = self.normalize(taps, training), False
-        return kernels.dynamic_conv(x, taps, self.dilation_rate, self.causal, segment_ids, softmax=softmax)
+        return kernels.dynamic_conv(
+            x, taps, self.dilation_rate, self.causal, masks.segment_ids, softmax=softmax
+        )
 
     def taps(self, x, training=False, kept=None):
         return self.normalize(self._logits(x), training, kept)

@@ -69,9 +69,9 @@ class ExternalAttention(TokenMixer):
         self.memory_keys.build(input_shape)
         self.memory_values.build((*input_shape[:-1], self.memory_size))
 
-    def mix(self, x, padding_mask, segment_ids, training):
-        logits = tf.cast(self.memory_keys(zero_pads(x, padding_mask)), tf.float32)  # [B,T,S]
-        visible = None if padding_mask is None else tf.expand_dims(padding_mask, 1)  # [B,1,T]
+    def mix(self, x, masks, training):
+        logits = tf.cast(self.memory_keys(zero_pads(x, masks.padding_mask)), tf.float32)  # [B,T,S]
+        visible = masks.visible_keys(x, causal=False)  # [B,1,T]
         weights = masked_softmax(tf.transpose(logits, [0, 2, 1]), visible)  # [B,S,T], 0 at pads
         weights = tf.transpose(weights, [0, 2, 1])  # [B,T,S]
         total = tf.reduce_sum(weights, axis=2, keepdims=True)  # [B,T,1], 0 at pads too

@@ -75,18 +75,18 @@ class FeedForwardStack(TokenMixer):
             )  # The norm runs in float32.
             setattr(self, name, weight)
 
-    def mix(self, x, padding_mask, segment_ids, training):
+    def mix(self, x, masks, training):
         length = tf.shape(x)[1]
-        z = tf.cast(zero_pads(x, padding_mask), tf.float32)
+        z = tf.cast(zero_pads(x, masks.padding_mask), tf.float32)
         tokens = tf.ones([1, length, 1])
-        if padding_mask is not None:
-            tokens = tf.expand_dims(tf.cast(padding_mask, tf.float32), 2)  # [B,T,1]
+        if masks.padding_mask is not None:
+            tokens = tf.expand_dims(tf.cast(masks.padding_mask, tf.float32), 2)  # [B,T,1]
         count = tf.maximum(tf.reduce_sum(tokens, axis=1, keepdims=True), 1.0)  # [B,1,1]
         z -= tf.reduce_sum(z, axis=1, keepdims=True) / count
         variance = tf.reduce_sum(tokens * tf.square(z), axis=1, keepdims=True) / count  # [B,1,D]
         z *= tf.math.rsqrt(variance + _EPSILON)
         z = z * tf.expand_dims(self.scale[:length], 1) + tf.expand_dims(self.offset[:length], 1)  # [B,T,D]
-        return self.mlp(zero_pads(tf.cast(z, x.dtype), padding_mask))
+        return self.mlp(zero_pads(tf.cast(z, x.dtype), masks.padding_mask))
 
     def receptive_field(self, length):
         return length

@@ -62,17 +62,17 @@ class FourierMixing(TokenMixer):
         self.fixed_length = fixed_length
         self.normalize = normalize
 
-    def mix(self, x, padding_mask, segment_ids, training):
+    def mix(self, x, masks, training):
         if self.fixed_length:
             x = with_length_limit(x, "x", "fixed_length", self.fixed_length, "its transform has no more")
-        x, length = zero_pads(x, padding_mask), tf.shape(x)[1]
-        if segment_ids is not None:
-            visible = same_segment(segment_ids)
-            positions = positions_in_segments(segment_ids)
+        x, length = zero_pads(x, masks.padding_mask), tf.shape(x)[1]
+        if masks.segment_ids is not None:
+            visible = same_segment(masks.segment_ids)
+            positions = positions_in_segments(masks.segment_ids)
             sizes = self._sizes(tf.reduce_sum(tf.cast(visible, tf.int32), axis=2))  # [B,T]
             y = kernels.real_dft_of_texts(x, positions, sizes, visible)
-        elif padding_mask is not None and not self.fixed_length:
-            tokens = tf.cast(padding_mask, tf.int32)
+        elif masks.padding_mask is not None and not self.fixed_length:
+            tokens = tf.cast(masks.padding_mask, tf.int32)
             sizes = tf.maximum(tf.reduce_sum(tokens, axis=1, keepdims=True), 1)  # [B,1]
             sizes = tf.tile(sizes, [1, length])
             y = kernels.real_dft_of_texts(x, tf.expand_dims(tf.range(length), 0), sizes)

@@ -69,7 +69,8 @@ class LocalAttention(BucketedAttentionMixer):
         self.window_size = window_size
         self.dilation_rate = dilation_rate
 
-    def mix_values(self, x, values, padding_mask, segment_ids, training, prefix_mask=None):
+    def mix_values(self, x, values, masks, training):
+        padding_mask, segment_ids, prefix_mask = masks
         time = tf.shape(x)[1]
         # Which text a position belongs to, and to which as part of its prefix; 0, as outside, to none.
         texts = tf.ones(tf.shape(x)[:2], tf.int32) if segment_ids is None else segment_ids

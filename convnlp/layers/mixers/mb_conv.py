@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from convnlp import kernels
-from convnlp.kernels import same_segment, zero_pads
+from convnlp.kernels import zero_pads
 from convnlp.layers.projection import projection
 from convnlp.layers.token_mixer import TokenMixer, require_count
 
@@ -105,11 +105,11 @@ class MBConv(TokenMixer):
             initializer=keras.initializers.RandomNormal(stddev=self.kernel_size**-0.5),
         )
 
-    def mix(self, x, padding_mask, segment_ids, training):
-        z = _gelu(self.inner(zero_pads(x, padding_mask)))  # [B,T,E], 0 at pads
+    def mix(self, x, masks, training):
+        z = _gelu(self.inner(zero_pads(x, masks.padding_mask)))  # [B,T,E], 0 at pads
         taps = tf.cast(self.kernel, z.dtype)
-        z = _gelu(kernels.depthwise_conv(z, taps, causal=False, segment_ids=segment_ids))
-        squeezed = _gelu(self.squeeze(_text_means(z, padding_mask, segment_ids)))  # [B,1 or T,S]
+        z = _gelu(kernels.depthwise_conv(z, taps, causal=False, segment_ids=masks.segment_ids))
+        squeezed = _gelu(self.squeeze(_text_means(z, masks)))  # [B,1 or T,S]
         return self.outer(z * tf.sigmoid(self.excite(squeezed)))
 
     def receptive_field(self, length):
@@ -137,12 +137,11 @@ def _gelu(x):
     return tf.nn.gelu(x, approximate=True)
 
 
-def _text_means(z, padding_mask, segment_ids):
+def _text_means(z, masks):
     """The mean of z [B,T,E] over the tokens of the text: [B,1,E], or [B,T,E] for packed rows; in float32."""
-    counted = tf.ones(tf.shape(z)[:2], tf.bool) if padding_mask is None else padding_mask
-    counted = tf.expand_dims(counted, 1)  # [B,1,T]
-    if segment_ids is not None:
-        counted &= same_segment(segment_ids)  # [B,T,T]
+    counted = masks.visible_keys(z, causal=False)  # [B,1 or T,T]
+    if counted is None:
+        counted = tf.expand_dims(tf.ones(tf.shape(z)[:2], tf.bool), 1)  # [B,1,T]
     counted = tf.cast(counted, tf.float32)
     total = tf.matmul(counted, tf.cast(z, tf.float32))  # [B,1 or T,E]
     means = total / tf.maximum(tf.reduce_sum(counted, axis=2, keepdims=True), 1.0)

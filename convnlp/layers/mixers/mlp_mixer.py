@@ -63,8 +63,8 @@ class MLPMixer(TokenMixer):
         super().build(input_shape)
         self.mlp.build()
 
-    def mix(self, x, padding_mask, segment_ids, training):
-        return self.mlp(zero_pads(x, padding_mask))
+    def mix(self, x, masks, training):
+        return self.mlp(zero_pads(x, masks.padding_mask))
 
     def receptive_field(self, length):
         return length

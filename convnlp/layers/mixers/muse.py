@@ -127,19 +127,12 @@ class Muse(TokenMixer):
         local = tf.add_n([share * y for share, y in zip(shares, convolved, strict=True)])  # [B,T,D]
         return attended + self.conv_projection(local) + self.feed_forward(x, training=training)
 
-    def mix(self, x, padding_mask, segment_ids, training):
-        x = zero_pads(x, padding_mask)
+    def mix(self, x, masks, training):
+        x = zero_pads(x, masks.padding_mask)
         values = self.attention.value(x)  # [B,T,D], 0 at pads
-        attended = self.attention.mix_values(x, values, padding_mask, segment_ids, training)
-        convolved = [conv.mix(values, None, segment_ids, training) for conv in self.convolutions]
-        return self._join(x, attended, convolved, training)
-
-    def mix_prefix(self, x, padding_mask, segment_ids, training, prefix_mask):
-        x = zero_pads(x, padding_mask)
-        values = self.attention.value(x)  # [B,T,D], 0 at pads
-        masks = (segment_ids, training, prefix_mask)
-        attended = self.attention.mix_values(x, values, padding_mask, *masks)
-        convolved = [conv.mix_prefix(values, None, *masks) for conv in self.convolutions]
+        attended = self.attention.mix_values(x, values, masks, training)
+        masks = masks._replace(padding_mask=None)
+        convolved = [conv.mix(values, masks, training) for conv in self.convolutions]
         return self._join(x, attended, convolved, training)
 
     def empty_state(self, batch_size, max_length):

@@ -69,9 +69,9 @@ class ResMLP(TokenMixer):
             initializer = keras.initializers.Constant(first)
             setattr(self, name, self.add_weight(name=name, shape=(self.hidden_dim,), initializer=initializer))
 
-    def mix(self, x, padding_mask, segment_ids, training):
-        affine = self._affine(zero_pads(x, padding_mask))
-        y = self.matrix(zero_pads(affine, padding_mask), segment_ids)
+    def mix(self, x, masks, training):
+        affine = self._affine(zero_pads(x, masks.padding_mask))
+        y = self.matrix(zero_pads(affine, masks.padding_mask), masks.segment_ids)
         return y * tf.cast(self.layer_scale, y.dtype)
 
     def _affine(self, x):

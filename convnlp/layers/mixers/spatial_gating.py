@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from convnlp.kernels import zero_pads
 from convnlp.layers.costs import add_costs
-from convnlp.layers.masks import visible_keys
 from convnlp.layers.position_matrix import PositionMatrix
 from convnlp.layers.projection import layer_norm, projection
 from convnlp.layers.tiny_attention import TinyAttention
@@ -125,12 +124,12 @@ class SpatialGating(TokenMixer):
         z1, z2 = tf.split(z, 2, axis=2)
         return z1, self.norm(z2)
 
-    def mix(self, x, padding_mask, segment_ids, training):
-        x = zero_pads(x, padding_mask)
+    def mix(self, x, masks, training):
+        x = zero_pads(x, masks.padding_mask)
         z1, z2 = self._halves(x)
-        gate = self.matrix(zero_pads(z2, padding_mask), segment_ids)  # [B,T,E/2]
+        gate = self.matrix(zero_pads(z2, masks.padding_mask), masks.segment_ids)  # [B,T,E/2]
         if self.attention is not None:
-            gate += self.attention(x, visible_keys(tf.shape(x)[1], self.causal, padding_mask, segment_ids))
+            gate += self.attention(x, masks.visible_keys(x, self.causal))
         return self.output_projection(z1 * gate)
 
     def empty_state(self, batch_size, max_length):

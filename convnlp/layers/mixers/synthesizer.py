@@ -9,7 +9,7 @@ import tensorflow as tf
 from convnlp.kernels import masked_softmax, merge_heads, split_heads, zero_pads
 from convnlp.layers.cache import write
 from convnlp.layers.dropout import Dropout
-from convnlp.layers.masks import positions_in_segments, visible_in_cache, visible_keys
+from convnlp.layers.masks import positions_in_segments, visible_in_cache
 from convnlp.layers.projection import projection
 from convnlp.layers.synthetic_scores import DenseScores, RandomScores
 from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, require_rate
@@ -166,10 +166,10 @@ class Synthesizer(TokenMixer):
             values["keys"] = split_heads(self.key(x), self.num_heads)
         return values
 
-    def mix(self, x, padding_mask, segment_ids, training):
-        x = zero_pads(x, padding_mask)
-        visible = visible_keys(tf.shape(x)[1], self.causal, padding_mask, segment_ids)
-        positions = None if segment_ids is None else positions_in_segments(segment_ids)
+    def mix(self, x, masks, training):
+        x = zero_pads(x, masks.padding_mask)
+        visible = masks.visible_keys(x, self.causal)
+        positions = None if masks.segment_ids is None else positions_in_segments(masks.segment_ids)
         return self._attend(x, self._keys_and_values(x), visible, 0, positions, training)
 
     def empty_state(self, batch_size, max_length):
