@@ -29,7 +29,7 @@ def numpy_averages(history, momentum):
 @pytest.mark.parametrize("momentum", [0.3, 0.99])
 def test_averages_are_the_formula(optimizer_cls, momentum):
     rng = np.random.default_rng(0)
-    used, unused = keras.Variable(rng.normal(size=(3, 2))), keras.Variable(rng.normal(size=4))
+    used, unused = (keras.Variable(rng.normal(size=shape), dtype="float32") for shape in ((3, 2), (4,)))
     optimizer = optimizer_cls(0.1)
     optimizer.build([used, unused])
     moving = averages.Averages(optimizer, [used, unused], momentum)
