@@ -36,15 +36,19 @@ WEIGHTS = {
 NUM_SHARDS = 8
 VALIDATION_BYTES = 200_000
 
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Directory of SET.{train,valid}.jsonl.gz.", required=True)
-_OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Directory to write to.", required=True)
-_SEED = flags.DEFINE_integer("seed", 0, "Of the shuffle, and of which documents a fraction takes.")
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("data_dir", None, "Directory of SET.{train,valid}.jsonl.gz.", required=True)
+    flags.DEFINE_string("output_dir", None, "Directory to write to.", required=True)
+    flags.DEFINE_integer("seed", 0, "Of the shuffle, and of which documents a fraction takes.")
 
 
 def main(argv):
     """Flags -> files."""
     del argv
-    data, output = pathlib.Path(_DATA_DIR.value), pathlib.Path(_OUTPUT_DIR.value)
+    args = flags.FLAGS
+    data, output = pathlib.Path(args.data_dir), pathlib.Path(args.output_dir)
     missing = [
         str(path)
         for name in WEIGHTS
@@ -54,7 +58,7 @@ def main(argv):
     if missing:
         raise ValueError(f"`--data_dir` must hold all sets. Received: without {', '.join(missing)}")
     output.mkdir(parents=True, exist_ok=True)
-    generator = np.random.default_rng(_SEED.value)
+    generator = np.random.default_rng(args.seed)
 
     documents = []
     for name, weight in WEIGHTS.items():
@@ -111,4 +115,5 @@ def _write(path, documents):
 
 
 if __name__ == "__main__":
+    define_flags()
     programs.run(main)

@@ -50,37 +50,47 @@ CLASSIFICATION = {
     "trec6": {"splits": ("train[10%:]", "train[:10%]"), "classes": 6, "length": 32, "epochs": 8.0},
 }
 
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
-_MIXTURE = flags.DEFINE_string("mixture", None, "Source to pre-train on, with {split}.", required=True)
-_TOKENIZER = flags.DEFINE_string("tokenizer", None, "SentencePiece model.", required=True)
-_WORKDIR = flags.DEFINE_string("workdir", None, "Directory of all runs.", required=True)
-_SEEDS = flags.DEFINE_list("seeds", ["0", "1"], "Of fine-tuning.")
-_VARIANTS = flags.DEFINE_list("variants", [], "Numbers of the variants to run, from 0; none for all.")
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+    flags.DEFINE_string("mixture", None, "Source to pre-train on, with {split}.", required=True)
+    flags.DEFINE_string("tokenizer", None, "SentencePiece model.", required=True)
+    flags.DEFINE_string("workdir", None, "Directory of all runs.", required=True)
+    flags.DEFINE_list("seeds", ["0", "1"], "Of fine-tuning.")
+    flags.DEFINE_list("variants", [], "Numbers of the variants to run, from 0; none for all.")
 
 
 def main(argv):
     """Flags -> runs -> table."""
     del argv
-    workdir = pathlib.Path(_WORKDIR.value)
-    chosen = [int(number) for number in _VARIANTS.value] or range(len(VARIANTS))
+    args = flags.FLAGS
+    workdir = pathlib.Path(args.workdir)
+    chosen = [int(number) for number in args.variants] or range(len(VARIANTS))
     for number in chosen:
         name = list(VARIANTS)[number]
         folder = workdir / f"{number:02d}"
         changes = VARIANTS[name]
-        _run("pretrain", folder / "pretrained", pretraining_fields(changes), folder / "pretrained" / "preset")
+        fields = pretraining_fields(changes, args.mixture, args.tokenizer)
+        _run("pretrain", folder / "pretrained", fields, folder / "pretrained" / "preset")
         scores = {"name": name, "changes": changes, **_pretrained(folder / "pretrained")}
         for task in CLASSIFICATION:
             results = []
-            for seed in _SEEDS.value:
+            for seed in args.seeds:
                 run = folder / f"{task}_{seed}"
-                _run("finetune", run, _finetuning_fields(task, seed, folder), run / "results.json")
+                _run(
+                    "finetune",
+                    run,
+                    _finetuning_fields(task, seed, folder, args.data_dir),
+                    run / "results.json",
+                )
                 results.append(json.loads((run / "results.json").read_text())["validation"]["accuracy"])
             scores[task] = results
         (folder / "scores.json").write_text(json.dumps(scores, indent=2), encoding="utf-8")
         (workdir / "table.md").write_text(table(workdir), encoding="utf-8")
 
 
-def pretraining_fields(changes):
+def pretraining_fields(changes, mixture, tokenizer):
     """What a variant overrides in the config: its changes, and the steps that make `TOKENS` tokens."""
     fields = {**LENGTHS, **changes}
     per_step = fields["train.batch_size"] * fields["data.input_length"]
@@ -89,22 +99,22 @@ def pretraining_fields(changes):
     counts = {"train.num_steps": steps, "train.eval_every": half, "train.checkpoint_every": half}
     return {
         "config": f"configs/pretrain_encoder.py:{changes.get('model.mixer', 'dynamic_conv')}",
-        "config.data.source": _MIXTURE.value,
+        "config.data.source": mixture,
         "config.data.split": "train",
         "config.data.validation_split": "valid",
-        "config.tokenizer": _TOKENIZER.value,
+        "config.tokenizer": tokenizer,
         **{f"config.{name}": value for name, value in (changes | counts).items()},
     }
 
 
-def _finetuning_fields(task, seed, folder):
+def _finetuning_fields(task, seed, folder, data_dir):
     facts = CLASSIFICATION[task]
     split, validation_split = facts["splits"]
     return {
         "config": "configs/finetune_classification.py",
         "config.seed": seed,
         "config.init_from": folder / "pretrained" / "preset",
-        "config.data.source": f"jsonl:{_DATA_DIR.value}/classification/{task}.{{split}}.jsonl.gz",
+        "config.data.source": f"jsonl:{data_dir}/classification/{task}.{{split}}.jsonl.gz",
         "config.data.split": split,
         "config.data.validation_split": validation_split,
         "config.data.input_length": facts["length"],
@@ -150,4 +160,5 @@ def _each(scores):
 
 
 if __name__ == "__main__":
+    define_flags()
     programs.run(main)
