@@ -82,7 +82,7 @@ def rows(settings):
 def beam(source, model, folder, settings):
     """Predicts by the pipeline of `convnlp.batch_predict`; returns the summary."""
     found = inputs.open_input(f"jsonl:{source}", shard_size=settings.shard_size)
-    job.open_folder(folder, {"files": found.facts()})
+    job.open_folder(folder, {"files": found.description()})
     work = pipeline.Work(found, ("text",), folder, "jsonl")
     handler = pipeline.Handler(model, "serving_default", settings.batch_size)
     pipeline.run(work, handler, pipeline.options("DirectRunner", []))

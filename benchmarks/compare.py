@@ -167,10 +167,10 @@ def compute(comparison, mixer, workdir, args):
             child.wait()
 
 
-def report(comparison, workdir, facts, failed, args):
+def report(comparison, workdir, description, failed, args):
     """Writes comparison.json, comparison.html and the page of the docs from the finished cells."""
     result = {
-        "machine": facts,
+        "machine": description,
         "plan": comparison.as_dict(),
         "rows": results.collect(comparison, workdir),
         "failed": failed,
@@ -194,7 +194,7 @@ def main(_):
     signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))  # takes the child along
     plan_of(args, tokenizer="")  # what is wrong with the flags is said before anything is computed
     machine.use_threads(args.threads)
-    facts = machine.describe(args.threads)
+    description = machine.describe(args.threads)
     workdir = pathlib.Path(args.workdir)
     workdir.mkdir(parents=True, exist_ok=True)
     comparison = plan_of(args, tokenizer_of(args))
@@ -208,7 +208,7 @@ def main(_):
             print(
                 f"{mixer} failed, see {workdir}/log-{plan.file_name(mixer)}.txt", file=sys.stderr, flush=True
             )
-        rows = report(comparison, workdir, facts, failed, args)
+        rows = report(comparison, workdir, description, failed, args)
     if rows:
         print(pages.table(*page.table_cells(rows)))
     print(f"{workdir}/comparison{_suffix(args)}.html")

@@ -68,12 +68,12 @@ def optional_torch():
 
 def describe(threads):
     """Dict that says where figures come from: processor, memory, versions, date, commit, command."""
-    facts = _cpu_facts()
+    cpu = _cpu()
     return {
-        "cpu": facts.get("model name", platform.processor() or platform.machine()),
+        "cpu": cpu.get("model name", platform.processor() or platform.machine()),
         "cores": os.cpu_count(),
         "threads": threads,
-        "flags": [flag for flag in FLAGS if flag in facts.get("flags", "").split()],
+        "flags": [flag for flag in FLAGS if flag in cpu.get("flags", "").split()],
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "python": platform.python_version(),
         **{name: _version(name) for name in PACKAGES},
@@ -84,7 +84,7 @@ def describe(threads):
     }
 
 
-def _cpu_facts():
+def _cpu():
     """What /proc/cpuinfo says of the first processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:

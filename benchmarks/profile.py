@@ -131,8 +131,8 @@ def main(_):
     """Profiles, prints, writes."""
     args = flags.FLAGS
     machine.use_threads(args.threads)
-    facts = machine.describe(args.threads)
-    facts["allocator_tuned"] = machine.tune_allocator()
+    description = machine.describe(args.threads)
+    description["allocator_tuned"] = machine.tune_allocator()
     report = {}
     for name, (call, kinds_of) in calls(args.work, args.dtype, args.mixer, args.length).items():
         milliseconds, kinds = profile(call, kinds_of, args.calls)
@@ -144,7 +144,7 @@ def main(_):
     if args.json:
         setting = {name: args[name].value for name in ("work", "dtype", "mixer", "length")}
         with open(args.json, "w", encoding="utf-8") as file:
-            json.dump({"machine": facts, "setting": setting, "profiles": report}, file, indent=1)
+            json.dump({"machine": description, "setting": setting, "profiles": report}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -69,14 +69,14 @@ def run(rows, full, short, threads=2, arenas=None):
 
     def main(_):
         machine.use_threads(num_threads.value)
-        facts = machine.describe(num_threads.value)
-        facts["allocator_tuned"] = machine.tune_allocator(arenas)
+        description = machine.describe(num_threads.value)
+        description["allocator_tuned"] = machine.tune_allocator(arenas)
         print(HEADER, flush=True)
         finished = []
         for row in rows(short if is_short.value else full):
             finished.append(row)
             print(line(row.as_dict()), flush=True)
             if json_path.value:
-                write_json(json_path.value, facts, finished)
+                write_json(json_path.value, description, finished)
 
     programs.run(main)

@@ -90,9 +90,9 @@ def _write_all(results, path):
 
 
 def machine_table(results):
-    """What ran where: facts that are the same for all programs once, then each program's command."""
-    facts = [result["machine"] for result in results.values()]
-    shared = {key: value for key, value in facts[0].items() if all(f.get(key) == value for f in facts)}
+    """What ran where: what is the same for all programs once, then each program's command."""
+    machines = [result["machine"] for result in results.values()]
+    shared = {key: value for key, value in machines[0].items() if all(m.get(key) == value for m in machines)}
     lines = [(key, _words(value)) for key, value in shared.items() if key != "command"]
     for program, result in results.items():
         own = {key: value for key, value in result["machine"].items() if key not in (*shared, "command")}

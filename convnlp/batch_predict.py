@@ -83,16 +83,16 @@ def main(argv):
     fields = text_fields()
     source = inputs.open_input(_INPUT.value, _SPLIT.value, _SHARD_SIZE.value, _DATA_DIR.value)
     folder = os.path.normpath(_OUTPUT.value) if "://" not in _OUTPUT.value else _OUTPUT.value.rstrip("/")
-    facts = job.facts(
+    description = job.description(
         source=f"{_INPUT.value} {_SPLIT.value}",
         format=_FORMAT.value,
         signature=_SIGNATURE.value,
         fields=list(fields),
         shard_size=_SHARD_SIZE.value,
         model=model.fingerprint(_MODEL.value),
-        inputs=source.facts(),
+        inputs=source.description(),
     )
-    summary = job.open_folder(folder, facts)
+    summary = job.open_folder(folder, description)
     if summary is None:
         if kept := job.num_done(folder):
             logging.warning("%s: %d shards of an earlier run are kept", folder, kept)

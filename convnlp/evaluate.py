@@ -82,8 +82,8 @@ def main(_):
     results = chosen(task.scores(model, task.read(source), _BATCH_SIZE.value), _METRICS.value)
     print(table(results))
     if _OUTPUT.value:
-        facts = {"preset": _PRESET.value, "source": _SOURCE.value, "split": _SPLIT.value, "scores": results}
-        outputs.write_file(_OUTPUT.value, f"{json.dumps(facts, indent=2)}\n".encode())
+        report = {"preset": _PRESET.value, "source": _SOURCE.value, "split": _SPLIT.value, "scores": results}
+        outputs.write_file(_OUTPUT.value, f"{json.dumps(report, indent=2)}\n".encode())
 
 
 if __name__ == "__main__":

@@ -318,17 +318,17 @@ def loop_arguments(config):
     }
 
 
-def card(config, facts, backbone, target_length):
-    """The facts of a model card that a config and the result of the training loop give."""
-    best_step = facts["best_step"]
+def card(config, summary, backbone, target_length):
+    """The entries of a model card that a config and the result of the training loop give."""
+    best_step = summary["best_step"]
     best_tokens = stages.tokens_until(config, best_step)
     return {
         "trained_on": f"{config.data.source} {config.data.split}",
         **({"initialised_from": config.init_from} if config.init_from else {}),
         "steps": best_step,
         "examples": stages.examples_until(config, best_step),
-        "tokens": facts["tokens"] * best_tokens // stages.tokens_until(config, facts["step"]),
-        "seconds": facts["seconds"],
+        "tokens": summary["tokens"] * best_tokens // stages.tokens_until(config, summary["step"]),
+        "seconds": summary["seconds"],
         "hardware": _hardware(),
         "cost": backbone.cost(config.data.input_length, target_length),
         "encoder_length": config.data.input_length,

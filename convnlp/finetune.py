@@ -66,7 +66,7 @@ def run(config, workdir, strategy):
 
     # Training.
     first, *later = (loop.Stage(step, dataset, own.loss(model)) for step, dataset, own in parts)
-    facts = loop.train(
+    summary = loop.train(
         workdir=workdir,
         strategy=strategy,
         model=model,
@@ -82,13 +82,13 @@ def run(config, workdir, strategy):
     # Scores, preset and model card.
     if worker == 0:
         results = {name: task.scores(model, found, batch_size) for name, found in held_out.items()}
-        card = experiment.card(config, facts, model.backbone, task.decoder_length)
+        card = experiment.card(config, summary, model.backbone, task.decoder_length)
         card["objective"] = task.name
         card["scores"] = {
             f"{s} {name}": value for s, values in results.items() for name, value in values.items()
         }
         experiment.save_preset(model, workdir, card)
-        storage.write_json(f"{workdir}/results.json", {**facts, **results})
+        storage.write_json(f"{workdir}/results.json", {**summary, **results})
         for name, value in card["scores"].items():
             print(f"{name}: {value:.4f}")
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it

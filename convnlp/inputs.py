@@ -22,8 +22,9 @@ def fingerprints(config):
         config: ConfigDict of an experiment.
 
     Returns:
-        dict field -> {name: facts}, for a file {"bytes": int, "sha256": hexadecimal}, for a TFDS data set its
-        version and the examples of its splits. Names are without their directory, so that files may be moved.
+        dict field -> {name: fingerprint}: for a file {"bytes": int, "sha256": hexadecimal}, for a TFDS data
+        set its version and the examples of its splits. Names are without their directory, so that files may
+        be moved.
         A field that names nothing, or what cannot be read, is left out: reading it will say why.
     """
     data = config.data
@@ -45,8 +46,8 @@ def fingerprints(config):
     try:
         for field, (reader, *names) in readers.items():
             try:
-                if names[0] not in ("", [""]) and (facts := reader(*names)):
-                    found[field] = facts
+                if names[0] not in ("", [""]) and (fingerprint := reader(*names)):
+                    found[field] = fingerprint
             except (SourceError, ValueError, *storage.ERRORS):
                 continue
     finally:
@@ -61,7 +62,9 @@ def _source(source):
         info = tfds_source.builder(source.path, source.data_dir).info
         return {f"tfds:{info.full_name}": {n: s.num_examples for n, s in sorted(info.splits.items())}}
     # The file of pydocs has another name where other packages are installed.
-    return {f"{source.kind}:{name}": facts for name, facts in _files(sources.paths(source)).items()}
+    return {
+        f"{source.kind}:{name}": fingerprint for name, fingerprint in _files(sources.paths(source)).items()
+    }
 
 
 def _preset(preset):
@@ -77,7 +80,7 @@ def _preset(preset):
 
 
 def _files(paths):
-    """Name -> facts; of many files one entry for all."""
+    """Name -> fingerprint; of many files one entry for all."""
     names = [os.path.basename(path) for path in paths]
     if len(set(names)) < len(names):
         names = paths
@@ -86,7 +89,7 @@ def _files(paths):
     found = {name: fingerprint(path) for name, path in zip(names, paths, strict=True)}
     if len(found) <= MAX_FILES:
         return found
-    lines = "".join(f"{name} {facts}\n" for name, facts in sorted(found.items()))
+    lines = "".join(f"{name} {each}\n" for name, each in sorted(found.items()))
     sha256 = hashlib.sha256(lines.encode()).hexdigest()
     return {f"{len(found)} files": {"bytes": sum(f["bytes"] for f in found.values()), "sha256": sha256}}
 

@@ -68,7 +68,7 @@ def run(config, workdir, strategy):
     held_out = held_out.take(config.train.eval_batches).cache()
 
     # Training.
-    facts = loop.train(
+    summary = loop.train(
         workdir=workdir,
         strategy=strategy,
         model=backbone,
@@ -85,7 +85,7 @@ def run(config, workdir, strategy):
     held_out_scores = evaluation(held_out)
     if worker == 0:
         target_length = max(each.target_length for each in objectives) or config.data.target_length
-        card = experiment.card(config, facts, backbone, target_length)
+        card = experiment.card(config, summary, backbone, target_length)
         card["objective"] = " + ".join(config.objective.names)
         card["scores"] = {f"held-out {name}": value for name, value in held_out_scores.items()}
         model = _model(objectives, backbone, tokenizer, (config.data.input_length, target_length))

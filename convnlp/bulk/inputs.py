@@ -106,7 +106,7 @@ class FileInput:
         self.paths = paths
         self._kind, self._shard_size = kind, shard_size
 
-    def facts(self):
+    def description(self):
         """What tells this input from another: the files with their sizes and times."""
         stats = [tf.io.gfile.stat(path) for path in self.paths]
         return [
@@ -158,7 +158,7 @@ class TFDSInput:
         self._split, self._first, self._end = tfds_source.bounds(name, split, data_dir)
         self.paths = [f"tfds:{name}[{self._split}]"]
 
-    def facts(self):
+    def description(self):
         full_name = tfds_source.builder(self._name, self._data_dir).info.full_name  # with its version
         return [[full_name, self._split, self._first, self._end]]
 

@@ -10,7 +10,7 @@ _JOB, _SUMMARY = "job.json", "summary.json"
 _VERSION = 1  # counts changes of this package that change its files
 
 
-def facts(source, format, signature, fields, shard_size, model, inputs):
+def description(source, format, signature, fields, shard_size, model, inputs):
     """What makes a prediction another one, as a dict for JSON: a restart must have the same.
 
     The batch size, the runner and where the model lies are not among them.
@@ -22,7 +22,7 @@ def facts(source, format, signature, fields, shard_size, model, inputs):
         fields: list of strings.
         shard_size: int.
         model: string, the model's fingerprint.
-        inputs: list, the files; see `FileInput.facts`.
+        inputs: list, the files; see `FileInput.description`.
     """
     return {
         "version": _VERSION,
@@ -41,7 +41,7 @@ def open_folder(folder, job):
 
     Args:
         folder: string.
-        job: dict, see `facts`.
+        job: dict, see `description`.
 
     Returns:
         The summary as a dict where the job is complete, else None.

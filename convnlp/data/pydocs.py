@@ -124,10 +124,10 @@ def _largest(documents, count):
 
 def _fingerprint(roots):
     packages = sorted(f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions())
-    facts = json.dumps(
+    key = json.dumps(
         [_FORMAT, MIN_CHARACTERS, MAX_EXAMPLES_PER_LABEL, sys.version, sorted(roots.items()), packages]
     )
-    return hashlib.sha256(facts.encode()).hexdigest()[:16]
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 def _cache_folder():

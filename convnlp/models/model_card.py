@@ -5,7 +5,7 @@ import os
 
 from convnlp.models import presets
 
-_FACTS = {
+_ENTRIES = {
     "title": "the heading; the directory's name without it",
     "language": "ISO 639-1 code",
     "trained_on": "str or list of str: source strings, with their splits",
@@ -33,12 +33,12 @@ lm.generate("a text")""",
 }
 
 
-def write(preset_dir, facts):
+def write(preset_dir, entries):
     """Writes README.md into a preset. What is not given is left out.
 
     Args:
         preset_dir: str. A directory written by `save_to_preset`; architecture and size are read from it.
-        facts: dict. Any of: title, language, trained_on, initialised_from, objective, steps, examples,
+        entries: dict. Any of: title, language, trained_on, initialised_from, objective, steps, examples,
             tokens, seconds, hardware, scores, encoder_use, cost, encoder_length, decoder_length, command.
 
     Returns:
@@ -47,20 +47,22 @@ def write(preset_dir, facts):
     Raises:
         ValueError: on an unknown fact.
     """
-    unknown = sorted(set(facts) - set(_FACTS))
+    unknown = sorted(set(entries) - set(_ENTRIES))
     if unknown:
-        raise ValueError(f"`facts` may hold {', '.join(_FACTS)}. Received also: {', '.join(unknown)}")
+        raise ValueError(f"`entries` may hold {', '.join(_ENTRIES)}. Received also: {', '.join(unknown)}")
     config = _read(preset_dir, "config.json")
     task_file = os.path.join(preset_dir, "task.json")
     task = _read(preset_dir, "task.json") if os.path.exists(task_file) else config
     sections = [
-        _front_matter(config, task, facts),
-        f"# {facts.get('title') or os.path.basename(os.path.abspath(preset_dir))}\n",
+        _front_matter(config, task, entries),
+        f"# {entries.get('title') or os.path.basename(os.path.abspath(preset_dir))}\n",
         _description(config["config"], task, _read(preset_dir, "metadata.json")["parameter_count"]),
-        _section("Training", _training(facts)),
-        _section("Scores", [f"{name}: {_number(value)}" for name, value in facts.get("scores", {}).items()]),
-        _section("Cost", _cost(facts)),
-        _section("Command", code=facts.get("command"), language="sh"),
+        _section("Training", _training(entries)),
+        _section(
+            "Scores", [f"{name}: {_number(value)}" for name, value in entries.get("scores", {}).items()]
+        ),
+        _section("Cost", _cost(entries)),
+        _section("Command", code=entries.get("command"), language="sh"),
         _section("Use", code=_usage(task["class_name"], preset_dir), language="python"),
     ]
     path = os.path.join(preset_dir, "README.md")
@@ -77,10 +79,10 @@ def _read(preset_dir, name):
         return json.load(file)
 
 
-def _front_matter(config, task, facts):
+def _front_matter(config, task, entries):
     lines = ["library_name: keras-hub", "tags: [convnlp]"]
-    if "language" in facts:
-        lines.append(f"language: {facts['language']}")
+    if "language" in entries:
+        lines.append(f"language: {entries['language']}")
     if task["class_name"] in _TAGS:
         lines.append(f"pipeline_tag: {_TAGS[task['class_name']]}")
     return "\n".join(["---", *lines, "---", ""])
@@ -106,7 +108,7 @@ def _names(value):
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _training(facts):
+def _training(entries):
     named = {
         "trained_on": "Trained on",
         "initialised_from": "Started from",
@@ -118,15 +120,15 @@ def _training(facts):
         "hardware": "Hardware",
         "encoder_use": "Encoder use (nats per target token that another example's encoder output loses)",
     }
-    return [f"{label}: {_number(facts[name])}" for name, label in named.items() if name in facts]
+    return [f"{label}: {_number(entries[name])}" for name, label in named.items() if name in entries]
 
 
-def _cost(facts):
-    rows = [f"{name.replace('_', ' ')}: {_number(value)}" for name, value in facts.get("cost", {}).items()]
+def _cost(entries):
+    rows = [f"{name.replace('_', ' ')}: {_number(value)}" for name, value in entries.get("cost", {}).items()]
     lengths = [
-        f"{facts[f'{side}_length']} {side} tokens"
+        f"{entries[f'{side}_length']} {side} tokens"
         for side in ("encoder", "decoder")
-        if f"{side}_length" in facts
+        if f"{side}_length" in entries
     ]
     return [*rows, *([f"these figures are for {' and '.join(lengths)}"] if rows and lengths else [])]
 

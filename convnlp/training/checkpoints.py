@@ -41,7 +41,7 @@ def steps(workdir):
 class Checkpoints:
     """Saves and restores the model, the optimizer and each worker's input iterator.
 
-    Of a finished checkpoint the last `keep` stay, and the best one by `facts["best_step"]`.
+    Of a finished checkpoint the last `keep` stay, and the best one by `progress["best_step"]`.
 
     Args:
         workdir: directory that all workers share, a local path or a URL.
@@ -92,12 +92,12 @@ class Checkpoints:
         """Returns the steps of all checkpoints, ascending."""
         return steps(self._workdir)
 
-    def save(self, step, facts):
+    def save(self, step, progress):
         """Writes a checkpoint; every worker calls it.
 
         Args:
             step: int.
-            facts: dict of JSON values that `restore` gives back.
+            progress: dict of JSON values that `restore` gives back.
 
         Raises:
             NonFiniteError: if a weight or a slot of the optimizer is not finite; nothing is written.
@@ -121,8 +121,8 @@ class Checkpoints:
                 self._variables.write(storage.join(partial, "model"))
             strategy_lib.any_worker(self._strategy, False)
             if self._worker == 0:
-                self._commit(partial, target, step, facts)
-                self._prune(facts.get("best_step"))
+                self._commit(partial, target, step, progress)
+                self._prune(progress.get("best_step"))
         except storage.ERRORS as error:
             self._delete(partial)
             reason = str(error).splitlines()[0]
@@ -131,13 +131,13 @@ class Checkpoints:
             ) from error
         strategy_lib.any_worker(self._strategy, False)
 
-    def _commit(self, partial, target, step, facts):
+    def _commit(self, partial, target, step, progress):
         files = {
             name: storage.fingerprint(storage.join(partial, name))
             for name in storage.names(partial)
             if name.startswith(_PARTS)
         }
-        manifest = {"step": step, "num_workers": self._num_workers, "facts": facts, "files": files}
+        manifest = {"step": step, "num_workers": self._num_workers, "facts": progress, "files": files}
         storage.write_json(storage.join(partial, _MANIFEST), {**manifest, "sha256": _sum_of(manifest)})
         if partial != target:
             self._remove(step)
@@ -151,12 +151,12 @@ class Checkpoints:
         """Restores the newest readable checkpoint; reports and sets aside those that are damaged.
 
         Args:
-            iterator_at: function of (step, facts) -> the iterator that the run read from at that step, fresh;
-                `read_from` gets it. Defaults to None: there is only one.
+            iterator_at: function of (step, progress) -> the iterator that the run read from at that step,
+                fresh; `read_from` gets it. Defaults to None: there is only one.
 
         Returns:
-            (step, facts), or (0, {}) if there is no checkpoint. Where the checkpoint of the best step is
-            gone or damaged, `best_step` and `best_value` of the facts are None.
+            (step, progress), or (0, {}) if there is no checkpoint. Where the checkpoint of the best step is
+            gone or damaged, `best_step` and `best_value` of the progress are None.
 
         Raises:
             CheckpointError: if there are checkpoints but none can be read, or they are of another number of
@@ -180,11 +180,11 @@ class Checkpoints:
                 self.read_from(iterator_at(0, {}))
             return 0, {}
         manifest = self._manifest(step)
-        facts = manifest["facts"]
-        best_step = facts.get("best_step")
+        progress = manifest["facts"]
+        best_step = progress.get("best_step")
         best_damage = None if best_step in (None, step) else self._damage(best_step)
         if best_damage is not None:
-            facts.update(best_step=None, best_value=None)
+            progress.update(best_step=None, best_value=None)
             damaged[best_step] = best_damage
         strategy_lib.any_worker(self._strategy, False)  # all have looked before the first one renames
         if damaged:
@@ -199,11 +199,11 @@ class Checkpoints:
                 f"Received: {self._num_workers} workers"
             )
         if iterator_at is not None:
-            self.read_from(iterator_at(step, facts))
+            self.read_from(iterator_at(step, progress))
         self._variables.read(storage.join(self._path(step), "model")).assert_consumed()
         iterator = storage.join(self._path(step), f"iterator-{self._worker}")
         self._iterator.read(iterator).assert_consumed()
-        return step, facts
+        return step, progress
 
     def restore_variables(self, step):
         """Restores only the weights and optimizer slots of one step.

@@ -136,21 +136,21 @@ def train(
                 averages = Averages(optimizer, model.trainable_variables, ema_momentum)
         reader = _Reader(stages, steps_per_call)
         checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, None, strategy, keep)
-        step, facts = checkpoints.restore(reader.begin)
+        step, progress = checkpoints.restore(reader.begin)
         if step > num_steps:
             raise ValueError(
                 f"`num_steps` must be at least the step that the run has reached, {step}. "
                 f"Received: num_steps={num_steps}"
             )
-        facts = facts or dict.fromkeys(_TOTALS, 0) | {"best_step": None, "best_value": None}
+        progress = progress or dict.fromkeys(_TOTALS, 0) | {"best_step": None, "best_value": None}
         arguments = (clip_norm, seed, accumulate_steps, averages)
         steps_of = [training_steps(strategy, model, optimizer, stage.loss_fn, *arguments) for stage in stages]
-        log = metrics_lib.Metrics(workdir, num_steps, step, facts["metrics_bytes"], silent=not is_chief)
+        log = metrics_lib.Metrics(workdir, num_steps, step, progress["metrics_bytes"], silent=not is_chief)
         stack.enter_context(contextlib.closing(log))
         if step:
             log.say(f"Resuming at step {step}")
-        seconds = time.monotonic() - facts["seconds"]
-        cpu_seconds = time.process_time() - facts["cpu_seconds"]
+        seconds = time.monotonic() - progress["seconds"]
+        cpu_seconds = time.process_time() - progress["cpu_seconds"]
 
         while step < num_steps:
             # Some steps.
@@ -165,8 +165,8 @@ def train(
                 _check_finite("the loss", row["loss"][0], step + offset + 1, checkpoints)
             step += steps_per_call
             tokens = int(sum(row.pop("tokens")[0] for row in rows))
-            facts["tokens"] += tokens
-            log.write(step, {**_means(rows), "tokens": facts["tokens"]}, tokens)
+            progress["tokens"] += tokens
+            log.write(step, {**_means(rows), "tokens": progress["tokens"]}, tokens)
             if reader.stage_at(step) != reader.stage:  # before the checkpoint, which is of what comes next
                 checkpoints.read_from(reader.begin(step))
 
@@ -177,16 +177,16 @@ def train(
                     values = evaluate()
                     _check_finite(best[0], values[best[0]], step, checkpoints)
                     log.write(step, values)
-                    improved = _is_better(values[best[0]], facts["best_value"], best[1])
+                    improved = _is_better(values[best[0]], progress["best_value"], best[1])
                     if improved:
-                        facts.update(best_step=step, best_value=values[best[0]])
+                        progress.update(best_step=step, best_value=values[best[0]])
                     if samples and is_chief:
                         log.say(samples())
 
             # Checkpoint.
             stop = strategy_lib.any_worker(strategy, bool(received))
             if stop or improved or step % checkpoint_every == 0 or step == num_steps:
-                facts.update(
+                progress.update(
                     seconds=time.monotonic() - seconds,
                     cpu_seconds=time.process_time() - cpu_seconds,
                     metrics_bytes=log.position,
@@ -195,22 +195,22 @@ def train(
                 if lock:
                     lock.check()
                 log.flush()
-                checkpoints.save(step, facts)
+                checkpoints.save(step, progress)
             if stop:
                 raise StoppedError(received[0] if received else signal.SIGTERM, step)
             log.restart_clock()
 
         # The best weights; where their checkpoint is damaged, those of the last step.
-        found = facts["best_step"] in (None, step) or checkpoints.restore_variables(facts["best_step"])
+        found = progress["best_step"] in (None, step) or checkpoints.restore_variables(progress["best_step"])
         if averages:
             averages.take()
-        if evaluate and (not found or facts["best_step"] is None):
-            facts.update(best_step=step, best_value=evaluate()[best[0]])
+        if evaluate and (not found or progress["best_step"] is None):
+            progress.update(best_step=step, best_value=evaluate()[best[0]])
         if strategy_lib.any_worker(strategy, bool(received)):  # one that came with the last checkpoint
             raise StoppedError(received[0] if received else signal.SIGTERM, step)
     for name in ("metrics_bytes", "stage"):
-        facts.pop(name, None)
-    return {"step": step, **facts}
+        progress.pop(name, None)
+    return {"step": step, **progress}
 
 
 class _Reader:
@@ -224,10 +224,10 @@ class _Reader:
         """The number of the stage that is trained after `step` steps."""
         return max(number for number, stage in enumerate(self._stages) if stage.first_step <= step)
 
-    def begin(self, step, facts=None):
+    def begin(self, step, progress=None):
         """Begins the stage of a step; returns the iterator, which is at the beginning of its data."""
         self.stage = self.stage_at(step)
-        before = (facts or {}).get("stage", 0 if facts else self.stage)
+        before = (progress or {}).get("stage", 0 if progress else self.stage)
         if before != self.stage:
             raise ValueError(
                 f"`later_stages` must leave step {step} in stage {before}, in which the run stopped. "

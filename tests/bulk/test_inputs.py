@@ -132,7 +132,7 @@ def test_tfds(tmp_path):
     assert examples(source) == [
         ("tfds:reviews[test]", i, row) for i, row in enumerate(ROWS[5:], 6)
     ]  # numbered in the whole split
-    assert source.facts() == [["reviews/1.0.0", "test", 5, 25]]
+    assert source.description() == [["reviews/1.0.0", "test", 5, 25]]
     with pytest.raises(SourceError, match="has no split 'dev'"):
         inputs.open_input("tfds:reviews", "dev", data_dir=str(tmp_path))
 

@@ -10,18 +10,18 @@ from tests import corpus
 
 @pytest.fixture
 def made(tmp_path):
-    """A function of changed arguments that gives the facts of a job on two files."""
+    """A function of changed arguments that gives the description of a job on two files."""
     for name in ("a", "b"):
         corpus.write_jsonl(tmp_path / f"{name}.jsonl", corpus.reviews(3))
 
-    def facts(**changes):
+    def description(**changes):
         source = inputs.open_input(f"jsonl:{tmp_path}/*.jsonl")
         usual = {"format": "jsonl", "signature": "serving_default", "fields": ["text"], "shard_size": 10}
-        return job.facts(
-            **{**usual, "source": "jsonl:x", "model": "abc", "inputs": source.facts(), **changes}
+        return job.description(
+            **{**usual, "source": "jsonl:x", "model": "abc", "inputs": source.description(), **changes}
         )
 
-    return facts
+    return description
 
 
 def test_the_same_job_is_taken_up(tmp_path, made):
