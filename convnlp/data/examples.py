@@ -32,7 +32,7 @@ class Examples:
     Attributes:
         columns: tuple of int32 RaggedTensors [n, (tokens)], one for each of the `Rows`.
         lengths: tuple of ints, how many tokens a row of each column may have.
-        labels: int64 array [n], or None.
+        labels: int64 array [n] of classes, float32 of numbers, or None.
         texts: dict, field -> list of n strings; empty where they were not asked for.
     """
 
@@ -53,7 +53,7 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
         tokenizer: has `tokenize` and `end_token_id`.
         rows: list of `Rows`. A row holds the texts of its fields, each followed by the end token; where they
             are too long, the longest of them is cut.
-        label: `Label`, or None.
+        label: `Label`, `Number` or None.
         keep_texts: bool, whether the texts are kept beside their tokens. Default False.
         num_parallel_calls: int.
 
@@ -219,6 +219,47 @@ def order(count, batch_size, *, training, seed=0, num_epochs=None, shard=ALL):
     else:
         numbers = tf.data.Dataset.range(num_batches(count, global_batch_size, num_epochs))
     return numbers.map(batch)
+
+
+def labelled_batches(found, batch_size, *, training, **options):
+    r"""Batches of one row of token ids and a label per example.
+
+    Args:
+        found: `Examples` of one column with labels.
+        batch_size: int, B, of this worker.
+        training: bool. True: shuffled, for `num_epochs`, full batches. False: all examples once, in order;
+            the last batch is filled up with examples of weight 0.
+        **options: `seed`, `num_epochs` and `shard` of `order`.
+
+    Returns:
+        A tf.data.Dataset of dicts: `token_ids` int32 [B,L], `padding_mask` bool [B,L], `label` int32 or
+        float32 [B], `weight` float32 [B]. Its cardinality is the number of batches.
+
+    Raises:
+        ValueError: as `order`.
+
+    Example:
+    >>> rows = [{"text": "A fine day.", "stars": 4.5}, {"text": "A lost day.", "stars": 1}]
+    >>> _ = open("days.jsonl", "w").write("\n".join(map(json.dumps, rows)))
+    >>> found = load(Source("jsonl:days.jsonl"), tokenizer, [Rows(("text",), 8)], label=Number("stars"))
+    >>> for batch in labelled_batches(found, batch_size=4, training=False):
+    ...     print(batch["label"].numpy(), batch["weight"].numpy())
+    [4.5 1.  4.5 1. ] [1. 1. 0. 0.]
+    """
+    (ids,), (length,) = found.columns, found.lengths
+    labels = tf.constant(found.labels, tf.int32 if found.labels.dtype.kind == "i" else tf.float32)
+
+    def batch(indices, weights):
+        token_ids, padding_mask = dense(tf.gather(ids, indices), [batch_size, length])
+        return {
+            "token_ids": token_ids,
+            "padding_mask": padding_mask,
+            "label": tf.gather(labels, indices),
+            "weight": weights,
+        }
+
+    batches = order(len(found), batch_size, training=training, **options)
+    return batches.map(batch).prefetch(tf.data.AUTOTUNE)
 
 
 def dense(rows, shape):

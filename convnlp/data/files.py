@@ -226,15 +226,15 @@ class Stream:
         return stream
 
     def dataset(self):
-        """A tf.data.Dataset of blocks: {field: string [n]} and int64 "label" [n] where the schema has one."""
-        keys = self._schema.keys
-        types = [tf.string] * len(self._schema.texts) + [tf.int64] * bool(self._schema.label)
+        """A tf.data.Dataset of blocks: {field: string [n]}, and "label" [n] where the schema has one."""
+        keys, label = self._schema.keys, self._schema.label
+        types = [tf.string] * len(self._schema.texts) + ([tf.as_dtype(label.dtype)] if label else [])
 
         def read(number):
             columns = list(zip(*self.block(int(number)), strict=True)) or [()] * len(types)
             # NumPy's own string type would cut trailing zero bytes, so texts travel as objects.
             return [
-                np.array(column, "int64" if type == tf.int64 else object)
+                np.array(column, type.as_numpy_dtype)  # of tf.string it is object
                 for column, type in zip(columns, types, strict=True)
             ]
 

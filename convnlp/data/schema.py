@@ -5,11 +5,13 @@ import dataclasses
 import json
 import math
 import numbers
+from typing import ClassVar
 
 from convnlp.data import rules
 from convnlp.data.rules import short
 
 CLASS_NAMES = rules.sequence_of(rules.NAME, at_least=2)
+_MAX_FLOAT32 = 3.4028234663852886e38
 _NAMED_FIELDS = 10  # of a record, in an error
 
 
@@ -41,6 +43,7 @@ class Label:
     num_classes: int | None = None
     names: tuple | None = None
     threshold: float | None = None
+    dtype: ClassVar[str] = "int64"
 
     def __post_init__(self):
         rules.NAME.check("label field", self.field)
@@ -61,6 +64,10 @@ class Label:
                 f"num_classes={self.num_classes}, names={short(self.names)}, threshold={self.threshold}"
             )
         object.__setattr__(self, "num_classes", counts.pop())
+
+    def parse(self, value):
+        """As `class_of`."""
+        return self.class_of(value)
 
     def class_of(self, value):
         """The class of a value as it was read; raises ValueError where it has none."""
@@ -85,16 +92,44 @@ class Label:
 
 
 @dataclasses.dataclass(frozen=True)
+class Number:
+    """A label that is a number, such as a score.
+
+    Anything with its `field`, `dtype` and `parse` can be read as a label.
+
+    Args:
+        field: string, name of the field.
+
+    Example:
+    >>> Number("score").parse(4)
+    4.0
+    """
+
+    field: str = "label"
+    dtype: ClassVar[str] = "float32"
+
+    def __post_init__(self):
+        rules.NAME.check("label field", self.field)
+
+    def parse(self, value):
+        """The value as a float; raises ValueError where it is no finite number of this type."""
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not is_number or not -_MAX_FLOAT32 <= value <= _MAX_FLOAT32:
+            raise ValueError(f"{self.field} must be a finite number; found {short(value)}")
+        return float(value)
+
+
+@dataclasses.dataclass(frozen=True)
 class Schema:
     """The fields to read from each record.
 
     Args:
         texts: tuple of strings, names of text fields.
-        label: `Label` or None.
+        label: `Label`, `Number` or None.
     """
 
     texts: tuple
-    label: Label | None = None
+    label: Label | Number | None = None
 
     @property
     def keys(self):
@@ -102,9 +137,9 @@ class Schema:
         return self.texts + (("label",) if self.label else ())
 
     def values(self, record):
-        """UTF-8 texts, and the class, of a dict; raises ValueError where a field is missing or wrong."""
+        """UTF-8 texts, and the label, of a dict; raises ValueError where a field is missing or wrong."""
         texts = [_utf8(field, value_of(field, record)) for field in self.texts]
-        return texts + ([self.label.class_of(value_of(self.label.field, record))] if self.label else [])
+        return texts + ([self.label.parse(value_of(self.label.field, record))] if self.label else [])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,14 +31,14 @@ def read(source, fields=("text",), label=None, *, shard=ALL, seed=None):
     Args:
         source: `Source`.
         fields: tuple of strings, the text fields to read. Defaults to `("text",)`.
-        label: `Label`, or None for texts alone. Default None.
+        label: `Label`, `Number` or None for texts alone. Default None.
         shard: `Shard`, the part of this worker. Defaults to all.
         seed: int, shuffles the files of a TFDS data set. Files of other sources are read side by side.
             Default None: the order of the data set.
 
     Returns:
-        A finite tf.data.Dataset of dicts, {field: string scalar} and, with a label, int64 "label". Its order
-        is always the same and its iterator can be saved by tf.train.Checkpoint.
+        A finite tf.data.Dataset of dicts, {field: string scalar} and, with a label, "label", int64 or of a
+        `Number` float32. Its order is always the same and its iterator can be saved by tf.train.Checkpoint.
 
     Raises:
         SourceError: if the source is missing or empty, or a field or label of its first example is wrong.
@@ -70,7 +70,7 @@ def check(source, fields=("text",), label=None, *, shard=ALL):
         source: `Source`. Of `tfds:` the fields and the split are looked at: its rows have been checked by
             those who prepared it.
         fields: tuple of strings. Defaults to `("text",)`.
-        label: `Label`, or None. Default None.
+        label: `Label`, `Number` or None. Default None.
         shard: `Shard`. Defaults to all.
 
     Raises:

@@ -40,16 +40,16 @@ def blocks(source, schema, shard, seed):
     if num_examples == 0:
         raise SourceError(f"{source} leaves no example for worker {shard.index} of {shard.count}")
 
-    def classes(values):
+    def parsed(values):
         try:
-            return np.array([schema.label.class_of(value.item()) for value in values], "int64")
+            return np.array([schema.label.parse(value.item()) for value in values], schema.label.dtype)
         except ValueError as error:
             raise SourceError(f"{source}: {error}") from error
 
     def block(examples):
         columns = {field: examples[field] for field in schema.texts}
         if schema.label:
-            labels = tf.numpy_function(classes, [examples[schema.label.field]], tf.int64)
+            labels = tf.numpy_function(parsed, [examples[schema.label.field]], schema.label.dtype)
             columns["label"] = tf.ensure_shape(labels, [None])
         return columns
 

@@ -27,6 +27,7 @@ def test_examples(name, tokenizer, tmp_path, monkeypatch):
         "tf": tf,
         "tokenizer": tokenizer,
         "Label": data.Label,
+        "Number": data.Number,
         "Source": data.Source,
         "build_objectives": objectives.build_objectives,
     }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.data import Label, Shard, Source, SourceError, files, source_error_message, sources
+from convnlp.data import Label, Number, Shard, Source, SourceError, files, source_error_message, sources
 from tests import corpus
 
 ROWS = corpus.reviews(200)
@@ -397,3 +397,20 @@ def test_a_label_is_what_it_says(arguments, message):
 def test_a_fraction_is_a_number(share):
     with pytest.raises(ValueError, match=r"`label` must be a finite number\. Received:"):
         Label(threshold=0.5).class_of(share)
+
+
+@pytest.mark.parametrize("value", [True, "4.5", None, float("nan"), float("-inf"), 1e39, 10**400, [1.0]])
+def test_what_is_no_number_is_no_label(value):
+    with pytest.raises(ValueError, match=r"stars must be a finite number; found "):
+        Number("stars").parse(value)
+
+
+def test_numbers_are_labels_of_float32(tmp_path):
+    values = [4.5, -1, 0, 3.4e38]
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": "a", "stars": value} for value in values])
+    found = [example["label"] for example in sources.read(Source(f"jsonl:{path}"), label=Number("stars"))]
+    assert {label.dtype.name for label in found} == {"float32"}
+    np.testing.assert_array_equal(found, np.array(values, "float32"))
+    corpus.write_jsonl(path, [{"text": "a", "stars": 1}, {"text": "b", "stars": "many"}])
+    with pytest.raises(SourceError, match=r"a\.jsonl, line 2: stars must be a finite number; found 'many'"):
+        sources.check(Source(f"jsonl:{path}"), label=Number("stars"))

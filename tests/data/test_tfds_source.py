@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from convnlp import prepare_tfds
-from convnlp.data import Label, Shard, Source, SourceError, pretraining, sources
+from convnlp.data import Label, Number, Shard, Source, SourceError, pretraining, sources
 from tests import corpus
 
 TEXTS = corpus.documents(60)
@@ -56,6 +56,8 @@ def test_labels(data_dir):
     assert [{"text": e["text"].decode(), "label": e["label"]} for e in found] == ROWS
     with pytest.raises(SourceError, match="tfds:reviews: text has no class names"):
         sources.label_names(reviews, "text")
+    numbers = list(sources.read(reviews, label=Number()).as_numpy_iterator())
+    assert [(e["label"], e["label"].dtype.name) for e in numbers] == [(r["label"], "float32") for r in ROWS]
 
 
 def test_pretraining_reads_it_and_goes_on_after_a_restart(data_dir, tokenizer, tmp_path):
