@@ -1,0 +1,207 @@
+"""Each check passes a sound task and fails one with just its defect."""
+
+import dataclasses
+
+import keras
+import pytest
+import tensorflow as tf
+
+from convnlp.data import Label
+from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer
+from convnlp.tasks import TASKS, Classification, Task, register_task
+from convnlp.tasks.classification import ClassifierAnswers
+from convnlp.tasks.rows import TEXT, TOKEN_IDS, signature
+from convnlp.testing import TASK_SUITE, task_checks
+from convnlp.testing.tasks import TaskCase
+from tests import corpus
+
+TOKENIZER = Tokenizer(corpus.tiny_proto())
+TEXTS = corpus.documents(7, seed=5)
+RECORDS = [{"text": text, "label": ("bad", "good")[n % 2]} for n, text in enumerate(TEXTS)]
+CONFIG = {"task.label_names": ("bad", "good")}
+
+
+@keras.saving.register_keras_serializable(package="test_task_suite")
+class Model(TextClassifier):
+    """By which `task_of` tells the task of these tests."""
+
+
+class Sound(Classification):
+    """Classification with a model of its own."""
+
+    model_cls = Model
+
+    def model(self, backbone):
+        preprocessor = TextClassifierPreprocessor(self.tokenizer, self.sequence_length)
+        return Model(backbone, 2, preprocessor, dropout=0.0, labels=list(self.label.names))
+
+
+def first_records(self, source, training=False):
+    found = Sound.read(self, source, training)
+    return dataclasses.replace(found, columns=(found.columns[0][:-1],), labels=found.labels[:-1])
+
+
+def as_long_as_the_longest(self, found, batch_size, **options):
+    def cut(batch):
+        longest = tf.reduce_max(tf.reduce_sum(tf.cast(batch["padding_mask"], tf.int32), axis=1))
+        return {name: value[:, :longest] if value.shape.rank == 2 else value for name, value in batch.items()}
+
+    return Sound.batches(self, found, batch_size, **options).map(cut)
+
+
+def one_order_for_ever(self, found, batch_size, **options):
+    return Sound.batches(self, found, batch_size, **{**options, "seed": 0})
+
+
+def another_order_each_time(self, found, batch_size, **options):
+    batches = Sound.batches(self, found, batch_size, **options)
+    return batches.take(8).shuffle(8, reshuffle_each_iteration=True)
+
+
+def changed(**changes):
+    """A loss that differs from the sound one in these values, functions of (values, batch)."""
+
+    def loss(self, model):
+        sound = Sound.loss(self, model)
+
+        def loss_fn(batch, seed, training=True):
+            values = sound(batch, seed, training)
+            return {**values, **{name: change(values, batch) for name, change in changes.items()}}
+
+        return loss_fn
+
+    return loss
+
+
+def rows_count(values, batch):
+    return tf.cast(tf.size(batch["label"]), tf.float32)
+
+
+def no_gradient(values, batch):
+    return tf.stop_gradient(values["loss_sum"]) + 0 * values["loss_sum"]
+
+
+def scored(**changes):
+    """Scores that differ from the sound ones in these values; None takes one away."""
+
+    def scores(self, model, found, batch_size=32):
+        values = {**Sound.scores(self, model, found, batch_size), **changes}
+        return {name: value for name, value in values.items() if value is not None}
+
+    return scores
+
+
+def other_classes(cls, model, source, fields):
+    label = Label(fields.label, names=tuple(reversed(model.labels)))
+    return dataclasses.replace(super(Sound, cls).from_model(model, source, fields), label=label)
+
+
+def shorter_texts(cls, model, source, fields):
+    return dataclasses.replace(super(Sound, cls).from_model(model, source, fields), sequence_length=4)
+
+
+class LosesATokenOfIds(ClassifierAnswers):
+    def signatures(self, max_length=None):
+        signatures, rows = super().signatures(max_length)
+        ids = signature(lambda token_ids: self.answer(rows.of_ids(token_ids[:, 1:])), token_ids=TOKEN_IDS)
+        return {**signatures, "ids": ids}, rows
+
+
+class SwapsThePair(ClassifierAnswers):
+    def signatures(self, max_length=None):
+        signatures, rows = super().signatures(max_length)
+        pair = signature(
+            lambda text, text_pair: self.answer(rows.of_texts((text_pair, text))), text=TEXT, text_pair=TEXT
+        )
+        return {**signatures, "pair": pair}, rows
+
+
+class WithoutIds(ClassifierAnswers):
+    def signatures(self, max_length=None):
+        signatures, rows = super().signatures(max_length)
+        return {"serving_default": signatures["serving_default"]}, rows
+
+
+class ProbabilitiesOnTheEdge(ClassifierAnswers):
+    def edge(self, rows):
+        return tf.nn.softmax(super().edge(rows))
+
+
+def answered(answers):
+    return classmethod(lambda cls, model: answers(model))
+
+
+DEFECTS = {
+    "batches_have_static_shapes": [{"read": first_records}, {"batches": as_long_as_the_longest}],
+    "training_follows_the_seed": [{"batches": one_order_for_ever}, {"batches": another_order_each_time}],
+    "every_example_counts_once": [{"loss": changed(weight=rows_count)}],
+    "the_best_step_can_be_told": [{"best": ("valid/f1", "max")}, {"best": ("valid/accuracy", "up")}],
+    "loss_falls": [{"loss": changed(loss_sum=no_gradient)}],
+    "scores_are_the_known_ones": [
+        {"scores": scored(f1=None)},
+        {"scores": scored(bleu=1.0)},
+        {"scores": scored(loss=float("nan"))},
+        {"scores": scored(num_examples=8.0)},
+        {"metrics": ("accuracy",), "known_metrics": property(Sound.known_metrics.fget)},
+    ],
+    "a_saved_model_is_known_and_scores_the_same": [
+        {"model_cls": TextClassifier},
+        {"from_model": classmethod(other_classes)},
+        {"from_model": classmethod(shorter_texts)},
+    ],
+    "signatures_answer_as_the_reference": [
+        {"answers": answered(LosesATokenOfIds)},
+        {"answers": answered(SwapsThePair)},
+        {"answers": answered(WithoutIds)},
+        {"answers": answered(ProbabilitiesOnTheEdge)},
+    ],
+}
+
+
+@pytest.fixture
+def registered():
+    yield
+    TASKS.pop("defective", None)
+
+
+def checks_of(members):
+    """The checks of a task that differs from the sound one in these members."""
+    cls = type("Defective", (Sound,), {"name": "defective", **members})
+    register_task(dataclasses.dataclass(frozen=True, kw_only=True)(cls))
+    return task_checks("defective", TOKENIZER, RECORDS, CONFIG)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """One model for all: no defect is in how it is built, and no check but `loss_falls` minds its weights."""
+    return checks_of({})[0].case.model()
+
+
+def run(check_name, members):
+    (check,) = (each for each in checks_of(members) if each.function.__name__ == check_name)
+    check()
+
+
+def test_there_is_a_defect_for_every_check():
+    assert set(DEFECTS) == {function.__name__ for function in TASK_SUITE}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_check_passes_without_its_defect_and_fails_with_it(name, registered, model, monkeypatch):
+    if name != "loss_falls":  # which trains it
+        monkeypatch.setattr(TaskCase, "model", lambda case: model)
+    run(name, {})
+    for members in DEFECTS[name]:
+        with pytest.raises((AssertionError, ValueError)):
+            run(name, members)
+
+
+def test_what_is_no_task_is_not_registered(registered):
+    with pytest.raises(ValueError, match="`cls` must be a subclass of Task"):
+        register_task(dict)
+    with pytest.raises(ValueError, match="with all its methods"):
+        register_task(type("Half", (Task,), {"name": "half"}))
+    with pytest.raises(ValueError, match=r"'classification' is convnlp\.tasks\.classification\."):
+        register_task(type("Other", (Classification,), {}))
+    with pytest.raises(ValueError, match=r"must be an identifier\. Received: name='a b'"):
+        register_task(type("Spaced", (Classification,), {"name": "a b"}))
