@@ -4,7 +4,7 @@ r"""Scores a preset on a source.
 
 A TextClassifier is scored by accuracy, F1 and loss. A Seq2SeqLM writes its answer by greedy decoding, which
 is compared with the target (exact_match); where targets are classes, the answer of highest probability among
-their names counts too (ranked_accuracy, ranked_f1, ranked_f1_macro).
+their names counts too (ranked_accuracy, ranked_f1, ranked_f1_macro). Your own task has its own scores.
 """
 
 import json
@@ -16,7 +16,7 @@ from convnlp.data import Source, sources
 from convnlp.programs import run
 from convnlp.tasks import TASKS, Fields
 
-_PRESET = flags.DEFINE_string("preset", None, "Directory of a TextClassifier or Seq2SeqLM.", required=True)
+_PRESET = flags.DEFINE_string("preset", None, "Directory of a preset, of any task.", required=True)
 _SOURCE = flags.DEFINE_string("source", None, "tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.", required=True)
 _SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: test[:10%].")
 _METRICS = flags.DEFINE_list("metrics", [], "Scores to show, separated by commas. Default: all there are.")
@@ -35,12 +35,6 @@ _TARGET_FIELD = flags.DEFINE_string(
     "target_field", None, "Field of the text that a Seq2SeqLM should write. Default: --label_field, by name."
 )
 
-flags.register_validator(
-    "metrics",
-    lambda names: set(names) <= {name for task in TASKS.values() for name in task.metrics},
-    f"must be of {', '.join(name for task in TASKS.values() for name in task.metrics)}",
-)
-
 
 def fields():
     """What the flags say of the records."""
@@ -53,11 +47,13 @@ def fields():
     )
 
 
-def check_metrics(known):
+def check_metrics(known, where=" here"):
     """Raises ValueError if --metrics names one that is not `known`, for this model and source."""
     unknown = sorted(set(_METRICS.value) - set(known))
     if unknown:
-        raise ValueError(f"--metrics must be of {', '.join(known)} here. Received also: {', '.join(unknown)}")
+        raise ValueError(
+            f"--metrics must be of {', '.join(known)}{where}. Received also: {', '.join(unknown)}"
+        )
 
 
 def chosen(results, names):
@@ -73,6 +69,7 @@ def table(results):
 
 def main(_):
     """Preset -> source -> scores -> table and file."""
+    check_metrics({name: None for task in TASKS.values() for name in task.metrics}, "")
     source = Source(_SOURCE.value, _SPLIT.value, _DATA_DIR.value)
     if _OUTPUT.value:
         outputs.check_file("output", _OUTPUT.value, inputs=[_PRESET.value, *sources.paths(source)])

@@ -29,8 +29,9 @@ class EdgeModel:
         ValueError: if it is not such a file.
 
     Attributes:
-        facts: dict: "inputs" ("ids"), "output" ("logits" or "embedding"), "mode", "sequence_length" (where
-            texts are cut), "labels" (None for an embedding), "pad_token_id", "end_token_id".
+        facts: dict: "inputs" ("ids"), "output" ("logits", "embedding" or a task's own), "mode",
+            "sequence_length" (where texts are cut), "labels" (None without classes), "pad_token_id",
+            "end_token_id".
     """
 
     def __init__(self, path, num_threads=1):
@@ -68,7 +69,7 @@ class EdgeModel:
         return np.array([row + [pad] * (longest - len(row)) for row in rows], np.int32)
 
     def run(self, token_ids):
-        """Logits [B,C], or the embedding [B,D], of token ids int32 [B,T]."""
+        """The output [B,N] for token ids int32 [B,T]: logits, an embedding, or what else the task has."""
         return self._run(token_ids)
 
     def predict(self, texts, pairs=None):
@@ -79,12 +80,13 @@ class EdgeModel:
             pairs: list of str, the second texts. Default None.
 
         Returns:
-            list of dicts: {"label": str, "scores": {label: probability}}, or {"embedding": list of float}.
+            list of dicts: {"label": str, "scores": {label: probability}}, or where the model has no classes
+            {facts["output"]: list of float}, such as "embedding".
         """
         outputs = self.run(self.token_ids(texts, pairs))
         labels = self.facts["labels"]
         if labels is None:
-            return [{"embedding": row.tolist()} for row in outputs]
+            return [{self.facts["output"]: row.tolist()} for row in outputs]
         exponentials = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         scores = exponentials / exponentials.sum(axis=1, keepdims=True)
         return [

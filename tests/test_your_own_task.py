@@ -1,74 +1,97 @@
 """The code of docs/your_own_task.md, saved, tested, trained, scored and exported as the page says."""
 
+import importlib
 import json
-import re
-import sys
 
+import numpy as np
 import pytest
 
-from convnlp import testing
+from convnlp import tasks, testing
+from convnlp.models import Tokenizer
 from convnlp.tasks import TASKS
-from tests import corpus
-from tests.documentation import ROOT
-from tests.run_program import run_program
+from export.edge_model import EdgeModel
+from export.lite import tflite_files
+from tests import corpus, your_own
 
-PAGE = (ROOT / "docs" / "your_own_task.md").read_text(encoding="utf-8")
-TASK, SUITE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-MODULES = "--modules=my_tasks"
+TASK, REGRESSION, SUITE = your_own.python_blocks("your_own_task.md")
+MODULES = "--modules=my_regression"
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Holds my_tasks.py and spm.model, and is on the path of this process and of its children."""
-    (tmp_path / "my_tasks.py").write_text(TASK, encoding="utf-8")
+    """Holds the modules and spm.model."""
+    files = {"my_tasks": TASK, "my_regression": REGRESSION}
     (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    yield tmp_path
-    sys.modules.pop("my_tasks", None)
-    TASKS.pop("smooth_classification", None)
+    with your_own.modules(tmp_path, monkeypatch, files, TASKS) as folder:
+        yield folder
 
 
 def test_the_suite_of_the_page_passes(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    names = {}
-    exec(compile(SUITE, "your_own_task.md", "exec"), names)
-    name, checks = names["test_smooth_classification"].pytestmark[0].args
-    assert name == "check"
-    assert {check.function for check in checks} == set(testing.TASK_SUITE)
+    your_own.run_suite(SUITE, "test_smooth_classification", testing.TASK_SUITE)
+
+
+@pytest.fixture
+def stars():
+    """Records with 1.5 stars for a bad film, 4.5 for a good one."""
+    return [{"text": row["text"], "stars": 1.5 + 3 * row["label"]} for row in corpus.reviews(64)]
+
+
+def test_the_suite_passes_for_a_task_from_nothing(folder, stars):
+    importlib.import_module("my_regression")
+    checks = testing.task_checks(
+        "regression",
+        Tokenizer(corpus.tiny_proto()),
+        stars[:7],
+        {"task.label_field": "stars"},
+        tasks.Fields(label="stars"),
+    )
     for check in checks:
         check()
 
 
 @pytest.mark.multiprocess
-def test_programs_train_score_and_export_it(folder):
-    rows = [{"text": row["text"], "label": ("bad", "good")[row["label"]]} for row in corpus.reviews(64)]
-    corpus.write_jsonl(folder / "reviews.jsonl", rows)
-    commands = [
+def test_a_task_from_nothing_is_trained_scored_exported_and_verified(folder, stars):
+    corpus.write_jsonl(folder / "stars.jsonl", stars)
+    your_own.run_programs(
         [
             "convnlp.finetune",
+            MODULES,
             "--config=configs/finetune_classification.py",
             "--config.model.size=tiny",
             "--config.model.kernel_size=(3,)",
-            "--config.task.kind=smooth_classification",
+            "--config.task.kind=regression",
+            "--config.task.label_field=stars",
             f"--config.tokenizer={folder}/spm.model",
-            f"--config.data.source=jsonl:{folder}/reviews.jsonl",
+            f"--config.data.source=jsonl:{folder}/stars.jsonl",
             "--config.data.input_length=24",
-            "--config.task.num_epochs=1",
+            "--config.task.num_epochs=6",
             "--config.train.batch_size=8",
-            "--config.train.steps_per_call=2",
+            "--config.train.steps_per_call=6",
+            "--config.optimizer.learning_rate=0.003",
             f"--workdir={folder}/run",
         ],
         [
             "convnlp.evaluate",
+            MODULES,
             f"--preset={folder}/run/preset",
-            f"--source=jsonl:{folder}/reviews.jsonl",
+            f"--source=jsonl:{folder}/stars.jsonl",
+            "--label_field=stars",
+            "--metrics=pearson",
             f"--output={folder}/scores.json",
         ],
-        ["export.saved_model", f"--preset={folder}/run/preset", f"--output={folder}/model", "--nocheck"],
-    ]
-    for program, *flags in commands:
-        done = run_program(program, MODULES, *flags)
-        assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads((folder / "scores.json").read_text())["scores"]["num_examples"] == 64
+        ["export.saved_model", MODULES, f"--preset={folder}/run/preset", f"--output={folder}/model"],
+    )
+    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    assert scores["num_examples"] == 64
+    assert scores["pearson"] > 0.8
     assert (folder / "model" / "1" / "saved_model.pb").exists()
+
+    importlib.import_module("my_regression")
+    preset = str(folder / "run" / "preset")
+    facts = tflite_files.export(preset, str(folder / "stars.tflite"), "fp32")
+    assert facts["largest_error"] < 1e-4  # as is asked of every export that rounds nothing
+    answers = EdgeModel(folder / "stars.tflite").predict([row["text"] for row in stars[:4]])
+    rows = tasks.load(preset).preprocessor([row["text"] for row in stars[:4]], y=None)
+    expected = np.asarray(tasks.load(preset)(rows, training=False))
+    np.testing.assert_allclose([answer["score"] for answer in answers], expected, atol=1e-4)

@@ -1,5 +1,6 @@
 from convnlp.models import model_card
 from convnlp.models.layouts import LAYOUTS
+from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 from convnlp.models.prefix_lm import PrefixLM
 from convnlp.models.prefix_lm_preprocessor import PrefixLMPreprocessor
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
@@ -13,6 +14,7 @@ from convnlp.models.tokenizer import Tokenizer
 __all__ = [
     "LAYOUTS",
     "SIZES",
+    "PooledEncoder",
     "PrefixLM",
     "PrefixLMPreprocessor",
     "Seq2SeqBackbone",
@@ -22,4 +24,5 @@ __all__ = [
     "TextClassifierPreprocessor",
     "Tokenizer",
     "model_card",
+    "token_inputs",
 ]

@@ -6,17 +6,15 @@ import numpy as np
 from keras import ops
 
 from convnlp.layers import Dropout
-from convnlp.layers.token_pooling import TextPooling
-from convnlp.models import arguments, arrays, precision, presets, recipe
+from convnlp.models import arguments, arrays, recipe
 from convnlp.models import labels as label_names
-from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
-from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
+from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 
 _POOLING = ("mean", "max", "mean_max")
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class TextClassifier(keras_nlp.models.TextClassifier):
+class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
     """A head on the encoder: logits = W dropout([mean_t h_t ; max_t h_t]) + b over the tokens t of the row.
 
     h is the encoder's output; pads take no part in either pooling. The head computes in float32 whatever the
@@ -58,9 +56,6 @@ class TextClassifier(keras_nlp.models.TextClassifier):
     ```
     """
 
-    backbone_cls = Seq2SeqBackbone
-    preprocessor_cls = TextClassifierPreprocessor
-
     def __init__(
         self,
         backbone,
@@ -84,21 +79,13 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         labels = label_names.check_names(labels, num_classes)
 
         # === Layers ===
-        self.backbone = backbone.encoder_only() if backbone.num_decoder_layers else backbone
-        self.preprocessor = preprocessor
-        if preprocessor is not None:
-            self.backbone.require_vocabulary(preprocessor)
-            self.backbone.require_length("encoder", "sequence_length", preprocessor.sequence_length)
+        self._take(backbone, preprocessor)
         self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
         self.head = keras.layers.Dense(num_classes, dtype="float32", name="head")
-        self.text_pooling = TextPooling(name="text_pooling")
 
         # === Functional model ===
-        inputs = {
-            "token_ids": keras.Input((None,), dtype="int32", name="token_ids"),
-            "padding_mask": keras.Input((None,), dtype="bool", name="padding_mask"),
-        }
-        mean, maximum = self._pool(inputs)
+        inputs = token_inputs()
+        mean, maximum = self.pool(inputs)
         pooled = {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[
             pooling
         ]
@@ -181,40 +168,6 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         """As in keras_nlp, for a batch of any of its ways in; names in `y` become numbers."""
         return super().preprocess_samples(x, label_names.to_numbers(y, self.labels), sample_weight)
 
-    def quantize(self, mode=None, **kwargs):
-        """Not supported: raises NotImplementedError, which names what is."""
-        precision.refuse_quantize(mode)
-
-    def _pool(self, inputs):
-        """Mean and maximum of the encoder's output over the tokens, float32 [B,D] each."""
-        token_ids, mask = inputs["token_ids"], inputs["padding_mask"]
-        encoded = self.backbone({"encoder_token_ids": token_ids, "encoder_padding_mask": mask})
-        output_mask = self.backbone.encoder_output_mask(mask)
-        return self.text_pooling(encoded["encoder_sequence_output"], padding_mask=output_mask)
-
-    def embed(self, inputs):
-        """A vector per text: the mean of the encoder's output over its tokens.
-
-        Args:
-            inputs: {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}, as the preprocessor makes them.
-
-        Returns:
-            float32 [B,D].
-        """
-        return self._pool(inputs)[0]
-
-    def load_task_weights(self, filepath):
-        """As in keras_nlp; a preset's are checked first, whoever reads them. See `from_preset`."""
-        of_backbone = {id(variable) for variable in self.backbone.variables}
-        head = [variable for variable in self.variables if id(variable) not in of_backbone]
-        with presets.reading_weights(filepath, head):
-            super().load_task_weights(filepath)
-
-    def save_to_preset(self, preset_dir, max_shard_size=10):
-        """As `Seq2SeqBackbone.save_to_preset`."""
-        with presets.saving(preset_dir, self.variables):
-            super().save_to_preset(preset_dir, max_shard_size=max_shard_size)
-
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):
         """As in keras_nlp; `num_classes` puts a new head on any preset, a pre-trained language model for one.
@@ -224,8 +177,7 @@ class TextClassifier(keras_nlp.models.TextClassifier):
         """
         if "num_classes" in kwargs:
             kwargs.setdefault("labels", None)  # names of other classes, if any were saved
-        with presets.explained(preset, cls, kwargs):
-            return super().from_preset(preset, load_weights=load_weights, **kwargs)
+        return super().from_preset(preset, load_weights=load_weights, **kwargs)
 
     def get_config(self):
         return {

@@ -6,6 +6,7 @@ The programs know a task by its name in `TASKS`; docs/your_own_task.md adds one.
 from convnlp.tasks.answers import Answers
 from convnlp.tasks.classification import Classification
 from convnlp.tasks.continuation import Continuation
+from convnlp.tasks.encoder_answers import EncoderAnswers, EncoderReference
 from convnlp.tasks.reference import Reference
 from convnlp.tasks.table import TASKS, load, register_task, task_named, task_of
 from convnlp.tasks.task import Fields, Task
@@ -16,6 +17,8 @@ __all__ = [
     "Answers",
     "Classification",
     "Continuation",
+    "EncoderAnswers",
+    "EncoderReference",
     "Fields",
     "Reference",
     "Task",

@@ -44,18 +44,19 @@ class Answers(abc.ABC):
         """What is served besides `embed`, which all models have.
 
         Args:
-            max_length: int >= 1. The bound of generated tokens; None for the model's own.
+            max_length: int >= 1. The bound of generated tokens; None for the model's own, and where the task
+                does not generate.
 
         Returns:
             (dict, name -> `convnlp.tasks.rows.signature`; what has `of_texts`, from texts to the token ids of
             the signature "ids"). No output's size may depend on the other examples of its batch.
 
         Raises:
-            ValueError: if `max_length` is out of range, or the model generates nothing.
+            ValueError: if `max_length` is out of range.
         """
 
     def edge(self, rows):
-        """The output [B,...] of the TFLite model for rows of `EncoderRows`; the default is the embedding."""
+        """The output [B,N] of the TFLite model for rows of `EncoderRows`; the default is the embedding."""
         return self.rows.embed(rows)
 
     @abc.abstractmethod

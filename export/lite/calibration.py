@@ -17,7 +17,7 @@ def rows(model, source, fields=("text",), split="train", num_texts=NUM_TEXTS, da
     that nothing is ever hidden.
 
     Args:
-        model: the `TextClassifier` or `Seq2SeqLM`.
+        model: a model of any task, with its preprocessor.
         source: str, see `convnlp.data.sources`.
         fields: tuple of str. The text's field, or the two of a pair.
         split: str.
@@ -50,11 +50,14 @@ def encoded(model, columns):
     """Token ids int32 [N,L] of texts, or pairs of texts, as the model reads them.
 
     Args:
-        model: the `TextClassifier` or `Seq2SeqLM`.
+        model: a model of any task, with its preprocessor.
         columns: one or two lists of N str.
     """
     texts = tuple(np.asarray(column) for column in columns)
     answers = task_of(model).answers(model)
     if len(texts) != 1 and not answers.takes_pairs:
-        raise ValueError(f"a language model reads one text. Received: {len(texts)} fields")
+        raise ValueError(
+            f"`fields` must be one field: a {type(model).__name__} reads no pairs. "
+            f"Received: {len(texts)} fields"
+        )
     return answers.preprocess(texts if len(texts) == 2 else texts[0])["token_ids"].numpy()

@@ -13,7 +13,7 @@ def message(model, error):
     """One line for a model that cannot be converted: the mixers that fail alone, or the converter's reason.
 
     Args:
-        model: the `TextClassifier` or `Seq2SeqLM`.
+        model: the model, of any task.
         error: `conversion.UnsupportedError` of the whole.
     """
     reasons = {}

@@ -55,15 +55,21 @@ def servable(model, max_length=None):
     | all | embed | text [B] | embedding [B,D], the mean of the encoder's output over the tokens |
 
     Args:
-        model: a `TextClassifier` or `Seq2SeqLM` with its preprocessor, or a `PrefixLM`.
+        model: a model of any task, with its preprocessor.
         max_length: int >= 1. Bound of generated tokens, the end token included. Default: the preprocessor's
             `decoder_sequence_length`.
 
     Raises:
-        ValueError: if the model has no preprocessor, or `max_length` is out of range or given for a
-            classifier.
+        ValueError: if the model has no preprocessor, or `max_length` is out of range or given for a model
+            that does not write text.
     """
-    answers = task_of(model).answers(model)
+    task = task_of(model)
+    if max_length is not None and not task.generates:
+        raise ValueError(
+            f"`max_length` is for models that write text: a {type(model).__name__} generates nothing. "
+            f"Received: max_length={max_length}"
+        )
+    answers = task.answers(model)
     signatures, rows = answers.signatures(max_length)
     signatures["embed"] = signature(
         lambda text: {"embedding": answers.rows.embed(answers.rows.of_texts(text))}, text=TEXT
@@ -80,7 +86,7 @@ def edge(model, inputs):
     | Seq2SeqLM, PrefixLM | the same | embedding [B,D] |
 
     Args:
-        model: a `TextClassifier` or `Seq2SeqLM` with its preprocessor, or a `PrefixLM`.
+        model: a model of any task, with its preprocessor.
         inputs: "ids" or "text".
     """
     answers = task_of(model).answers(model)

@@ -37,7 +37,7 @@ def verify(asked, model=None, bound=parity.BOUND):
 
     Args:
         asked: dict, directory of a SavedModel -> list of (signature, {input: array}), every signature in it.
-        model: the `TextClassifier` or `Seq2SeqLM` that they were exported from; None for any SavedModel.
+        model: the model, of any task, that they were exported from; None for any SavedModel.
         bound: float. What may differ.
 
     Returns:
@@ -71,7 +71,7 @@ def check(model, servables):
     """Asks every signature of exported models at batch 1, 2 and 5, and compares with the preset's answers.
 
     Args:
-        model: the `TextClassifier` or `Seq2SeqLM`.
+        model: the model, of any task.
         servables: dict, directory of a SavedModel -> its `Servable`.
 
     Returns:

@@ -3,7 +3,6 @@
 import importlib
 import json
 import re
-import sys
 import zipfile
 
 import numpy as np
@@ -12,13 +11,13 @@ import pytest
 from export.edge_model import EdgeModel
 from export.lite import calibration, conversion, tflite_files
 from export.lite.forms import FORMS, INPUTS, Form, form_named, register_form
-from tests import corpus
+from tests import corpus, your_own
 from tests.documentation import ROOT
 from tests.export.conftest import LABELS
 from tests.run_program import run_program
 
 PAGE = (ROOT / "docs" / "edge.md").read_text(encoding="utf-8")
-(FORM,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+(FORM,) = your_own.python_blocks("edge.md")
 TEXTS = ["", "a river", *corpus.documents(4)]
 
 
@@ -66,13 +65,9 @@ def test_every_form_is_in_the_docs():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, own_forms):
-    """Holds my_forms.py, and is on the path of this process and of its children."""
-    (tmp_path / "my_forms.py").write_text(FORM, encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    yield tmp_path
-    sys.modules.pop("my_forms", None)
+def folder(tmp_path, monkeypatch):
+    with your_own.modules(tmp_path, monkeypatch, {"my_forms": FORM}, FORMS) as folder:
+        yield folder
 
 
 def test_a_form_of_ones_own_is_as_good_as_ours(folder, small, small_dir):

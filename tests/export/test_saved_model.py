@@ -241,7 +241,7 @@ def test_nothing_is_left_of_a_failed_export(small_dir, tmp_path, monkeypatch):
 
 def test_what_cannot_be_exported(classifier, classifier_dir, lm_dir, tmp_path):
     output = str(tmp_path / "m")
-    with pytest.raises(ValueError, match="`max_length` is for a Seq2SeqLM"):
+    with pytest.raises(ValueError, match="`max_length` is for models that write text: a TextClassifier gen"):
         versions.export(str(classifier_dir), output, max_length=5)
     with pytest.raises(ValueError, match="`max_length` must be >= 1"):
         versions.export(str(lm_dir), output, max_length=0)

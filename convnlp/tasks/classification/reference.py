@@ -3,20 +3,21 @@
 import numpy as np
 import tensorflow as tf
 
-from convnlp.tasks.reference import Reference, full_rows, relative_difference
+from convnlp.tasks.encoder_answers import EncoderReference
+from convnlp.tasks.reference import relative_difference
 
 
-class ClassifierReference(Reference):
+class ClassifierReference(EncoderReference):
     """What a classifier's answers should be."""
 
-    def __init__(self, classifier, labels):
-        self._model = classifier
-        self._names = np.array([label.encode() for label in labels], object)
+    def __init__(self, answers):
+        super().__init__(answers)
+        self._names = np.array([label.encode() for label in answers.labels], object)
 
     def error(self, name, inputs, outputs):
         """The largest error of an answer; infinite where a label is not that of the best score."""
         if name == "embed":
-            return relative_difference(outputs["embedding"], self._model.embed(self._rows(inputs)))
+            return super().error(name, inputs, outputs)
         labels_are_right = {
             "label": lambda labels: np.array_equal(labels, self._names[outputs["scores"].argmax(axis=1)]),
             "classes": lambda classes: (classes == self._names).all(),
@@ -29,7 +30,7 @@ class ClassifierReference(Reference):
     def _explanation_error(self, inputs, outputs):
         """The same of an explanation, with a row of the batch for each piece that is left out."""
         detokenize = self._model.preprocessor.tokenizer.detokenize
-        rows = self._rows(inputs)
+        rows = self.rows(inputs)
         worst = 0.0
         for i, (ids, mask) in enumerate(zip(*(row.numpy() for row in rows.values()), strict=True)):
             count = mask.sum() - 1  # without the end token
@@ -47,15 +48,4 @@ class ClassifierReference(Reference):
 
     def edge(self, inputs):
         """The logits [B,C]."""
-        return self._model(self._rows(inputs), training=False)
-
-    def _rows(self, inputs):
-        if "token_ids" in inputs:
-            token_ids = full_rows(inputs["token_ids"], self._model.preprocessor.sequence_length)
-            return {"token_ids": token_ids, "padding_mask": token_ids != 0}
-        if "inputs" in inputs:
-            examples = [tf.train.Example.FromString(value) for value in inputs["inputs"]]
-            text = [example.features.feature["text"].bytes_list.value[0] for example in examples]
-        else:
-            text = (inputs["text"], inputs["text_pair"]) if "text_pair" in inputs else inputs["text"]
-        return self._model.preprocessor(text, y=None)  # without `y`, keras_nlp takes a tuple for (x, y)
+        return np.asarray(self._model(self.rows(inputs), training=False))

@@ -151,20 +151,7 @@ def classification_batches(found, batch_size, *, training, **order):
     ...     print(batch["label"].numpy(), batch["weight"].numpy())
     [1 0 1 0] [1. 1. 0. 0.]
     """
-    (ids,), (length,) = found.columns, found.lengths
-    labels = tf.constant(found.labels, tf.int32)
-
-    def batch(indices, weights):
-        token_ids, padding_mask = examples.dense(tf.gather(ids, indices), [batch_size, length])
-        return {
-            "token_ids": token_ids,
-            "padding_mask": padding_mask,
-            "label": tf.gather(labels, indices),
-            "weight": weights,
-        }
-
-    batches = examples.order(len(found), batch_size, training=training, **order)
-    return batches.map(batch).prefetch(tf.data.AUTOTUNE)
+    return examples.labelled_batches(found, batch_size, training=training, **order)
 
 
 def classification_loss(classifier):

@@ -1,0 +1,97 @@
+"""What all models with a head on the encoder have in common, beside what keras_nlp gives them."""
+
+import keras
+
+from convnlp.layers.token_pooling import TextPooling
+from convnlp.models import precision, presets
+from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
+from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
+
+
+def token_inputs():
+    """The inputs of a functional model: {"token_ids" int32, "padding_mask" bool}, [B,T] each."""
+    return {
+        "token_ids": keras.Input((None,), dtype="int32", name="token_ids"),
+        "padding_mask": keras.Input((None,), dtype="bool", name="padding_mask"),
+    }
+
+
+class PooledEncoder:
+    """An encoder, the mean and the maximum of its output over a text, and presets with sums.
+
+    Stands in front of a class of keras_nlp among the bases of a model, as in
+    `class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier)`; docs/your_own_task.md shows one.
+    The constructor calls `_take` before `keras.Model` is made, and builds the head on `pool(token_inputs())`.
+
+    Attributes:
+        backbone: `Seq2SeqBackbone` without a decoder.
+        preprocessor: a `TextClassifierPreprocessor`, or None.
+    """
+
+    backbone_cls = Seq2SeqBackbone
+    preprocessor_cls = TextClassifierPreprocessor
+
+    def _take(self, backbone, preprocessor):
+        """The first part of a constructor.
+
+        Args:
+            backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
+            preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
+
+        Raises:
+            ValueError: if the preprocessor does not fit the backbone.
+        """
+        self.backbone = backbone.encoder_only() if backbone.num_decoder_layers else backbone
+        self.preprocessor = preprocessor
+        if preprocessor is not None:
+            self.backbone.require_vocabulary(preprocessor)
+            self.backbone.require_length("encoder", "sequence_length", preprocessor.sequence_length)
+        self.text_pooling = TextPooling(name="text_pooling")
+
+    def pool(self, inputs):
+        """Mean and maximum of the encoder's output over the tokens, float32 [B,D] each.
+
+        Args:
+            inputs: {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}, as the preprocessor makes them.
+        """
+        token_ids, mask = inputs["token_ids"], inputs["padding_mask"]
+        encoded = self.backbone({"encoder_token_ids": token_ids, "encoder_padding_mask": mask})
+        output_mask = self.backbone.encoder_output_mask(mask)
+        return self.text_pooling(encoded["encoder_sequence_output"], padding_mask=output_mask)
+
+    def embed(self, inputs):
+        """A vector per text: the mean of the encoder's output over its tokens.
+
+        Args:
+            inputs: {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}, as the preprocessor makes them.
+
+        Returns:
+            float32 [B,D].
+        """
+        return self.pool(inputs)[0]
+
+    def quantize(self, mode=None, **kwargs):
+        """Not supported: raises NotImplementedError, which names what is."""
+        precision.refuse_quantize(mode)
+
+    def load_task_weights(self, filepath):
+        """As in keras_nlp; a preset's are checked first, whoever reads them. See `from_preset`."""
+        of_backbone = {id(variable) for variable in self.backbone.variables}
+        head = [variable for variable in self.variables if id(variable) not in of_backbone]
+        with presets.reading_weights(filepath, head):
+            super().load_task_weights(filepath)
+
+    def save_to_preset(self, preset_dir, max_shard_size=10):
+        """As `Seq2SeqBackbone.save_to_preset`."""
+        with presets.saving(preset_dir, self.variables):
+            super().save_to_preset(preset_dir, max_shard_size=max_shard_size)
+
+    @classmethod
+    def from_preset(cls, preset, load_weights=True, **kwargs):
+        """As in keras_nlp.
+
+        Raises:
+            ValueError: naming the directory, the file and what was expected there.
+        """
+        with presets.explained(preset, cls, kwargs):
+            return super().from_preset(preset, load_weights=load_weights, **kwargs)

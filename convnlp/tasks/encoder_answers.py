@@ -1,0 +1,84 @@
+"""What a model with a head on the encoder answers: the part of the contract that all of them share."""
+
+import abc
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.tasks.answers import Answers
+from convnlp.tasks.reference import Reference, full_rows, relative_difference
+from convnlp.tasks.rows import TEXT, TOKEN_IDS, signature
+
+
+class EncoderAnswers(Answers):
+    """`answer`, of texts, of pairs and of token ids, by a `convnlp.models.PooledEncoder`; see `Answers`."""
+
+    takes_pairs = True
+
+    @property
+    def sequence_length(self):
+        return self.model.preprocessor.sequence_length
+
+    def preprocess(self, text):
+        return self.model.preprocessor(text, y=None)  # without `y`, keras_nlp takes a tuple for (x, y)
+
+    @abc.abstractmethod
+    def answer(self, rows):
+        """What is answered to rows of `EncoderRows`: dict, name -> tensor [B,...]."""
+
+    def signatures(self, max_length=None):
+        rows = self.rows
+        return {
+            "serving_default": signature(lambda text: self.answer(rows.of_texts(text)), text=TEXT),
+            "pair": signature(
+                lambda text, text_pair: self.answer(rows.of_texts((text, text_pair))),
+                text=TEXT,
+                text_pair=TEXT,
+            ),
+            "ids": signature(lambda token_ids: self.answer(rows.of_ids(token_ids)), token_ids=TOKEN_IDS),
+        }, rows
+
+    def edge(self, rows):
+        return self.model(rows, training=False)
+
+    def reference(self):
+        return EncoderReference(self)
+
+
+class EncoderReference(Reference):
+    """The answers of the model itself, on rows of full length.
+
+    Args:
+        answers: `EncoderAnswers`.
+    """
+
+    def __init__(self, answers):
+        self._answers, self._model = answers, answers.model
+
+    def error(self, name, inputs, outputs):
+        """The largest error of an output; infinite where one that is no float differs."""
+        if name == "embed":
+            return relative_difference(outputs["embedding"], self._model.embed(self.rows(inputs)))
+        expected = self._answers.answer(self.rows(inputs))
+        return max(_error(outputs[key], np.asarray(value)) for key, value in expected.items())
+
+    def edge(self, inputs):
+        return np.asarray(self._answers.edge(self.rows(inputs)))
+
+    def rows(self, inputs):
+        """What the model reads of the inputs of any signature: {"token_ids", "padding_mask"}, [B,L] each."""
+        if "token_ids" in inputs:
+            token_ids = full_rows(inputs["token_ids"], self._answers.sequence_length)
+            return {"token_ids": token_ids, "padding_mask": token_ids != 0}
+        if "inputs" in inputs:
+            examples = [tf.train.Example.FromString(value) for value in inputs["inputs"]]
+            text = [example.features.feature["text"].bytes_list.value[0] for example in examples]
+        else:
+            text = (inputs["text"], inputs["text_pair"]) if "text_pair" in inputs else inputs["text"]
+        return self._answers.preprocess(text)
+
+
+def _error(actual, expected):
+    if expected.dtype.kind == "f":
+        return relative_difference(actual, expected)
+    return 0.0 if np.array_equal(actual, expected) else np.inf
