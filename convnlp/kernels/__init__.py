@@ -16,6 +16,7 @@ from convnlp.kernels.masked_softmax import masked_softmax
 from convnlp.kernels.project import project
 from convnlp.kernels.relu import relu
 from convnlp.kernels.shifts import (
+    channels_by_head,
     depthwise_conv_valid,
     dynamic_conv_valid,
     left_taps,
@@ -28,6 +29,7 @@ from convnlp.kernels.zero_pads import zero_pads
 
 __all__ = [
     "block_size",
+    "channels_by_head",
     "cross_entropy",
     "current_implementation",
     "depthwise_conv",

@@ -5,6 +5,7 @@ import tensorflow as tf
 from convnlp.kernels.implementations import current_implementation
 from convnlp.kernels.masked_depthwise import masked_conv, one_loop_pays
 from convnlp.kernels.shifts import (
+    channels_by_head,
     depthwise_conv_valid,
     left_taps,
     length,
@@ -169,5 +170,6 @@ def _taps_gradient(dy, x, taps, left, dilation_rate):
     else:  # The operation refuses an empty filter.
         zeros = tf.zeros([1, 1, kernel_size, x.shape[2]], x.dtype)
         by_channel = tf.cond(tf.size(x) > 0, correlation, lambda: zeros)
-    by_channel = tf.reshape(tf.cast(by_channel, tf.float32), [kernel_size, num_heads, -1])  # [K,H,D/H]
+    shape = [kernel_size, *channels_by_head(x.shape[2], num_heads)]
+    by_channel = tf.reshape(tf.cast(by_channel, tf.float32), shape)  # [K,H,D/H]
     return tf.cast(tf.transpose(tf.reduce_sum(by_channel, axis=2)), taps.dtype)  # [H,K]

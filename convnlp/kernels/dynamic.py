@@ -1,14 +1,14 @@
 """Convolution over time whose taps differ at every position."""
 
 import dataclasses
-import functools
 
 import tensorflow as tf
 
-from convnlp.kernels.compiled import float32, rounded
+from convnlp.kernels.compiled import float32, island, rounded
 from convnlp.kernels.gram import block_size, diagonals, fold_time, unfold_time
 from convnlp.kernels.implementations import current_implementation
 from convnlp.kernels.shifts import (
+    channels_by_head,
     dynamic_conv_valid,
     left_taps,
     length,
@@ -84,18 +84,18 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, paddi
     if fast:
         return _fast(settings, x, taps, padding_mask, segments)
     padded = pad_for_taps(zero_pads(x, padding_mask), *settings.alignment)
-    return dynamic_conv_valid(padded, _weights(settings, taps, *segments), dilation_rate)
+    return dynamic_conv_valid(padded, _weights(taps, *segments, settings=settings), dilation_rate)
 
 
-def _weights(settings, taps, *segments):
+def _weights(taps, *segments, settings):
     """What x is weighed by, float32 [B,T,H,K]."""
     taps = float32(taps)
     if settings.softmax:
         taps = tf.nn.softmax(taps)
-    return _within_segments(settings, taps, *segments)
+    return _within_segments(taps, *segments, settings=settings)
 
 
-def _within_segments(settings, values, *segments):
+def _within_segments(values, *segments, settings):
     """[B,T,H,K] with zeros where a tap meets another segment; `segments` are one tensor [B,T] or none."""
     for segment_ids in segments:
         same = taps_in_segment(segment_ids, *settings.alignment)  # [B,T,K]
@@ -108,16 +108,16 @@ def _tokens(x, mask):
     return tf.where(mask, x, tf.zeros([], x.dtype))
 
 
-def _convolution(settings, x, mask, weights):
+def _convolution(x, mask, weights, settings):
     window = pad_for_taps(_tokens(float32(x), mask), *settings.alignment)
     return rounded(dynamic_conv_valid(window, weights, settings.dilation_rate), x.dtype)
 
 
-def _softmax_and_convolution(settings, x, mask, taps):
-    return _convolution(settings, x, mask, _weights(settings, taps))
+def _softmax_and_convolution(x, mask, taps, settings):
+    return _convolution(x, mask, _weights(taps, settings=settings), settings)
 
 
-def _input_gradient(settings, dy, mask, weights):
+def _input_gradient(dy, mask, weights, settings):
     """dx[s] = sum_j weights[s - r (j - left), j] dy[s - r (j - left)]: each product, shifted back."""
     kernel_size, left, dilation_rate = settings.alignment
     where = kernel_size, kernel_size - 1 - left, dilation_rate
@@ -129,9 +129,9 @@ def _input_gradient(settings, dy, mask, weights):
     return rounded(_tokens(merge_heads(tf.add_n(terms)), mask), dy.dtype)
 
 
-def _taps_gradient(settings, dweights, weights, taps, *segments):
+def _taps_gradient(dweights, weights, taps, *segments, settings):
     """The gradient by the taps that `_weights` was given, from that by the weights that it returned."""
-    gradient = _within_segments(settings, float32(dweights), *segments)
+    gradient = _within_segments(float32(dweights), *segments, settings=settings)
     if settings.softmax:
         probabilities = tf.nn.softmax(float32(taps)) if segments else weights
         gradient = probabilities * (gradient - tf.reduce_sum(gradient * weights, axis=-1, keepdims=True))
@@ -139,16 +139,8 @@ def _taps_gradient(settings, dweights, weights, taps, *segments):
 
 
 def _island(function, settings, *tensors):
-    """`function(settings, *tensors)` as one XLA loop; traced once for all lengths, compiled for each."""
-    specs = tuple(tf.TensorSpec([None, None, *tensor.shape[2:]], tensor.dtype) for tensor in tensors)
-    return _traced(function, settings, specs)(*tensors)
-
-
-@functools.cache
-def _traced(function, settings, specs):
-    return tf.function(
-        lambda *tensors: function(settings, *tensors), list(specs), autograph=False, jit_compile=True
-    )
+    """`function(*tensors, settings)` as one XLA loop, for all lengths."""
+    return island(function, *tensors, first_known_axis=2, settings=settings)
 
 
 def _fast(settings, x, taps, padding_mask, segments):
@@ -199,12 +191,12 @@ def _weights_gradient(settings, dy, x, mask):
 
 def _blocks(settings, x):
     """[B,N*block,D] -> [B,N,H,block,D/H]."""
-    heads = [settings.num_heads, x.shape[-1] // settings.num_heads]
+    heads = channels_by_head(x.shape[-1], settings.num_heads)
     blocks = tf.reshape(x, [length(x, 0), -1, block_size(settings.kernel_size), *heads])  # [B,N,block,H,D/H]
     return tf.transpose(blocks, [0, 1, 3, 2, 4])
 
 
-def _blocks_with_halo(settings, x, mask):
+def _blocks_with_halo(x, mask, settings):
     """[B,T,D] -> [B,N,H,block+K-1,D/H], zeros at pads.
 
     Compiled, it is one copy instead of three. `to_blocks` gathers, for which XLA has only a slow loop.
@@ -216,7 +208,7 @@ def _blocks_with_halo(settings, x, mask):
     return tf.concat([blocks[:, :-1], blocks[:, 1:, :, :halo]], axis=3)
 
 
-def _along_diagonals(settings, gram):
+def _along_diagonals(gram, settings):
     """[B,N,H,block+K-1,block] -> [B,N*block,H,K]. Compiled, it is one copy instead of three."""
     gram = tf.transpose(gram, [0, 1, 2, 4, 3])  # The product with the longer side first is the faster one.
     gradient = tf.transpose(diagonals(gram, settings.kernel_size), [0, 1, 3, 2, 4])  # [B,N,block,H,K]

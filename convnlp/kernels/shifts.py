@@ -34,13 +34,19 @@ def pad_for_taps(x, kernel_size, left, dilation_rate):
 
 
 def taps_by_channel(taps, hidden_dim):
-    """[H,K] -> [K,D], by the map of `split_heads`."""
-    return tf.repeat(tf.transpose(taps), hidden_dim // taps.shape[0], axis=1)
+    """[H,K] -> [K,D]."""
+    _, channels = channels_by_head(hidden_dim, taps.shape[0])
+    return tf.repeat(tf.transpose(taps), channels, axis=1)
+
+
+def channels_by_head(hidden_dim, num_heads):
+    """The axes [H,D/H] that an axis of D channels is: head c // (D / H) is a block of neighbours."""
+    return [num_heads, hidden_dim // num_heads]
 
 
 def split_heads(x, num_heads):
-    """[B,T,D] -> [B,T,H,D/H]: a head is a block of neighbouring channels, c // (D / H)."""
-    return tf.reshape(x, [length(x, 0), length(x), num_heads, x.shape[-1] // num_heads])  # [B,T,H,D/H]
+    """[B,T,D] -> [B,T,H,D/H]."""
+    return tf.reshape(x, [length(x, 0), length(x), *channels_by_head(x.shape[-1], num_heads)])  # [B,T,H,D/H]
 
 
 def merge_heads(x):

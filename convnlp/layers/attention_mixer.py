@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from convnlp.kernels import masked_softmax, merge_heads, split_heads, zero_pads
+from convnlp.kernels import channels_by_head, masked_softmax, merge_heads, split_heads, zero_pads
 from convnlp.layers.cache import write
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.masks import visible_in_cache
@@ -86,7 +86,7 @@ class AttentionMixer(TokenMixer):
         return self.attend(self.query(x), keys, values, bias, visible, training)
 
     def empty_state(self, batch_size, max_length):
-        shape = [batch_size, max_length, self.num_heads, self.hidden_dim // self.num_heads]
+        shape = [batch_size, max_length, *channels_by_head(self.hidden_dim, self.num_heads)]
         return {"keys": tf.zeros(shape, self.compute_dtype), "values": tf.zeros(shape, self.compute_dtype)}
 
     def advance(self, x_chunk, state, index):

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.kernels import compiled
 
 KERNELS = {"depthwise": kernels.depthwise_conv, "dynamic": kernels.dynamic_conv}
 # Float32: sums of some hundred terms of size one in another order. bfloat16 keeps eight bits; all forms add
@@ -309,3 +310,17 @@ def test_an_unknown_implementation_is_named():
     message = r"`name` must be one of auto, fast, .*Received: 'quick'"
     with pytest.raises(ValueError, match=message), kernels.implementation("quick"):
         pass
+
+
+def test_all_compiled_loops_are_kept_in_one_table_and_traced_once_for_all_lengths():
+    def run(kernel, length):
+        x, taps, dy = arguments(kernel, (length, 32, 2, 3), tf.float32)
+        with kernels.implementation("fast"), tf.GradientTape() as tape:
+            tape.watch(x)
+            y = KERNELS[kernel](x, taps, padding_mask=tf.ones([2, length], tf.bool))
+        tape.gradient(y, x, dy)
+        return compiled._traced.cache_info().currsize
+
+    before = compiled._traced.cache_info().currsize
+    sizes = [run(kernel, length) for kernel in KERNELS for length in (9, 11)]
+    assert before < sizes[0] == sizes[1] < sizes[2] == sizes[3]

@@ -6,7 +6,7 @@ import operator
 import keras
 import tensorflow as tf
 
-from convnlp.kernels import masked_softmax, merge_heads, split_heads, zero_pads
+from convnlp.kernels import channels_by_head, masked_softmax, merge_heads, split_heads, zero_pads
 from convnlp.layers.cache import write
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.masks import positions_in_segments, visible_in_cache
@@ -173,7 +173,7 @@ class Synthesizer(TokenMixer):
         return self._attend(x, self._keys_and_values(x), visible, 0, positions, training)
 
     def empty_state(self, batch_size, max_length):
-        shape = [batch_size, max_length, self.num_heads, self.hidden_dim // self.num_heads]
+        shape = [batch_size, max_length, *channels_by_head(self.hidden_dim, self.num_heads)]
         names = ["values", "keys"] if "attention" in self.modes else ["values"]
         return {name: tf.zeros(shape, self.compute_dtype) for name in names}
 
