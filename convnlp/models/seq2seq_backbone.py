@@ -4,15 +4,11 @@ import keras
 import keras_nlp
 from keras import ops
 
-from convnlp.layers import MIXERS, Decoder, Encoder, PrefixDecoder
+from convnlp.layers import Decoder, Encoder, PrefixDecoder
 from convnlp.layers.masks import same_segment
-from convnlp.layers.mixer_options import route_options
-from convnlp.models import arguments, lora, precision, presets
-from convnlp.models.layouts import layer_mixers
-from convnlp.models.position_embedding import POSITION_EMBEDDINGS, PositionEmbedding
+from convnlp.models import arguments, backbone_arguments, lora, precision, presets
+from convnlp.models.position_embedding import PositionEmbedding
 from convnlp.models.token_embedding import TokenEmbedding
-
-_MOST_LAYERS = 1000
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -124,24 +120,24 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             "cross_attention_init": cross_attention_init,
             "position_embedding": position_embedding,
         }
-        _check(config)
-        options = route_options(mixer_options or {}, _names(config, "encoder") + _names(config, "decoder"))
+        backbone_arguments.check(config)
+        mixers = backbone_arguments.mixers(config)
 
         # === Layers ===
         embedding = TokenEmbedding(vocabulary_size, hidden_dim, dtype=dtype, name="token_embedding")
         encoder = Encoder(
-            _mixers(config, "encoder", options),
+            mixers["encoder"],
             intermediate_dim,
             residual_form,
             dropout,
-            _per_layer(pool_size, "pool_size", num_layers, may_be_longer=False),
+            backbone_arguments.per_layer(pool_size, "pool_size", num_layers),
             dtype=dtype,
             name="encoder",
         )
         decoder = None
         if not num_layers:
             decoder = PrefixDecoder(
-                _mixers(config, "decoder", options),
+                mixers["decoder"],
                 intermediate_dim,
                 residual_form,
                 dropout,
@@ -150,7 +146,7 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             )
         elif num_decoder_layers:
             decoder = Decoder(
-                _mixers(config, "decoder", options),
+                mixers["decoder"],
                 intermediate_dim,
                 num_heads,
                 cross_attention_init,
@@ -159,13 +155,14 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
                 dtype=dtype,
                 name="decoder",
             )
-        config["position_embedding"] = kind = _position_embedding(position_embedding, encoder, decoder)
+        kind = backbone_arguments.position_embedding(position_embedding, encoder, decoder)
+        config["position_embedding"] = kind
         positions = None
         if kind is not None:
             positions = PositionEmbedding(
                 kind, hidden_dim, max_sequence_length, dtype=dtype, name="position_embedding"
             )
-        presets.check_size(_num_weights(config, encoder, decoder, positions))
+        presets.check_size(backbone_arguments.num_weights(config, encoder, decoder, positions))
         for stack in filter(None, (encoder, decoder)):
             stack.build((None, None, hidden_dim))
         if positions is not None:
@@ -492,114 +489,6 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             policy = keras.DTypePolicy(self.dtype_policy.variable_dtype)
             config["dtype"] = keras.dtype_policies.serialize(policy)
         return config
-
-
-def _check(config):
-    for name in ("vocabulary_size", "num_heads", "hidden_dim", "intermediate_dim"):
-        if not isinstance(config[name], int) or config[name] < 1:
-            raise ValueError(f"`{name}` must be a whole number >= 1. Received: {config[name]!r}")
-    for name in ("num_layers", "num_decoder_layers"):
-        if not isinstance(config[name], int) or not 0 <= config[name] <= _MOST_LAYERS:
-            raise ValueError(
-                f"`{name}` must be a whole number in [0, {_MOST_LAYERS}]. Received: {config[name]!r}"
-            )
-    if not config["num_layers"] + config["num_decoder_layers"]:
-        raise ValueError("`num_layers` and `num_decoder_layers` must not both be 0. Received: 0 and 0")
-
-
-def _num_weights(config, encoder, decoder, positions):
-    """By the formulae of the layers, before one of them is built."""
-    table = config["vocabulary_size"] * config["hidden_dim"]
-    table += 0 if positions is None else positions.num_parameters()
-    try:
-        costs = [encoder.cost(1), *([decoder.cost(1, 1)] if decoder is not None else [])]
-    except NotImplementedError:  # a mixer of the user's own that does not state its cost yet
-        costs = []
-    return table + sum(cost["parameters"] for cost in costs)
-
-
-def _position_embedding(kind, encoder, decoder):
-    """What the argument means: "learned", "sinusoidal" or None."""
-    if kind in (None, "none"):
-        return None
-    if kind != "auto" and kind not in POSITION_EMBEDDINGS:
-        raise ValueError(
-            f"`position_embedding` must be one of auto, none, {', '.join(POSITION_EMBEDDINGS)}. "
-            f"Received: position_embedding={kind!r}"
-        )
-    if kind != "auto":
-        return kind
-    stacks = [stack.layers for stack in (encoder, decoder) if stack is not None and stack.layers]
-    is_blind = any(not any(layer.mixer.knows_order for layer in layers) for layers in stacks)
-    return "sinusoidal" if is_blind else None
-
-
-def _names(config, side):
-    """The name of the mixer of each layer of the encoder or the decoder."""
-    is_decoder = side == "decoder"
-    num_layers = config["num_decoder_layers"] if is_decoder else config["num_layers"]
-    if not num_layers:
-        return []
-    argument = f"{side}_mixer" if config[f"{side}_mixer"] else "mixer"
-    names = _per_layer(
-        layer_mixers(config[argument], num_layers, is_decoder), argument, num_layers, is_decoder
-    )
-    if is_decoder:
-        (_require_causal if config["num_layers"] else _require_prefix)(argument, names)
-    return names
-
-
-def _mixers(config, side, options):
-    """One dict of `build_mixer` arguments per layer of the encoder or the decoder."""
-    names, is_decoder = _names(config, side), side == "decoder"
-    num_layers, decoder_only = len(names), config["num_layers"] == 0
-    if not names:
-        return []
-    shared = {
-        "hidden_dim": config["hidden_dim"],
-        "intermediate_dim": config["intermediate_dim"],
-        "num_heads": config["num_heads"],
-        "weight_softmax": config["weight_softmax"],
-        "max_sequence_length": config["max_sequence_length"],
-        "dropout": config["dropout"],
-        "causal": is_decoder and not decoder_only,
-    }
-    columns = {
-        "name": names,
-        "kernel_size": _per_layer(config["kernel_size"], "kernel_size", num_layers, is_decoder),
-        "dilation_rate": _per_layer(config["dilation_rate"], "dilation_rate", num_layers, is_decoder),
-    }
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return [{**shared, **row, **options.get(row["name"], {})} for row in rows]
-
-
-def _require_causal(argument, names):
-    for name in names:
-        if name in MIXERS and not MIXERS[name].supports_causal:
-            raise ValueError(
-                f"`{argument}` must be causal in a decoder, and {name!r} cannot be. Use it in the encoder, "
-                f"with a causal `decoder_mixer`, or build an encoder alone with `num_decoder_layers=0`. "
-                f"Received: {argument}={name!r}"
-            )
-
-
-def _require_prefix(argument, names):
-    for name in names:
-        if name in MIXERS and not MIXERS[name].supports_prefix:
-            raise ValueError(
-                f"`{argument}` must have supports_prefix = True without an encoder, and {name!r} has not. "
-                f"Use it in an encoder, with `num_layers` >= 1. Received: {argument}={name!r}, num_layers=0"
-            )
-
-
-def _per_layer(value, name, num_layers, may_be_longer):
-    if not isinstance(value, (list, tuple)):
-        return [value] * num_layers
-    if len(value) < num_layers or (len(value) > num_layers and not may_be_longer):
-        raise ValueError(
-            f"`{name}` must have one entry per layer, that is {num_layers}. Received: {list(value)}"
-        )
-    return list(value[:num_layers])
 
 
 def _as_bool(mask):

@@ -1,0 +1,126 @@
+"""What the arguments of a `Seq2SeqBackbone` mean: their checks, the mixer of each layer, positions, size.
+
+Everywhere `config` is a dict of those arguments, and `side` is "encoder" or "decoder".
+"""
+
+from convnlp.layers import MIXERS
+from convnlp.layers.mixer_options import route_options
+from convnlp.models.layouts import layer_mixers
+from convnlp.models.position_embedding import POSITION_EMBEDDINGS
+
+_MOST_LAYERS = 1000
+
+
+def check(config):
+    """Raises ValueError on a size out of its range."""
+    for name in ("vocabulary_size", "num_heads", "hidden_dim", "intermediate_dim"):
+        if not isinstance(config[name], int) or config[name] < 1:
+            raise ValueError(f"`{name}` must be a whole number >= 1. Received: {config[name]!r}")
+    for name in ("num_layers", "num_decoder_layers"):
+        if not isinstance(config[name], int) or not 0 <= config[name] <= _MOST_LAYERS:
+            raise ValueError(
+                f"`{name}` must be a whole number in [0, {_MOST_LAYERS}]. Received: {config[name]!r}"
+            )
+    if not config["num_layers"] + config["num_decoder_layers"]:
+        raise ValueError("`num_layers` and `num_decoder_layers` must not both be 0. Received: 0 and 0")
+
+
+def num_weights(config, encoder, decoder, positions):
+    """By the formulae of the layers, before one of them is built."""
+    table = config["vocabulary_size"] * config["hidden_dim"]
+    table += 0 if positions is None else positions.num_parameters()
+    try:
+        costs = [encoder.cost(1), *([decoder.cost(1, 1)] if decoder is not None else [])]
+    except NotImplementedError:  # a mixer of the user's own that does not state its cost yet
+        costs = []
+    return table + sum(cost["parameters"] for cost in costs)
+
+
+def position_embedding(kind, encoder, decoder):
+    """What the argument means: "learned", "sinusoidal" or None."""
+    if kind in (None, "none"):
+        return None
+    if kind != "auto" and kind not in POSITION_EMBEDDINGS:
+        raise ValueError(
+            f"`position_embedding` must be one of auto, none, {', '.join(POSITION_EMBEDDINGS)}. "
+            f"Received: position_embedding={kind!r}"
+        )
+    if kind != "auto":
+        return kind
+    stacks = [stack.layers for stack in (encoder, decoder) if stack is not None and stack.layers]
+    is_blind = any(not any(layer.mixer.knows_order for layer in layers) for layers in stacks)
+    return "sinusoidal" if is_blind else None
+
+
+def mixer_names(config, side):
+    """The name of the mixer of each layer of the encoder or the decoder."""
+    is_decoder = side == "decoder"
+    num_layers = config["num_decoder_layers"] if is_decoder else config["num_layers"]
+    if not num_layers:
+        return []
+    argument = f"{side}_mixer" if config[f"{side}_mixer"] else "mixer"
+    names = per_layer(
+        layer_mixers(config[argument], num_layers, is_decoder), argument, num_layers, is_decoder
+    )
+    if is_decoder:
+        (_require_causal if config["num_layers"] else _require_prefix)(argument, names)
+    return names
+
+
+def mixers(config):
+    """Per side, one dict of `build_mixer` arguments per layer: {"encoder": [...], "decoder": [...]}."""
+    names = {side: mixer_names(config, side) for side in ("encoder", "decoder")}
+    options = route_options(config["mixer_options"] or {}, names["encoder"] + names["decoder"])
+    return {side: _mixers(config, side, names[side], options) for side in names}
+
+
+def _mixers(config, side, names, options):
+    is_decoder, num_layers = side == "decoder", len(names)
+    if not names:
+        return []
+    shared = {
+        "hidden_dim": config["hidden_dim"],
+        "intermediate_dim": config["intermediate_dim"],
+        "num_heads": config["num_heads"],
+        "weight_softmax": config["weight_softmax"],
+        "max_sequence_length": config["max_sequence_length"],
+        "dropout": config["dropout"],
+        "causal": is_decoder and config["num_layers"] > 0,
+    }
+    columns = {
+        "name": names,
+        "kernel_size": per_layer(config["kernel_size"], "kernel_size", num_layers, is_decoder),
+        "dilation_rate": per_layer(config["dilation_rate"], "dilation_rate", num_layers, is_decoder),
+    }
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [{**shared, **row, **options.get(row["name"], {})} for row in rows]
+
+
+def _require_causal(argument, names):
+    for name in names:
+        if name in MIXERS and not MIXERS[name].supports_causal:
+            raise ValueError(
+                f"`{argument}` must be causal in a decoder, and {name!r} cannot be. Use it in the encoder, "
+                f"with a causal `decoder_mixer`, or build an encoder alone with `num_decoder_layers=0`. "
+                f"Received: {argument}={name!r}"
+            )
+
+
+def _require_prefix(argument, names):
+    for name in names:
+        if name in MIXERS and not MIXERS[name].supports_prefix:
+            raise ValueError(
+                f"`{argument}` must have supports_prefix = True without an encoder, and {name!r} has not. "
+                f"Use it in an encoder, with `num_layers` >= 1. Received: {argument}={name!r}, num_layers=0"
+            )
+
+
+def per_layer(value, name, num_layers, may_be_longer=False):
+    """An argument that is one value for all layers, or a list of one per layer, as a list."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * num_layers
+    if len(value) < num_layers or (len(value) > num_layers and not may_be_longer):
+        raise ValueError(
+            f"`{name}` must have one entry per layer, that is {num_layers}. Received: {list(value)}"
+        )
+    return list(value[:num_layers])
