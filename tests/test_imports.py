@@ -25,12 +25,20 @@ RULES = {
     "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
     "convnlp.losses": (("convnlp.kernels", "convnlp.layers"), ("tensorflow",)),
     "convnlp.scores": ((), ("keras", "numpy")),
+    "convnlp.tables": ((), ()),
     "convnlp.tasks": (
-        ("convnlp.data", "convnlp.layers", "convnlp.losses", "convnlp.models", "convnlp.scores"),
+        (
+            "convnlp.data",
+            "convnlp.layers",
+            "convnlp.losses",
+            "convnlp.models",
+            "convnlp.scores",
+            "convnlp.tables",
+        ),
         ("numpy", "tensorflow"),
     ),
     "convnlp.objectives": (
-        ("convnlp.data", "convnlp.layers", "convnlp.losses", "convnlp.models"),
+        ("convnlp.data", "convnlp.layers", "convnlp.losses", "convnlp.models", "convnlp.tables"),
         ("tensorflow",),
     ),
     "convnlp.testing": (

@@ -2,8 +2,8 @@
 
 import dataclasses
 import difflib
-import inspect
 
+from convnlp import tables
 from convnlp.objectives.masked_lm import MaskedLanguageModeling
 from convnlp.objectives.objective import Objective
 from convnlp.objectives.prefix_lm import PrefixLanguageModeling
@@ -80,15 +80,4 @@ def register_objective(cls):
     Raises:
         ValueError: if it is not such a class, or its name is taken.
     """
-    if not (inspect.isclass(cls) and issubclass(cls, Objective)) or inspect.isabstract(cls):
-        raise ValueError(f"`cls` must be a subclass of Objective with all its methods. Received: cls={cls!r}")
-    name = getattr(cls, "name", None)
-    if not isinstance(name, str) or not name.isidentifier():
-        raise ValueError(f"`name` of {cls.__name__} must be an identifier. Received: name={name!r}")
-    taken = OBJECTIVES.get(name)
-    if taken and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise ValueError(
-            f"`name` must not be taken: {name!r} is {taken.__module__}.{taken.__qualname__}. Received: {cls}"
-        )
-    OBJECTIVES[name] = cls
-    return cls
+    return tables.register(OBJECTIVES, Objective, cls)

@@ -1,8 +1,8 @@
 """The table of tasks, and what reads it."""
 
-import inspect
 import os
 
+from convnlp import tables
 from convnlp.models import PrefixLM, PrefixLMPreprocessor, Seq2SeqBackbone, Seq2SeqLM, Tokenizer, presets
 from convnlp.tasks.classification import Classification
 from convnlp.tasks.continuation import Continuation
@@ -85,15 +85,4 @@ def register_task(cls):
     Raises:
         ValueError: if it is not such a class, or its name is taken.
     """
-    if not (inspect.isclass(cls) and issubclass(cls, Task)) or inspect.isabstract(cls):
-        raise ValueError(f"`cls` must be a subclass of Task with all its methods. Received: cls={cls!r}")
-    name = getattr(cls, "name", None)
-    if not isinstance(name, str) or not name.isidentifier():
-        raise ValueError(f"`name` of {cls.__name__} must be an identifier. Received: name={name!r}")
-    taken = TASKS.get(name)
-    if taken and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise ValueError(
-            f"`name` must not be taken: {name!r} is {taken.__module__}.{taken.__qualname__}. Received: {cls}"
-        )
-    TASKS[name] = cls
-    return cls
+    return tables.register(TASKS, Task, cls)
