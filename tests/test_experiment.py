@@ -13,6 +13,7 @@ from ml_collections import config_flags
 
 from configs import finetune_classification, pretrain_mini
 from convnlp import experiment, finetune, pretrain
+from convnlp.data import SourceError, source_error_message, sources
 from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer
 from convnlp.training import loop, metrics, run_lock, storage
 from tests import corpus
@@ -163,6 +164,24 @@ def test_an_edited_file_is_noticed(begun, folder, name, text, message):
             experiment.prepare(pretraining(folder), begun)
     finally:
         (folder / name).write_bytes(content)
+
+
+@pytest.mark.slow
+def test_a_record_too_far_behind_to_be_looked_at_first_ends_the_run_and_leaves_its_checkpoint(
+    folder, tmp_path, monkeypatch
+):
+    rows = [{"text": text} for text in corpus.documents(1000)]
+    path = corpus.write_jsonl(tmp_path / "late.jsonl", [*rows, {"body": "A lost day."}])
+    monkeypatch.setattr(sources, "CHECKED_BYTES", 1000)
+    config, workdir = pretraining(folder, **{"data.source": f"jsonl:{path}"}), tmp_path / "run"
+    config.train.update({"num_steps": 4000, "steps_per_call": 20, "checkpoint_every": 20, "eval_every": 4000})
+    with pytest.raises((SourceError, tf.errors.OpError)) as caught:
+        pretrain.run(config, str(workdir), experiment.prepare(config, str(workdir)))
+    assert source_error_message(caught.value) == f"{path}, line 1001: no field 'text' (there are: 'body')"
+    written = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    assert any("loss" in row for row in written)
+    kept = [each.name for each in (workdir / "checkpoints").iterdir() if each.is_dir()]
+    assert int(max(kept)) == max(row["step"] for row in written)
 
 
 def test_an_encoder_alone_is_saved_with_its_tokenizer_for_fine_tuning(tmp_path):

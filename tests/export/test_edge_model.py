@@ -93,6 +93,20 @@ def run_tflite(*flags, stdin=None):
     return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, check=False)
 
 
+def test_a_text_too_long_is_cut_where_the_metadata_says(model, fp32_file):
+    """By the runner, which keeps the end token, and by the model itself, whatever is beyond."""
+    long = " ".join(["the old captain repairs the broken clock"] * 40)
+    ids = model.token_ids([long])
+    assert ids.shape == (1, LENGTH)
+    assert ids[0, -1] == model.facts["end_token_id"]
+    assert model.facts["sequence_length"] == LENGTH
+    expected = model.run(ids)
+    for beyond in (np.full([1, 7], 5, np.int32), np.full([1, 300], 9, np.int32)):
+        np.testing.assert_allclose(model.run(np.concatenate([ids, beyond], 1)), expected, atol=1e-6)
+    # In the flatbuffer itself, which ends where the archive begins.
+    assert b"What is beyond %d places is cut." % LENGTH in fp32_file.read_bytes()
+
+
 @pytest.mark.multiprocess
 def test_runner_needs_no_tensorflow(model, fp32_file, tmp_path):
     lines = [{"text": TEXTS[0]}, {"text": TEXTS[1], "text_pair": PAIRS[1]}, {"text": TEXTS[2]}]
