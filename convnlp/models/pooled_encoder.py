@@ -3,7 +3,8 @@
 import keras
 
 from convnlp.layers.token_pooling import TextPooling
-from convnlp.models import precision, presets
+from convnlp.models import presets
+from convnlp.models.recipe_model import RecipeModel
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
 
@@ -16,8 +17,8 @@ def token_inputs():
     }
 
 
-class PooledEncoder:
-    """An encoder, the mean and the maximum of its output over a text, and presets with sums.
+class PooledEncoder(RecipeModel):
+    """An encoder, and the mean and the maximum of its output over a text.
 
     Stands in front of a class of keras_nlp among the bases of a model, as in
     `class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier)`; docs/your_own_task.md shows one.
@@ -70,28 +71,9 @@ class PooledEncoder:
         """
         return self.pool(inputs)[0]
 
-    def quantize(self, mode=None, **kwargs):
-        """Not supported: raises NotImplementedError, which names what is."""
-        precision.refuse_quantize(mode)
-
     def load_task_weights(self, filepath):
         """As in keras_nlp; a preset's are checked first, whoever reads them. See `from_preset`."""
         of_backbone = {id(variable) for variable in self.backbone.variables}
         head = [variable for variable in self.variables if id(variable) not in of_backbone]
         with presets.reading_weights(filepath, head):
             super().load_task_weights(filepath)
-
-    def save_to_preset(self, preset_dir, max_shard_size=10):
-        """As `Seq2SeqBackbone.save_to_preset`."""
-        with presets.saving(preset_dir, self.variables):
-            super().save_to_preset(preset_dir, max_shard_size=max_shard_size)
-
-    @classmethod
-    def from_preset(cls, preset, load_weights=True, **kwargs):
-        """As in keras_nlp.
-
-        Raises:
-            ValueError: naming the directory, the file and what was expected there.
-        """
-        with presets.explained(preset, cls, kwargs):
-            return super().from_preset(preset, load_weights=load_weights, **kwargs)

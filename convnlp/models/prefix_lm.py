@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras import ops
 
 from convnlp.models import arguments, arrays
-from convnlp.models.language_model import LanguageModel, is_any
+from convnlp.models.language_model import LanguageModel, up_to_end
 from convnlp.models.prefix_lm_preprocessor import PrefixLMPreprocessor
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.token_rows import check_length
@@ -141,12 +141,8 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
             stop_token_ids=stop_token_ids,
             model=self,
         )
-        if stop_token_ids is None:
-            return {"token_ids": token_ids, "padding_mask": ops.ones_like(prompt_mask)}
-        ends = ops.logical_and(is_any(token_ids, stop_token_ids), ops.logical_not(prompt_mask))
-        ends = ops.cast(ends, "int32")
-        before = ops.cumsum(ends, axis=1) - ends  # [B,T], ends in front of a position
-        return {"token_ids": token_ids, "padding_mask": ops.equal(before, 0)}
+        mask = up_to_end(token_ids, prompt_mask, stop_token_ids)
+        return {"token_ids": token_ids, "padding_mask": mask}
 
     def generate_ids(self, token_ids, max_length):
         """The continuations of prompts, as one graph of core ops.

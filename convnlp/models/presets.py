@@ -229,21 +229,21 @@ def _check_model(preset, cls, kwargs):
 
 def _check_task(preset, cls, kwargs):
     saved = _saved_class(preset, _TASK) if os.path.exists(os.path.join(preset, _TASK)) else None
-    has_head = "num_classes" in arguments.names(cls)
-    if has_head and "num_classes" in kwargs:
+    head = getattr(cls, "head_size_argument", None)
+    if head in kwargs:
         return  # a new head on any backbone
     if saved is None or not issubclass(saved, cls):
         found = "has no task.json" if saved is None else f"holds a {saved.__name__}"
-        advice = "Pass num_classes=N to put a new classification head on its encoder" if has_head else ""
-        if has_head or (saved is not None and not _has_decoder(preset)):
+        advice = f"Pass {head}=N to put a new classification head on its encoder" if head else ""
+        if head or (saved is not None and not _has_decoder(preset)):
             raise ValueError(f"preset {preset}: {found}; expected a {cls.__name__}. {advice}".rstrip(" ."))
-    elif has_head:
-        head = preset_weights.shapes(preset, _TASK_WEIGHTS)
-        num_classes = _read_json(preset, _TASK)["config"].get("num_classes")
-        if not any(num_classes in shape for shape in head.values()):
+    elif head:
+        shapes = preset_weights.shapes(preset, _TASK_WEIGHTS).values()
+        size = _read_json(preset, _TASK)["config"].get(head)
+        if not any(size in shape for shape in shapes):
             raise ValueError(
-                f"preset {preset}: {_TASK} says num_classes={num_classes!r}; the head in {_TASK_WEIGHTS} has "
-                f"the shapes {', '.join(map(str, head.values()))}"
+                f"preset {preset}: {_TASK} says {head}={size!r}; the head in {_TASK_WEIGHTS} has "
+                f"the shapes {', '.join(map(str, shapes))}"
             )
 
 

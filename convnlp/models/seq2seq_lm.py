@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras import ops
 
 from convnlp.models import arguments, arrays
-from convnlp.models.language_model import LanguageModel, is_any
+from convnlp.models.language_model import LanguageModel, is_any, up_to_end
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
 from convnlp.models.token_rows import check_length
@@ -61,7 +61,10 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
     def __init__(self, backbone, preprocessor=None, compile=False, **kwargs):
         arguments.refuse_unknown(Seq2SeqLM, kwargs)
         if not backbone.num_decoder_layers:
-            raise ValueError("`backbone` must have a decoder. Received: one with num_decoder_layers=0")
+            raise ValueError(
+                "`backbone` must have a decoder; an encoder alone is for `PrefixLM` or `TextClassifier`. "
+                "Received: one with num_decoder_layers=0"
+            )
         if preprocessor is not None:
             backbone.require_vocabulary(preprocessor)
             for side in ("encoder", "decoder"):
@@ -142,12 +145,8 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
             # for each would be half of its time. The encoder before it is faster without XLA.
             sample = tf.function(sample, autograph=False, jit_compile=True)
         token_ids = sample(prompt_ids, prompt_mask, state)
-        if stop_token_ids is None:
-            return {"decoder_token_ids": token_ids, "decoder_padding_mask": ops.ones_like(prompt_mask)}
-        ends = ops.logical_and(is_any(token_ids, stop_token_ids), ops.logical_not(prompt_mask))
-        ends = ops.cast(ends, "int32")
-        before = ops.cumsum(ends, axis=1) - ends  # [B,T], ends in front of a position
-        return {"decoder_token_ids": token_ids, "decoder_padding_mask": ops.equal(before, 0)}
+        mask = up_to_end(token_ids, prompt_mask, stop_token_ids)
+        return {"decoder_token_ids": token_ids, "decoder_padding_mask": mask}
 
     def _sample(self, prompt_ids, prompt_mask, state, stop_token_ids):
         """The sampler's loop over the positions of int32 [B,T], from the decoder's first state."""

@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from convnlp.layers import Dropout
-from convnlp.models import arguments, arrays, recipe
+from convnlp.models import arguments, arrays
 from convnlp.models import labels as label_names
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 
@@ -56,6 +56,8 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
     ```
     """
 
+    head_size_argument = "num_classes"
+
     def __init__(
         self,
         backbone,
@@ -96,25 +98,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         self.pooling = pooling
         self.dropout = dropout
         self.labels = labels
-        self.supports_jit = False  # XLA's depthwise convolution on CPU is slower than no XLA
-        self._uses_recipe = False
-        if compile:
-            self.compile()
-
-    def compile(self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs):
-        """As in keras_nlp, but for the optimizer that "auto" is.
-
-        Args:
-            optimizer: "auto" is the recipe of configs/finetune_classification.py: AdamW with a rate that
-                rises to 5e-4 over the first tenth of the steps of `fit` and falls to 0, weight decay 0.01 and
-                gradients cut to norm 1.
-            loss: as there.
-            metrics: as there.
-            **kwargs: as there.
-        """
-        self._uses_recipe = isinstance(optimizer, str) and optimizer == "auto"
-        optimizer = recipe.optimizer(self) if self._uses_recipe else optimizer
-        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+        self._prepare(compile)
 
     def fit(
         self,
@@ -132,24 +116,12 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
             ValueError: on a name that is none of them, or without any example.
         """
         arrays.require_examples(x)
-        arrays.check_validation_split(validation_split)
         y = label_names.to_numbers(y, self.labels)
         if isinstance(validation_data, (tuple, list)) and len(validation_data) > 1:
             held_out_x, held_out_y, *weight = validation_data
             validation_data = (held_out_x, label_names.to_numbers(held_out_y, self.labels), *weight)
-        if validation_split and validation_data is None:
-            x, y, sample_weight = map(arrays.splittable, (x, y, sample_weight))
-        with label_names.explained(), recipe.schedule(self, kwargs.pop("callbacks", None)) as callbacks:
-            return super().fit(
-                x=x,
-                y=y,
-                batch_size=batch_size,
-                sample_weight=sample_weight,
-                validation_data=validation_data,
-                validation_split=validation_split,
-                callbacks=callbacks,
-                **kwargs,
-            )
+        with label_names.explained():
+            return super().fit(x, y, batch_size, sample_weight, validation_data, validation_split, **kwargs)
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As in keras_nlp; `y` may hold names of `labels`. Raises as `fit`."""

@@ -223,6 +223,19 @@ def test_a_preset_of_another_class(saved, cls, name, message):
     assert message in str(error.value)
 
 
+class CountingLM(Seq2SeqLM):
+    """Its argument of that name is not the size of a head."""
+
+    def __init__(self, backbone, preprocessor=None, num_classes=2, **kwargs):
+        super().__init__(backbone, preprocessor, **kwargs)
+
+
+def test_a_class_says_itself_which_argument_is_the_size_of_its_head(saved):
+    assert isinstance(CountingLM.from_preset(str(saved / "lm")), CountingLM)
+    with pytest.raises(ValueError, match=r"holds a TextClassifier; expected a CountingLM$"):
+        CountingLM.from_preset(str(saved / "classifier"), num_classes=3)
+
+
 def test_a_foreign_backbone_is_named(preset):
     folder = preset("backbone")
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:

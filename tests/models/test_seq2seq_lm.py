@@ -208,7 +208,7 @@ def test_rows_longer_than_the_weights_for_positions_are_refused(tokenizer, side,
 
 
 def test_an_encoder_alone_is_refused(backbone):
-    with pytest.raises(ValueError, match="must have a decoder"):
+    with pytest.raises(ValueError, match=r"must have a decoder; an encoder alone is for `PrefixLM`"):
         Seq2SeqLM(backbone.encoder_only())
 
 

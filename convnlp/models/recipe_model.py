@@ -1,0 +1,83 @@
+"""What all models that texts go into have in common, beside what keras_nlp gives them."""
+
+from convnlp.models import arrays, precision, presets, recipe
+
+
+class RecipeModel:
+    """Training by the project's recipe, and presets with sums.
+
+    Stands in front of a class of keras_nlp among the bases of a model.
+    """
+
+    head_size_argument = None  # which argument of the constructor says how large the head is, if it has one
+    _uses_recipe = False
+
+    def _prepare(self, compile):
+        """The last part of a constructor."""
+        self.supports_jit = False  # XLA's depthwise convolution on CPU is slower than no XLA
+        if compile:
+            self.compile()
+
+    def compile(self, optimizer="auto", loss="auto", **kwargs):
+        """As in keras_nlp, but for the optimizer that "auto" is.
+
+        Args:
+            optimizer: "auto" is the recipe of configs/finetune_classification.py: AdamW with a rate that
+                rises to 5e-4 over the first tenth of the steps of `fit` and falls to 0, weight decay 0.01 and
+                gradients cut to norm 1.
+            loss: as there.
+            **kwargs: as there.
+        """
+        self._uses_recipe = isinstance(optimizer, str) and optimizer == "auto"
+        optimizer = recipe.optimizer(self) if self._uses_recipe else optimizer
+        super().compile(optimizer=optimizer, loss=loss, **kwargs)
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        sample_weight=None,
+        validation_data=None,
+        validation_split=None,
+        **kwargs,
+    ):
+        """As in keras_nlp; `validation_split` takes lists too.
+
+        Raises:
+            ValueError: without any example, or on a split outside of [0, 1).
+        """
+        arrays.require_examples(x)
+        arrays.check_validation_split(validation_split)
+        if validation_split and validation_data is None:
+            x, y, sample_weight = map(arrays.splittable, (x, y, sample_weight))
+        with recipe.schedule(self, kwargs.pop("callbacks", None)) as callbacks:
+            return super().fit(
+                x=x,
+                y=y,
+                batch_size=batch_size,
+                sample_weight=sample_weight,
+                validation_data=validation_data,
+                validation_split=validation_split,
+                callbacks=callbacks,
+                **kwargs,
+            )
+
+    def quantize(self, mode=None, **kwargs):
+        """Not supported: raises NotImplementedError, which names what is."""
+        precision.refuse_quantize(mode)
+
+    def save_to_preset(self, preset_dir, max_shard_size=10):
+        """As `Seq2SeqBackbone.save_to_preset`."""
+        with presets.saving(preset_dir, self.variables):
+            super().save_to_preset(preset_dir, max_shard_size=max_shard_size)
+
+    @classmethod
+    def from_preset(cls, preset, load_weights=True, **kwargs):
+        """As in keras_nlp.
+
+        Raises:
+            ValueError: naming the directory, the file and what was expected there.
+        """
+        with presets.explained(preset, cls, kwargs):
+            return super().from_preset(preset, load_weights=load_weights, **kwargs)
