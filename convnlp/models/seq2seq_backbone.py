@@ -36,7 +36,8 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
             `convnlp.models.LAYOUTS` for names of whole stacks.
         encoder_mixer, decoder_mixer: as `mixer`, for one side.
         kernel_size: int, or a list with one per encoder layer; the decoder takes the first
-        `num_decoder_layers`. dilation_rate: as `kernel_size`.
+            `num_decoder_layers`.
+        dilation_rate: as `kernel_size`.
         weight_softmax: bool. Whether taps are normalised. Default None: as is usual for the mixer (no for
             dilated_conv, yes for the others).
         pool_size: int, or a list with one per encoder layer: how many neighbouring positions become one in

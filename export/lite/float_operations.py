@@ -1,6 +1,6 @@
 """Which operations of a calibrated TFLite model must not be computed in int8.
 
-An int8 tensor has 256 values for its whole range. Masks hide positions with values such as -1e9, beside which
+An int8 tensor has 256 values for its whole range. Masks hide positions with very large negative values, beside which
 all others would be the same number; and the variance of a norm is a small number that is divided by. As
 everywhere in convnlp, softmax and norms compute in float32. So do sums and bounds, such as the number of
 tokens: the quantizer gives what goes into a minimum the range of what comes out.
