@@ -1,9 +1,9 @@
 """Which operations of a calibrated TFLite model must not be computed in int8.
 
-An int8 tensor has 256 values for its whole range. Masks hide positions with very large negative values, beside which
-all others would be the same number; and the variance of a norm is a small number that is divided by. As
-everywhere in convnlp, softmax and norms compute in float32. So do sums and bounds, such as the number of
-tokens: the quantizer gives what goes into a minimum the range of what comes out.
+An int8 tensor has 256 values for its whole range. Masks hide positions with very large negative values,
+beside which all others would be the same number; and the variance of a norm is a small number that is divided
+by. As everywhere in convnlp, softmax and norms compute in float32. So do sums and bounds, such as the number
+of tokens: the quantizer gives what goes into a minimum the range of what comes out.
 
 So do the sums of two tensors, with the products that go into them. A window of K taps, and what the layers
 add to a text one after the other, would be rounded at each step, and the largest value over a text, which a
