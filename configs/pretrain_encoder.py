@@ -1,11 +1,11 @@
-r"""An encoder alone, size mini, by masked LM, for classifiers and embeddings: how shipped presets are made.
+r"""An encoder alone, size mini, by masked LM, for classifiers and embeddings.
 
     python -m convnlp.pretrain --config=configs/pretrain_encoder.py:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
 
 No decoder stands in the step, so that nearly all of the time goes to what a classifier will use. The
-argument is the mixer. Rows of 128 tokens, 4,096 tokens per step; what was tried beside these values is in
-docs/pretraining.md.
+argument is the mixer. Rows of 128 tokens, 4,096 tokens per step, 10M tokens in all;
+`benchmarks.pretraining.search` tries other values beside these.
 """
 
 from configs import common
