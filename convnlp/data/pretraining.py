@@ -8,9 +8,8 @@ from convnlp.data import rules, sources
 from convnlp.data.errors import SourceError
 from convnlp.data.source import ALL
 
-_COUNTED_BLOCKS = (
-    8  # about 240,000 tokens: counted in a part of a second, and within a few percent of the rest
-)
+# About 240,000 tokens: counted in a part of a second, and within a few percent of the rest.
+_COUNTED_BLOCKS = 8
 
 
 def batches(

@@ -45,7 +45,7 @@ def write(preset_dir, entries):
         str, the path of the card.
 
     Raises:
-        ValueError: on an unknown fact.
+        ValueError: on an unknown entry.
     """
     unknown = sorted(set(entries) - set(_ENTRIES))
     if unknown:

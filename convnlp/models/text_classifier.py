@@ -69,10 +69,9 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         compile=False,
         **kwargs,
     ):
+        # keras_nlp's classifiers take it, and this is what they default to.
         if kwargs.get("activation") in (None, "linear"):
-            kwargs.pop(
-                "activation", None
-            )  # keras_nlp's classifiers take it, and this is what they default to
+            kwargs.pop("activation", None)
         arguments.refuse_unknown(TextClassifier, kwargs)
         if not isinstance(num_classes, int) or num_classes < 2:
             raise ValueError(f"`num_classes` must be a whole number >= 2. Received: {num_classes!r}")

@@ -253,11 +253,8 @@ def _check_numbers(steps_per_call, counts, keep, seed, clip_norm, accumulate_ste
         "steps_per_call": (steps_per_call, "an integer >= 1", 1),
         "accumulate_steps": (accumulate_steps, "an integer >= 1", 1),
         "keep": (keep, "an integer >= 1", 1),
-        "seed": (
-            seed,
-            "an integer in [0, 2147483648)",
-            0,
-        ),  # a step's randomness is drawn from it as an int32
+        # A step's randomness is drawn from it as an int32.
+        "seed": (seed, "an integer in [0, 2147483648)", 0),
     }
     for name, (value, rule, least) in rules.items():
         if not _is_integer(value) or not least <= value < 2**31:
@@ -291,7 +288,7 @@ def _check_finite(name, value, step, checkpoints):
 
 
 def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):
-    """Returns a function (super-batch [N, B, ...] per replica, steps done) -> N dicts of metrics, one a step.
+    """Returns a function (super-batch [N, B, ...] per replica, steps done) -> list of N dicts of metrics.
 
     Each metric is (sum, weight) over all replicas. The N steps run in one call of one graph.
     """

@@ -151,9 +151,8 @@ def count_nodes(body):
     """
     without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = np.frombuffer(without_escapes, np.uint8)
-    is_outside = (
-        np.cumsum(marks == ord('"'), dtype=np.uint8) & 1 == 0
-    )  # behind an even number of quotation marks
+    # Behind an even number of quotation marks.
+    is_outside = np.cumsum(marks == ord('"'), dtype=np.uint8) & 1 == 0
     return sum(int(np.count_nonzero((marks == ord(mark)) & is_outside)) for mark in "[{:")
 
 
