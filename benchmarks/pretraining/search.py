@@ -66,7 +66,7 @@ def main(argv):
     del argv
     args = flags.FLAGS
     workdir = pathlib.Path(args.workdir)
-    chosen = [int(number) for number in args.variants] or range(len(VARIANTS))
+    chosen = checked(args.variants, pathlib.Path(args.data_dir))
     for number in chosen:
         name = list(VARIANTS)[number]
         folder = workdir / f"{number:02d}"
@@ -88,6 +88,19 @@ def main(argv):
             scores[task] = results
         (folder / "scores.json").write_text(json.dumps(scores, indent=2), encoding="utf-8")
         (workdir / "table.md").write_text(table(workdir), encoding="utf-8")
+
+
+def checked(variants, data_dir):
+    """The numbers of the variants to run; raises ValueError before a run for what would end it later."""
+    for number in variants:
+        if not number.isdigit() or int(number) >= len(VARIANTS):
+            raise ValueError(f"`--variants` must be numbers below {len(VARIANTS)}. Received: {number!r}")
+    for task, settings in CLASSIFICATION.items():
+        for split in sorted({split.partition("[")[0] for split in settings["splits"]}):
+            path = data_dir / "classification" / f"{task}.{split}.jsonl.gz"
+            if not path.is_file():
+                raise ValueError(f"`--data_dir` must hold {path.relative_to(data_dir)}. Received: {data_dir}")
+    return [int(number) for number in variants] or range(len(VARIANTS))
 
 
 def pretraining_fields(changes, mixture, tokenizer):

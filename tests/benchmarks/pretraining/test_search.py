@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from benchmarks.pretraining import search
 from configs import pretrain_encoder
 
@@ -18,6 +20,18 @@ def test_all_variants_see_as_many_tokens_and_change_fields_that_exist():
         assert 0 <= search.TOKENS - tokens < call, name
         assert config.train.num_steps % config.train.steps_per_call == 0
         assert config.train.num_steps % config.train.eval_every in (0, config.train.steps_per_call)
+
+
+def test_what_would_end_the_search_later_is_refused_at_once(tmp_path):
+    with pytest.raises(ValueError, match=r"`--variants` must be numbers below \d+\. Received: '99'"):
+        search.checked(["0", "99"], tmp_path)
+    with pytest.raises(ValueError, match=r"`--data_dir` must hold classification/sst2\.train\.jsonl\.gz"):
+        search.checked([], tmp_path)
+    (tmp_path / "classification").mkdir()
+    for name in ("sst2.train", "sst2.valid", "trec6.train"):
+        (tmp_path / "classification" / f"{name}.jsonl.gz").touch()
+    assert list(search.checked([], tmp_path)) == list(range(len(search.VARIANTS)))
+    assert search.checked(["3"], tmp_path) == [3]
 
 
 def test_the_table_has_a_row_for_each_variant_that_is_done(tmp_path):
