@@ -5,14 +5,15 @@ import threading
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers the tokenizer ops that exported models hold)
-from tensorflow.core.protobuf import config_pb2, error_codes_pb2
+from tensorflow.core.protobuf import error_codes_pb2
 from tensorflow.python.saved_model import loader_impl
 
 from serving.core.errors import ServingError, timed_out
+from serving.core.prepared_run import PreparedRun
 from serving.core.stop_switch import StopSwitches
 
-# Prepared runs that are kept, one for each choice of inputs and outputs that was asked for.
-_MAX_CALLABLES = 64
+# How many are kept, one for each choice of inputs and outputs that was asked for.
+_MAX_PREPARED_RUNS = 64
 
 
 class _Loader(loader_impl.SavedModelLoader):
@@ -55,8 +56,8 @@ class Servable:
         self.name = name
         self.version = version
         self.path = path
-        self._options = config_pb2.RunOptions(timeout_in_ms=timeout_ms)
-        self._callables = {}
+        self._timeout_ms = timeout_ms
+        self._prepared_runs = {}
         self._lock = threading.Lock()
         with tf.Graph().as_default() as graph:
             self._session = tf.compat.v1.Session(graph=graph)
@@ -81,7 +82,7 @@ class Servable:
         if cancellation:
             cancellation.check()
         try:
-            outputs = self._outputs(feeds, fetches, cancellation)
+            outputs = self._prepared_run((*feeds,), fetches)(feeds.values(), cancellation)
         except tf.errors.DeadlineExceededError as error:
             raise timed_out() from error
         except tf.errors.OpError as error:
@@ -89,34 +90,17 @@ class Servable:
         # A scalar string comes as bytes, of which NumPy would make an array without their final NULs.
         return [np.asarray(value, object if isinstance(value, bytes) else None) for value in outputs]
 
-    def _outputs(self, feeds, fetches, cancellation):
-        try:
-            prepared = self._callable((*feeds,), fetches, True)
-            return self._switches.run(prepared, feeds.values(), cancellation)
-        except tf.errors.DeadlineExceededError:
-            raise
-        except tf.errors.OpError:
-            if cancellation:
-                cancellation.check()
-        # An op of the model has failed: with ours beside it, its words may be others than the real server's.
-        return self._callable((*feeds,), fetches, False)(*feeds.values())
-
-    def _callable(self, feeds, fetches, can_be_stopped):
-        """A run that has been prepared once, which halves the cost of a small one."""
-        key = feeds, fetches, can_be_stopped
-        found = self._callables.get(key)
+    def _prepared_run(self, feeds, fetches):
+        found = self._prepared_runs.get((feeds, fetches))
         if found is None:
             with self._lock:
-                if len(self._callables) >= _MAX_CALLABLES:
-                    self._callables.clear()
-                options = config_pb2.CallableOptions(feed=feeds, fetch=fetches, run_options=self._options)
-                if can_be_stopped:
-                    options.feed.append(self._switches.feed)
-                    options.target.extend(self._switches.targets(fetches))
-                found = self._callables[key] = self._session._make_callable_from_options(options)
+                if len(self._prepared_runs) >= _MAX_PREPARED_RUNS:
+                    self._prepared_runs.clear()
+                found = PreparedRun(self._session, self._switches, feeds, fetches, self._timeout_ms)
+                self._prepared_runs[feeds, fetches] = found
         return found
 
     def close(self):
         """Frees the model; nothing may run it any more."""
-        self._callables.clear()
+        self._prepared_runs.clear()
         self._session.close()

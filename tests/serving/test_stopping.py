@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+from serving.core import prepared_run
 from serving.core.batching import Batcher, BatchingOptions
 from serving.core.cancellation import CancellableFuture, Cancellation
 from serving.core.errors import ServingError
@@ -53,6 +54,13 @@ def save_counting(path):
 
     functions = {"serving_default": count, "counted": counted, "check": check, "dense": dense}
     tf.saved_model.save(module, str(path), functions)
+
+
+@pytest.fixture(autouse=True)
+def every_run_can_be_ended(request, monkeypatch):
+    """None counts as short, but where that is what is tested."""
+    if "short" not in request.node.name:
+        monkeypatch.setattr(prepared_run, "_SHORT_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +192,95 @@ def test_a_cancellation_hits_no_other_run(servable):
     assert set(ends) <= {"done", "CANCELLED"}
 
 
+def switches_used(servable, monkeypatch):
+    """Counts the runs that can be ended."""
+    used = []
+    run = servable._switches.run
+
+    def counting(*args):
+        used.append(1)
+        return run(*args)
+
+    monkeypatch.setattr(servable._switches, "run", counting)
+    return used
+
+
+def run_until_short(servable, used, signature="serving_default"):
+    """Runs until a run goes without a switch: the machine may be slow. Forgets how many went with one."""
+
+    def went_without():
+        before = len(used)
+        servable.run(*tensors(servable, signature, [1, 1]))
+        return len(used) == before
+
+    until(went_without)
+    used.clear()
+
+
+def test_after_a_short_run_the_next_goes_without_a_switch(servable, monkeypatch):
+    used = switches_used(servable, monkeypatch)
+    servable._prepared_runs.clear()
+    servable.run(*tensors(servable, "serving_default", [1, 1]))
+    assert len(used) == 1  # nothing is known about the first one
+    run_until_short(servable, used)
+
+
+def test_a_long_run_after_a_short_one_is_begun_again_and_can_be_ended_ever_after(folder, runner, monkeypatch):
+    """It costs one trial, whatever the requests are."""
+    monkeypatch.setattr(prepared_run, "_MAX_TRIAL_MS", 100)
+    servable = Servable("affine", 1, str(folder / "affine" / "1"), timeout_ms=10**7)
+    used = switches_used(servable, monkeypatch)
+    run_until_short(servable, used)
+    short, endless = (tensors(servable, "serving_default", [x] * 2) for x in (1, ENDLESS))
+    for number in (1, 2):
+        future = runner.submit(servable, *endless)
+        until(lambda: len(used) == number)  # noqa: B023
+        future.cancel()
+        assert_ended(servable)
+    for number in (3, 4):
+        assert servable.run(*short)[0].tolist() == [2, 2]
+        assert len(used) == number
+    servable.close()
+
+
+def test_a_run_that_was_given_up_during_its_trial_is_not_begun_again_after_a_short_one(folder, monkeypatch):
+    monkeypatch.setattr(prepared_run, "_MAX_TRIAL_MS", 300)
+    servable = Servable("affine", 1, str(folder / "affine" / "1"), timeout_ms=10**7)
+    used = switches_used(servable, monkeypatch)
+    runner = Runner(1, 8)
+    run_until_short(servable, used)
+    before = counted(servable)
+    future = runner.submit(servable, *tensors(servable, "serving_default", [ENDLESS]))
+    until(lambda: counted(servable) > before)
+    future.cancel()
+    with pytest.raises(ServingError, match="CANCELLED"):
+        future.result(60)
+    assert_ended(servable)
+    assert used == []
+    servable.close()
+
+
+@pytest.mark.parametrize("timeout_ms", [200, 400])
+def test_a_time_out_after_a_short_run(folder, timeout_ms, monkeypatch):
+    monkeypatch.setattr(prepared_run, "_MAX_TRIAL_MS", 300)
+    servable = Servable("affine", 1, str(folder / "affine" / "1"), timeout_ms=timeout_ms)
+    run_until_short(servable, switches_used(servable, monkeypatch))
+    for _ in range(2):
+        with pytest.raises(ServingError, match="DEADLINE_EXCEEDED: Timed out waiting for notification"):
+            servable.run(*tensors(servable, "serving_default", [ENDLESS]))
+    assert_ended(servable)
+    servable.close()
+
+
+def test_what_fails_after_a_short_run_says_so_as_the_real_server(servable, monkeypatch):
+    used = switches_used(servable, monkeypatch)
+    run_until_short(servable, used, "check")
+    for _ in range(3):
+        with pytest.raises(ServingError, match="not positive"):
+            servable.run(*tensors(servable, "check", [-1]))
+    assert used == []
+
+
 def test_what_fails_or_takes_too_long_says_so_as_before(folder):
     servable = Servable("affine", 1, str(folder / "affine" / "1"), timeout_ms=200)
     for _ in range(2):
@@ -201,7 +298,7 @@ def test_choices_of_outputs_do_not_let_the_graph_grow(servable):
     for fetches in ((y,), (z,), (y, z)):
         servable.run(feeds, fetches)
     size = len(servable._session.graph.get_operations())
-    servable._callables.clear()  # as when there are too many
+    servable._prepared_runs.clear()  # as when there are too many
     for fetches in ((z, y), (y,), (y, y), (y, z), (z,)):
         expected = [[2 if name == y else 3] for name in fetches]
         assert [each.tolist() for each in servable.run(feeds, fetches)] == expected

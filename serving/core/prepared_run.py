@@ -1,0 +1,102 @@
+"""Runs of a Session for one choice of inputs and outputs: prepared once, small runs cost half as much.
+
+What makes it possible to end a run early (see `stop_switch`) costs as much as a few layers of a small model.
+So a run that follows a short one goes without, for a second at most: one that is not over by then is begun
+again as a run that can be ended, and all later ones can be.
+"""
+
+import functools
+import time
+
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+
+# What is over by then gains nothing by being ended early.
+_SHORT_SECONDS = 0.1
+_MAX_TRIAL_MS = 1000
+
+
+class PreparedRun:
+    """Runs of a graph that are fed and fetch the same tensors.
+
+    Args:
+        session: tf.compat.v1.Session.
+        switches: `StopSwitches` of the Session.
+        feeds: tuple of str. The names of the tensors to feed.
+        fetches: tuple of str. The names of the tensors to return.
+        timeout_ms: int. How long a run may take; 0 for as long as it likes.
+    """
+
+    def __init__(self, session, switches, feeds, fetches, timeout_ms):
+        self._session = session
+        self._switches = switches
+        self._feeds = feeds
+        self._fetches = fetches
+        self._timeout_ms = timeout_ms
+        self._trial_ms = min(timeout_ms or _MAX_TRIAL_MS, _MAX_TRIAL_MS)
+        self._was_short = False
+        self._was_too_long = False  # for a trial, once
+
+    def __call__(self, values, cancellation=None):
+        """Runs the graph.
+
+        Args:
+            values: sequence of array. What to feed.
+            cancellation: `Cancellation` or None. What ends the run before its time.
+
+        Returns:
+            list of array, one per fetch.
+
+        Raises:
+            tf.errors.OpError: of the op that failed, or DeadlineExceededError after the time-out.
+            ServingError: CANCELLED, if nobody waits.
+        """
+        if self._was_short and not self._was_too_long:
+            started = time.monotonic()
+            try:
+                outputs = self._trial(*values)
+                self._was_short = time.monotonic() < started + _SHORT_SECONDS
+                return outputs
+            except tf.errors.DeadlineExceededError:
+                if self._trial_ms == self._timeout_ms:
+                    raise
+                self._was_too_long = True
+        stoppable = self._stoppable
+        if cancellation:
+            cancellation.check()
+        started = time.monotonic()
+        try:
+            outputs = self._switches.run(stoppable, values, cancellation)
+        except tf.errors.DeadlineExceededError:
+            raise
+        except tf.errors.OpError:
+            if cancellation:
+                cancellation.check()
+            # An op of the model has failed: beside ours, its words may be others than the real server's.
+            return self._plain(*values)
+        if time.monotonic() < started + _SHORT_SECONDS and not self._was_too_long:
+            _ = self._trial  # is prepared now, not in the next request
+            self._was_short = True
+        return outputs
+
+    @functools.cached_property
+    def _stoppable(self):
+        feeds, targets = (*self._feeds, self._switches.feed), self._switches.targets(self._fetches)
+        return self._prepared(feeds, self._timeout_ms, targets)
+
+    @functools.cached_property
+    def _trial(self):
+        return self._prepared(self._feeds, self._trial_ms)
+
+    @functools.cached_property
+    def _plain(self):
+        return self._prepared(self._feeds, self._timeout_ms)
+
+    def _prepared(self, feeds, timeout_ms, targets=()):
+        options = config_pb2.CallableOptions(
+            feed=feeds,
+            fetch=self._fetches,
+            target=targets,
+            run_options=config_pb2.RunOptions(timeout_in_ms=timeout_ms),
+        )
+        return self._session._make_callable_from_options(options)
