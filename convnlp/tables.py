@@ -1,15 +1,19 @@
-"""The tables that users add classes of their own to: objectives, tasks, forms."""
+"""The tables that users add classes of their own to: mixers, objectives, tasks, forms."""
 
 import inspect
 
+_ITS_OWN = object()
 
-def register(table, base, cls):
-    """Adds a class to a table under its `name`.
+
+def register(table, base, cls, *, name=_ITS_OWN, check=None):
+    """Adds a class to a table, under its `name` or the one that is given.
 
     Args:
         table: dict, name -> class.
         base: the class that all in the table extend.
         cls: the new class. The same definition again, as when a notebook's cell is run twice, replaces it.
+        name: str. Its key, where the class does not know its name.
+        check: function of the class that raises ValueError for what else the table asks of one.
 
     Returns:
         `cls`, so that it can decorate the class.
@@ -18,12 +22,15 @@ def register(table, base, cls):
         ValueError: if it does not extend the base with all its methods, has no name, or its name is taken.
     """
     if not (inspect.isclass(cls) and issubclass(cls, base)) or inspect.isabstract(cls):
-        raise ValueError(
-            f"`cls` must be a subclass of {base.__name__} with all its methods. Received: cls={cls!r}"
-        )
-    name = getattr(cls, "name", None)
+        methods = " with all its methods" if inspect.isabstract(base) else ""
+        raise ValueError(f"`cls` must be a subclass of {base.__name__}{methods}. Received: cls={cls!r}")
+    whose = ""
+    if name is _ITS_OWN:
+        whose, name = f" of {cls.__name__}", getattr(cls, "name", None)
     if not isinstance(name, str) or not name.isidentifier():
-        raise ValueError(f"`name` of {cls.__name__} must be an identifier. Received: name={name!r}")
+        raise ValueError(f"`name`{whose} must be an identifier. Received: name={name!r}")
+    if check is not None:
+        check(cls)
     taken = table.get(name)
     if taken and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(

@@ -14,7 +14,7 @@ TOP_LEVEL = ("benchmarks", "configs", "convnlp", "export", "serving", "tests")
 # Per part: the parts of ours that it may import besides itself, and the packages of others; None is any.
 RULES = {
     "convnlp.kernels": ((), ("tensorflow",)),
-    "convnlp.layers": (("convnlp.kernels",), ("keras", "tensorflow")),
+    "convnlp.layers": (("convnlp.kernels", "convnlp.tables"), ("keras", "tensorflow")),
     "convnlp.models": (
         ("convnlp.layers",),
         ("h5py", "keras", "keras_nlp", "numpy", "sentencepiece", "tensorflow", "tensorflow_text"),
@@ -63,6 +63,7 @@ RULES = {
             "convnlp.kernels",
             "convnlp.models",
             "convnlp.programs",
+            "convnlp.tables",
             "convnlp.tasks",
             "export.edge_model",
         ),

@@ -83,7 +83,8 @@ def explained(preset, cls, kwargs):
         ValueError: naming the directory, the file in it and what was expected.
     """
     is_model = issubclass(cls, keras.Model)
-    arguments.refuse_unknown(cls, kwargs, also=("dtype", "config_file"))
+    of_a_model = ("load_weights",) if is_model else ()
+    arguments.refuse_unknown(cls, kwargs, also=("dtype", "config_file", *of_a_model))
     if is_model:
         precision.check_dtype(kwargs.get("dtype"))
     outer = getattr(_context, "loading", None)

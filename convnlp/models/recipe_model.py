@@ -1,9 +1,10 @@
 """What all models that texts go into have in common, beside what keras_nlp gives them."""
 
-from convnlp.models import arrays, precision, presets, recipe
+from convnlp.models import arrays, precision, recipe
+from convnlp.models.checked_preset import CheckedPreset
 
 
-class RecipeModel:
+class RecipeModel(CheckedPreset):
     """Training by the project's recipe, and presets with sums.
 
     Stands in front of a class of keras_nlp among the bases of a model.
@@ -66,18 +67,3 @@ class RecipeModel:
     def quantize(self, mode=None, **kwargs):
         """Not supported: raises NotImplementedError, which names what is."""
         precision.refuse_quantize(mode)
-
-    def save_to_preset(self, preset_dir, max_shard_size=10):
-        """As `Seq2SeqBackbone.save_to_preset`."""
-        with presets.saving(preset_dir, self.variables):
-            super().save_to_preset(preset_dir, max_shard_size=max_shard_size)
-
-    @classmethod
-    def from_preset(cls, preset, load_weights=True, **kwargs):
-        """As in keras_nlp.
-
-        Raises:
-            ValueError: naming the directory, the file and what was expected there.
-        """
-        with presets.explained(preset, cls, kwargs):
-            return super().from_preset(preset, load_weights=load_weights, **kwargs)

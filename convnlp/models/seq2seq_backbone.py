@@ -7,12 +7,13 @@ from keras import ops
 from convnlp.layers import Decoder, Encoder, PrefixDecoder
 from convnlp.layers.masks import same_segment
 from convnlp.models import arguments, backbone_arguments, lora, precision, presets
+from convnlp.models.checked_preset import CheckedPreset
 from convnlp.models.position_embedding import PositionEmbedding
 from convnlp.models.token_embedding import TokenEmbedding
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class Seq2SeqBackbone(keras_nlp.models.Backbone):
+class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
     """Encoder and causal decoder with cross-attention and one tied embedding, around any token mixer.
 
     Source: Tay et al., 2021, section 3, https://arxiv.org/abs/2105.03322; sizes and skeleton of T5 (Raffel
@@ -71,6 +72,8 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
     assert backbone.encode(ids, padding_mask=ids != 0).shape == (1, 5, 128)
     ```
     """
+
+    _is_written = staticmethod(presets.of_backbone)
 
     def __init__(
         self,
@@ -342,29 +345,10 @@ class Seq2SeqBackbone(keras_nlp.models.Backbone):
         """As in Keras; configs from before there was a `position_embedding` have none."""
         return super().from_config({"position_embedding": None, **config})
 
-    @classmethod
-    def from_preset(cls, preset, load_weights=True, **kwargs):
-        """As in keras_nlp.
-
-        Raises:
-            ValueError: naming the directory, the file and what was expected there.
-        """
-        with presets.explained(preset, cls, kwargs):
-            return super().from_preset(preset, load_weights=load_weights, **kwargs)
-
     def load_weights(self, filepath, skip_mismatch=False, **kwargs):
         """As in Keras; a preset's are checked first, whoever reads them. See `from_preset`."""
         with presets.reading_weights(filepath, lora.saved_variables(self), complete=not skip_mismatch):
             super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
-
-    def save_to_preset(self, preset_dir, max_shard_size=10):
-        """As in keras_nlp, with the sums of the files in SHA256SUMS.
-
-        Raises:
-            ValueError: if a weight is not finite; nothing is written then.
-        """
-        with presets.saving(preset_dir, self.variables, presets.of_backbone):
-            super().save_to_preset(preset_dir, max_shard_size=max_shard_size)
 
     def default_lora_layer_names(self):
         """The names of all projections of the mixers, the gates and the feed-forward sublayers."""

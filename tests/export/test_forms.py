@@ -107,7 +107,7 @@ class Half(Form):
     [
         ({"name": "int8"}, r"'int8' is export\.lite\.forms\.full_int8\.FullInt8"),
         ({"name": "a b"}, r"`name` of Own must be an identifier\. Received: name='a b'"),
-        ({"name": None}, r"`name` of Own must be a text\. Received: name=None"),
+        ({"name": None}, r"`name` of Own must be an identifier\. Received: name=None"),
         ({"name": "own", "summary": ""}, r"`summary` of Own must be a text\. Received: summary=''"),
         ({"name": "own", "inputs": ("pixels",)}, r"`inputs` of Own must be of ids, text\. Received"),
     ],

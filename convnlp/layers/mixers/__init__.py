@@ -4,6 +4,7 @@ import inspect
 
 import keras
 
+from convnlp import tables
 from convnlp.layers.mixers.conv_s2s import ConvS2S
 from convnlp.layers.mixers.dilated_conv import DilatedConv
 from convnlp.layers.mixers.dynamic_conv import DynamicConv
@@ -124,10 +125,14 @@ def register_mixer(name, cls):
     TensorShape([2, 5, 8])
     >>> del MIXERS["identity"]
     """
-    if not isinstance(name, str) or not name.isidentifier():
-        raise ValueError(f"`name` must be an identifier. Received: name={name!r}")
-    if not (inspect.isclass(cls) and issubclass(cls, TokenMixer)):
-        raise ValueError(f"`cls` must be a subclass of TokenMixer. Received: cls={cls!r}")
+    tables.register(MIXERS, TokenMixer, cls, name=name, check=_check)
+    if keras.saving.get_registered_name(cls) == cls.__name__:
+        keras.saving.register_keras_serializable(package="convnlp_mixer", name=name)(cls)
+    return cls
+
+
+def _check(cls):
+    """Raises ValueError if a model could not make or call such a mixer."""
     named = inspect.signature(cls).parameters
     for argument in ("hidden_dim", "causal"):
         if argument not in named:
@@ -142,13 +147,3 @@ def register_mixer(name, cls):
             "`cls` must have a method mix(self, x, masks, training), see docs/your_own_mixer.md. "
             f"Received: {cls.__name__}.mix{inspect.signature(cls.mix)}"
         ) from None
-    taken = MIXERS.get(name)
-    if taken and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise ValueError(
-            f"`name` must not be taken: {name!r} is {taken.__module__}.{taken.__qualname__}. "
-            f"Received: name={name!r}, cls={cls!r}"
-        )
-    if keras.saving.get_registered_name(cls) == cls.__name__:
-        keras.saving.register_keras_serializable(package="convnlp_mixer", name=name)(cls)
-    MIXERS[name] = cls
-    return cls

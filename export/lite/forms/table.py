@@ -1,7 +1,6 @@
 """The table of forms, and what reads it."""
 
-import inspect
-
+from convnlp import tables
 from export.lite.forms.dynamic_range import DynamicRange
 from export.lite.forms.float16 import Float16
 from export.lite.forms.float32 import Float32
@@ -42,25 +41,15 @@ def register_form(cls):
     Raises:
         ValueError: if it is not such a class, or its name is taken.
     """
-    if not (inspect.isclass(cls) and issubclass(cls, Form)) or inspect.isabstract(cls):
-        raise ValueError(f"`cls` must be a subclass of Form with all its methods. Received: cls={cls!r}")
-    for attribute in ("name", "summary"):
-        value = getattr(cls, attribute, None)
-        if not isinstance(value, str) or not value:
-            raise ValueError(
-                f"`{attribute}` of {cls.__name__} must be a text. Received: {attribute}={value!r}"
-            )
-    if not cls.name.isidentifier():
-        raise ValueError(f"`name` of {cls.__name__} must be an identifier. Received: name={cls.name!r}")
+    return tables.register(FORMS, Form, cls, check=_check)
+
+
+def _check(cls):
+    """Raises ValueError if the programs could not show a form, or give it what it takes."""
+    summary = getattr(cls, "summary", None)
+    if not isinstance(summary, str) or not summary:
+        raise ValueError(f"`summary` of {cls.__name__} must be a text. Received: summary={summary!r}")
     if not cls.inputs or not set(cls.inputs) <= set(INPUTS):
         raise ValueError(
             f"`inputs` of {cls.__name__} must be of {', '.join(INPUTS)}. Received: inputs={cls.inputs!r}"
         )
-    taken = FORMS.get(cls.name)
-    if taken and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise ValueError(
-            f"`name` must not be taken: {cls.name!r} is {taken.__module__}.{taken.__qualname__}. "
-            f"Received: {cls}"
-        )
-    FORMS[cls.name] = cls
-    return cls
