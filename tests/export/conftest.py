@@ -1,4 +1,8 @@
-"""Small presets, with every mixer in one stack, and what is exported from them once for all tests.
+"""Small presets, and what is exported from them once for all tests.
+
+Each kind of model is there with a layer of EVERY mixer, and with those of SHORT. All signatures are exported
+from the short ones, "ids" alone from the others: what surrounds a stack does not depend on its mixers. Slow
+tests export everything from everything.
 
 What is costly is built once, by the first of pytest's processes that needs it; the others wait, and read it.
 """
@@ -10,9 +14,10 @@ import pickle
 
 import keras
 import pytest
+import tensorflow as tf
 
 from configs import pretrain_prefix_lm
-from convnlp import layers
+from convnlp import kernels, layers
 from convnlp.models import (
     Seq2SeqBackbone,
     Seq2SeqLM,
@@ -24,22 +29,23 @@ from convnlp.models import (
 )
 from export import preset
 from export.lite import tflite_files
-from export.saved_models import versions
+from export.saved_models import signatures, versions
+from export.verification import checks
 from tests import corpus
 from tests.small_classifier import small_classifier
 
 LABELS = ["bad", "fair", "good"]
 LENGTH = 16
 GENERATED = 6
+EVERY = list(layers.MIXERS)
+SHORT = ["dynamic_conv", "relative_attention"]  # one of each family; the second has weights for each position
 
 
 def _backbone(tokenizer, **config):
     defaults = {
-        "num_layers": len(layers.MIXERS),
         "num_heads": 2,
         "hidden_dim": 16,
         "intermediate_dim": 32,
-        "encoder_mixer": list(layers.MIXERS),
         "kernel_size": 4,
         "dilation_rate": 2,
         "max_sequence_length": LENGTH,
@@ -91,43 +97,6 @@ def exported_small(small_dir, once):
     return once("small", lambda folder: versions.export(str(small_dir), str(folder / "small"), check=False))
 
 
-@pytest.fixture(scope="session")
-def classifier_dir(once):
-    return once("classifier_preset", _classifier_preset)
-
-
-def _classifier_preset(folder):
-    tokenizer = Tokenizer(corpus.tiny_proto())
-    classifier = TextClassifier(
-        _backbone(tokenizer, num_decoder_layers=0),
-        num_classes=len(LABELS),
-        preprocessor=TextClassifierPreprocessor(tokenizer, LENGTH),
-        labels=LABELS,
-    )
-    directory = folder / "classifier"
-    classifier.save_to_preset(str(directory))
-    (directory / "experiment.json").write_text('{"seed": 0}')
-    checksums.write(str(directory))
-    return directory
-
-
-@pytest.fixture(scope="session")
-def lm_dir(once):
-    return once("lm_preset", _lm_preset)
-
-
-def _lm_preset(folder):
-    tokenizer = Tokenizer(corpus.tiny_proto())
-    decoder = [name for name, mixer in layers.MIXERS.items() if mixer.supports_causal and mixer.supports_step]
-    # The classifier's stack has every mixer as an encoder already.
-    backbone = _backbone(
-        tokenizer, num_layers=1, encoder_mixer=None, num_decoder_layers=len(decoder), decoder_mixer=decoder
-    )
-    directory = folder / "lm"
-    Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, LENGTH, 8)).save_to_preset(str(directory))
-    return directory
-
-
 def _sharp(weights):
     """Makes far apart logits of an untrained stack, or each token would repeat itself."""
     for weight in weights:
@@ -135,41 +104,44 @@ def _sharp(weights):
         weight.assign(noise if weight.name == "gamma" else weight + 0.3 * noise)
 
 
-def _with_prefix():
-    """The tokenizer, and the names of all mixers that read a prefix; sets the seed of their weights."""
-    keras.utils.set_random_seed(0)
-    return Tokenizer(corpus.tiny_proto()), [n for n, mixer in layers.MIXERS.items() if mixer.supports_prefix]
+def _write_classifier(mixers, tokenizer, directory):
+    classifier = TextClassifier(
+        _backbone(tokenizer, num_layers=len(mixers), num_decoder_layers=0, encoder_mixer=mixers),
+        num_classes=len(LABELS),
+        preprocessor=TextClassifierPreprocessor(tokenizer, LENGTH),
+        labels=LABELS,
+    )
+    classifier.save_to_preset(str(directory))
+    (directory / "experiment.json").write_text('{"seed": 0}')
+    checksums.write(str(directory))
 
 
-@pytest.fixture(scope="session")
-def prefix_lm_dir(once):
+def _write_lm(mixers, tokenizer, directory):
+    # The classifier's stack has every mixer as an encoder already.
+    decoder = [name for name in mixers if _generates(name)]
+    backbone = _backbone(
+        tokenizer, num_layers=1, encoder_mixer=None, num_decoder_layers=len(decoder), decoder_mixer=decoder
+    )
+    Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, LENGTH, 8)).save_to_preset(str(directory))
+
+
+def _write_prefix_lm(mixers, tokenizer, directory):
     """What `configs/pretrain_prefix_lm.py` leaves: an encoder alone, a tokenizer, the config of the run."""
-    return once("prefix_lm_preset", _prefix_lm_preset)
-
-
-def _prefix_lm_preset(folder):
-    tokenizer, mixers = _with_prefix()
+    mixers = [name for name in mixers if layers.MIXERS[name].supports_prefix]
     backbone = _backbone(
         tokenizer, num_layers=len(mixers), num_decoder_layers=0, encoder_mixer=mixers, dropout=0.0
     )
     _sharp(backbone.encoder.trainable_variables)
-    directory = folder / "prefix_lm"
     backbone.save_to_preset(str(directory))
     tokenizer.save_to_preset(str(directory))
     config = pretrain_prefix_lm.get_config()
     config.data.input_length = LENGTH
     (directory / "experiment.json").write_text(json.dumps(config.to_dict()))
     checksums.write(str(directory))
-    return directory
 
 
-@pytest.fixture(scope="session")
-def decoder_only_dir(once):
-    return once("decoder_only_preset", _decoder_only_preset)
-
-
-def _decoder_only_preset(folder):
-    tokenizer, mixers = _with_prefix()
+def _write_decoder_only(mixers, tokenizer, directory):
+    mixers = [name for name in mixers if layers.MIXERS[name].supports_prefix]
     backbone = _backbone(
         tokenizer,
         num_layers=0,
@@ -179,9 +151,84 @@ def _decoder_only_preset(folder):
         max_sequence_length=LENGTH + 8,
     )
     _sharp(backbone.decoder.trainable_variables)
-    directory = folder / "decoder_only"
     Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, LENGTH, 8)).save_to_preset(str(directory))
-    return directory
+
+
+def _generates(name):
+    return layers.MIXERS[name].supports_causal and layers.MIXERS[name].supports_step
+
+
+_WRITERS = {
+    "classifier": _write_classifier,
+    "lm": _write_lm,
+    "prefix_lm": _write_prefix_lm,
+    "decoder_only": _write_decoder_only,
+}
+KINDS = list(_WRITERS)
+
+
+@pytest.fixture(scope="session")
+def preset_of(once):
+    """A function of a kind of model and its mixers: its preset with a layer of each that it can use."""
+
+    def preset_of(kind, mixers):
+        def build(folder):
+            keras.utils.set_random_seed(0)
+            _WRITERS[kind](mixers, Tokenizer(corpus.tiny_proto()), folder / kind)
+            return folder / kind
+
+        return once(f"{kind}_preset_{len(mixers)}", build)
+
+    return preset_of
+
+
+@pytest.fixture(scope="session")
+def exported(preset_of, once):
+    """A function of the same: (text version, ids-only version, errors), all signatures checked."""
+
+    def exported(kind, mixers):
+        # Of a path that is relative, as in the README.
+        arguments = {} if kind == "classifier" else {"max_length": GENERATED}
+        return once(
+            f"{kind}_{len(mixers)}",
+            lambda folder: versions.export(
+                str(preset_of(kind, mixers)), os.path.relpath(folder / kind), **arguments
+            ),
+        )
+
+    return exported
+
+
+@pytest.fixture(scope="session")
+def ids_of_every_mixer(preset_of, once):
+    """A function of a kind: (SavedModel with the signature "ids" of a stack of every mixer, its errors)."""
+
+    def ids_of_every_mixer(kind):
+        def build(folder):
+            model = preset.load(str(preset_of(kind, EVERY)))
+            with kernels.implementation("inference"):
+                servable = signatures.servable(model, None if kind == "classifier" else GENERATED).only("ids")
+                tf.saved_model.save(servable.module, str(folder / kind), signatures=servable.signatures)
+            return folder / kind, checks.check(model, {folder / kind: servable})
+
+        return once(f"{kind}_ids", build)
+
+    return ids_of_every_mixer
+
+
+@pytest.fixture(scope="session")
+def classifier_dir(preset_of):
+    return preset_of("classifier", EVERY)
+
+
+@pytest.fixture(scope="session")
+def prefix_lm_dir(preset_of):
+    return preset_of("prefix_lm", EVERY)
+
+
+@pytest.fixture(scope="session")
+def decoder_only_dir(preset_of):
+    return preset_of("decoder_only", EVERY)
 
 
 @pytest.fixture(scope="session")
@@ -206,31 +253,15 @@ def fp32_file(fp32_export):
 
 
 @pytest.fixture(scope="session")
-def exported_classifier(classifier_dir, once):
-    """(text version, ids-only version, errors)."""
-    return once("classifier", lambda folder: versions.export(str(classifier_dir), str(folder / "classifier")))
+def exported_classifier(exported):
+    return exported("classifier", SHORT)
 
 
 @pytest.fixture(scope="session")
-def exported_lm(lm_dir, once):
-    """(text version, ids-only version, errors), of a path that is relative, as in the README."""
-    return once(
-        "lm",
-        lambda folder: versions.export(str(lm_dir), os.path.relpath(folder / "lm"), max_length=GENERATED),
-    )
+def exported_lm(exported):
+    return exported("lm", SHORT)
 
 
 @pytest.fixture(scope="session")
-def exported_prefix_lm(prefix_lm_dir, once):
-    """(text version, ids-only version, errors)."""
-    return once("prefix_lm", lambda folder: _exported(prefix_lm_dir, folder))
-
-
-@pytest.fixture(scope="session")
-def exported_decoder_only(decoder_only_dir, once):
-    """(text version, ids-only version, errors)."""
-    return once("decoder_only", lambda folder: _exported(decoder_only_dir, folder))
-
-
-def _exported(directory, folder):
-    return versions.export(str(directory), str(folder / "model"), max_length=GENERATED)
+def exported_prefix_lm(exported):
+    return exported("prefix_lm", SHORT)

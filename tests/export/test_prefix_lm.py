@@ -14,7 +14,7 @@ from export.lite import tflite_files
 from export.saved_models import signatures
 from export.verification import parity
 from export.verification.graph import Graph
-from tests.export.conftest import GENERATED, LENGTH
+from tests.export.conftest import EVERY, GENERATED, LENGTH, SHORT
 
 KEPT = LENGTH - GENERATED  # tokens of a prompt
 TEXTS = ["the river", "", "A quiet film about the old bridge.", "the old captain  \n", "the engine " * 30]
@@ -23,6 +23,11 @@ TEXTS = ["the river", "", "A quiet film about the old bridge.", "the old captain
 @pytest.fixture(scope="module")
 def lm(prefix_lm_dir):
     return preset.load(str(prefix_lm_dir))
+
+
+@pytest.fixture(scope="module")
+def short_lm(preset_of):
+    return preset.load(str(preset_of("prefix_lm", SHORT)))
 
 
 def greedy(lm, prompt, count):
@@ -63,12 +68,14 @@ def test_an_end_token_ends_a_row(lm, monkeypatch):
     assert expected[0][3:] == [0] * (GENERATED - 3)
 
 
-def test_a_text_goes_on_where_it_ends(lm, exported_prefix_lm):
+def test_a_text_goes_on_where_it_ends(short_lm, exported_prefix_lm):
     """The answer begins with the text; of a long one the last tokens are read, of no text an end token."""
-    tokenizer = lm.preprocessor.tokenizer
+    tokenizer = short_lm.preprocessor.tokenizer
     prompts = [row.numpy()[-KEPT:].tolist() for row in tokenizer.ragged(TEXTS)]
     assert [len(prompt) for prompt in prompts][-1] == KEPT < len(tokenizer.ragged(TEXTS)[-1])
-    added = ["".join(tokenizer._surfaces[i] for i in greedy(lm, prompt, GENERATED)) for prompt in prompts]
+    added = [
+        "".join(tokenizer._surfaces[i] for i in greedy(short_lm, prompt, GENERATED)) for prompt in prompts
+    ]
     added = [text.replace("\u2581", " ") for text in added]
     stripped = [text.rstrip() for text in TEXTS]
     expected = [(a + b).strip() if not a else a + b for a, b in zip(stripped, added, strict=True)]
@@ -78,9 +85,9 @@ def test_a_text_goes_on_where_it_ends(lm, exported_prefix_lm):
     ids = padded([row.numpy().tolist() for row in tokenizer.ragged(TEXTS)])  # longer than what is read
     for signature in (loaded[0]["ids"], loaded[1]["ids"]):
         generated = signature(token_ids=tf.constant(ids))["generated_ids"].numpy()
-        assert generated.tolist() == [greedy(lm, prompt, GENERATED) for prompt in prompts]
+        assert generated.tolist() == [greedy(short_lm, prompt, GENERATED) for prompt in prompts]
     nothing = loaded[1]["ids"](token_ids=tf.zeros([2, 0], tf.int32))["generated_ids"].numpy()
-    assert nothing.tolist() == [greedy(lm, [], GENERATED)] * 2
+    assert nothing.tolist() == [greedy(short_lm, [], GENERATED)] * 2
 
 
 def test_the_reference_sees_a_wrong_token_and_a_wrong_text(lm):
@@ -106,19 +113,39 @@ def test_verify_asks_for_as_many_tokens_as_the_model_generates(exported_prefix_l
 
 
 @pytest.mark.parametrize("kind", ["prefix_lm", "decoder_only"])
-def test_its_embedding_is_that_of_a_classifier(kind, request):
-    """The whole text, seen from both sides by all layers; the same in TFLite."""
-    directory, (version, *_) = (request.getfixturevalue(name) for name in (f"{kind}_dir", f"exported_{kind}"))
+class TestItsEmbeddingIsThatOfAClassifier:
+    """The whole text, seen from both sides by all layers."""
+
+    def test_in_every_mixer(self, kind, preset_of):
+        model, rows, expected = _embedded(preset_of(kind, EVERY))
+        embedding = task_of(model).answers(model).rows.embed(rows)
+        np.testing.assert_allclose(embedding, expected, atol=5e-6)
+
+    def test_in_exports(self, kind, preset_of, exported):
+        model, rows, expected = _embedded(preset_of(kind, SHORT))
+        signature = tf.saved_model.load(str(exported(kind, SHORT)[0])).signatures["embed"]
+        np.testing.assert_allclose(signature(text=tf.constant(TEXTS))["embedding"], expected, atol=5e-6)
+        _assert_equals_in_tflite(model, rows, expected)
+
+    @pytest.mark.slow
+    def test_in_exports_of_every_mixer(self, kind, preset_of, exported):
+        model, rows, expected = _embedded(preset_of(kind, EVERY))
+        signature = tf.saved_model.load(str(exported(kind, EVERY)[0])).signatures["embed"]
+        np.testing.assert_allclose(signature(text=tf.constant(TEXTS))["embedding"], expected, atol=5e-6)
+        _assert_equals_in_tflite(model, rows, expected)
+
+
+def _embedded(directory):
+    """(model of a preset, the rows of TEXTS, their embedding by a classifier)."""
     model = preset.load(str(directory))
-    classifier = TextClassifier(model.backbone, 2)
     rows = task_of(model).answers(model).preprocess(TEXTS)
-    ids = rows["token_ids"]
-    expected = classifier.embed(rows)
-    signature = tf.saved_model.load(str(version)).signatures["embed"]
-    # Float32 sums of some ten layers in another order.
-    np.testing.assert_allclose(signature(text=tf.constant(TEXTS))["embedding"], expected, atol=5e-6)
+    return model, rows, TextClassifier(model.backbone, 2).embed(rows)
+
+
+def _assert_equals_in_tflite(model, rows, expected):
     _, content = tflite_files.converted(model, "fp32")
-    np.testing.assert_allclose(tflite_files.runner(content)(ids.numpy()), expected, atol=5e-6)
+    # Float32 sums of some ten layers in another order, as everywhere here.
+    np.testing.assert_allclose(tflite_files.runner(content)(rows["token_ids"].numpy()), expected, atol=5e-6)
 
 
 def test_encoders_that_were_not_trained_to_go_on_are_refused(prefix_lm_dir, tmp_path):

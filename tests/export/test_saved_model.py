@@ -19,11 +19,12 @@ from convnlp.tasks import task_of
 from export.saved_models import signatures, versions
 from export.verification import checks, loaders, requests
 from export.verification.graph import Graph
-from tests.export.conftest import GENERATED, LABELS, LENGTH
+from tests.export.conftest import EVERY, GENERATED, KINDS, LABELS, LENGTH, SHORT
 from tests.run_program import ROOT, run_program
 
 CLASSIFIER_SIGNATURES = {"serving_default", "pair", "classify", "ids", "explain", "embed"}
 LM_SIGNATURES = {"serving_default", "generate", "ids", "embed"}
+SIGNATURES = {kind: CLASSIFIER_SIGNATURES if kind == "classifier" else LM_SIGNATURES for kind in KINDS}
 
 # What TensorFlow Serving's stock server has anyway. A new name belongs here after a look at its registry.
 _STOCK = """
@@ -40,39 +41,59 @@ STOCK_OPS = set(_STOCK.split())
 TEXT_OPS = {"TFText>FastSentencepieceTokenize", "RaggedTensorToTensor"}  # in its tensorflow_text, and stock
 
 
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ("classifier", CLASSIFIER_SIGNATURES),
-        ("lm", LM_SIGNATURES),
-        ("prefix_lm", LM_SIGNATURES),
-        ("decoder_only", LM_SIGNATURES),
-    ],
-)
-def test_every_signature_equals_the_preset_in_a_fresh_process(model, expected, request):
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_signature_equals_the_preset_in_a_fresh_process(kind, exported):
     """`export` asked each one, at batch 1, 2 and 5, by all loaders; here is what came of it."""
-    text, ids, errors = request.getfixturevalue(f"exported_{model}")
-    asked = {(text, name) for name in expected} | {(ids, "ids")}
+    _assert_all_signatures_equal_the_preset(kind, exported(kind, SHORT))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_mixer_equals_the_preset_in_a_fresh_process(kind, ids_of_every_mixer):
+    directory, errors = ids_of_every_mixer(kind)
+    assert set(errors) == {(directory, "ids", loader) for loader in loaders.LOADERS}
+    assert max(errors.values()) < 5e-6  # as below
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_signature_of_every_mixer(kind, exported):
+    version = exported(kind, EVERY)
+    _assert_all_signatures_equal_the_preset(kind, version)
+    _assert_stock_operations(*version[:2])
+    _assert_free_of_the_batch(*version[:2])
+
+
+def _assert_all_signatures_equal_the_preset(kind, exported):
+    text, ids, errors = exported
+    asked = {(text, name) for name in SIGNATURES[kind]} | {(ids, "ids")}
     assert set(errors) == {(*pair, loader) for pair in asked for loader in loaders.LOADERS}
     # Float32 sums of some ten layers in another order; the largest seen is 3e-7.
     assert max(errors.values()) < 5e-6
 
 
-@pytest.mark.parametrize("model", ["classifier", "lm", "prefix_lm", "decoder_only"])
-def test_graphs_hold_stock_operations(model, request):
-    text, ids, _ = request.getfixturevalue(f"exported_{model}")
-    graphs = Graph(text), Graph(ids)
-    assert graphs[1].op_names() <= STOCK_OPS
+@pytest.mark.parametrize("kind", KINDS)
+def test_graphs_hold_stock_operations(kind, exported, ids_of_every_mixer):
+    text, ids, _ = exported(kind, SHORT)
+    _assert_stock_operations(text, ids, ids_of_every_mixer(kind)[0])
+
+
+def _assert_stock_operations(text, *ids):
+    graphs = [Graph(directory) for directory in (text, *ids)]
     assert TEXT_OPS <= graphs[0].op_names() <= STOCK_OPS | TEXT_OPS
+    assert all(graph.op_names() <= STOCK_OPS for graph in graphs[1:])
     for graph in graphs:
         assert not graph.has_custom_gradients()
         assert not graph.must_be_compiled()
 
 
-@pytest.mark.parametrize("model", ["classifier", "lm", "prefix_lm", "decoder_only"])
-def test_no_output_has_a_size_of_its_batch(model, request):
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_output_has_a_size_of_its_batch(kind, exported, ids_of_every_mixer):
+    _assert_free_of_the_batch(*exported(kind, SHORT)[:2], ids_of_every_mixer(kind)[0])
+
+
+def _assert_free_of_the_batch(*directories):
     """Beside the number of examples, so that servers can split requests and join the answers to the parts."""
-    for directory in request.getfixturevalue(f"exported_{model}")[:2]:
+    for directory in directories:
         graph = Graph(directory)
         for name in graph.signatures:
             for key, (_, shape) in graph.output_specs(name).items():
@@ -80,14 +101,19 @@ def test_no_output_has_a_size_of_its_batch(model, request):
                 assert None not in shape[1:], (name, key)
 
 
-def test_a_text_has_the_answer_it_has_alone(exported_classifier):
-    """Every mixer is in this stack: none lets an answer depend on the batch that it is served in."""
-    signature = tf.saved_model.load(str(exported_classifier[0])).signatures["serving_default"]
+def test_a_text_has_the_answer_it_has_alone(ids_of_every_mixer, classifier):
+    """No mixer lets an answer depend on the batch that it is served in."""
+    signature = tf.saved_model.load(str(ids_of_every_mixer("classifier")[0])).signatures["ids"]
     texts = ["the river", "", "the old teacher follows the river and the quiet teacher follows the old river"]
-    together = signature(text=tf.constant(texts))["scores"]
+    rows = task_of(classifier).answers(classifier).rows
+    together = signature(token_ids=rows.of_texts(tf.constant(texts))["token_ids"])["scores"]
+    lengths = set()
     for text, expected in zip(texts, together, strict=True):
+        alone = rows.of_texts(tf.constant([text]))["token_ids"]
         # Float32 sums over another number of zeros.
-        np.testing.assert_allclose(signature(text=tf.constant([text]))["scores"][0], expected, atol=1e-5)
+        np.testing.assert_allclose(signature(token_ids=alone)["scores"][0], expected, atol=1e-5)
+        lengths.add(alone.shape[1])
+    assert len(lengths) == 3  # or nothing was padded
 
 
 def test_a_text_beyond_the_longest_is_refused_by_name(tmp_path):
@@ -150,8 +176,9 @@ def test_the_page_lists_every_signature(exported_classifier, exported_lm, export
         }
 
 
-def test_files_beside_the_graph(exported_classifier, exported_lm, classifier_dir, lm_dir):
-    for (*paths, _), source in ((exported_classifier, classifier_dir), (exported_lm, lm_dir)):
+def test_files_beside_the_graph(exported_classifier, exported_lm, preset_of):
+    for (*paths, _), kind in ((exported_classifier, "classifier"), (exported_lm, "lm")):
+        source = preset_of(kind, SHORT)
         for version in paths:
             assets = version / "assets"
             assert (assets / "config.json").read_text() == (source / "config.json").read_text()
@@ -239,18 +266,18 @@ def test_nothing_is_left_of_a_failed_export(small_dir, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_exported(classifier, classifier_dir, lm_dir, tmp_path):
+def test_what_cannot_be_exported(small, small_dir, preset_of, tmp_path):
     output = str(tmp_path / "m")
     with pytest.raises(ValueError, match="`max_length` is for models that write text: a TextClassifier gen"):
-        versions.export(str(classifier_dir), output, max_length=5)
+        versions.export(str(small_dir), output, max_length=5)
     with pytest.raises(ValueError, match="`max_length` must be >= 1"):
-        versions.export(str(lm_dir), output, max_length=0)
+        versions.export(str(preset_of("lm", SHORT)), output, max_length=0)
     bare = tmp_path / "backbone"
-    shutil.copytree(classifier_dir, bare)
+    shutil.copytree(small_dir, bare)
     (bare / "task.json").unlink()
     with pytest.raises(ValueError, match=r"preset .*backbone: an encoder alone, trained by what no exp"):
         versions.export(str(bare), output)
-    monolith = type(classifier)(classifier.backbone, num_classes=3)
+    monolith = type(small)(small.backbone, num_classes=3)
     with pytest.raises(ValueError, match="must have a preprocessor"):
         signatures.servable(monolith)
     assert not (tmp_path / "m").exists()

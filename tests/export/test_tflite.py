@@ -10,7 +10,7 @@ from export import preset
 from export.lite import conversion, tflite_files
 from export.saved_models import signatures
 from export.verification import requests
-from tests.export.conftest import LABELS, LENGTH
+from tests.export.conftest import EVERY, LABELS, LENGTH
 from tests.run_program import run_program
 
 
@@ -41,8 +41,8 @@ def test_batch_and_length_are_free(classifier, fp32_file):
         np.testing.assert_allclose(run(ids), expected, atol=5e-6)  # as above
 
 
-def test_a_language_model_gives_its_encoder_and_modes_trade_size_for_error(lm_dir):
-    model = preset.load(str(lm_dir))
+def test_a_language_model_gives_its_encoder_and_modes_trade_size_for_error(preset_of):
+    model = preset.load(str(preset_of("lm", EVERY)))
     servable = signatures.edge(model, "ids")
     contents = {mode: conversion.convert(servable, mode, "ids") for mode in ("dynamic", "fp16", "fp32")}
     # Dynamic-range int8 leaves weights of less than 1024 elements alone, of which this model has many.
