@@ -11,11 +11,11 @@ ENCODER_ONLY_MIXERS = ("fourier", "mlp_mixer", "feed_forward_stack", "external_a
 
 
 class OpenConfig(ml_collections.ConfigDict):
-    """Fields that this file does not know: the options of mixers and objectives, yours among them.
+    """Fields that this file does not know: the options of mixers, objectives and tasks, yours among them.
 
     It takes any name, also while the config around it is locked: `--config.model.mixer_options.NAME=VALUE`
     adds one, and `--config.model.mixer_options.MIXER.NAME=VALUE` one for that mixer alone. Whose options they
-    are checks names and values when a run starts (`convnlp.layers.mixer_options`, `convnlp.objectives`).
+    are checks names and values when a run starts (`convnlp.layers.mixer_options`, `convnlp.options`).
     """
 
     def lock(self):
@@ -137,6 +137,7 @@ def get_config():
     task.num_epochs = 0.0  # > 0 sets num_steps from the size of the data
     task.pooling = "mean_max"
     task.head_dropout = 0.3
+    task.options = OpenConfig()  # of the task's own: any name that it makes by `convnlp.tasks.option`
     return config
 
 

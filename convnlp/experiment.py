@@ -25,8 +25,8 @@ from convnlp.models.layouts import layer_mixers
 from convnlp.training import run_config, run_lock, storage
 from convnlp.training import strategy as strategy_lib
 
-# Whose names are those of a mixer's or an objective's own options.
-OPEN_FIELDS = ("model.mixer_options", "objective.options")
+# Whose names are those of a mixer's, an objective's or a task's own options.
+OPEN_FIELDS = ("model.mixer_options", "objective.options", "task.options")
 # Fields that leave the weights, and what is known of them, as they are.
 _ALWAYS = (
     *("data.data_dir", "data.test_source", "data.test_split", "inputs.data.test_source"),

@@ -11,9 +11,8 @@ validation and test data and what the training took.
 
 from absl import flags
 
-from convnlp import config_rules, experiment, outputs, programs, stages
+from convnlp import config_rules, experiment, outputs, programs, stages, tasks
 from convnlp.data import Shard, Source, examples, sources
-from convnlp.tasks import task_named
 from convnlp.training import loop, optimizers, storage
 from convnlp.training import strategy as strategy_lib
 
@@ -30,7 +29,7 @@ def run(config, workdir, strategy):
     `strategy` is what `convnlp.experiment.prepare` returned for this config and directory.
     """
     worker, num_workers = strategy_lib.workers(strategy)
-    kind = task_named(config.task.kind)
+    tasks.check_options(config)
     tokenizer = experiment.tokenizer(config)
     with strategy.scope():  # before the data is read, which takes longer than to refuse a preset
         dtype = experiment.dtype_policy(config, strategy)
@@ -47,7 +46,7 @@ def run(config, workdir, strategy):
         held_out["test"] = Source(data.test_source, data.test_split, data.data_dir)
     paths = [path for source in (train, *held_out.values()) for path in sources.paths(source)]
     outputs.check_run_folder(workdir, config.init_from, paths)
-    task = kind.from_config(config, tokenizer, train)
+    task = tasks.build_task(config, tokenizer, train)
     held_out = {name: task.read(source, training=False) for name, source in held_out.items()}
     found = task.read(train, training=True)
     batch_size = config.train.batch_size // num_workers
@@ -100,7 +99,7 @@ def _parts(config, tokenizer, train, task, found, shard):
     read = {config.data.input_length: (task, found)}
     for stage in stages.of(config):
         if stage.input_length not in read:
-            own = type(task).from_config(stages.config_of(config, stage), tokenizer, train)
+            own = tasks.build_task(stages.config_of(config, stage), tokenizer, train)
             read[stage.input_length] = own, own.read(train, training=True)
         own, rows = read[stage.input_length]
         dataset = own.batches(

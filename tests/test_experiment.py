@@ -279,6 +279,11 @@ def test_other_fields_stay_closed():
     assert config.model.to_dict()["mixer_options"] == {"num_heads": 2}
 
 
+def test_options_of_tasks_are_flags_too():
+    config = config_of_flags("dynamic_conv", "--config.task.options.smoothing=0.3")
+    assert config.task.to_dict()["options"] == {"smoothing": 0.3}
+
+
 def test_options_of_objectives_are_flags_too():
     config = config_of_flags("dynamic_conv", "--config.objective.options.span_corruption.noise_density=0.3")
     assert config.objective.to_dict()["options"] == {"span_corruption": {"noise_density": 0.3}}

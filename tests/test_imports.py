@@ -25,6 +25,7 @@ RULES = {
     "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
     "convnlp.losses": (("convnlp.kernels", "convnlp.layers"), ("tensorflow",)),
     "convnlp.scores": ((), ("keras", "numpy")),
+    "convnlp.options": (("convnlp.data",), ()),
     "convnlp.tables": ((), ()),
     "convnlp.tasks": (
         (
@@ -32,13 +33,21 @@ RULES = {
             "convnlp.layers",
             "convnlp.losses",
             "convnlp.models",
+            "convnlp.options",
             "convnlp.scores",
             "convnlp.tables",
         ),
         ("numpy", "tensorflow"),
     ),
     "convnlp.objectives": (
-        ("convnlp.data", "convnlp.layers", "convnlp.losses", "convnlp.models", "convnlp.tables"),
+        (
+            "convnlp.data",
+            "convnlp.layers",
+            "convnlp.losses",
+            "convnlp.models",
+            "convnlp.options",
+            "convnlp.tables",
+        ),
         ("tensorflow",),
     ),
     "convnlp.testing": (

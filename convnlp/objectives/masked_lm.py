@@ -6,7 +6,9 @@ from typing import ClassVar
 import tensorflow as tf
 
 from convnlp import losses
+from convnlp.data import rules
 from convnlp.objectives.objective import Objective, require_token_outputs
+from convnlp.options import option
 
 NOISE_DENSITY = 0.15
 KEPT, REPLACED = 0.1, 0.1  # of the predicted tokens; the others are masked
@@ -26,11 +28,7 @@ class MaskedLanguageModeling(Objective):
     """
 
     name: ClassVar[str] = "masked_lm"
-    noise_density: float = NOISE_DENSITY
-
-    def __post_init__(self):
-        super().__post_init__()
-        num_predictions(self.input_length, self.noise_density)  # raises
+    noise_density: float = option(NOISE_DENSITY, rules.number("(0, 1)"))
 
     def check(self, backbone):
         require_token_outputs(self, backbone)

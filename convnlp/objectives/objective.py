@@ -2,8 +2,11 @@
 
 import abc
 import dataclasses
-import math
 from typing import ClassVar, NamedTuple
+
+from convnlp import options
+from convnlp.data import rules
+from convnlp.options import option
 
 
 class Seeds(NamedTuple):
@@ -22,9 +25,10 @@ class Seeds(NamedTuple):
 class Objective(abc.ABC):
     """What a backbone is pre-trained on: examples made from rows of text, and their loss.
 
-    A subclass is a frozen dataclass: its fields are its options, and `__post_init__` checks them. Everything
-    that differs between objectives stands in it; the data pipeline, the loss of several objectives together,
-    the programs and the suite of `convnlp.testing` ask it.
+    A subclass is a frozen dataclass: its fields are its options, each with the rule that its `option` states;
+    what holds between several is checked in `__post_init__`, by `require`. Everything that differs between
+    objectives stands in it; the data pipeline, the loss of several objectives together, the programs and the
+    suite of `convnlp.testing` ask it.
 
     Args:
         input_length: int >= 1. S, tokens of the encoder's input.
@@ -35,12 +39,11 @@ class Objective(abc.ABC):
     """
 
     name: ClassVar[str]  # its key in OBJECTIVES
-    input_length: int
-    weight: float = 1.0
+    input_length: int = option(rule=rules.integer(1))
+    weight: float = option(1.0, rules.number("(0, inf)"))
 
     def __post_init__(self):
-        require(self, "input_length", self.input_length >= 1, ">= 1")
-        require(self, "weight", 0 < self.weight < math.inf, "a number > 0")
+        options.check_values(type(self), vars(self))
 
     @property
     def row_length(self):

@@ -6,8 +6,10 @@ from typing import ClassVar
 import tensorflow as tf
 
 from convnlp import losses
+from convnlp.data import rules
 from convnlp.models import PrefixLM, PrefixLMPreprocessor
-from convnlp.objectives.objective import Objective, require, require_token_outputs
+from convnlp.objectives.objective import Objective, require_token_outputs
+from convnlp.options import option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,10 +31,7 @@ class PrefixLanguageModeling(Objective):
     """
 
     name: ClassVar[str] = "prefix_lm"
-
-    def __post_init__(self):
-        super().__post_init__()
-        require(self, "input_length", self.input_length >= 2, ">= 2")
+    input_length: int = option(rule=rules.integer(2))
 
     def check(self, backbone):
         require_token_outputs(self, backbone)

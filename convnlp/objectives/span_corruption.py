@@ -6,8 +6,10 @@ from typing import ClassVar
 import tensorflow as tf
 
 from convnlp import losses
+from convnlp.data import rules
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.objectives.objective import Objective
+from convnlp.options import option
 
 NOISE_DENSITY = 0.15
 MEAN_SPAN_LENGTH = 3.0
@@ -33,8 +35,8 @@ class SpanCorruption(Objective):
     """
 
     name: ClassVar[str] = "span_corruption"
-    noise_density: float = NOISE_DENSITY
-    mean_span_length: float = MEAN_SPAN_LENGTH
+    noise_density: float = option(NOISE_DENSITY, rules.number("(0, 1)"))
+    mean_span_length: float = option(MEAN_SPAN_LENGTH, rules.number("(0, inf)"))
 
     def __post_init__(self):
         super().__post_init__()

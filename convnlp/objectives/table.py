@@ -1,13 +1,13 @@
 """The table of objectives, and what reads it."""
 
 import dataclasses
-import difflib
 
 from convnlp import tables
 from convnlp.objectives.masked_lm import MaskedLanguageModeling
 from convnlp.objectives.objective import Objective
 from convnlp.objectives.prefix_lm import PrefixLanguageModeling
 from convnlp.objectives.span_corruption import SpanCorruption
+from convnlp.options import check_names
 
 # The order is that of the random seeds and of the sum of the losses: a new one goes to the end.
 OBJECTIVES = {
@@ -53,13 +53,7 @@ def build_objectives(names, input_length, options=None, **shared):
     for name in (name for name in OBJECTIVES if name in names):
         own = dict(options.get(name, {}))
         fields = [field.name for field in dataclasses.fields(OBJECTIVES[name])]
-        for option in own:
-            if option not in fields:
-                near = difflib.get_close_matches(option, fields, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise ValueError(
-                    f"The objective {name} has no option `{option}`; it has {', '.join(fields)}{hint}"
-                )
+        check_names(own, fields, f"objective {name}")
         taken = {key: value for key, value in shared.items() if key in fields}
         built.append(OBJECTIVES[name](**{"input_length": input_length, **taken, **own}))
     return tuple(built)

@@ -3,12 +3,13 @@
 The programs know a task by its name in `TASKS`; docs/your_own_task.md adds one.
 """
 
+from convnlp.options import option
 from convnlp.tasks.answers import Answers
 from convnlp.tasks.classification import Classification
 from convnlp.tasks.continuation import Continuation
 from convnlp.tasks.encoder_answers import EncoderAnswers, EncoderReference
 from convnlp.tasks.reference import Reference
-from convnlp.tasks.table import TASKS, load, register_task, task_named, task_of
+from convnlp.tasks.table import TASKS, build_task, check_options, load, register_task, task_named, task_of
 from convnlp.tasks.task import Fields, Task
 from convnlp.tasks.text_to_text import TextToText
 
@@ -23,7 +24,10 @@ __all__ = [
     "Reference",
     "Task",
     "TextToText",
+    "build_task",
+    "check_options",
     "load",
+    "option",
     "register_task",
     "task_named",
     "task_of",

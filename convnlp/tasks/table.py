@@ -1,8 +1,9 @@
 """The table of tasks, and what reads it."""
 
+import dataclasses
 import os
 
-from convnlp import tables
+from convnlp import options, tables
 from convnlp.models import PrefixLM, PrefixLMPreprocessor, Seq2SeqBackbone, Seq2SeqLM, Tokenizer, presets
 from convnlp.tasks.classification import Classification
 from convnlp.tasks.continuation import Continuation
@@ -25,6 +26,31 @@ def task_named(name):
     if name not in TASKS:
         raise ValueError(f"`task.kind` must be one of {', '.join(TASKS)}. Received: {name!r}")
     return TASKS[name]
+
+
+def check_options(config):
+    """The options of a config's task, checked before anything is read or built.
+
+    Args:
+        config: ConfigDict, see `configs/common.py`.
+
+    Returns:
+        Dict, name of an option -> value.
+
+    Raises:
+        ValueError: if there is no such task, it has no such option, or a value breaks its rule.
+    """
+    cls, given = task_named(config.task.kind), config.task.options.to_dict()
+    options.check_names(given, options.options_of(cls), f"task {cls.name}")
+    options.check_values(cls, given)
+    return given
+
+
+def build_task(config, tokenizer, train):
+    """The task of an experiment, with its options; arguments and errors as of `Task.from_config`."""
+    given = check_options(config)
+    task = task_named(config.task.kind).from_config(config, tokenizer, train)
+    return dataclasses.replace(task, **given) if given else task
 
 
 def task_of(model):

@@ -4,6 +4,8 @@ import abc
 import dataclasses
 from typing import ClassVar
 
+from convnlp import options
+
 
 @dataclasses.dataclass(frozen=True)
 class Fields:
@@ -24,12 +26,19 @@ class Fields:
     target: str | None = None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Task(abc.ABC):
     """What a backbone is fine-tuned for: its examples, model, loss and scores.
 
     A subclass is a frozen dataclass, made from a config to train a model or from a model to score it.
     Everything that differs between tasks stands in it: the programs, the export and the suite of
     `convnlp.testing` ask it and guess nothing from a model.
+
+    Fields that are made by `convnlp.tasks.option`, each with a default, are its own options: `task.options`
+    of a config sets them.
+
+    Raises:
+        ValueError: if an option breaks its rule.
     """
 
     name: ClassVar[str]  # its key in TASKS
@@ -38,10 +47,13 @@ class Task(abc.ABC):
     generates: ClassVar[bool] = False  # whether its models write text, by `generate`
     metrics: ClassVar[tuple]  # names of all scores that there may be, but for num_examples
 
+    def __post_init__(self):
+        options.check_values(type(self), vars(self))
+
     @classmethod
     @abc.abstractmethod
     def from_config(cls, config, tokenizer, train):
-        """The task of an experiment.
+        """The task of an experiment, without its options, which `build_task` adds.
 
         Args:
             config: ConfigDict, see `configs/common.py`.

@@ -57,7 +57,7 @@ class TaskCase:
         config = common.get_config()
         config.data.input_length = config.data.target_length = LENGTH
         config.update_from_flattened_dict({"task.kind": self.name, "task.head_dropout": 0.0, **self.config})
-        return tasks.task_named(self.name).from_config(config, self.tokenizer, self.source)
+        return tasks.build_task(config, self.tokenizer, self.source)
 
     def model(self, seed=0):
         """A tiny model of the task, without dropout."""

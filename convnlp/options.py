@@ -1,0 +1,55 @@
+"""What is an objective's or a task's own: fields of its dataclass that a config sets by name."""
+
+import dataclasses
+import difflib
+
+from convnlp.data.rules import short
+
+
+def option(default=dataclasses.MISSING, rule=None):
+    """A field of a dataclass that is an option.
+
+    Args:
+        default: its value where a config sets none.
+        rule: `convnlp.data.rules.Rule` that its values must keep, such as `rules.number("[0, 1)")`.
+
+    Returns:
+        What stands behind the annotation: `smoothing: float = option(0.1, rules.number("[0, 1)"))`.
+    """
+    return dataclasses.field(default=default, metadata={"rule": rule})
+
+
+def options_of(cls):
+    """The names of the fields of a dataclass that are made by `option`."""
+    return [field.name for field in dataclasses.fields(cls) if "rule" in field.metadata]
+
+
+def check_names(given, known, what):
+    """Raises ValueError, with the one that was probably meant, for an option that does not exist.
+
+    Args:
+        given: iterable of str.
+        known: list of str.
+        what: str, whose options they are: "objective masked_lm".
+    """
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"The {what} has no option `{name}`; it has {', '.join(known) or 'none'}{hint}")
+
+
+def check_values(cls, values):
+    """Raises ValueError for the first option whose value breaks its rule.
+
+    Args:
+        cls: a dataclass with a `name`.
+        values: dict, name of a field -> value. Fields without a rule pass.
+    """
+    for field in dataclasses.fields(cls):
+        rule = field.metadata.get("rule")
+        if rule is not None and field.name in values and not rule.holds(values[field.name]):
+            raise ValueError(
+                f"`{field.name}` of {cls.name} must be {rule.text}. "
+                f"Received: {field.name}={short(values[field.name])}"
+            )
