@@ -1,15 +1,121 @@
-"""Runs a command-line program in a fresh process, as a user would."""
+"""Runs the command-line programs, each in a process of its own, as a user would."""
 
+import concurrent.futures
+import functools
 import os
+import pickle
+import select
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
+
+from tests import fork_server
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def run_program(module, *arguments, stdin=None):
-    """`python -m module arguments`: the finished process, with its outputs as text."""
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=300, check=False
-    )
+def run_program(module, *arguments, stdin="", timeout=300):
+    """`python -m module arguments`, once TensorFlow is imported (see `tests.fork_server`).
+
+    Returns:
+        The finished process as of `subprocess.run`, with its outputs as text.
+    """
+    with tempfile.TemporaryFile() as given, concurrent.futures.ThreadPoolExecutor() as readers:
+        given.write(stdin.encode())
+        given.seek(0)
+        (stdout, its_stdout), (stderr, its_stderr) = os.pipe(), os.pipe()
+        try:
+            program = Program(module, *arguments, stdin=given, stdout=its_stdout, stderr=its_stderr)
+        finally:
+            os.close(its_stdout)
+            os.close(its_stderr)
+            texts = [readers.submit(_read, descriptor) for descriptor in (stdout, stderr)]
+        try:
+            code = program.wait(timeout)
+        finally:
+            program.kill()
+        return subprocess.CompletedProcess([module, *arguments], code, *(text.result() for text in texts))
+
+
+def _read(descriptor):
+    with open(descriptor, encoding="utf-8") as file:
+        return file.read()
+
+
+class Program:
+    """A running program, forked by `tests.fork_server`, with what tests need of `subprocess.Popen`.
+
+    Args:
+        module: str.
+        *arguments: its flags.
+        environment: dict, its variables. Default: those of this process.
+        stdin, stdout, stderr: files or their descriptors.
+
+    Attributes:
+        pid: int.
+        returncode: int, -N where signal N has ended it; None as long as it runs.
+    """
+
+    def __init__(self, module, *arguments, environment=None, stdin=None, stdout=None, stderr=None):
+        request = pickle.dumps(
+            {
+                "module": module,
+                "arguments": list(map(str, arguments)),
+                "environment": dict(os.environ if environment is None else environment),
+            }
+        )
+        assert len(request) <= fork_server.LARGEST
+        self._news, its_news = os.pipe()
+        with open(os.devnull, "r+b") as nothing:
+            files = [nothing if file is None else file for file in (stdin, stdout, stderr)]
+            descriptors = [file if isinstance(file, int) else file.fileno() for file in files]
+            socket.send_fds(_server()[0], [request], [*descriptors, its_news])
+        os.close(its_news)
+        self.returncode = None
+        self.pid = self._number()
+
+    def wait(self, timeout=None):
+        """The exit code; raises `subprocess.TimeoutExpired`."""
+        if self.returncode is None:
+            if not select.select([self._news], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout)
+            self.returncode = self._number()
+            os.close(self._news)
+        return self.returncode
+
+    def poll(self):
+        """The exit code, None as long as it runs."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def send_signal(self, signum):
+        """Sends a signal, unless the program has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, signum)
+
+    def kill(self):
+        """Ends it by SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def _number(self):
+        line = b""
+        while not line.endswith(b"\n"):
+            byte = os.read(self._news, 1)
+            if not byte:
+                raise RuntimeError(f"{fork_server.__file__} has ended: run it to see why")
+            line += byte
+        return int(line)
+
+
+@functools.cache
+def _server():
+    """(socket of the fork server, which ends with this process; its `subprocess.Popen`)."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with its:
+        command = [sys.executable, fork_server.__file__]
+        quiet = subprocess.DEVNULL
+        return ours, subprocess.Popen(command, cwd=ROOT, stdin=its, stdout=quiet, stderr=quiet)

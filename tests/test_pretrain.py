@@ -6,8 +6,6 @@ import os
 import pathlib
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import keras_nlp
@@ -17,7 +15,7 @@ import tensorflow as tf
 
 import convnlp
 from tests import corpus
-from tests.run_program import ROOT, run_program
+from tests.run_program import Program, run_program
 
 pytestmark = pytest.mark.multiprocess
 
@@ -67,7 +65,7 @@ TWO_WORKERS = ("--strategy=multi_worker", *ADAFACTOR)
 
 def start(workdir, *flags):
     """The process of a run, or its two with --strategy=multi_worker; errors go to WORKDIR.log."""
-    command = [sys.executable, "-m", "convnlp.pretrain", *TINY, *flags, f"--workdir={workdir}"]
+    command = ["convnlp.pretrain", *TINY, *flags, f"--workdir={workdir}"]
     environments = [{}]
     if "--strategy=multi_worker" in flags:
         with contextlib.ExitStack() as stack:
@@ -77,7 +75,7 @@ def start(workdir, *flags):
         environments = [{"TF_CONFIG": json.dumps(task)} for task in tasks]
     with open(f"{workdir}.log", "a", encoding="utf-8") as log:
         return [
-            subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, stderr=log)
+            Program(*command, environment={**os.environ, **environment}, stderr=log)
             for environment in environments
         ]
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from convnlp import startup
-from tests.run_program import ROOT, run_program
+from tests.run_program import ROOT
 
 pytestmark = pytest.mark.multiprocess
 
@@ -148,7 +148,9 @@ print(state() == before, convnlp.__version__ != "")
 @pytest.mark.parametrize("program", ["convnlp.prepare_tfds", "export.saved_model", "export.tflite_report"])
 def test_a_wrong_flag_is_one_line(program, monkeypatch):
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
-    assert run_program(program, "--nonsense=1").stderr == "error: Unknown command line flag 'nonsense'\n"
+    command = [sys.executable, "-m", program, "--nonsense=1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stderr == "error: Unknown command line flag 'nonsense'\n"
 
 
 def test_ctrl_c_before_the_run_is_one_line():

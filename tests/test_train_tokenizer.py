@@ -1,8 +1,6 @@
 """The tokenizer program: layout, size, determinism, and one line where it cannot work."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from convnlp import train_tokenizer
 from convnlp.data import Source
 from convnlp.models import Tokenizer
 from tests import corpus
+from tests.run_program import run_program
 
 LINES = corpus.documents(300)
 
@@ -91,14 +90,7 @@ def test_the_program(tmp_path):
     output = tmp_path / "new" / "spm.model"
 
     def run(*flags):
-        command = [
-            sys.executable,
-            "-m",
-            "convnlp.train_tokenizer",
-            f"--source=jsonl:{path}",
-            f"--output={output}",
-        ]
-        return subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
+        return run_program("convnlp.train_tokenizer", f"--source=jsonl:{path}", f"--output={output}", *flags)
 
     failed = run("--vocabulary_size=8000")
     assert failed.returncode == 1

@@ -5,14 +5,12 @@ import os
 import pathlib
 import signal
 import socket
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.run_program import ROOT
+from tests.run_program import Program
 from tests.training.toy import NUM_STEPS
 
 pytestmark = pytest.mark.multiprocess
@@ -23,30 +21,17 @@ MOMENTS = ("write:4", "write_json:2", "rename:4", "_prune:1")
 
 
 def start(strategy, workdir, moment="", environment=None, dropout=0.1, extras=""):
-    command = [
-        sys.executable,
-        "-m",
-        "tests.training.toy",
-        strategy,
-        str(workdir),
-        str(dropout),
-        moment,
-        extras,
-    ]
-    return subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(environment or {})},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    """A process of a toy; errors go to WORKDIR.log."""
+    arguments = [strategy, workdir, dropout, moment, extras]
+    environment = {**os.environ, **(environment or {})}
+    with open(f"{workdir}.log", "a", encoding="utf-8") as log:
+        return Program("tests.training.toy", *arguments, environment=environment, stderr=log)
 
 
-def finish(process):
-    """Waits for a process that has to succeed."""
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors[-2000:]
+def finish(*processes, workdir):
+    """Waits for processes that have to succeed."""
+    codes = [process.wait(timeout=300) for process in processes]
+    assert codes == [0] * len(processes), pathlib.Path(f"{workdir}.log").read_text()[-2000:]
 
 
 def state(workdir):
@@ -57,12 +42,15 @@ def state(workdir):
     return values, (workdir / "metrics.jsonl").read_bytes()
 
 
+def run_whole(strategy, workdir, **arguments):
+    finish(start(strategy, workdir, **arguments), workdir=workdir)
+
+
 def run_killed(strategy, workdir, moments, extras=""):
     for moment in moments:
         process = start(strategy, workdir, moment, extras=extras)
-        process.communicate(timeout=300)
-        assert process.returncode == -signal.SIGKILL, moment
-    finish(start(strategy, workdir, extras=extras))
+        assert process.wait(timeout=300) == -signal.SIGKILL, moment
+    finish(start(strategy, workdir, extras=extras), workdir=workdir)
 
 
 def assert_same_state(workdir, other):
@@ -74,21 +62,21 @@ def assert_same_state(workdir, other):
 
 
 def test_one_device(tmp_path):
-    finish(start("one_device", tmp_path / "whole"))
+    run_whole("one_device", tmp_path / "whole")
     run_killed("one_device", tmp_path / "killed", MOMENTS[:2])
     assert_same_state(tmp_path / "whole", tmp_path / "killed")
 
 
 @pytest.mark.slow
 def test_one_device_at_the_other_moments(tmp_path):
-    finish(start("one_device", tmp_path / "whole"))
+    run_whole("one_device", tmp_path / "whole")
     run_killed("one_device", tmp_path / "killed", MOMENTS[2:])
     assert_same_state(tmp_path / "whole", tmp_path / "killed")
 
 
 @pytest.mark.slow
 def test_two_mirrored_devices(tmp_path):
-    finish(start("mirrored", tmp_path / "whole"))
+    run_whole("mirrored", tmp_path / "whole")
     run_killed("mirrored", tmp_path / "killed", MOMENTS)
     assert_same_state(tmp_path / "whole", tmp_path / "killed")
 
@@ -99,7 +87,7 @@ BOUNDARY = ("rename:4", "write:3")
 
 @pytest.mark.parametrize("strategy", ["one_device", pytest.param("mirrored", marks=pytest.mark.slow)])
 def test_with_all_extras(tmp_path, strategy):
-    finish(start(strategy, tmp_path / "whole", extras="extras"))
+    run_whole(strategy, tmp_path / "whole", extras="extras")
     run_killed(strategy, tmp_path / "killed", BOUNDARY, "extras")
     assert_same_state(tmp_path / "whole", tmp_path / "killed")
 
@@ -107,7 +95,7 @@ def test_with_all_extras(tmp_path, strategy):
 def test_two_mirrored_devices_train_as_one(tmp_path):
     """Rows of a batch have different numbers of pads, so a mean of the replicas' means would show."""
     for strategy in ("one_device", "mirrored"):
-        finish(start(strategy, tmp_path / strategy, dropout=0))
+        run_whole(strategy, tmp_path / strategy, dropout=0)
     one, two = (
         [json.loads(line) for line in (tmp_path / strategy / "metrics.jsonl").read_text().splitlines()]
         for strategy in ("one_device", "mirrored")
@@ -142,15 +130,12 @@ def start_workers(workdir, killed=None, moment="", extras=""):
     [(0, "write_json:2", ""), (0, "rename:4", ""), (1, "write:5", ""), (0, "rename:4", "extras")],
 )
 def test_two_worker_processes(tmp_path, killed, moment, extras):
-    for process in start_workers(tmp_path / "whole", extras=extras):
-        finish(process)
+    finish(*start_workers(tmp_path / "whole", extras=extras), workdir=tmp_path / "whole")
     workers = start_workers(tmp_path / "killed", killed, moment, extras)
-    workers[killed].communicate(timeout=300)
-    assert workers[killed].returncode == -signal.SIGKILL
+    assert workers[killed].wait(timeout=300) == -signal.SIGKILL
     workers[1 - killed].kill()  # it waits for the other one
-    workers[1 - killed].communicate(timeout=300)
-    for process in start_workers(tmp_path / "killed", extras=extras):
-        finish(process)
+    workers[1 - killed].wait(timeout=300)
+    finish(*start_workers(tmp_path / "killed", extras=extras), workdir=tmp_path / "killed")
     assert_same_state(tmp_path / "whole", tmp_path / "killed")
     files = {
         path.name for path in pathlib.Path(tmp_path / "killed" / "checkpoints" / f"{NUM_STEPS:08d}").iterdir()
