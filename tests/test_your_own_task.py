@@ -86,6 +86,9 @@ def test_a_task_from_nothing_is_trained_scored_exported_and_verified(folder, sta
     assert scores["num_examples"] == 64
     assert scores["pearson"] > 0.8
     assert (folder / "model" / "1" / "saved_model.pb").exists()
+    card = (folder / "run" / "preset" / "README.md").read_text()
+    assert "pipeline_tag: text-classification\n" in card
+    assert "from my_regression import Regressor\n" in card
 
     importlib.import_module("my_regression")
     preset = str(folder / "run" / "preset")

@@ -7,8 +7,14 @@ class CheckedPreset:
     """Presets with the sums of their files, and one line for what is wrong with them.
 
     Stands in front of a class of keras_nlp among the bases of a model, a tokenizer or a preprocessor.
+
+    Attributes:
+        pipeline_tag: str, what a model is for, by the names of the Hugging Face hub; None for no tag.
+        example: str, code that asks the `model` that was loaded; None for none. Both are for the model card.
     """
 
+    pipeline_tag = None
+    example = None
     _is_written = staticmethod(lambda name: True)  # by `save_to_preset`, of the names of a preset's files
 
     def save_to_preset(self, preset_dir, *args, **kwargs):

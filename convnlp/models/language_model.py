@@ -12,6 +12,8 @@ from convnlp.models.recipe_model import RecipeModel
 class LanguageModel(RecipeModel):
     """Greedy unless compiled with another sampler, and checked stop tokens; see `RecipeModel`."""
 
+    example = 'model.generate("a text")'
+
     def _prepare(self, compile):
         """The last part of a constructor."""
         self.sampler = keras_nlp.samplers.GreedySampler()

@@ -3,6 +3,8 @@
 import json
 import os
 
+import keras
+
 from convnlp.models import presets
 
 _ENTRIES = {
@@ -23,21 +25,14 @@ _ENTRIES = {
     "decoder_length": "int: the decoder tokens that `cost` is for",
     "command": "str: the command line that made it",
 }
-_TAGS = {"TextClassifier": "text-classification", "Seq2SeqLM": "text2text-generation"}
-_EXAMPLES = {
-    "TextClassifier": """classifier = keras_nlp.models.TextClassifier.from_preset("{0}")
-classifier.predict(["a text"])""",
-    "Seq2SeqLM": """lm = keras_nlp.models.Seq2SeqLM.from_preset("{0}")
-lm.generate("a text")""",
-    "Seq2SeqBackbone": """backbone = keras_nlp.models.Backbone.from_preset("{0}")""",
-}
 
 
 def write(preset_dir, entries):
     """Writes README.md into a preset. What is not given is left out.
 
     Args:
-        preset_dir: str. A directory written by `save_to_preset`; architecture and size are read from it.
+        preset_dir: str. A directory written by `save_to_preset`; architecture and size are read from it, and
+            its model's class says what it is for (`pipeline_tag`, `example`; see `CheckedPreset`).
         entries: dict. Any of: title, language, trained_on, initialised_from, objective, steps, examples,
             tokens, seconds, hardware, scores, encoder_use, cost, encoder_length, decoder_length, command.
 
@@ -53,8 +48,9 @@ def write(preset_dir, entries):
     config = _read(preset_dir, "config.json")
     task_file = os.path.join(preset_dir, "task.json")
     task = _read(preset_dir, "task.json") if os.path.exists(task_file) else config
+    cls = keras.saving.get_registered_object(task["registered_name"])
     sections = [
-        _front_matter(config, task, entries),
+        _front_matter(cls, entries),
         f"# {entries.get('title') or os.path.basename(os.path.abspath(preset_dir))}\n",
         _description(config["config"], task, _read(preset_dir, "metadata.json")["parameter_count"]),
         _section("Training", _training(entries)),
@@ -63,7 +59,7 @@ def write(preset_dir, entries):
         ),
         _section("Cost", _cost(entries)),
         _section("Command", code=entries.get("command"), language="sh"),
-        _section("Use", code=_usage(task["class_name"], preset_dir), language="python"),
+        _section("Use", code=_usage(cls, preset_dir), language="python"),
     ]
     path = os.path.join(preset_dir, "README.md")
     with (
@@ -79,12 +75,12 @@ def _read(preset_dir, name):
         return json.load(file)
 
 
-def _front_matter(config, task, entries):
+def _front_matter(cls, entries):
     lines = ["library_name: keras-hub", "tags: [convnlp]"]
     if "language" in entries:
         lines.append(f"language: {entries['language']}")
-    if task["class_name"] in _TAGS:
-        lines.append(f"pipeline_tag: {_TAGS[task['class_name']]}")
+    if tag := getattr(cls, "pipeline_tag", None):
+        lines.append(f"pipeline_tag: {tag}")
     return "\n".join(["---", *lines, "---", ""])
 
 
@@ -133,10 +129,12 @@ def _cost(entries):
     return [*rows, *([f"these figures are for {' and '.join(lengths)}"] if rows and lengths else [])]
 
 
-def _usage(class_name, preset_dir):
+def _usage(cls, preset_dir):
+    """By the class itself: a base class of keras_nlp's would choose one of all its subclasses."""
     name = os.path.basename(os.path.abspath(preset_dir))
-    example = _EXAMPLES.get(class_name)
-    return example and "import convnlp\nimport keras_nlp\n\n" + example.format(name)
+    module = "convnlp.models" if cls.__module__.startswith("convnlp.models.") else cls.__module__
+    lines = [f"from {module} import {cls.__name__}", "", f'model = {cls.__name__}.from_preset("{name}")']
+    return "\n".join([*lines, *filter(None, [getattr(cls, "example", None)])])
 
 
 def _section(title, rows=(), code=None, language=""):

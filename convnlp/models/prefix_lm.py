@@ -53,6 +53,7 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
     ```
     """
 
+    pipeline_tag = "text-generation"
     backbone_cls = Seq2SeqBackbone
     preprocessor_cls = PrefixLMPreprocessor
 

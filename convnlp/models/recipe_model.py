@@ -10,6 +10,7 @@ class RecipeModel(CheckedPreset):
     Stands in front of a class of keras_nlp among the bases of a model.
     """
 
+    example = 'model.predict(["a text"])'
     head_size_argument = None  # which argument of the constructor says how large the head is, if it has one
     _uses_recipe = False
 

@@ -55,6 +55,7 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
     ```
     """
 
+    pipeline_tag = "text2text-generation"
     backbone_cls = Seq2SeqBackbone
     preprocessor_cls = Seq2SeqLMPreprocessor
 

@@ -56,6 +56,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
     ```
     """
 
+    pipeline_tag = "text-classification"
     head_size_argument = "num_classes"
 
     def __init__(

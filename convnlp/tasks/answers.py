@@ -2,6 +2,8 @@
 
 import abc
 
+import tensorflow as tf
+
 from convnlp.tasks.rows import EncoderRows
 
 
@@ -58,6 +60,23 @@ class Answers(abc.ABC):
     def edge(self, rows):
         """The output [B,N] of the TFLite model for rows of `EncoderRows`; the default is the embedding."""
         return self.rows.embed(rows)
+
+    def request(self, name, texts, rows):
+        """What a signature is asked about texts, by the checks of an export and to warm a server up.
+
+        A task whose signatures have inputs of other names than these adds them here.
+
+        Args:
+            name: str, the signature.
+            texts: list of B str.
+            rows: what `signatures` gives beside them.
+
+        Returns:
+            dict, name of an input -> array [B,...]. Those that the signature does not have are left out.
+        """
+        text = tf.constant(texts)
+        values = {"text": text, "text_pair": text[::-1], "token_ids": rows.of_texts(text)["token_ids"]}
+        return {key: value.numpy() for key, value in values.items()}
 
     @abc.abstractmethod
     def reference(self):

@@ -7,6 +7,7 @@ variables.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -23,11 +24,14 @@ class Servable:
         module: tf.Module, the owner of the variables.
         signatures: dict, name -> tf.function from named tensors to a dict of tensors.
         rows: has `of_texts`, from texts to the token ids of the signature "ids"; None without that.
+        request: function of a signature's name and texts to its inputs, see `Answers.request`; None where
+            nothing is asked.
     """
 
     module: tf.Module
     signatures: dict[str, Callable]
     rows: object
+    request: Callable | None = None
 
     def only(self, name):
         """The same with one of the signatures."""
@@ -74,7 +78,7 @@ def servable(model, max_length=None):
     signatures["embed"] = signature(
         lambda text: {"embedding": answers.rows.embed(answers.rows.of_texts(text))}, text=TEXT
     )
-    return Servable(owner(model), signatures, rows)
+    return Servable(owner(model), signatures, rows, functools.partial(answers.request, rows=rows))
 
 
 def edge(model, inputs):
@@ -98,7 +102,8 @@ def edge(model, inputs):
         function = signature(lambda token_ids: answer(answers.rows.of_ids(token_ids)), token_ids=TOKEN_IDS)
     else:
         function = signature(lambda text: answer(answers.rows.of_texts(text)), text=TEXT)
-    return Servable(owner(model), {"serving_default": function}, answers.rows)
+    request = functools.partial(answers.request, rows=answers.rows)
+    return Servable(owner(model), {"serving_default": function}, answers.rows, request)
 
 
 def owner(model):

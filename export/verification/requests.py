@@ -28,19 +28,18 @@ def request(servable, name, batch_size):
 
     Returns:
         dict, input name -> NumPy array.
+
+    Raises:
+        ValueError: if the task does not say what an input is asked.
     """
-    asked = texts(batch_size)
-    if name == "explain":  # costs the square of the length
-        asked = [text[:100] for text in asked]
-    values = {
-        "text": tf.constant(asked),
-        "text_pair": tf.constant(texts(batch_size)[::-1]),
-        "inputs": tf.constant([_example(text) for text in texts(batch_size)]),
-    }
+    values = servable.request(name, texts(batch_size))
     inputs = [spec.name for spec in servable.signatures[name].input_signature]
-    if "token_ids" in inputs:
-        values["token_ids"] = servable.rows.of_texts(values["text"])["token_ids"]
-    return {key: values[key].numpy() for key in inputs}
+    if missing := sorted(set(inputs) - set(values)):
+        raise ValueError(
+            f"`request` of the task's answers must give every input of signature {name!r}, also "
+            f"{', '.join(missing)}. Received: {', '.join(values)}"
+        )
+    return {key: values[key] for key in inputs}
 
 
 def of_servable(servable):
@@ -75,8 +74,3 @@ def warm_up_records(servable):
             log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=predict))
             records.append(log.SerializeToString())
     return records
-
-
-def _example(text):
-    feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
-    return tf.train.Example(features=tf.train.Features(feature={"text": feature})).SerializeToString()

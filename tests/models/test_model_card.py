@@ -1,6 +1,8 @@
+import keras
+import keras_nlp
 import pytest
 
-from convnlp.models import model_card
+from convnlp.models import PooledEncoder, model_card, token_inputs
 
 FACTS = {
     "language": "en",
@@ -38,7 +40,8 @@ def test_everything_given_is_written(classifier, tmp_path):
         f"- receptive field: {cost['receptive_field']}\n",
         "these figures are for 128 encoder tokens",
         "python -m convnlp.pretrain --workdir=DIR",
-        'keras_nlp.models.TextClassifier.from_preset("dynamic_conv_mini_en")',
+        "from convnlp.models import TextClassifier\n\n",
+        'model = TextClassifier.from_preset("dynamic_conv_mini_en")\nmodel.predict(["a text"])\n',
     ):
         assert text in card
     assert "encoder output loses): 0.41\n" in card
@@ -52,7 +55,38 @@ def test_what_is_not_given_is_left_out(lm, tmp_path):
     assert "2 decoder layers (dynamic_conv)" in card
     for title in ("## Training", "## Scores", "## Cost", "## Command", "language:", "None"):
         assert title not in card
-    assert 'keras_nlp.models.Seq2SeqLM.from_preset("lm")' in card
+    assert "pipeline_tag: text2text-generation\n" in card
+    assert 'model = Seq2SeqLM.from_preset("lm")\nmodel.generate("a text")\n' in card
+
+
+def test_a_backbone_is_for_no_task(lm, tmp_path):
+    lm.backbone.save_to_preset(str(tmp_path / "backbone"))
+    with open(model_card.write(str(tmp_path / "backbone"), {}), encoding="utf-8") as file:
+        card = file.read()
+    assert "pipeline_tag" not in card
+    assert card.endswith('model = Seq2SeqBackbone.from_preset("backbone")\n```\n')
+
+
+@keras.saving.register_keras_serializable(package="test_model_card")
+class Ranker(PooledEncoder, keras_nlp.models.Task):
+    """A class of one's own, which says what it is for."""
+
+    pipeline_tag = "text-ranking"
+    example = 'model.predict((["a question"], ["an answer"]))'
+
+    def __init__(self, backbone, preprocessor=None, **kwargs):
+        self._take(backbone, preprocessor)
+        inputs = token_inputs()
+        super().__init__(inputs=inputs, outputs=self.pool(inputs)[0], **kwargs)
+
+
+def test_a_class_of_ones_own_has_its_own_tag_and_example(lm, tmp_path):
+    Ranker(lm.backbone, None).save_to_preset(str(tmp_path / "ranker"))
+    with open(model_card.write(str(tmp_path / "ranker"), {}), encoding="utf-8") as file:
+        card = file.read()
+    assert "pipeline_tag: text-ranking\n" in card
+    code = f'from {__name__} import Ranker\n\nmodel = Ranker.from_preset("ranker")\n{Ranker.example}\n'
+    assert f"```python\n{code}```" in card
 
 
 def test_an_unknown_fact_is_an_error(tmp_path):

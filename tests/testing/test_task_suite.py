@@ -138,6 +138,13 @@ class WithoutIds(ClassifierAnswers):
         return {"serving_default": signatures["serving_default"]}, rows
 
 
+class AsksAnotherInput(ClassifierAnswers):
+    def signatures(self, max_length=None):
+        signatures, rows = super().signatures(max_length)
+        ask = signature(lambda question: self.answer(rows.of_texts(question)), question=TEXT)
+        return {**signatures, "ask": ask}, rows
+
+
 class ProbabilitiesOnTheEdge(ClassifierAnswers):
     def edge(self, rows):
         return tf.nn.softmax(super().edge(rows))
@@ -169,6 +176,7 @@ DEFECTS = {
         {"answers": answered(LosesATokenOfIds)},
         {"answers": answered(SwapsThePair)},
         {"answers": answered(WithoutIds)},
+        {"answers": answered(AsksAnotherInput)},
         {"answers": answered(ProbabilitiesOnTheEdge)},
     ],
 }
