@@ -8,6 +8,7 @@ docs/serving.md names the few differences from TF Serving, which is what to depl
 """
 
 import functools
+import gc
 import logging
 import os
 import signal
@@ -26,6 +27,8 @@ from serving.core.models import ModelConfig, ModelManager
 from serving.core.runner import Runner
 
 _SWITCH_SECONDS = 0.0005
+# How many objects more there are before Python looks for dead ones: requests under way are some hundred each.
+_COLLECTOR_THRESHOLD = 20_000
 _REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface; 0 for none.", 0, 65535)
 _GRPC_PORT = flags.DEFINE_integer(
     "port", 8500, "Port of the gRPC interface; 0 for none. The default one may be in use.", 0, 65535
@@ -152,6 +155,8 @@ def _start(listener):
     from serving.rest.interface import RestApp
 
     tf.get_logger().setLevel(logging.ERROR)
+    gc.set_threshold(_COLLECTOR_THRESHOLD)
+    gc.freeze()  # modules do not die
     metrics = Metrics()
     limits = Limits(timeout_ms=_TIMEOUT.value, **{name: flag.value for name, flag in _LIMITS.items()})
     runner = _runner(metrics)
@@ -175,6 +180,7 @@ def _start(listener):
         lifespan="off",
         log_level="warning",
         access_log=False,
+        proxy_headers=False,
         server_header=False,
     )
     for name, version in manager.available():

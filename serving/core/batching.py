@@ -142,15 +142,16 @@ class Batcher:
             (name, array.dtype, array.ndim if padded else array.shape[1:]) for name, array in feeds.items()
         )
         key = (servable, fetches, kinds)
+        whole = _Task(feeds, size)
         with self._changed:
-            tasks = self._split(feeds, size, self._room(key))
+            tasks = self._split(whole, self._room(key))
             self._check_capacity(key, tasks, size)
             for task in tasks:
                 self._enqueue(key, task)
             self._changed.notify(len(tasks))
         self._metrics.input_batch_size.observe(size)
         for task in tasks:
-            task.future.add_done_callback(partial(self._forget, key, task))
+            task.future.when_abandoned(partial(self._forget, key))
         return tasks[0].future if len(tasks) == 1 else _Joined([task.future for task in tasks])
 
     def close(self):
@@ -163,27 +164,29 @@ class Batcher:
         """How many examples the open batch of a kind still takes."""
         return self._options.batch_limit - self._open[key].size if key in self._open else 0
 
-    def _split(self, feeds, size, room):
+    def _split(self, whole, room):
         """The tasks of a request; the first one fills the open batch where the request is split at all."""
         limit = self._options.batch_limit
         first = room or limit
-        if size <= first or not self._options.enable_large_batch_splitting:
-            return [_Task(feeds, size)]
+        if whole.size <= first or not self._options.enable_large_batch_splitting:
+            return [whole]
         return [
-            _Task({name: array[start:end] for name, array in feeds.items()}, end - start)
-            for start, end in itertools.pairwise([0, *range(first, size, limit), size])
+            _Task({name: array[start:end] for name, array in whole.feeds.items()}, end - start)
+            for start, end in itertools.pairwise([0, *range(first, whole.size, limit), whole.size])
         ]
 
     def _check_capacity(self, key, tasks, size):
         """Refuses a request for which too many batches wait; none of them does while a thread is idle."""
+        room = self._room(key)
+        new = len(tasks) - (0 < tasks[0].size <= room)
+        if not new:
+            return
         options = self._options
         servable, fetches, _ = key
         batches = [each for each in self._waiting if each.servable is servable and each.fetches == fetches]
-        room = self._room(key)
-        new = len(tasks) - (0 < tasks[0].size <= room)
         num_idle = options.num_batch_threads - self._num_busy
         waiting = max(0, len(batches) - num_idle)
-        if not new or not waiting or waiting + new <= options.max_enqueued_batches:
+        if not waiting or waiting + new <= options.max_enqueued_batches:
             return
         if not options.enable_large_batch_splitting:
             raise ServingError(
@@ -216,15 +219,13 @@ class Batcher:
         if batch.size >= self._options.batch_limit:
             self._open.pop(key, None)
 
-    def _forget(self, key, task, future):
-        """Takes a task that has been cancelled out of the batch it waits in, and an empty batch away."""
-        if not future.cancelled():
-            return
+    def _forget(self, key, future):
+        """Takes a task that nobody waits for out of the batch it waits in, and an empty batch away."""
         with self._changed:
             for batch in self._waiting:
-                if batch.key == key and any(task is other for other in batch.tasks):
-                    batch.tasks = [other for other in batch.tasks if other is not task]
-                    batch.size -= task.size
+                left = [task for task in batch.tasks if task.future is not future]
+                if batch.key == key and len(left) < len(batch.tasks):
+                    batch.tasks, batch.size = left, sum(task.size for task in left)
                     if not batch.tasks:
                         self._take(batch)
                     break
@@ -236,20 +237,21 @@ class Batcher:
             del self._open[batch.key]
 
     def _work(self):
-        while batch := self._next_batch():
+        num_done = 0
+        while batch := self._next_batch(num_done):
             now = time.monotonic()
             tasks = [task for task in batch.tasks if task.future.set_running_or_notify_cancel()]
             for task in tasks:
                 self._metrics.queuing_latency.observe((now - task.enqueued) * 1e6, "")
             if tasks:
                 self._process(batch, tasks)
-            with self._changed:
-                self._num_busy -= 1
+            num_done = 1
             del batch, tasks  # so that an idle thread holds no model
 
-    def _next_batch(self):
+    def _next_batch(self, num_done):
         """Waits for a batch that is ready, and takes the next in turn; None when the batcher is closed."""
         with self._changed:
+            self._num_busy -= num_done
             while True:
                 now = time.monotonic()
                 ready = {}  # the oldest of each queue

@@ -13,25 +13,23 @@ class CancellableFuture(Future):
         super().__init__()
         self._is_abandoned = False
         self._callbacks = []
-        self._abandon_lock = threading.Lock()
 
     def cancel(self):
         """As of a Future; what runs already is told, and ends with an error soon."""
-        if super().cancel():
-            return True
-        with self._abandon_lock:
+        is_cancelled = super().cancel()
+        with self._condition:
             callbacks, self._callbacks, self._is_abandoned = self._callbacks, [], True
         for callback in callbacks:
-            callback()
-        return False
+            callback(self)
+        return is_cancelled
 
     def when_abandoned(self, callback):
-        """Calls a function without arguments once somebody cancels what runs: at once if that was before."""
-        with self._abandon_lock:
+        """Calls a function with the Future once somebody cancels it: at once if that was before."""
+        with self._condition:
             if not self._is_abandoned:
                 self._callbacks.append(callback)
                 return
-        callback()
+        callback(self)
 
 
 class Cancellation:
@@ -65,7 +63,7 @@ class Cancellation:
         with self._lock:
             self._stop = None
 
-    def _leave(self):
+    def _leave(self, _):
         with self._lock:
             self._num_waiting -= 1
             if not self._num_waiting and self._stop:

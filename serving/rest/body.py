@@ -78,8 +78,9 @@ class Body:
         return b"".join(pieces)
 
     def _count(self, size):
-        before = max(self._size - _FREE_BYTES, 0)
-        self._in_flight.enter(max(self._size + size - _FREE_BYTES, 0) - before)
+        new = max(self._size + size - _FREE_BYTES, 0) - max(self._size - _FREE_BYTES, 0)
+        if new:
+            self._in_flight.enter(new)
         self._size += size
 
     async def run(self, function, size):
