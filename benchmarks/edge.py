@@ -24,7 +24,10 @@ from benchmarks import pages, program
 from benchmarks.goals import goal
 from benchmarks.rows import Row, number
 from benchmarks.timing import interleaved
+from convnlp.data import Source
 from convnlp.models import SIZES
+from convnlp.tasks import Fields, task_of
+from export import preset
 from export.lite import calibration, comparison
 from export.lite.forms import FORMS
 
@@ -80,12 +83,13 @@ def rows(settings):
 
 
 def _rows_of(settings, name, preset_dir, source):
-    model = comparison.load_classifier(preset_dir)
+    model = load_classifier(preset_dir)
     setting = {"set": name, "size": _size_of(model)}
-    token_ids, labels = comparison.labelled(model, source, split=flags.FLAGS.split)
-    token_ids, labels = token_ids[: settings.limit], labels[: settings.limit]
+    labelled = Source(source, flags.FLAGS.split)
+    labels = task_of(model).from_model(model, labelled, Fields()).read(labelled).labels[: settings.limit]
+    token_ids = calibration.encoded(model, calibration.texts(labelled, Fields().texts))[: settings.limit]
     calibrating = calibration.rows(model, source, num_texts=settings.num_texts)
-    reference = comparison.outputs(comparison.logits(model), token_ids)
+    reference = comparison.outputs(comparison.runner(model), token_ids)
     accuracy = _accuracy(reference, labels)
     with tempfile.TemporaryDirectory() as directory:
         saved_model, *lite = comparison.candidates(preset_dir, FORMS, calibrating, directory)
@@ -109,8 +113,8 @@ def _rows_of(settings, name, preset_dir, source):
 
 def _times(settings, setting, preset_dir, calibrating, token_ids):
     with tempfile.TemporaryDirectory() as directory:
-        longer = comparison.lengthened(preset_dir, max(settings.lengths), pathlib.Path(directory, "preset"))
-        limit = comparison.load_classifier(longer).preprocessor.sequence_length
+        longer = lengthened(preset_dir, max(settings.lengths), pathlib.Path(directory, "preset"))
+        limit = load_classifier(longer).preprocessor.sequence_length
         candidates = list(comparison.candidates(longer, FORMS, calibrating, pathlib.Path(directory, "model")))
         for length in sorted({min(length, limit) for length in settings.lengths}):
             row = comparison.text_of_length(token_ids, length)
@@ -119,6 +123,41 @@ def _times(settings, setting, preset_dir, calibrating, token_ids):
             peer = timings.pop(comparison.SAVED_MODEL)
             for mode, timing in timings.items():
                 yield program.compare(_TIME, {**setting, "mode": mode, "length": length}, timing, peer)
+
+
+def load_classifier(preset_dir):
+    """The `TextClassifier` of a preset.
+
+    Raises:
+        ValueError: if the preset holds none.
+    """
+    model = preset.load(preset_dir)
+    if not task_of(model).answers(model).labels:
+        raise ValueError(
+            f"`presets` must hold TextClassifiers, whose labels can be right. Received: {preset_dir}"
+        )
+    return model
+
+
+def lengthened(preset_dir, sequence_length, directory):
+    """A copy of a classifier's preset that reads longer texts, to be timed.
+
+    Args:
+        preset_dir: str.
+        sequence_length: int.
+        directory: str or path. Where the copy goes.
+
+    Returns:
+        str, the copy; `preset_dir` where its mixers have weights for no longer texts, or it is as long.
+    """
+    model = load_classifier(preset_dir)
+    longest = model.backbone.encoder.longest_text()
+    length = sequence_length if longest is None else min(sequence_length, longest)
+    if length <= model.preprocessor.sequence_length:
+        return str(preset_dir)
+    model.preprocessor.sequence_length = length
+    model.save_to_preset(str(directory))
+    return str(directory)
 
 
 def _accuracy(answers, labels):

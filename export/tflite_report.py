@@ -1,31 +1,38 @@
-r"""Compares the modes of TFLite on your data: size, speed on one thread, error, accuracy.
+r"""Compares the modes of TFLite on your data: size, speed on one thread, error, scores.
 
     python -m export.tflite_report --preset=RUN/preset --source=jsonl:test.jsonl \
         --calibration_source=jsonl:train.jsonl --output=report.json
 
 The SavedModel of the same preset stands beside them, on one thread too. A time is the median for one text of
-n tokens; n is at most the preset's sequence length. The error is that of a logit against the preset, the
-largest over the source.
+n tokens; n is at most the preset's sequence length. The error is that of an output against the preset, the
+largest over the source. What else is compared, and whether labels are needed, is up to the task: a classifier
+has its accuracy and the share of texts that get the preset's label; a language model's encoder, whose texts
+need no labels, the lowest cosine between its embedding and the preset's.
 """
 
 import json
 import os
 import tempfile
 
-import numpy as np
 from absl import app, flags
 
 from convnlp import programs
+from convnlp.data import Source
+from convnlp.tasks import Fields, task_of
+from export import preset
 from export.lite import calibration_flags, comparison, tflite_files
 from export.lite.forms import FORMS, form_named
 
-_PRESET = flags.DEFINE_string("preset", None, "Directory of a TextClassifier.", required=True)
+_PRESET = flags.DEFINE_string("preset", None, "Directory of a preset, of any task.", required=True)
 _SOURCE = flags.DEFINE_string(
-    "source", None, "Labelled texts: tfds:NAME or jsonl:GLOB (convnlp.data.sources).", required=True
+    "source",
+    None,
+    "Texts, with labels for a task that is scored by them: tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.",
+    required=True,
 )
 _SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: test[:10%].")
 _TEXT_FIELDS = flags.DEFINE_list("text_fields", ["text"], "Field of the text; two of them for pairs.")
-_LABEL_FIELD = flags.DEFINE_string("label_field", "label", "Field of the class.")
+_LABEL_FIELD = flags.DEFINE_string("label_field", "label", "Field of the label, where the task has one.")
 _MODES = flags.DEFINE_list("modes", None, f"Default: all, {', '.join(FORMS)} and those of --modules.")
 _LENGTHS = flags.DEFINE_list("lengths", ["32", "128", "512"], "Tokens of the texts that are timed.")
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the report to.")
@@ -35,44 +42,64 @@ flags.register_validator(
 )
 
 
-def measure(candidate, token_ids, labels, reference, lengths):
+def measure(candidate, token_ids, lengths, score):
     """A row of the report.
 
     Args:
         candidate: `comparison.Candidate`.
         token_ids: int32 [N,L].
-        labels: int32 [N].
-        reference: float32 [N,C], the preset's logits.
         lengths: list of int.
+        score: function of the candidate's outputs [N,...] to a dict of floats.
 
     Returns:
         dict.
     """
-    answers = comparison.outputs(candidate.run, token_ids)
     times = {
         n: tflite_files.milliseconds(candidate.run, comparison.text_of_length(token_ids, n)) for n in lengths
     }
-    row = {
+    return {
         "form": candidate.name,
         "megabytes": candidate.megabytes,
         "milliseconds": times,
-        "accuracy": float(np.mean(answers.argmax(axis=1) == labels)),
-        "same_label": float(np.mean(answers.argmax(axis=1) == reference.argmax(axis=1))),
+        **score(comparison.outputs(candidate.run, token_ids)),
     }
-    if candidate.name != comparison.SAVED_MODEL:  # which gives the softmax
-        row["largest_error"] = float(np.max(np.abs(answers - reference)))
-    return row
+
+
+def report(preset_dir, model, source, fields, modes, calibrating, lengths):
+    """The rows of the SavedModel and of all modes.
+
+    Args:
+        preset_dir: str.
+        model: its model, of any task.
+        source: `convnlp.data.Source`.
+        fields: `convnlp.tasks.Fields`.
+        modes: sequence of str, keys of `export.lite.forms.FORMS`.
+        calibrating: list of int32 [1,T], for the modes that are calibrated; None without those.
+        lengths: list of int, tokens of the texts that are timed.
+
+    Returns:
+        (number of texts, list of dicts).
+    """
+    token_ids, scores = comparison.examples(model, source, fields)
+    expected = comparison.outputs(comparison.runner(model), token_ids)
+    compare = task_of(model).answers(model).compare
+
+    def score(outputs):
+        return {**scores(outputs), **compare(outputs, expected)}
+
+    with tempfile.TemporaryDirectory() as directory:
+        candidates = comparison.candidates(preset_dir, modes, calibrating, directory)
+        rows = [measure(candidate, token_ids, lengths, score) for candidate in candidates]
+    return len(token_ids), rows
 
 
 def table(rows, lengths):
     """Lines of a row each."""
-    head = ["form", "MB", *(f"ms, n = {n}" for n in lengths), "largest error", "accuracy", "same label"]
-    cells = [head]
+    scores = [name for name in rows[0] if name not in ("form", "megabytes", "milliseconds")]
+    cells = [["form", "MB", *(f"ms, n = {n}" for n in lengths), *(name.replace("_", " ") for name in scores)]]
     for row in rows:
         times = [f"{row['milliseconds'][n]:.2f}" for n in lengths]
-        error = f"{row['largest_error']:.2g}" if "largest_error" in row else ""
-        shares = [f"{row['accuracy']:.2%}", f"{row['same_label']:.2%}"]
-        cells.append([row["form"], f"{row['megabytes']:.2f}", *times, error, *shares])
+        cells.append([row["form"], f"{row['megabytes']:.2f}", *times, *(f"{row[n]:.4g}" for n in scores)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in cells]
 
@@ -86,31 +113,20 @@ def main(argv):
     for form in forms:
         form.require_inputs("ids")
     comparison.use_one_thread()
-    model = comparison.load_classifier(_PRESET.value)
-    token_ids, labels = comparison.labelled(
-        model,
-        _SOURCE.value,
-        split=_SPLIT.value,
-        text_fields=tuple(_TEXT_FIELDS.value),
-        label_field=_LABEL_FIELD.value,
-        data_dir=calibration_flags.data_dir(),
-    )
+    model = preset.load(_PRESET.value)
+    source = Source(_SOURCE.value, _SPLIT.value, calibration_flags.data_dir())
+    fields = Fields(tuple(_TEXT_FIELDS.value), _LABEL_FIELD.value)
     calibrated = next((form for form in forms if form.calibrated), None)
-    rows = calibration_flags.rows(model, calibrated.name) if calibrated else None
-    limit = model.preprocessor.sequence_length
+    calibrating = calibration_flags.rows(model, calibrated.name) if calibrated else None
+    limit = task_of(model).answers(model).sequence_length
     lengths = sorted({min(int(n), limit) for n in _LENGTHS.value})
     if max(map(int, _LENGTHS.value)) > limit:
         print(f"the preset reads {limit} tokens: longer texts are not timed")
-    reference = comparison.outputs(comparison.logits(model), token_ids)
-    with tempfile.TemporaryDirectory() as directory:
-        found = [
-            measure(candidate, token_ids, labels, reference, lengths)
-            for candidate in comparison.candidates(_PRESET.value, modes, rows, directory)
-        ]
-    print("\n".join(table(found, lengths)))
+    count, rows = report(_PRESET.value, model, source, fields, modes, calibrating, lengths)
+    print("\n".join(table(rows, lengths)))
     if _OUTPUT.value:
         facts = {"preset": _PRESET.value, "source": _SOURCE.value, "split": _SPLIT.value}
-        facts |= {"num_examples": len(labels), "sequence_length": limit, "threads": 1, "forms": found}
+        facts |= {"num_examples": count, "sequence_length": limit, "threads": 1, "forms": rows}
         os.makedirs(os.path.dirname(_OUTPUT.value) or ".", exist_ok=True)
         with open(_OUTPUT.value, "w", encoding="utf-8") as file:
             json.dump(facts, file, indent=1)

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from convnlp import tasks, testing
+from convnlp.data import Source
 from convnlp.models import Tokenizer
 from convnlp.tasks import TASKS
+from export import tflite_report
 from export.edge_model import EdgeModel
 from export.lite import tflite_files
 from tests import corpus, your_own
@@ -95,6 +97,14 @@ def test_a_task_from_nothing_is_trained_scored_exported_and_verified(folder, sta
     facts = tflite_files.export(preset, str(folder / "stars.tflite"), "fp32")
     assert facts["largest_error"] < 1e-4  # as is asked of every export that rounds nothing
     answers = EdgeModel(folder / "stars.tflite").predict([row["text"] for row in stars[:4]])
+    source, fields = Source(f"jsonl:{folder}/stars.jsonl"), tasks.Fields(label="stars")
+    count, (saved, lite) = tflite_report.report(
+        preset, tasks.load(preset), source, fields, ["fp32"], None, [8]
+    )
+    assert count == 64
+    for row in (saved, lite):
+        assert row["largest_error"] < 1e-4
+        assert row["pearson"] == pytest.approx(scores["pearson"], abs=1e-4)
     rows = tasks.load(preset).preprocessor([row["text"] for row in stars[:4]], y=None)
     expected = np.asarray(tasks.load(preset)(rows, training=False))
     np.testing.assert_allclose([answer["score"] for answer in answers], expected, atol=1e-4)

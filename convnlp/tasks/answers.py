@@ -2,8 +2,10 @@
 
 import abc
 
+import numpy as np
 import tensorflow as tf
 
+from convnlp.tasks.reference import largest_error
 from convnlp.tasks.rows import EncoderRows
 
 
@@ -77,6 +79,20 @@ class Answers(abc.ABC):
         text = tf.constant(texts)
         values = {"text": text, "text_pair": text[::-1], "token_ids": rows.of_texts(text)["token_ids"]}
         return {key: value.numpy() for key, value in values.items()}
+
+    def compare(self, outputs, expected):
+        """How far outputs of `edge` are from others; the default is for embeddings.
+
+        Args:
+            outputs: float array [B,N], of a TFLite model.
+            expected: the same of the preset.
+
+        Returns:
+            dict of floats: "largest_error", the largest difference, and what says more of this task.
+        """
+        norms = np.linalg.norm(outputs, axis=1) * np.linalg.norm(expected, axis=1)
+        cosines = np.sum(outputs * expected, axis=1) / np.maximum(norms, np.finfo(np.float32).tiny)
+        return {"largest_error": largest_error(outputs, expected), "lowest_cosine": float(np.min(cosines))}
 
     @abc.abstractmethod
     def reference(self):

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.tasks.answers import Answers
-from convnlp.tasks.reference import Reference, full_rows, relative_difference
+from convnlp.tasks.reference import Reference, full_rows, largest_error, relative_difference
 from convnlp.tasks.rows import TEXT, TOKEN_IDS, signature
 
 
@@ -40,6 +40,9 @@ class EncoderAnswers(Answers):
 
     def edge(self, rows):
         return self.model(rows, training=False)
+
+    def compare(self, outputs, expected):
+        return {"largest_error": largest_error(outputs, expected)}
 
     def reference(self):
         return EncoderReference(self)

@@ -23,6 +23,11 @@ class Reference(abc.ABC):
         """The output of the TFLite model for these inputs, an array."""
 
 
+def largest_error(outputs, expected):
+    """The largest difference of two arrays; NaN where one is none."""
+    return float(np.max(np.abs(outputs - expected)))
+
+
 def relative_difference(actual, expected):
     """The largest difference, relative to the largest value where that is above 1."""
     expected = np.asarray(expected)

@@ -46,6 +46,7 @@ class Task(abc.ABC):
     best: ClassVar[tuple]  # ("valid/" + a metric of the loss, "min" or "max"): which step is the best
     generates: ClassVar[bool] = False  # whether its models write text, by `generate`
     metrics: ClassVar[tuple]  # names of all scores that there may be, but for num_examples
+    edge_metrics: ClassVar[tuple] = ()  # names of the scores that the output of a TFLite file has
 
     def __post_init__(self):
         options.check_values(type(self), vars(self))
@@ -125,3 +126,15 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def scores(self, model, found, batch_size=32):
         """Scores on what was read: dict of floats by `known_metrics`, and "num_examples"."""
+
+    def edge_scores(self, outputs, found):
+        """Scores of a TFLite file on what was read; the default has none.
+
+        Args:
+            outputs: float array [N,...], what `Answers.edge` gives for each example, in order.
+            found: what `read` returned.
+
+        Returns:
+            dict of floats by `edge_metrics`.
+        """
+        return {}

@@ -194,6 +194,23 @@ def signatures_answer_as_the_reference(case):
     np.testing.assert_allclose(edge, reference.edge({"text": texts.numpy()}), atol=ROUNDING)
 
 
+def the_edge_is_compared_and_scored(case):
+    """Equal outputs do not differ; those on the edge have the scores that the task names, as the model."""
+    model, task = case.model(), case.task
+    answers = task.answers(model)
+    columns = tuple([record[field] for record in case.records] for field in case.fields.texts)
+    outputs = answers.edge(answers.preprocess(columns if len(columns) == 2 else columns[0])).numpy()
+    largest = [answers.compare(outputs, outputs + shift)["largest_error"] for shift in (0.0, 2.0)]
+    require(largest[0] == 0, f"`compare` finds a largest error of {largest[0]} between equal outputs")
+    require(abs(largest[1] - 2) < ROUNDING, f"`compare` finds {largest[1]} where all differ by 2")
+    found = task.read(case.source)
+    scores = task.edge_scores(outputs, found)
+    require(set(scores) == set(task.edge_metrics), f"{sorted(scores)} are scored on the edge")
+    expected = task.scores(model, found, 4) if scores else {}
+    for name in scores.keys() & expected:
+        np.testing.assert_allclose(scores[name], expected[name], rtol=ROUNDING, err_msg=name)
+
+
 TASK_SUITE = (
     batches_have_static_shapes,
     training_follows_the_seed,
@@ -203,6 +220,7 @@ TASK_SUITE = (
     scores_are_the_known_ones,
     a_saved_model_is_known_and_scores_the_same,
     signatures_answer_as_the_reference,
+    the_edge_is_compared_and_scored,
 )
 
 

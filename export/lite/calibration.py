@@ -32,18 +32,28 @@ def rows(model, source, fields=("text",), split="train", num_texts=NUM_TEXTS, da
     """
     if num_texts < 1:
         raise ValueError(f"`num_texts` must be >= 1. Received: {num_texts}")
-    blocks, count = [], 0
-    for block in sources.read_blocks(Source(source, split, data_dir), fields):
-        blocks.append([block[field].numpy() for field in fields])
-        count += len(blocks[-1][0])
-        if count >= _READ:
-            break
-    columns = [np.concatenate(column)[:_READ] for column in zip(*blocks, strict=True)]
-    token_ids = encoded(model, columns)
+    token_ids = encoded(model, texts(Source(source, split, data_dir), fields, _READ))
     by_length = np.argsort((token_ids != 0).sum(axis=1), kind="stable")
     steps = np.linspace(0, len(by_length) - 1, min(num_texts, len(by_length)))
     chosen = token_ids[by_length[np.round(steps).astype(int)]]
     return list(np.concatenate([encoded(model, [[""]] * len(fields)), chosen])[:, None])
+
+
+def texts(source, fields, at_most=None):
+    """The texts of a source, in its order, a list of arrays of N bytes, one per field.
+
+    Args:
+        source: `Source`.
+        fields: tuple of str.
+        at_most: int. How many records to read. None: all.
+    """
+    blocks, count = [], 0
+    for block in sources.read_blocks(source, fields):
+        blocks.append([block[field].numpy() for field in fields])
+        count += len(blocks[-1][0])
+        if at_most is not None and count >= at_most:
+            break
+    return [np.concatenate(column)[:at_most] for column in zip(*blocks, strict=True)]
 
 
 def encoded(model, columns):
@@ -53,11 +63,11 @@ def encoded(model, columns):
         model: a model of any task, with its preprocessor.
         columns: one or two lists of N str.
     """
-    texts = tuple(np.asarray(column) for column in columns)
+    columns = tuple(np.asarray(column) for column in columns)
     answers = task_of(model).answers(model)
-    if len(texts) != 1 and not answers.takes_pairs:
+    if len(columns) != 1 and not answers.takes_pairs:
         raise ValueError(
             f"`fields` must be one field: a {type(model).__name__} reads no pairs. "
-            f"Received: {len(texts)} fields"
+            f"Received: {len(columns)} fields"
         )
-    return answers.preprocess(texts if len(texts) == 2 else texts[0])["token_ids"].numpy()
+    return answers.preprocess(columns if len(columns) == 2 else columns[0])["token_ids"].numpy()

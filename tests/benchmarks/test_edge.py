@@ -8,7 +8,6 @@ import pytest
 
 from benchmarks import edge, goals
 from benchmarks.rows import Row
-from export.lite import comparison
 from export.lite.forms import FORMS
 from tests import corpus
 from tests.small_classifier import small_classifier
@@ -60,8 +59,8 @@ def preset(tmp_path_factory):
 
 
 def test_a_longer_copy_is_timed(preset, tmp_path):
-    assert comparison.lengthened(preset, 24, tmp_path / "same") == preset
-    longer = comparison.load_classifier(comparison.lengthened(preset, 96, tmp_path / "longer"))
+    assert edge.lengthened(preset, 24, tmp_path / "same") == preset
+    longer = edge.load_classifier(edge.lengthened(preset, 96, tmp_path / "longer"))
     assert longer.preprocessor.sequence_length == 96
 
 

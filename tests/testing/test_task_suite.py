@@ -150,6 +150,15 @@ class ProbabilitiesOnTheEdge(ClassifierAnswers):
         return tf.nn.softmax(super().edge(rows))
 
 
+class ComparesNothing(ClassifierAnswers):
+    def compare(self, outputs, expected):
+        return {"largest_error": 0.0}
+
+
+def wrong_labels(self, outputs, found):
+    return {"accuracy": 1 - Sound.edge_scores(self, outputs, found)["accuracy"]}
+
+
 def answered(answers):
     return classmethod(lambda cls, model: answers(model))
 
@@ -178,6 +187,11 @@ DEFECTS = {
         {"answers": answered(WithoutIds)},
         {"answers": answered(AsksAnotherInput)},
         {"answers": answered(ProbabilitiesOnTheEdge)},
+    ],
+    "the_edge_is_compared_and_scored": [
+        {"answers": answered(ComparesNothing)},
+        {"edge_scores": wrong_labels},
+        {"edge_metrics": ("accuracy", "f1")},
     ],
 }
 

@@ -37,6 +37,10 @@ class ClassifierAnswers(EncoderAnswers):
         examples = np.array([_example(text) for text in texts], object)
         return {**super().request(name, texts, rows), "inputs": examples}
 
+    def compare(self, outputs, expected):
+        same = np.mean(outputs.argmax(axis=1) == expected.argmax(axis=1))
+        return {**super().compare(outputs, expected), "same_label": float(same)}
+
     def reference(self):
         return ClassifierReference(self)
 

@@ -31,6 +31,7 @@ class Classification(Task):
     model_cls: ClassVar[type] = TextClassifier
     best: ClassVar[tuple] = ("valid/accuracy", "max")
     metrics: ClassVar[tuple] = ("accuracy", "f1", "f1_macro", "loss")
+    edge_metrics: ClassVar[tuple] = ("accuracy",)
 
     tokenizer: Tokenizer
     label: Label
@@ -96,6 +97,9 @@ class Classification(Task):
 
     def scores(self, model, found, batch_size=32):
         return classification_scores(model, self.batches(found, batch_size))
+
+    def edge_scores(self, outputs, found):
+        return {"accuracy": float(np.mean(outputs.argmax(axis=1) == found.labels))}
 
 
 def read_classification(source, tokenizer, label, sequence_length, text_fields=("text",)):

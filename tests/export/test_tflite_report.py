@@ -1,0 +1,76 @@
+"""The report on TFLite, for tasks with and without labels; for one's own see tests/test_your_own_task.py."""
+
+import keras
+import pytest
+
+from convnlp.data import Source, SourceError
+from convnlp.models import (
+    PrefixLM,
+    PrefixLMPreprocessor,
+    Seq2SeqBackbone,
+    Seq2SeqLM,
+    Seq2SeqLMPreprocessor,
+    Tokenizer,
+)
+from convnlp.tasks import Fields
+from export import tflite_report
+from tests import corpus
+from tests.small_classifier import small_classifier
+
+SIZE = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
+LENGTH = 24
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("source") / "reviews.jsonl"
+    corpus.write_jsonl(path, corpus.reviews(40))
+    return Source(f"jsonl:{path}")
+
+
+def report(model, folder, source, fields=Fields(), modes=("fp32", "dynamic")):  # noqa: B008 - it is frozen
+    model.save_to_preset(str(folder))
+    count, rows = tflite_report.report(str(folder), model, source, fields, modes, None, [8])
+    assert count == 40
+    assert [row["form"] for row in rows] == ["SavedModel", *modes]
+    assert all(row["megabytes"] > 0 and row["milliseconds"][8] > 0 for row in rows)
+    return rows
+
+
+def seq2seq_lm(tokenizer):
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), **SIZE, mixer="lightweight_conv")
+    return Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, LENGTH, 8))
+
+
+def prefix_lm(tokenizer):
+    size = {**SIZE, "num_decoder_layers": 0}
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), **size, mixer="self_attention")
+    return PrefixLM(backbone, PrefixLMPreprocessor(tokenizer, LENGTH))
+
+
+@pytest.mark.parametrize("build", [seq2seq_lm, prefix_lm])
+def test_encoders_of_language_models_are_compared_without_labels(build, source, tmp_path):
+    keras.utils.set_random_seed(0)
+    rows = report(build(Tokenizer(corpus.tiny_proto())), tmp_path, source)
+    for saved_or_exact in rows[:2]:
+        assert saved_or_exact["largest_error"] < 1e-5
+    assert rows[2]["largest_error"] > 1e-5  # its weights are rounded
+    assert all(0.99 < row["lowest_cosine"] < 1.00001 for row in rows)
+    assert "accuracy" not in rows[0]
+    head, *lines = tflite_report.table(rows, [8])
+    assert head.split("  ")[-2:] == ["largest error", "lowest cosine"]
+    assert len(lines) == 3
+
+
+def test_classifiers_are_scored_by_their_labels(source, tmp_path):
+    keras.utils.set_random_seed(0)
+    classifier = small_classifier(["lightweight_conv"], LENGTH, ["0", "1"])
+    rows = report(classifier, tmp_path / "preset", source, modes=("fp32",))
+    texts, labels = zip(*((row["text"], row["label"]) for row in corpus.reviews(40)), strict=True)
+    right = classifier.predict(list(texts), verbose=0).argmax(axis=1) == labels
+    for row in rows:
+        assert row["accuracy"] == right.mean()
+        assert row["same_label"] == 1
+        assert row["largest_error"] < 1e-5
+    with pytest.raises(SourceError, match="no field 'topic'"):
+        report(classifier, tmp_path / "preset", source, Fields(label="topic"))
