@@ -24,6 +24,19 @@ def hits(logits, targets, mask):
     return tf.reduce_sum(is_hit * tf.cast(mask, tf.float32))
 
 
+def divergence(logits, others, mask):
+    """Summed KL(p||q) + KL(q||p) in nats, sum over v of (p - q) (log p - log q): float32 scalar.
+
+    Args:
+        logits: float [...,V], of p.
+        others: float [...,V], of q.
+        mask: [...], what counts: bool, or a weight.
+    """
+    log_p, log_q = (tf.nn.log_softmax(tf.cast(each, tf.float32)) for each in (logits, others))
+    terms = (tf.exp(log_p) - tf.exp(log_q)) * (log_p - log_q)
+    return tf.reduce_sum(tf.reduce_sum(terms, -1) * tf.cast(mask, tf.float32))
+
+
 def encode(backbone, batch, training):
     """The encoder's output [B,S,D] for a batch of `encoder_token_ids`."""
     return backbone.encode(

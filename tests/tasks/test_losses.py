@@ -1,9 +1,10 @@
 """Losses against NumPy, encoder use, and what may not be combined."""
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from convnlp.models import Seq2SeqBackbone
+from convnlp.models import Seq2SeqBackbone, TextClassifier
 from convnlp.tasks.classification import classification_loss
 from convnlp.tasks.text_to_text import text_to_text_loss
 
@@ -82,6 +83,80 @@ def test_examples_of_weight_zero_do_not_count_in_classification():
     np.testing.assert_allclose(result["loss_sum"], np.log(1 + np.exp(-2)) + np.log(1 + np.exp(5)), rtol=1e-5)
     assert result["weight"] == 2
     assert result["accuracy"] == (1, 2)
+
+
+def log_softmax(row):
+    return row - np.log(np.exp(row).sum())
+
+
+def classifier_with_dropout(dropout=0.5):
+    encoder = backbone(dropout=dropout, num_decoder_layers=0)
+    return TextClassifier(encoder, num_classes=3, dropout=dropout)
+
+
+def labelled_batch(size=4, length=6):
+    random = np.random.default_rng(1)
+    return {
+        "token_ids": tf.constant(random.integers(3, 50, [size, length]), tf.int32),
+        "padding_mask": tf.constant(np.arange(length) < random.integers(2, length + 1, [size, 1])),
+        "label": tf.constant(random.integers(0, 3, size), tf.int32),
+        "weight": tf.constant([1.0] * (size - 1) + [0.0]),
+    }
+
+
+def test_r_drop_is_the_divergence_of_two_passes_beside_their_cross_entropy():
+    classifier, data, r_drop = classifier_with_dropout(), labelled_batch(), 0.7
+    seen = []
+
+    def watched(inputs, training):
+        seen.append(classifier(inputs, training=training))
+        return seen[-1]
+
+    result = classification_loss(watched, r_drop)(data, SEED)
+    (logits,) = seen
+    first, second = np.split(logits.numpy().astype("float64"), 2)
+    assert abs(first - second).max() > 1e-3
+    expected, hits = 0.0, 0.0
+    for one, other, label in list(zip(first, second, data["label"].numpy(), strict=True))[:3]:
+        one, other = log_softmax(one), log_softmax(other)
+        divergence = sum(np.exp(a) * (a - b) + np.exp(b) * (b - a) for a, b in zip(one, other, strict=True))
+        expected += -(one[label] + other[label]) / 2 + r_drop * divergence / 4
+        hits += ((one.argmax() == label) + (other.argmax() == label)) / 2
+    np.testing.assert_allclose(result["loss_sum"], expected, rtol=1e-5)
+    assert result["weight"] == 3
+    assert result["accuracy"] == (hits, 3)
+
+
+def test_r_drop_without_dropout_is_the_plain_loss_and_it_has_no_part_in_evaluation():
+    data = labelled_batch()
+    plain = classifier_with_dropout(0.0)
+    np.testing.assert_allclose(
+        classification_loss(plain, 5.0)(data, SEED)["loss_sum"],
+        classification_loss(plain)(data, SEED)["loss_sum"],
+        rtol=1e-5,
+    )
+    noisy = classifier_with_dropout()
+    losses = [classification_loss(noisy, r_drop)(data, None, training=False) for r_drop in (0.0, 5.0)]
+    assert float(losses[0]["loss_sum"]) == float(losses[1]["loss_sum"])
+
+
+def test_r_drop_brings_the_passes_together():
+    """Its gradient, that of the labels taken away."""
+    classifier, data = classifier_with_dropout(), labelled_batch()
+
+    def loss(r_drop):
+        return classification_loss(classifier, r_drop)(data, SEED)["loss_sum"]
+
+    def divergence():
+        return float(loss(2.0) - loss(1.0))
+
+    optimizer = keras.optimizers.SGD(0.5)
+    before = divergence()
+    for _ in range(5):
+        with tf.GradientTape() as tape:
+            value = loss(2.0) - loss(1.0)
+        optimizer.apply(tape.gradient(value, classifier.trainable_variables), classifier.trainable_variables)
+    assert 0 < divergence() < before
 
 
 def test_dropout_follows_the_seed():

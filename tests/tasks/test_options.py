@@ -52,9 +52,9 @@ def test_options_reach_the_task_and_others_keep_their_defaults():
     [
         (
             {"margn": 0.3},
-            "task cautious has no option `margn`; it has margin, sides; did you mean margin?",
+            "task cautious has no option `margn`; it has r_drop, margin, sides; did you mean margin?",
         ),
-        ({"text_fields": "a"}, "The task cautious has no option `text_fields`; it has margin, sides"),
+        ({"text_fields": "a"}, "The task cautious has no option `text_fields`; it has r_drop, margin, sides"),
         ({"margin": 1.0}, r"`margin` of cautious must be a number in \[0, 1\)\. Received: margin=1\.0"),
         ({"margin": "wide"}, r"`margin` of cautious must be a number .* Received: margin='wide'"),
         ({"sides": {"left": 1}}, r"`sides` of cautious must be one of left, right, both\. Received: sides={"),
@@ -74,8 +74,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_read_or_built(options, 
 
 
 def test_a_task_without_options_has_none():
-    config = config_with({"margin": 0.3}, kind="classification")
-    with pytest.raises(ValueError, match="The task classification has no option `margin`; it has none"):
+    config = config_with({"margin": 0.3}, kind="text_to_text")
+    with pytest.raises(ValueError, match="The task text_to_text has no option `margin`; it has none"):
         check_options(config)
 
 
