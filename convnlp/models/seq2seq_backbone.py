@@ -221,6 +221,26 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             prefix_mask=prefix_mask,
         )
 
+    @property
+    def reading_stack(self):
+        """The stack that reads a text: the encoder, or in a decoder-only model the decoder."""
+        return self.encoder if self.num_layers else self.decoder
+
+    def read(self, token_ids, padding_mask=None):
+        """What the model makes of a text alone, which is seen whole: `encode` of its `encoder_only()`.
+
+        Args:
+            token_ids: int32 [B,S].
+            padding_mask: bool [B,S], True = token. None: all are.
+
+        Returns:
+            [B,S,D], or fewer positions with a `pool_size`; see `encoder_output_mask`.
+        """
+        encoded = self.encode(token_ids, padding_mask=padding_mask)
+        if self.num_layers:
+            return encoded
+        return self.decoder.read(encoded, _as_bool(padding_mask))  # so far they are the embedded tokens
+
     def encoder_output_mask(self, padding_mask):
         """Which positions of `encode`'s output hold tokens: [B,S] -> bool [B,S] or, pooled, fewer."""
         return self.encoder.output_mask(_as_bool(padding_mask))
@@ -422,8 +442,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             cost["parameters"] += decoder["parameters"]
             cost["multiply_adds"] += decoder["multiply_adds"] + table * decoder_length
             cost["state_elements"] = decoder["state_elements"]
-        stack = self.encoder if self.num_layers else self.decoder
-        return {**cost, "receptive_field": stack.receptive_field(encoder_length)}
+        return {**cost, "receptive_field": self.reading_stack.receptive_field(encoder_length)}
 
     def require_length(self, side, name, length):
         """Raises ValueError if the mixers of the "encoder" or "decoder" take no texts of `length` tokens.

@@ -3,7 +3,6 @@
 import abc
 
 import numpy as np
-import tensorflow as tf
 
 from convnlp.tasks.answers import Answers
 from convnlp.tasks.reference import Reference, full_rows, largest_error, relative_difference
@@ -69,15 +68,11 @@ class EncoderReference(Reference):
         return np.asarray(self._answers.edge(self.rows(inputs)))
 
     def rows(self, inputs):
-        """What the model reads of the inputs of any signature: {"token_ids", "padding_mask"}, [B,L] each."""
+        """What the model reads of texts, pairs or ids: {"token_ids", "padding_mask"}, [B,L] each."""
         if "token_ids" in inputs:
             token_ids = full_rows(inputs["token_ids"], self._answers.sequence_length)
             return {"token_ids": token_ids, "padding_mask": token_ids != 0}
-        if "inputs" in inputs:
-            examples = [tf.train.Example.FromString(value) for value in inputs["inputs"]]
-            text = [example.features.feature["text"].bytes_list.value[0] for example in examples]
-        else:
-            text = (inputs["text"], inputs["text_pair"]) if "text_pair" in inputs else inputs["text"]
+        text = (inputs["text"], inputs["text_pair"]) if "text_pair" in inputs else inputs["text"]
         return self._answers.preprocess(text)
 
 

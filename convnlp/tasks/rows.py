@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from convnlp.layers import TokenMixer
+
 TEXT = tf.TensorSpec([None], tf.string)
 TOKEN_IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -12,9 +14,10 @@ def signature(function, **inputs):
     return tf.function(function, input_signature=specs)
 
 
-def reading_stack(backbone):
-    """The stack that reads a text: the encoder, or of a decoder-only model the decoder."""
-    return backbone.encoder if backbone.num_layers else backbone.decoder
+def reading_mixers(backbone):
+    """The token mixers of the stack that reads a text, those inside of others too."""
+    layers = backbone.reading_stack._flatten_layers()
+    return [layer for layer in layers if isinstance(layer, TokenMixer)]
 
 
 class EncoderRows:
@@ -33,8 +36,7 @@ class EncoderRows:
     def __init__(self, backbone, max_length, preprocess):
         self._backbone, self._preprocess = backbone, preprocess
         self.max_length = max_length
-        layers = reading_stack(backbone)._flatten_layers()
-        self.any_length = all(getattr(layer, "pad_length_invariant", True) for layer in layers)
+        self.any_length = all(mixer.pad_length_invariant for mixer in reading_mixers(backbone))
 
     def of_texts(self, text):
         """Texts [B], or a tuple of two for pairs, as in training but without pads that all rows have."""
@@ -67,9 +69,7 @@ class EncoderRows:
         A decoder-only model reads the text as a source, in the stack that an `encoder_only()` of it has.
         """
         backbone, mask = self._backbone, rows["padding_mask"]
-        encoded = backbone.encode(rows["token_ids"], padding_mask=mask)
-        if not backbone.num_layers:  # so far they are the embedded tokens
-            encoded = backbone.decoder.read(encoded, mask)
+        encoded = backbone.read(rows["token_ids"], mask)
         weight = tf.expand_dims(tf.cast(backbone.encoder_output_mask(mask), tf.float32), -1)  # [B,T,1]
         total = tf.reduce_sum(tf.cast(encoded, tf.float32) * weight, axis=1)  # [B,D]
         return total / tf.maximum(tf.reduce_sum(weight, axis=1), 1.0)

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from convnlp.tasks.rows import reading_stack, signature
+from convnlp.tasks.rows import reading_mixers, signature
 from export.lite import conversion
 from export.saved_models import signatures
 
@@ -29,9 +29,8 @@ def message(model, error):
 def mixers(model):
     """The token mixers of the stack that reads a text, one of each class."""
     found = {}
-    for layer in reading_stack(model.backbone)._flatten_layers():
-        if hasattr(layer, "pad_length_invariant") and hasattr(layer, "hidden_dim"):
-            found.setdefault(type(layer), layer)
+    for mixer in reading_mixers(model.backbone):
+        found.setdefault(type(mixer), mixer)
     return list(found.values())
 
 

@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from convnlp.tasks.classification import ClassifierAnswers
 from export.edge_model import EdgeModel
 from export.lite import calibration, conversion, tflite_files
 from export.lite.forms import FORMS, INPUTS, Form, form_named, register_form
@@ -94,6 +95,12 @@ def test_an_export_beyond_its_bound_is_refused(small_dir, tmp_path, own_forms):
     with pytest.raises(ValueError, match="the exact model differs from the preset by "):
         tflite_files.export(str(small_dir), str(tmp_path / "model.tflite"), "exact")
     assert not any(tmp_path.iterdir())
+
+
+def test_the_task_says_how_far_an_export_is_from_the_preset(small_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(ClassifierAnswers, "compare", lambda *_: {"largest_error": 1.25})
+    with pytest.raises(ValueError, match=r"the fp32 model differs from the preset by 1\.25"):
+        tflite_files.export(str(small_dir), str(tmp_path / "model.tflite"), "fp32")
 
 
 class Half(Form):

@@ -1,5 +1,6 @@
 """Full int8: what calibrates it, what stays float, how far off it is; and mixers that TFLite lacks."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,6 +9,7 @@ from ai_edge_litert import schema_py_generated as schema
 from convnlp import layers
 from convnlp.layers import TokenMixer
 from export.lite import calibration, conversion, refusal, tflite_files
+from export.saved_models import signatures
 from tests import corpus
 from tests.export.conftest import LENGTH
 from tests.small_classifier import small_classifier
@@ -107,14 +109,20 @@ class Singular(TokenMixer):
 
     supports_causal = supports_step = supports_packing = False
 
+    def __init__(self, hidden_dim, causal=False, **kwargs):
+        super().__init__(hidden_dim, causal, **kwargs)
+        self.scale = keras.layers.Rescaling(1.0)  # whatever a layer in it is called, it is no mixer
+        self.scale.hidden_dim, self.scale.pad_length_invariant = hidden_dim, False
+
     def mix(self, x, masks, training):
-        return x / (1.0 + tf.linalg.svd(x, compute_uv=False)[:, :1, None])
+        return self.scale(x) / (1.0 + tf.linalg.svd(x, compute_uv=False)[:, :1, None])
 
 
 def test_a_mixer_without_operations_is_refused_by_name(own_mixers):
     layers.register_mixer("singular", Singular)
     model = small_classifier(["dynamic_conv", "singular"], length=8, labels=["0", "1"])
-    assert {type(mixer).__name__ for mixer in refusal.mixers(model)} == {"DynamicConv", "Singular"}
+    assert [type(mixer).__name__ for mixer in refusal.mixers(model)] == ["DynamicConv", "Singular"]
+    assert signatures.edge(model, "ids").rows.any_length
     with pytest.raises(ValueError, match=r"no built-in operations for the mixer Singular \(.*Svd") as error:
         tflite_files.converted(model, "dynamic")
     assert "DynamicConv" not in str(error.value)

@@ -111,6 +111,10 @@ def test_its_stack_becomes_an_encoder():
     assert (encoder.num_layers, encoder.decoder) == (2, None)
     for ours, theirs in zip(encoder.encoder.weights, backbone.decoder.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+    assert backbone.reading_stack is backbone.decoder
+    kept = [np.asarray(model.read(IDS, MASK))[MASK] for model in (backbone, encoder)]
+    np.testing.assert_allclose(kept[0], kept[1], atol=REORDERED)
+    np.testing.assert_array_equal(kept[1], np.asarray(encoder.encode(IDS, MASK))[MASK])
     classifier = TextClassifier(backbone, 3)
     assert classifier({"token_ids": IDS, "padding_mask": MASK}).shape == (2, 3)
 

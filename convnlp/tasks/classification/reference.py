@@ -46,6 +46,14 @@ class ClassifierReference(EncoderReference):
             worst = np.maximum(worst, relative_difference(outputs["importances"][i], expected))
         return worst
 
+    def rows(self, inputs):
+        """The same of the tf.Examples of "classify"."""
+        if "inputs" not in inputs:
+            return super().rows(inputs)
+        examples = [tf.train.Example.FromString(value) for value in inputs["inputs"]]
+        text = [example.features.feature["text"].bytes_list.value[0] for example in examples]
+        return super().rows({"text": text})
+
     def edge(self, inputs):
         """The logits [B,C]."""
         return np.asarray(self._model(self.rows(inputs), training=False))
