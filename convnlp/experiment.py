@@ -319,21 +319,27 @@ def loop_arguments(config):
 
 
 def card(config, summary, backbone, target_length):
-    """The entries of a model card that a config and the result of the training loop give."""
-    best_step = summary["best_step"]
-    best_tokens = stages.tokens_until(config, best_step)
+    """The entries of a model card that a config and a summary give: the loop's, or "seconds" alone."""
     return {
         "trained_on": f"{config.data.source} {config.data.split}",
         **({"initialised_from": config.init_from} if config.init_from else {}),
-        "steps": best_step,
-        "examples": stages.examples_until(config, best_step),
-        "tokens": summary["tokens"] * best_tokens // stages.tokens_until(config, summary["step"]),
+        **(_steps(config, summary) if "best_step" in summary else {}),
         "seconds": summary["seconds"],
         "hardware": _hardware(),
         "cost": backbone.cost(config.data.input_length, target_length),
         "encoder_length": config.data.input_length,
         "decoder_length": target_length,
         "command": shlex.join([*_program(), *sys.argv[1:]]),
+    }
+
+
+def _steps(config, summary):
+    best_step = summary["best_step"]
+    best_tokens = stages.tokens_until(config, best_step)
+    return {
+        "steps": best_step,
+        "examples": stages.examples_until(config, best_step),
+        "tokens": summary["tokens"] * best_tokens // stages.tokens_until(config, summary["step"]),
     }
 
 

@@ -37,15 +37,7 @@ def run(config, workdir, strategy):
 
     # Data, all of it read and so checked before the first step. Every worker trains on its own shard and
     # evaluates on all of the held-out examples.
-    data = config.data
-    train = Source(data.source, data.split, data.data_dir)
-    held_out = {
-        "validation": Source(data.validation_source or data.source, data.validation_split, data.data_dir)
-    }
-    if data.test_source:
-        held_out["test"] = Source(data.test_source, data.test_split, data.data_dir)
-    paths = [path for source in (train, *held_out.values()) for path in sources.paths(source)]
-    outputs.check_run_folder(workdir, config.init_from, paths)
+    train, held_out = read_sources(config, workdir)
     task = tasks.build_task(config, tokenizer, train)
     held_out = {name: task.read(source, training=False) for name, source in held_out.items()}
     found = task.read(train, training=True)
@@ -78,20 +70,52 @@ def run(config, workdir, strategy):
         **experiment.loop_arguments(config),
     )
 
-    # Scores, preset and model card.
     if worker == 0:
-        results = {name: task.scores(model, found, batch_size) for name, found in held_out.items()}
-        card = experiment.card(config, summary, model.backbone, task.decoder_length)
-        card["objective"] = task.name
-        card["scores"] = {
-            f"{s} {name}": value for s, values in results.items() for name, value in values.items()
-        }
-        experiment.save_preset(model, workdir, card)
-        storage.write_json(f"{workdir}/results.json", {**summary, **results})
-        for name, value in card["scores"].items():
-            print(f"{name}: {value:.4f}")
+        save(config, workdir, task, model, held_out, summary)
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
     experiment.finish(workdir)
+
+
+def read_sources(config, workdir):
+    """The sources of an experiment, none of which may lie where the run writes.
+
+    Returns:
+        (`Source` to train on, dict of `Source`: "validation" and, if the config has one, "test").
+
+    Raises:
+        ValueError: naming the file that lies in the run's directory.
+    """
+    data = config.data
+    train = Source(data.source, data.split, data.data_dir)
+    held_out = {
+        "validation": Source(data.validation_source or data.source, data.validation_split, data.data_dir)
+    }
+    if data.test_source:
+        held_out["test"] = Source(data.test_source, data.test_split, data.data_dir)
+    paths = [path for source in (train, *held_out.values()) for path in sources.paths(source)]
+    outputs.check_run_folder(workdir, config.init_from, paths)
+    return train, held_out
+
+
+def save(config, workdir, task, model, held_out, summary):
+    """Scores a model; writes its preset with a model card, and results.json.
+
+    Args:
+        config: the experiment.
+        workdir: directory of the run.
+        task: `Task`.
+        model: its model, trained.
+        held_out: dict, name -> what `task.read` returned.
+        summary: dict, what the training took; see `experiment.card`.
+    """
+    results = {name: task.scores(model, found, config.train.batch_size) for name, found in held_out.items()}
+    card = experiment.card(config, summary, model.backbone, task.decoder_length)
+    card["objective"] = task.name
+    card["scores"] = {f"{s} {name}": value for s, values in results.items() for name, value in values.items()}
+    experiment.save_preset(model, workdir, card)
+    storage.write_json(f"{workdir}/results.json", {**summary, **results})
+    for name, value in card["scores"].items():
+        print(f"{name}: {value:.4f}")
 
 
 def _parts(config, tokenizer, train, task, found, shard):

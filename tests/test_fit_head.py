@@ -1,0 +1,81 @@
+"""`convnlp.fit_head`: a head in front of an encoder that stays as it was."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from configs import finetune_classification
+from convnlp import experiment, fit_head
+from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
+from tests import corpus
+
+SIZE = {"num_layers": 1, "num_heads": 2, "hidden_dim": 64, "intermediate_dim": 64, "kernel_size": 3}
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("head")
+    corpus.write_jsonl(directory / "reviews.jsonl", corpus.reviews(256))
+    keras.utils.set_random_seed(0)
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), **SIZE, num_decoder_layers=0, dropout=0.2)
+    backbone.save_to_preset(str(directory / "preset"))
+    tokenizer.save_to_preset(str(directory / "preset"))
+    return directory
+
+
+def run(directory, workdir, **changes):
+    config = finetune_classification.get_config()
+    fields = {
+        "init_from": str(directory / "preset"),
+        "data.source": f"jsonl:{directory}/reviews.jsonl",
+        "data.test_source": f"jsonl:{directory}/reviews.jsonl",
+        "data.split": "train[25%:]",
+        "data.validation_split": "train[:25%]",
+        "data.input_length": 64,
+        "train.deterministic": False,  # a setting of the whole process
+        "train.dtype": "float32",
+    }
+    config.update_from_flattened_dict({**fields, **changes})
+    strategy = experiment.prepare(config, str(workdir))
+    try:
+        fit_head.run(config, str(workdir), strategy)
+    finally:
+        experiment.finish(str(workdir))
+
+
+def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys):
+    run(directory, tmp_path)
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["validation"]["num_examples"] == 64
+    assert results["test"]["accuracy"] > 0.8  # one of twelve words decides, of which random layers keep much
+    assert results["penalty"] in fit_head.PENALTIES
+    assert results["num_examples"] == 192
+    assert f"test accuracy: {results['test']['accuracy']:.4f}" in capsys.readouterr().out
+
+    classifier = TextClassifier.from_preset(str(tmp_path / "preset"))
+    before = Seq2SeqBackbone.from_preset(str(directory / "preset"))
+    for one, other in zip(classifier.backbone.weights, before.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+    texts = [row["text"] for row in corpus.reviews(256)]
+    labels = [row["label"] for row in corpus.reviews(256)]
+    accuracy = np.mean(classifier.predict(texts, verbose=0).argmax(-1) == labels)
+    assert accuracy == pytest.approx(results["test"]["accuracy"])
+    card = (tmp_path / "preset" / "README.md").read_text()
+    assert "test accuracy" in card
+    assert f"Started from: {directory}/preset" in card
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"init_from": ""}, "`init_from` must name a preset, whose encoder is used. Received: init_from=''"),
+        ({"task.kind": "text_to_text"}, "`task.kind` must be one whose model is a TextClassifier"),
+    ],
+)
+def test_what_has_no_head_to_fit_is_refused(directory, tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        run(directory, tmp_path, **changes)
+    assert not (tmp_path / "preset").exists()
