@@ -2,10 +2,11 @@ r"""What the time of a forward pass or of a training step goes to, beside PyTorc
 
     python -m benchmarks.profile --work=encoder --dtype=float32 --length=512
 
-The models and inputs of benchmarks.encoder and benchmarks.train_step. Ours by TensorFlow's own profiler, the
-time that each kind of operation took on its thread; PyTorch's by torch.profiler, an operation without those
-it calls. Two operations may run at a time, so the kinds can add up to more than the call took. The profilers
-themselves take some time: compare the shares, and the times with each other, not with other programs'.
+The models and inputs of benchmarks.encoder, of benchmarks.train_step (--work=training) and of
+benchmarks.pretraining.encoder_step (--work=pretraining). Ours by TensorFlow's own profiler, the time that
+each kind of operation took on its thread; PyTorch's by torch.profiler, an operation without those it calls.
+Two operations may run at a time, so the kinds can add up to more than the call took. The profilers themselves
+take some time: compare the shares, and the times with each other, not with other programs'.
 """
 
 import collections
@@ -19,6 +20,7 @@ import tensorflow as tf
 from absl import flags
 
 from benchmarks import encoder, machine, train_step
+from benchmarks.pretraining import encoder_step
 from benchmarks.small_models import ATTENTION, CONVOLUTION, POLICIES, SIZES, token_ids
 from convnlp import programs
 
@@ -80,7 +82,7 @@ def calls(work, dtype, mixer, length, sizes=SIZES, tokens_per_call=8192):
     """The calls to profile: dict, name -> (function without arguments, its profiler).
 
     Args:
-        work: str, "encoder" or "training".
+        work: str, "encoder", "training" or "pretraining", which is in the dtype of the program.
         dtype: str, of `POLICIES`. PyTorch trains in bfloat16 autocast only: it has no call in float32.
         mixer: str.
         length: int.
@@ -94,6 +96,11 @@ def calls(work, dtype, mixer, length, sizes=SIZES, tokens_per_call=8192):
         if machine.optional_torch() and dtype == "bfloat16":
             found["PyTorch"] = (train_step.pytorch_step("conv", sizes, batch), pytorch_kinds)
         return found
+    if work == "pretraining":
+        settings = encoder_step.Settings(
+            vocabulary_size=sizes["vocabulary_size"], changes={"data.input_length": length}
+        )
+        return {"convnlp": (encoder_step.step(mixer, batch_size, settings)[0], tensorflow_kinds)}
     settings = encoder.Settings(lengths=(length,), latency_lengths=(), sizes=sizes)
     models = encoder.Models(dtype, settings)
     ids = token_ids(batch_size, length, sizes["vocabulary_size"])
@@ -117,8 +124,8 @@ def profile(call, kinds_of, num_calls):
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_enum("work", "encoder", ["encoder", "training"], "What is profiled.")
-    flags.DEFINE_enum("dtype", "float32", POLICIES, "In which precision.")
+    flags.DEFINE_enum("work", "encoder", ["encoder", "training", "pretraining"], "What is profiled.")
+    flags.DEFINE_enum("dtype", "float32", POLICIES, "In which precision; pretraining chooses its own.")
     flags.DEFINE_enum("mixer", CONVOLUTION, [CONVOLUTION, ATTENTION], "Of our model.")
     flags.DEFINE_integer("length", 512, "Tokens of a text; 8192 a call.", 1, 8192)
     flags.DEFINE_integer("calls", 5, "How many calls are averaged.", 1)
