@@ -30,9 +30,8 @@ def test_a_program_trains_it_beside_another(folder):
             "convnlp.pretrain",
             "--mixer_modules=my_objectives",  # the older name of --modules
             "--config=configs/pretrain_mini.py:lightweight_conv",
-            "--config.model.size=tiny",
+            *your_own.SMALL,
             "--config.model.num_decoder_layers=0",
-            "--config.model.kernel_size=(3,)",
             "--config.objective.names=('masked_lm', 'word_repair')",
             "--config.objective.options.word_repair.weight=0.5",
             f"--config.tokenizer={folder}/spm.model",

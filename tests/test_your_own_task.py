@@ -60,8 +60,7 @@ def test_a_task_from_nothing_is_trained_scored_exported_and_verified(folder, sta
             "convnlp.finetune",
             MODULES,
             "--config=configs/finetune_classification.py",
-            "--config.model.size=tiny",
-            "--config.model.kernel_size=(3,)",
+            *your_own.SMALL,
             "--config.task.kind=regression",
             "--config.task.label_field=stars",
             f"--config.tokenizer={folder}/spm.model",
@@ -70,7 +69,7 @@ def test_a_task_from_nothing_is_trained_scored_exported_and_verified(folder, sta
             "--config.task.num_epochs=6",
             "--config.train.batch_size=8",
             "--config.train.steps_per_call=6",
-            "--config.optimizer.learning_rate=0.003",
+            "--config.optimizer.learning_rate=0.02",
             f"--workdir={folder}/run",
         ],
         [

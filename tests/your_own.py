@@ -7,6 +7,12 @@ import sys
 from tests.documentation import ROOT
 from tests.run_program import run_program
 
+# A model that is built, traced and exported as quickly as can be.
+SMALL = tuple(
+    f"--config.model.{field}"
+    for field in ("num_layers=1", "hidden_dim=16", "intermediate_dim=32", "num_heads=2", "kernel_size=(3,)")
+)
+
 
 def python_blocks(page):
     """The code of a page of docs/, a str per block."""
