@@ -77,7 +77,7 @@ def run(config, workdir, strategy):
         dataset=first.dataset,
         later_stages=later,
         evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(held_out).items()},
-        samples=_samples(backbone, tokenizer, held_out, config.train.num_samples, strategy),
+        samples=_samples(objectives, backbone, tokenizer, held_out, config.train.num_samples, strategy),
         **experiment.loop_arguments(config),
     )
 
@@ -138,26 +138,21 @@ def _model(objectives, backbone, tokenizer, lengths):
     return Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, *lengths)) if backbone.decoder else backbone
 
 
-def _samples(backbone, tokenizer, held_out, count, strategy):
-    """A function that decodes `count` held-out inputs greedily and returns them as text; None for none.
+def _samples(objectives, backbone, tokenizer, held_out, count, strategy):
+    """A function that shows what the objectives predict for `count` held-out examples; None for none.
 
     Not on a TPU, which runs nothing outside of `strategy.run`.
     """
-    spec = held_out.element_spec
-    if not count or "target_token_ids" not in spec or isinstance(strategy, tf.distribute.TPUStrategy):
+    if not count or isinstance(strategy, tf.distribute.TPUStrategy):
         return None
-    lm = Seq2SeqLM(backbone)
-    target_length = spec["target_token_ids"].shape[1]
-    generate = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, target_length))
+    predictors = [found for each in objectives if (found := each.predictor(backbone, tokenizer))]
+    if not predictors:
+        return None
 
     def samples():
-        batch = next(iter(held_out))
-        inputs, mask, targets = (
-            batch[name][:count] for name in ("encoder_token_ids", "encoder_padding_mask", "target_token_ids")
-        )
-        texts = [tokenizer.detokenize(ids) for ids in (inputs, targets, generate(inputs, mask))]
-        rows = [f"  input: {x}\n  target: {y}\n  prediction: {z}" for x, y, z in zip(*texts, strict=True)]
-        return "\n".join(rows)
+        batch = {name: values[:count] for name, values in next(iter(held_out)).items()}
+        rows = [row for predict in predictors for row in predict(batch)]
+        return "\n".join(f"  input: {x}\n  target: {y}\n  prediction: {z}" for x, y, z in rows)
 
     return samples
 

@@ -63,6 +63,15 @@ class Objective(abc.ABC):
         """What a backbone trained on it answers as it is: a task's model, or None; the default is None."""
         return
 
+    def predictor(self, backbone, tokenizer):
+        """What shows people how the training goes.
+
+        Returns:
+            A function of a batch -> list of (input, target, prediction), three texts for each example; None
+            for an objective whose predictions are not texts, the default.
+        """
+        return
+
     @abc.abstractmethod
     def examples(self, tokens, seeds, tokenizer):
         """Examples of a batch, in a graph of tf.data.

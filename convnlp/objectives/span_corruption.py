@@ -57,6 +57,17 @@ class SpanCorruption(Objective):
     def model(self, backbone, tokenizer):
         return Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, self.input_length, self.target_length))
 
+    def predictor(self, backbone, tokenizer):
+        lm = Seq2SeqLM(backbone)
+        generate = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, self.target_length))
+
+        def predict(batch):
+            inputs, targets = batch["encoder_token_ids"], batch["target_token_ids"]
+            found = generate(inputs, batch["encoder_padding_mask"])
+            return list(zip(*(tokenizer.detokenize(ids) for ids in (inputs, targets, found)), strict=True))
+
+        return predict
+
     def examples(self, tokens, seeds, tokenizer):
         inputs, targets = corrupt(
             tokens,
