@@ -90,7 +90,7 @@ def encoder(model):
         examples that are not there to fill up a batch.
     """
     pooled = keras.Model(model.inputs, model.head.input)
-    call = tf.function(lambda inputs: pooled(inputs, training=False), reduce_retracing=True)
+    call = tf.function(lambda inputs: pooled(inputs, training=False), reduce_retracing=True, autograph=False)
 
     def encode(batches):
         features, labels = [], []

@@ -40,7 +40,7 @@ class LanguageModel(RecipeModel):
         """`generate_step` as a graph."""
         if self.generate_function is None:
             self.generate_function = (
-                self.generate_step if self.run_eagerly else tf.function(self.generate_step)
+                self.generate_step if self.run_eagerly else tf.function(self.generate_step, autograph=False)
             )
         return self.generate_function
 

@@ -226,7 +226,7 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
             {"encoder_text": list(label_names), "decoder_text": list(label_names)},
             sequence_length=longest + 1,
         )
-        score = tf.function(self._label_scores)
+        score = tf.function(self._label_scores, autograph=False)
         scores = []
         for start in range(0, len(texts), batch_size):
             chunk = list(texts[start : start + batch_size])

@@ -59,7 +59,9 @@ class SpanCorruption(Objective):
 
     def predictor(self, backbone, tokenizer):
         lm = Seq2SeqLM(backbone)
-        generate = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, self.target_length))
+        generate = tf.function(
+            lambda ids, mask: lm.generate_ids(ids, mask, self.target_length), autograph=False
+        )
 
         def predict(batch):
             inputs, targets = batch["encoder_token_ids"], batch["target_token_ids"]

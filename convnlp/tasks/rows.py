@@ -11,7 +11,7 @@ TOKEN_IDS = tf.TensorSpec([None, None], tf.int32)
 def signature(function, **inputs):
     """A tf.function of named inputs, each given by its `tf.TensorSpec`."""
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
-    return tf.function(function, input_signature=specs)
+    return tf.function(function, input_signature=specs, autograph=False)
 
 
 def reading_mixers(backbone):

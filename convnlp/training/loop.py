@@ -290,7 +290,8 @@ def _check_finite(name, value, step, checkpoints):
 def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):
     """Returns a function (super-batch [N, B, ...] per replica, steps done) -> list of N dicts of metrics.
 
-    Each metric is (sum, weight) over all replicas. The N steps run in one call of one graph.
+    Each metric is (sum, weight) over all replicas. The N steps run in one call of one graph, which is traced
+    without AutoGraph, as by `fit` of Keras: it would take longer than all else before the first step.
     """
     names = []
 
@@ -311,6 +312,7 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumul
 
     gradients_of = whole_gradients if accumulate_steps == 1 else accumulated_gradients
 
+    @tf.autograph.experimental.do_not_convert
     def replica_step(batches, index, first_step):
         replica = tf.distribute.get_replica_context()
         batch = tf.nest.map_structure(lambda x: x[index], batches)
@@ -366,7 +368,7 @@ def evaluation(strategy, loss_fn):
         names[:] = sums
         return tf.stack([tf.stack(pair) for pair in sums.values()])  # [M,2]
 
-    @tf.function
+    @tf.function(autograph=False)
     def call(batches):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batches,)))[0]
 

@@ -109,7 +109,7 @@ def outputs(run, token_ids):
 def runner(model):
     """`Candidate.run` of the preset itself, on rows of full length."""
     answers = task_of(model).answers(model)
-    edge = tf.function(answers.edge, reduce_retracing=True)
+    edge = tf.function(answers.edge, reduce_retracing=True, autograph=False)
 
     def run(ids):
         rows = tf.constant(full_rows(ids, answers.sequence_length))

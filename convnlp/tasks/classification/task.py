@@ -209,7 +209,9 @@ def classification_scores(classifier, batches):
         dict of floats: "accuracy", with two classes "f1" (of class 1), "f1_macro", "loss" (nats),
         "num_examples".
     """
-    predict = tf.function(lambda inputs: classifier(inputs, training=False), reduce_retracing=True)
+    predict = tf.function(
+        lambda inputs: classifier(inputs, training=False), reduce_retracing=True, autograph=False
+    )
     logits, labels = [], []
     for batch in batches:
         is_real = np.asarray(batch["weight"]) > 0

@@ -118,7 +118,7 @@ class Continuation(Task):
 
     def scores(self, model, found, batch_size=32):
         """Nats per token behind the middle of each text, e to that power, and the share of right guesses."""
-        loss_fn = tf.function(lambda batch: self.loss(model)(batch, None, training=False))
+        loss_fn = tf.function(lambda batch: self.loss(model)(batch, None, training=False), autograph=False)
         sums = []
         for batch in self.batches(found, batch_size):
             values = loss_fn(batch)

@@ -321,7 +321,7 @@ def greedy_predictions(lm, inputs, batch_size=32):
         list of str.
     """
     max_length = lm.preprocessor.decoder_sequence_length - 1  # without the start token
-    generate = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, max_length))
+    generate = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, max_length), autograph=False)
     texts = []
     for start in range(0, len(inputs), batch_size):
         chunk = list(inputs[start : start + batch_size])
