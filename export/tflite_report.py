@@ -12,7 +12,6 @@ need no labels, the lowest cosine between its embedding and the preset's.
 
 import json
 import os
-import tempfile
 
 from absl import app, flags
 
@@ -20,7 +19,7 @@ from convnlp import programs
 from convnlp.data import Source
 from convnlp.tasks import Fields, task_of
 from export import preset
-from export.lite import calibration_flags, comparison, tflite_files
+from export.lite import calibration_flags, comparison, report
 from export.lite.forms import FORMS, form_named
 
 _PRESET = flags.DEFINE_string("preset", None, "Directory of a preset, of any task.", required=True)
@@ -42,68 +41,6 @@ flags.register_validator(
 )
 
 
-def measure(candidate, token_ids, lengths, score):
-    """A row of the report.
-
-    Args:
-        candidate: `comparison.Candidate`.
-        token_ids: int32 [N,L].
-        lengths: list of int.
-        score: function of the candidate's outputs [N,...] to a dict of floats.
-
-    Returns:
-        dict.
-    """
-    times = {
-        n: tflite_files.milliseconds(candidate.run, comparison.text_of_length(token_ids, n)) for n in lengths
-    }
-    return {
-        "form": candidate.name,
-        "megabytes": candidate.megabytes,
-        "milliseconds": times,
-        **score(comparison.outputs(candidate.run, token_ids)),
-    }
-
-
-def report(preset_dir, model, source, fields, modes, calibrating, lengths):
-    """The rows of the SavedModel and of all modes.
-
-    Args:
-        preset_dir: str.
-        model: its model, of any task.
-        source: `convnlp.data.Source`.
-        fields: `convnlp.tasks.Fields`.
-        modes: sequence of str, keys of `export.lite.forms.FORMS`.
-        calibrating: list of int32 [1,T], for the modes that are calibrated; None without those.
-        lengths: list of int, tokens of the texts that are timed.
-
-    Returns:
-        (number of texts, list of dicts).
-    """
-    token_ids, scores = comparison.examples(model, source, fields)
-    expected = comparison.outputs(comparison.runner(model), token_ids)
-    compare = task_of(model).answers(model).compare
-
-    def score(outputs):
-        return {**scores(outputs), **compare(outputs, expected)}
-
-    with tempfile.TemporaryDirectory() as directory:
-        candidates = comparison.candidates(preset_dir, modes, calibrating, directory)
-        rows = [measure(candidate, token_ids, lengths, score) for candidate in candidates]
-    return len(token_ids), rows
-
-
-def table(rows, lengths):
-    """Lines of a row each."""
-    scores = [name for name in rows[0] if name not in ("form", "megabytes", "milliseconds")]
-    cells = [["form", "MB", *(f"ms, n = {n}" for n in lengths), *(name.replace("_", " ") for name in scores)]]
-    for row in rows:
-        times = [f"{row['milliseconds'][n]:.2f}" for n in lengths]
-        cells.append([row["form"], f"{row['megabytes']:.2f}", *times, *(f"{row[n]:.4g}" for n in scores)])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in cells]
-
-
 def main(argv):
     """Exports every form into a temporary directory, measures, prints, writes."""
     if len(argv) > 1:
@@ -122,8 +59,8 @@ def main(argv):
     lengths = sorted({min(int(n), limit) for n in _LENGTHS.value})
     if max(map(int, _LENGTHS.value)) > limit:
         print(f"the preset reads {limit} tokens: longer texts are not timed")
-    count, rows = report(_PRESET.value, model, source, fields, modes, calibrating, lengths)
-    print("\n".join(table(rows, lengths)))
+    count, rows = report.rows(_PRESET.value, model, source, fields, modes, calibrating, lengths)
+    print("\n".join(report.table(rows, lengths)))
     if _OUTPUT.value:
         facts = {"preset": _PRESET.value, "source": _SOURCE.value, "split": _SPLIT.value}
         facts |= {"num_examples": count, "sequence_length": limit, "threads": 1, "forms": rows}

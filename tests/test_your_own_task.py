@@ -10,9 +10,8 @@ from convnlp import tasks, testing
 from convnlp.data import Source
 from convnlp.models import Tokenizer
 from convnlp.tasks import TASKS
-from export import tflite_report
 from export.edge_model import EdgeModel
-from export.lite import tflite_files
+from export.lite import report, tflite_files
 from tests import corpus, your_own
 
 TASK, REGRESSION, SUITE = your_own.python_blocks("your_own_task.md")
@@ -97,9 +96,7 @@ def test_a_task_from_nothing_is_trained_scored_exported_and_verified(folder, sta
     assert facts["largest_error"] < 1e-4  # as is asked of every export that rounds nothing
     answers = EdgeModel(folder / "stars.tflite").predict([row["text"] for row in stars[:4]])
     source, fields = Source(f"jsonl:{folder}/stars.jsonl"), tasks.Fields(label="stars")
-    count, (saved, lite) = tflite_report.report(
-        preset, tasks.load(preset), source, fields, ["fp32"], None, [8]
-    )
+    count, (saved, lite) = report.rows(preset, tasks.load(preset), source, fields, ["fp32"], None, [8])
     assert count == 64
     for row in (saved, lite):
         assert row["largest_error"] < 1e-4

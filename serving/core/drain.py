@@ -1,5 +1,6 @@
 """Ends the process some time after SIGTERM, whatever it is doing then."""
 
+import atexit
 import os
 import signal
 import socket
@@ -26,16 +27,22 @@ def drain(seconds, begin=lambda: None):
     signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
     # The thread keeps the sender, too, which would be closed without.
     threading.Thread(target=_wait, args=(receiver, sender, seconds, begin), name="drain", daemon=True).start()
+    atexit.register(_limit, seconds)  # Python may end before that thread has had its turn
 
 
 def _wait(receiver, sender, seconds, begin):
     while (number := receiver.recv(1)[0]) not in SIGNALS:
         pass
     name, deadline = signal.Signals(number).name, time.monotonic() + seconds
-    # If Python is at its end by then, where this thread is dead, the system ends what remains.
-    signal.setitimer(signal.ITIMER_REAL, seconds + 1)
+    _limit(seconds)
     threading.Thread(target=begin, daemon=True).start()  # which may take its time
     time.sleep(max(deadline - time.monotonic(), 0))
     text = f"{name}: not at an end after {seconds:g} s (--drain_timeout_in_ms): what runs is given up"
     print(text, file=sys.stderr, flush=True)
     os._exit(1)
+
+
+def _limit(seconds):
+    """Where Python is at its end, and its threads are dead, the system ends what remains."""
+    if not signal.getitimer(signal.ITIMER_REAL)[0]:
+        signal.setitimer(signal.ITIMER_REAL, seconds + 1)

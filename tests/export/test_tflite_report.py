@@ -13,7 +13,7 @@ from convnlp.models import (
     Tokenizer,
 )
 from convnlp.tasks import Fields
-from export import tflite_report
+from export.lite import report
 from tests import corpus
 from tests.small_classifier import small_classifier
 
@@ -28,9 +28,9 @@ def source(tmp_path_factory):
     return Source(f"jsonl:{path}")
 
 
-def report(model, folder, source, fields=Fields(), modes=("fp32", "dynamic")):  # noqa: B008 - it is frozen
+def rows_of(model, folder, source, fields=Fields(), modes=("fp32", "dynamic")):  # noqa: B008 - it is frozen
     model.save_to_preset(str(folder))
-    count, rows = tflite_report.report(str(folder), model, source, fields, modes, None, [8])
+    count, rows = report.rows(str(folder), model, source, fields, modes, None, [8])
     assert count == 40
     assert [row["form"] for row in rows] == ["SavedModel", *modes]
     assert all(row["megabytes"] > 0 and row["milliseconds"][8] > 0 for row in rows)
@@ -51,13 +51,13 @@ def prefix_lm(tokenizer):
 @pytest.mark.parametrize("build", [seq2seq_lm, prefix_lm])
 def test_encoders_of_language_models_are_compared_without_labels(build, source, tmp_path):
     keras.utils.set_random_seed(0)
-    rows = report(build(Tokenizer(corpus.tiny_proto())), tmp_path, source)
+    rows = rows_of(build(Tokenizer(corpus.tiny_proto())), tmp_path, source)
     for saved_or_exact in rows[:2]:
         assert saved_or_exact["largest_error"] < 1e-5
     assert rows[2]["largest_error"] > 1e-5  # its weights are rounded
     assert all(0.99 < row["lowest_cosine"] < 1.00001 for row in rows)
     assert "accuracy" not in rows[0]
-    head, *lines = tflite_report.table(rows, [8])
+    head, *lines = report.table(rows, [8])
     assert head.split("  ")[-2:] == ["largest error", "lowest cosine"]
     assert len(lines) == 3
 
@@ -65,7 +65,7 @@ def test_encoders_of_language_models_are_compared_without_labels(build, source, 
 def test_classifiers_are_scored_by_their_labels(source, tmp_path):
     keras.utils.set_random_seed(0)
     classifier = small_classifier(["lightweight_conv"], LENGTH, ["0", "1"])
-    rows = report(classifier, tmp_path / "preset", source, modes=("fp32",))
+    rows = rows_of(classifier, tmp_path / "preset", source, modes=("fp32",))
     texts, labels = zip(*((row["text"], row["label"]) for row in corpus.reviews(40)), strict=True)
     right = classifier.predict(list(texts), verbose=0).argmax(axis=1) == labels
     for row in rows:
@@ -73,4 +73,4 @@ def test_classifiers_are_scored_by_their_labels(source, tmp_path):
         assert row["same_label"] == 1
         assert row["largest_error"] < 1e-5
     with pytest.raises(SourceError, match="no field 'topic'"):
-        report(classifier, tmp_path / "preset", source, Fields(label="topic"))
+        rows_of(classifier, tmp_path / "preset", source, Fields(label="topic"))

@@ -60,4 +60,4 @@ def test_what_ends_is_left_alone():
     assert (code, errors) == (0, "")
     code, output, errors = ended("lambda *_: called.set()", seconds=600, work="called.wait(); print('end')")
     assert (code, errors) == (0, "")
-    assert "end\n" in output
+    assert "end" in output
