@@ -1,4 +1,4 @@
-"""Runs of a Session for one choice of inputs and outputs: prepared once, small runs cost half as much.
+"""Runs of a Session for one choice of inputs and outputs, prepared once: a small run then costs half.
 
 What makes it possible to end a run early (see `stop_switch`) costs as much as a few layers of a small model.
 So a run that follows a short one goes without, for a second at most: one that is not over by then is begun
