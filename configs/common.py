@@ -80,7 +80,7 @@ def get_config():
     data.data_dir = ""  # of TFDS; "" is TFDS's own default
     data.split = "train"
     data.validation_source = ""  # "" takes `source`
-    data.validation_split = "validation"
+    data.validation_split = "validation"  # fine-tuning: "" holds a part of `split` out
     data.test_source = ""
     data.test_split = "test"
     data.input_length = 512

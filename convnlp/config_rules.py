@@ -57,7 +57,7 @@ RULES = {
     "data.data_dir": rules.STRING,
     "data.split": rules.NAME,
     "data.validation_source": rules.STRING,
-    "data.validation_split": rules.NAME,
+    "data.validation_split": rules.STRING,
     "data.test_source": rules.STRING,
     "data.test_split": rules.NAME,
     "data.input_length": rules.integer(2),
@@ -190,6 +190,12 @@ def _check_stages(config):
 def _check_sources(data):
     """Their form alone; whether they are there is seen when they are opened."""
     Source(data.source, data.split, data.data_dir)
-    Source(data.validation_source or data.source, data.validation_split, data.data_dir)
+    if data.validation_split:
+        Source(data.validation_source or data.source, data.validation_split, data.data_dir)
+    elif data.validation_source:
+        raise ValueError(
+            "`data.validation_split` must name a split of data.validation_source. "
+            f"Received: data.validation_split='', data.validation_source={data.validation_source!r}"
+        )
     if data.test_source:
         Source(data.test_source, data.test_split, data.data_dir)

@@ -12,7 +12,7 @@ validation and test data and what the training took.
 from absl import flags
 
 from convnlp import config_rules, experiment, outputs, programs, stages, tasks
-from convnlp.data import Shard, Source, examples, sources
+from convnlp.data import Shard, Source, examples, sources, validation
 from convnlp.training import loop, optimizers, storage
 from convnlp.training import strategy as strategy_lib
 
@@ -39,11 +39,10 @@ def run(config, workdir, strategy):
     # evaluates on all of the held-out examples.
     train, held_out = read_sources(config, workdir)
     task = tasks.build_task(config, tokenizer, train)
-    held_out = {name: task.read(source, training=False) for name, source in held_out.items()}
-    found = task.read(train, training=True)
+    found, held_out, is_trained_on = read_examples(task, train, held_out)
     batch_size = config.train.batch_size // num_workers
-    parts = [*_parts(config, tokenizer, train, task, found, Shard(num_workers, worker))]
-    validation = task.batches(held_out["validation"], batch_size).cache()
+    parts = [*_parts(config, tokenizer, train, is_trained_on, task, found, Shard(num_workers, worker))]
+    validation_batches = task.batches(held_out["validation"], batch_size).cache()
     names = open_fields(config)
     resolve_steps(config, len(found))
     experiment.write_resolved(config, workdir, strategy, names)
@@ -65,7 +64,7 @@ def run(config, workdir, strategy):
         loss_fn=first.loss_fn,
         dataset=first.dataset,
         later_stages=later,
-        evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(validation).items()},
+        evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(validation_batches).items()},
         best=task.best,
         **experiment.loop_arguments(config),
     )
@@ -80,21 +79,46 @@ def read_sources(config, workdir):
     """The sources of an experiment, none of which may lie where the run writes.
 
     Returns:
-        (`Source` to train on, dict of `Source`: "validation" and, if the config has one, "test").
+        (`Source` to train on, dict of `Source`: "validation" and "test", where the config has them).
 
     Raises:
         ValueError: naming the file that lies in the run's directory.
     """
     data = config.data
     train = Source(data.source, data.split, data.data_dir)
-    held_out = {
-        "validation": Source(data.validation_source or data.source, data.validation_split, data.data_dir)
-    }
+    held_out = {}
+    if data.validation_split:
+        name = data.validation_source or data.source
+        held_out["validation"] = Source(name, data.validation_split, data.data_dir)
     if data.test_source:
         held_out["test"] = Source(data.test_source, data.test_split, data.data_dir)
     paths = [path for source in (train, *held_out.values()) for path in sources.paths(source)]
     outputs.check_run_folder(workdir, config.init_from, paths)
     return train, held_out
+
+
+def read_examples(task, train, held_out):
+    """Reads them all; validation examples without a source are held out of those to train on.
+
+    Args:
+        task: `Task`.
+        train: `Source`.
+        held_out: dict, name -> `Source`.
+
+    Returns:
+        (`Examples` to train on, dict name -> `Examples` with "validation" among them, bool array: which
+        examples of `train` are trained on; None for all).
+
+    Raises:
+        SourceError: if a source or any of its examples is wrong, or there are too few to hold any out.
+    """
+    found_held_out = {name: task.read(source) for name, source in held_out.items()}
+    if "validation" in held_out:
+        return task.read(train, training=True), found_held_out, None
+    found = task.read(train)
+    is_held_out = validation.choose(found)
+    found_held_out["validation"] = validation.take(found, is_held_out)
+    return validation.take(found, ~is_held_out), found_held_out, ~is_held_out
 
 
 def save(config, workdir, task, model, held_out, summary):
@@ -118,13 +142,15 @@ def save(config, workdir, task, model, held_out, summary):
         print(f"{name}: {value:.4f}")
 
 
-def _parts(config, tokenizer, train, task, found, shard):
-    """Yields (first step, dataset, task) of each stage; `found` is what `task` has read."""
+def _parts(config, tokenizer, train, is_trained_on, task, found, shard):
+    """Yields (first step, dataset, task) of each stage; `found` is what `task` has read and trains on."""
     read = {config.data.input_length: (task, found)}
     for stage in stages.of(config):
         if stage.input_length not in read:
             own = tasks.build_task(stages.config_of(config, stage), tokenizer, train)
-            read[stage.input_length] = own, own.read(train, training=True)
+            rows = own.read(train, training=True)
+            rows = rows if is_trained_on is None else validation.take(rows, is_trained_on)
+            read[stage.input_length] = own, rows
         own, rows = read[stage.input_length]
         dataset = own.batches(
             rows, stage.batch_size // shard.count, training=True, seed=stage.seed, shard=shard

@@ -58,8 +58,7 @@ def run(config, workdir, strategy):
     train, held_out = finetune.read_sources(config, workdir)
     task = tasks.build_task(config, tokenizer, train)
     model = task.model(backbone)
-    held_out = {name: task.read(source) for name, source in held_out.items()}
-    found = task.read(train, training=True)
+    found, held_out, _ = finetune.read_examples(task, train, held_out)
 
     started = time.time(), time.process_time()
     encode = encoder(model)

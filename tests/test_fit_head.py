@@ -46,6 +46,16 @@ def run(directory, workdir, **changes):
         experiment.finish(str(workdir))
 
 
+def test_without_a_validation_split_some_of_each_class_is_held_out(directory, tmp_path):
+    rows = sorted(corpus.reviews(256), key=lambda row: row["label"])  # the last tenth is of one class
+    corpus.write_jsonl(tmp_path / "sorted.jsonl", rows)
+    fields = {"data.split": "train", "data.validation_split": ""}
+    run(directory, tmp_path / "run", **fields, **{"data.source": f"jsonl:{tmp_path}/sorted.jsonl"})
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["num_examples"], results["validation"]["num_examples"]) == (204, 52)
+    assert results["validation"]["f1"] > 0.7  # both classes are there
+
+
 def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys):
     run(directory, tmp_path)
     results = json.loads((tmp_path / "results.json").read_text())

@@ -1,0 +1,81 @@
+"""Validation data held out of the training data: by content, with as much of each class."""
+
+import collections
+import dataclasses
+import hashlib
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.data.errors import SourceError
+
+SHARE, LEAST, MOST, MOST_SHARE = 0.1, 200, 2000, 0.2
+
+
+def choose(found):
+    """Which examples are held out for validation: a tenth, at least 200 if that is no fifth, at most 2,000.
+
+    Each class gives the same share of its examples. Which of them depends on their tokens alone, so the
+    order of the data does not matter; examples of the same tokens stay together, so that none is trained on
+    and validated on.
+
+    Args:
+        found: `convnlp.data.examples.Examples`.
+
+    Returns:
+        bool array [n], True for those that are held out.
+
+    Raises:
+        SourceError: if there are too few different examples to hold any out.
+
+    Example:
+    >>> from convnlp.data.examples import Examples
+    >>> rows = tf.ragged.constant([[number, 1] for number in range(3, 23)], tf.int32)
+    >>> found = Examples((rows,), (8,), labels=np.arange(20) % 2)
+    >>> sorted(found.labels[choose(found)].tolist())
+    [0, 0, 1, 1]
+    """
+    keys = np.fromiter(_keys(found), np.uint64, len(found))
+    count = len(found)
+    share = min(max(count * SHARE, LEAST), MOST, count * MOST_SHARE) / count
+    is_class = found.labels is not None and found.labels.dtype.kind == "i"
+    classes = found.labels if is_class else np.zeros(count, int)
+    chosen = set()
+    for label in np.unique(classes):
+        own = collections.Counter(keys[classes == label])
+        if len(own) < 2:
+            continue
+        wanted, taken = max(1, round(share * own.total())), 0
+        for key in sorted(own)[:-1]:  # one of each class at least is trained on
+            if taken >= wanted:
+                break
+            chosen.add(key)
+            taken += own[key]
+    is_held = np.isin(keys, list(chosen))
+    if not chosen or is_held.all():
+        raise SourceError(
+            f"`validation_split` must name a split: there are too few different examples to hold some out. "
+            f"Received: {count} examples"
+        )
+    return is_held
+
+
+def take(found, is_taken):
+    """The examples where `is_taken`, bool [n], is True, in their order."""
+    places = np.flatnonzero(is_taken)
+    return dataclasses.replace(
+        found,
+        columns=tuple(tf.gather(column, places) for column in found.columns),
+        labels=None if found.labels is None else found.labels[places],
+        texts={field: [texts[place] for place in places] for field, texts in found.texts.items()},
+    )
+
+
+def _keys(found):
+    """A sum of each example's tokens, uint64."""
+    columns = [(column.values.numpy(), column.row_splits.numpy()) for column in found.columns]
+    for place in range(len(found)):
+        digest = hashlib.blake2b(digest_size=8)
+        for values, splits in columns:
+            digest.update(values[splits[place] : splits[place + 1]].tobytes() + b"|")
+        yield int.from_bytes(digest.digest(), "big")

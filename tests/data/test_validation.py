@@ -1,0 +1,77 @@
+"""Validation examples that are held out of the training data."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.data import SourceError, validation
+from convnlp.data.examples import Examples
+
+RNG = np.random.default_rng(0)
+
+
+def examples(count, labels):
+    rows = [RNG.integers(3, 9999, RNG.integers(3, 9)).tolist() for _ in range(count)]
+    return Examples((tf.ragged.constant(rows, tf.int32),), (9,), labels)
+
+
+def rows_of(found):
+    return [tuple(row) for row in found.columns[0].to_list()]
+
+
+def reordered(found, order):
+    return dataclasses.replace(
+        found, columns=(tf.gather(found.columns[0], order),), labels=found.labels[order]
+    )
+
+
+@pytest.mark.parametrize(("count", "expected"), [(100, 20), (1000, 200), (5000, 500), (30_000, 2000)])
+def test_the_share_follows_from_the_size(count, expected):
+    found = examples(count, None)
+    assert np.sum(validation.choose(found)) == expected
+
+
+def test_each_class_gives_the_same_share_though_the_file_is_sorted():
+    labels = np.repeat([0, 1, 2], [2000, 900, 100])
+    is_held = validation.choose(examples(3000, labels))
+    assert np.bincount(labels[is_held]).tolist() == [200, 90, 10]
+
+
+def test_the_order_of_the_data_does_not_matter():
+    found = examples(400, RNG.integers(0, 3, 400))
+    order = RNG.permutation(400)
+    is_held, other = validation.choose(found), validation.choose(reordered(found, order))
+    assert np.array_equal(is_held[order], other)
+
+
+def test_equal_texts_are_on_one_side_whatever_their_class():
+    found = examples(200, RNG.integers(0, 2, 200))
+    twice = dataclasses.replace(
+        found,
+        columns=(tf.concat([found.columns[0]] * 2, 0),),
+        labels=np.concatenate([found.labels, 1 - found.labels]),
+    )
+    is_held = validation.choose(twice)
+    assert np.array_equal(is_held[:200], is_held[200:])
+    assert 0 < np.sum(is_held) < 200
+
+
+def test_a_class_of_one_text_is_trained_on():
+    labels = np.repeat([0, 1], [99, 1])
+    assert not validation.choose(examples(100, labels))[-1]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_same_text_everywhere_cannot_be_split(count):
+    found = Examples((tf.ragged.constant([[5, 6, 1]] * count, tf.int32),), (9,), np.zeros(count, np.int64))
+    with pytest.raises(SourceError, match=f"`validation_split` must name a split: .* Received: {count} exa"):
+        validation.choose(found)
+
+
+def test_what_is_taken_keeps_its_order_labels_and_texts():
+    found = dataclasses.replace(examples(5, np.arange(5)), texts={"text": list("abcde")})
+    taken = validation.take(found, np.array([False, True, False, True, True]))
+    assert rows_of(taken) == [rows_of(found)[place] for place in (1, 3, 4)]
+    assert (taken.labels.tolist(), taken.texts, len(taken)) == ([1, 3, 4], {"text": list("bde")}, 3)
