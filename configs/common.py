@@ -50,7 +50,7 @@ def get_config():
     config = ml_collections.ConfigDict()
     config.seed = 0
     config.tokenizer = ""  # path of a SentencePiece model; "" takes the one of `init_from`
-    config.init_from = ""  # a preset directory to start from; "" starts from random weights
+    config.init_from = ""  # name or directory of a preset to start from; "" starts from random weights
 
     config.model = model = ml_collections.ConfigDict()
     model.size = "base"  # a row of convnlp.models.SIZES; the fields below that are not None override it

@@ -13,10 +13,11 @@ from absl import flags
 
 from convnlp import outputs, tasks
 from convnlp.data import Source, sources
+from convnlp.models import preset_names
 from convnlp.programs import run
 from convnlp.tasks import TASKS, Fields
 
-_PRESET = flags.DEFINE_string("preset", None, "Directory of a preset, of any task.", required=True)
+_PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset, of any task.", required=True)
 _SOURCE = flags.DEFINE_string("source", None, "tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.", required=True)
 _SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: test[:10%].")
 _METRICS = flags.DEFINE_list("metrics", [], "Scores to show, separated by commas. Default: all there are.")
@@ -71,9 +72,10 @@ def main(_):
     """Preset -> source -> scores -> table and file."""
     check_metrics({name: None for task in TASKS.values() for name in task.metrics}, "")
     source = Source(_SOURCE.value, _SPLIT.value, _DATA_DIR.value)
+    directory = preset_names.locate(_PRESET.value)
     if _OUTPUT.value:
-        outputs.check_file("output", _OUTPUT.value, inputs=[_PRESET.value, *sources.paths(source)])
-    model = tasks.load(_PRESET.value)
+        outputs.check_file("output", _OUTPUT.value, inputs=[directory, *sources.paths(source)])
+    model = tasks.load(directory)
     task = tasks.task_of(model).from_model(model, source, fields())
     check_metrics(task.known_metrics)
     results = chosen(task.scores(model, task.read(source), _BATCH_SIZE.value), _METRICS.value)

@@ -20,7 +20,7 @@ from ml_collections import config_flags
 from configs import common
 from convnlp import config_rules, inputs, stages
 from convnlp.layers.mixer_options import route_options
-from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card, presets
+from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card, preset_names, presets
 from convnlp.models.layouts import layer_mixers
 from convnlp.training import run_config, run_lock, storage
 from convnlp.training import strategy as strategy_lib
@@ -129,6 +129,8 @@ def prepare(
     check_fields(config.to_dict(), common.get_config().to_dict())
     config_rules.check(config)
     check_mixer_options(config)
+    if config.init_from:
+        preset_names.locate(config.init_from)
     with contextlib.ExitStack() as stack:
         if strategy_lib.worker_index(strategy_name) == 0 and not run_lock.is_held(workdir):
             run_lock.hold(workdir)
@@ -272,7 +274,7 @@ def tokenizer(config):
     if config.tokenizer:
         return Tokenizer.from_file(config.tokenizer)
     if config.init_from:
-        return Tokenizer.from_preset(storage.local(config.init_from))
+        return Tokenizer.from_preset(_local_preset(config))
     raise ValueError(
         "`tokenizer` must be the path of a SentencePiece model when `init_from` is empty. Received: ''"
     )
@@ -281,8 +283,7 @@ def tokenizer(config):
 def backbone(config, vocabulary_size, dtype):
     """The backbone of `config.init_from` with the config's dropout, or a new one. To be called in scope."""
     if config.init_from:
-        preset = storage.local(config.init_from)
-        return Seq2SeqBackbone.from_preset(preset, dropout=config.model.dropout, dtype=dtype)
+        return Seq2SeqBackbone.from_preset(_local_preset(config), dropout=config.model.dropout, dtype=dtype)
     model = config.model.to_dict()
     size = model.pop("size")
     if size not in SIZES:
@@ -297,6 +298,10 @@ def backbone(config, vocabulary_size, dtype):
     for name in ("kernel_size", "dilation_rate", "pool_size"):
         arguments[name] = _one_or_list(arguments[name])
     return Seq2SeqBackbone(vocabulary_size, **arguments, dtype=dtype)
+
+
+def _local_preset(config):
+    return storage.local(preset_names.locate(config.init_from))
 
 
 def _one_or_list(values):

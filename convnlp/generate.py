@@ -16,7 +16,9 @@ from convnlp.programs import run
 
 _SAMPLERS = ("greedy", "beam", "top_k", "top_p")
 
-_PRESET = flags.DEFINE_string("preset", None, "Directory of a Seq2SeqLM or a PrefixLM.", required=True)
+_PRESET = flags.DEFINE_string(
+    "preset", None, "Name or directory of a Seq2SeqLM or a PrefixLM.", required=True
+)
 _TEXT = flags.DEFINE_multi_string("text", None, "An input; may be given several times.")
 _MAX_LENGTH = flags.DEFINE_integer(
     "max_length", None, "Tokens of an output, start and end included. Default: the preset's.", lower_bound=2

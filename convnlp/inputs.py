@@ -7,6 +7,7 @@ import os
 from absl import logging
 
 from convnlp.data import Source, SourceError, sources, tfds_source
+from convnlp.models import preset_names
 from convnlp.training import storage
 
 FULL_BYTES = 4 << 30  # of one field: more is summed in samples, so that a start stays a matter of seconds
@@ -68,6 +69,7 @@ def _source(source):
 
 
 def _preset(preset):
+    preset = preset_names.locate(preset)
     if not storage.gfile.isdir(preset):
         return {}
     paths = [

@@ -3,6 +3,8 @@
 import os
 import pathlib
 
+from convnlp.models import preset_names
+
 RUN_FILES = (
     "config.json",
     "metrics.jsonl",
@@ -44,12 +46,13 @@ def check_run_folder(workdir, preset, inputs):
 
     Args:
         workdir: string, the directory of a run.
-        preset: string, the preset that it starts from; "" for none.
+        preset: string, the preset that it starts from, by name or directory; "" for none.
         inputs: iterable of paths of files that it reads.
 
     Raises:
         ValueError: names the argument, the rule and the path.
     """
+    preset = preset and preset_names.locate(preset)
     written = [pathlib.Path(workdir, name) for name in RUN_FILES]
     for name, path in (("init_from", preset), *(("source", path) for path in inputs)):
         if path and any(_is_within(path, folder) for folder in written):

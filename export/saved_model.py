@@ -14,7 +14,7 @@ from absl import app, flags
 from convnlp import programs
 from export.saved_models import versions
 
-_PRESET = flags.DEFINE_string("preset", None, "Directory of the preset to export.", required=True)
+_PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset to export.", required=True)
 _OUTPUT = flags.DEFINE_string(
     "output", None, "Base directory; the model goes to OUTPUT/VERSION.", required=True
 )

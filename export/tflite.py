@@ -21,7 +21,7 @@ from convnlp import programs
 from export import preset
 from export.lite import calibration_flags, forms, tflite_files
 
-_PRESET = flags.DEFINE_string("preset", None, "Directory of the preset to export.", required=True)
+_PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset to export.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write.", required=True)
 # No enum: the modules of --modules, which are imported later, may add a form.
 _MODE = flags.DEFINE_string(

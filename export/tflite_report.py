@@ -22,7 +22,7 @@ from export import preset
 from export.lite import calibration_flags, comparison, report
 from export.lite.forms import FORMS, form_named
 
-_PRESET = flags.DEFINE_string("preset", None, "Directory of a preset, of any task.", required=True)
+_PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset, of any task.", required=True)
 _SOURCE = flags.DEFINE_string(
     "source",
     None,

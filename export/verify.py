@@ -15,6 +15,7 @@ import sys
 from absl import app, flags
 
 from convnlp import programs
+from convnlp.models import preset_names
 from export import preset
 from export.saved_models import signatures
 from export.saved_models.versions import is_version
@@ -27,7 +28,7 @@ _MODEL = flags.DEFINE_string(
     "SavedModel, or the directory of its versions, of which the highest is taken.",
     required=True,
 )
-_PRESET = flags.DEFINE_string("preset", None, "The preset that it was exported from.")
+_PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset that it was exported from.")
 _BOUND = flags.DEFINE_float(
     "bound",
     parity.BOUND,
@@ -60,6 +61,8 @@ def main(argv):
     """Asks, compares, prints; exit code 1 where a rule is broken."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
+    if _PRESET.value:
+        preset_names.locate(_PRESET.value)  # before the graph is read
     directory = version_directory(_MODEL.value)
     graph = Graph(directory)
     if _PRESET.value:

@@ -31,3 +31,25 @@ def own_mixers():
     yield
     MIXERS.clear()
     MIXERS.update(ours)
+
+
+@pytest.fixture
+def own_presets():
+    """Takes away the presets that the test registers."""
+    from keras_hub.src.utils import preset_utils
+
+    from convnlp.models import preset_names
+
+    tables = (
+        preset_utils.BUILTIN_PRESETS,
+        preset_utils.BUILTIN_PRESETS_FOR_BACKBONE,
+        preset_names._directories,
+    )
+    ours = [
+        {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
+        for table in tables
+    ]
+    yield
+    for table, before in zip(tables, ours, strict=True):
+        table.clear()
+        table.update(before)

@@ -1,10 +1,11 @@
-"""The wheel, built as pip builds it: what its metadata say, and what is in it."""
+"""The wheel and the source distribution, built as pip builds them: their metadata, and what is in them."""
 
 import email
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -15,17 +16,30 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
+# A preset in the package, with the files that any of them has.
+_FILES = ("config.json", "model.weights.h5", "README.md", "SHA256SUMS", "assets/tokenizer/vocabulary.spm")
+PRESET = {f"convnlp/presets/tiny_en/{name}" for name in _FILES}
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def built(tmp_path_factory):
+    """The directory of both files."""
     source = tmp_path_factory.mktemp("source")
     hidden = shutil.ignore_patterns(".*", "__pycache__", "runs", "build", "*.egg-info")
     shutil.copytree(ROOT, source, dirs_exist_ok=True, ignore=hidden)
-    code = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(source / "dist")], cwd=source, capture_output=True, text=True
-    )
+    for name in PRESET:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("x")
+    code = "from setuptools import build_meta as b; b.build_sdist('dist'); b.build_wheel('dist')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    with zipfile.ZipFile(source / "dist" / done.stdout.splitlines()[-1]) as archive:
+    return source / "dist"
+
+
+@pytest.fixture
+def wheel(built):
+    (path,) = built.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
         yield archive
 
 
@@ -38,6 +52,16 @@ def test_the_wheel_carries_its_licence(wheel):
     text = wheel.read(f"{folder}/licenses/LICENSE").decode()
     assert text == (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Apache License\n                           Version 2.0, January 2004" in text
+
+
+@pytest.mark.multiprocess
+def test_the_presets_are_in_both(built, wheel):
+    names = set(wheel.namelist())
+    assert names >= PRESET | {"convnlp/presets/__init__.py", "serving/page/index.html"}
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert packed >= PRESET | {"convnlp/presets/__init__.py", "serving/page/index.html"}
 
 
 def test_the_changelog_has_an_entry_for_the_version():

@@ -1,4 +1,4 @@
-from convnlp.models import model_card
+from convnlp.models import model_card, preset_names
 from convnlp.models.layouts import LAYOUTS
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 from convnlp.models.prefix_lm import PrefixLM
@@ -10,6 +10,9 @@ from convnlp.models.sizes import SIZES
 from convnlp.models.text_classifier import TextClassifier
 from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
 from convnlp.models.tokenizer import Tokenizer
+from convnlp.presets import PRESETS
+
+preset_names.register(PRESETS, Seq2SeqBackbone)
 
 __all__ = [
     "LAYOUTS",

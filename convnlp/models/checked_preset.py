@@ -28,10 +28,10 @@ class CheckedPreset:
 
     @classmethod
     def from_preset(cls, preset, *args, **kwargs):
-        """As in keras_nlp.
+        """As in keras_nlp; `presets` lists the names that may stand for a directory.
 
         Raises:
             ValueError: naming the directory, the file and what was expected there.
         """
-        with presets.explained(preset, cls, kwargs):
-            return super().from_preset(preset, *args, **kwargs)
+        with presets.explained(preset, cls, kwargs) as directory:
+            return super().from_preset(directory, *args, **kwargs)

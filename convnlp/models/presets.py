@@ -11,7 +11,7 @@ import keras
 import keras_nlp
 import sentencepiece
 
-from convnlp.models import arguments, checksums, precision, preset_weights
+from convnlp.models import arguments, checksums, precision, preset_names, preset_weights
 
 _CONFIG, _TASK = "config.json", "task.json"
 _TOKENIZER, _PREPROCESSOR = "tokenizer.json", "preprocessor.json"
@@ -75,9 +75,12 @@ def explained(preset, cls, kwargs):
     by what the reader of its format says. Handles of remote presets ("hf://...") are left to keras_nlp.
 
     Args:
-        preset: str. A directory written by `save_to_preset`.
+        preset: str. A name, or a directory written by `save_to_preset`; see `preset_names.locate`.
         cls: the class asked for: Seq2SeqBackbone, TextClassifier, Seq2SeqLM, a preprocessor or Tokenizer.
         kwargs: dict. The further arguments of `from_preset`.
+
+    Yields:
+        The directory, for `from_preset`; a handle as it is.
 
     Raises:
         ValueError: naming the directory, the file in it and what was expected.
@@ -88,11 +91,12 @@ def explained(preset, cls, kwargs):
     if is_model:
         precision.check_dtype(kwargs.get("dtype"))
     outer = getattr(_context, "loading", None)
-    if "://" not in str(preset):
-        num_weights = _check_model(str(preset), cls, kwargs) if is_model else _check_text(str(preset))
+    preset = preset_names.locate(preset)
+    if "://" not in preset:
+        num_weights = _check_model(preset, cls, kwargs) if is_model else _check_text(preset)
         _context.loading = os.path.abspath(preset), num_weights
     try:
-        yield
+        yield preset
     except (ImportError, MemoryError):
         raise
     except Exception as error:
@@ -144,7 +148,8 @@ def reading_weights(path, variables, complete=True):
 
 def check_assets(preset):
     """The same for what a tokenizer reads: raises ValueError if its files are damaged."""
-    if not _is_loading(preset) and "://" not in str(preset) and _is_preset(preset):
+    preset = preset_names.locate(preset)
+    if not _is_loading(preset) and "://" not in preset and _is_preset(preset):
         _check_text(preset)
 
 
@@ -164,12 +169,12 @@ def check_size(num_weights):
 
 
 def load_task(preset, **kwargs):
-    """The model of a task that a preset directory holds, whichever it is; arguments as of `from_preset`.
+    """The model of a task that a preset holds, whichever it is; arguments as of `from_preset`.
 
     Raises:
         ValueError: as `explained`, and if it holds neither.
     """
-    _check_directory(preset)
+    preset = preset_names.locate(preset)
     return _saved_class(preset, _TASK).from_preset(preset, **kwargs)
 
 
@@ -185,14 +190,8 @@ def _is_preset(directory):
         return os.path.isfile(os.path.join(directory, checksums.FILE))
 
 
-def _check_directory(preset):
-    if not os.path.isdir(preset):
-        raise ValueError(f"preset {preset}: no such directory. Expected one written by `save_to_preset`")
-
-
 def _check_text(preset):
     """What a tokenizer or a preprocessor needs."""
-    _check_directory(preset)
     _saved_class(preset, _CONFIG)
     _saved_class(preset, _TOKENIZER)
     _require(preset, _VOCABULARY, "the SentencePiece model")
@@ -203,7 +202,6 @@ def _check_text(preset):
 
 def _check_model(preset, cls, kwargs):
     """All that can be told before a layer is built. Returns the number of weights of the saved backbone."""
-    _check_directory(preset)
     is_task = hasattr(cls, "preprocessor_cls")
     saved_backbone = _saved_class(preset, _CONFIG)
     expected = cls.backbone_cls if is_task else cls

@@ -4,7 +4,15 @@ import dataclasses
 import os
 
 from convnlp import options, tables
-from convnlp.models import PrefixLM, PrefixLMPreprocessor, Seq2SeqBackbone, Seq2SeqLM, Tokenizer, presets
+from convnlp.models import (
+    PrefixLM,
+    PrefixLMPreprocessor,
+    Seq2SeqBackbone,
+    Seq2SeqLM,
+    Tokenizer,
+    preset_names,
+    presets,
+)
 from convnlp.tasks.classification import Classification
 from convnlp.tasks.continuation import Continuation
 from convnlp.tasks.task import Task
@@ -70,7 +78,7 @@ def task_of(model):
 
 
 def load(preset, **kwargs):
-    """The model of a preset directory, whatever its task; arguments as of `from_preset`.
+    """The model of a preset, by name or directory, whatever its task; arguments as of `from_preset`.
 
     A backbone alone is taken for a `Seq2SeqLM` if it has a decoder, and for a `PrefixLM` if it was trained by
     the objective prefix_lm.
@@ -79,6 +87,7 @@ def load(preset, **kwargs):
         ValueError: naming the file that is missing or damaged, or if nothing answers: an encoder alone that
             was not trained to continue a text.
     """
+    preset = preset_names.locate(preset)
     if os.path.exists(os.path.join(preset, "task.json")):
         return presets.load_task(preset, **kwargs)
     if presets.entry(preset, "config.json", "config", "num_decoder_layers") != 0:

@@ -20,7 +20,7 @@ def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
     """Converts a preset, compares it with the preset, and writes the file.
 
     Args:
-        preset_dir: str. A directory written by `save_to_preset`.
+        preset_dir: str. Name, or directory written by `save_to_preset`.
         output: str. The file; one that exists is replaced.
         mode: str, one of `export.lite.forms.FORMS`.
         inputs: "ids" or "text".

@@ -20,7 +20,7 @@ def export(preset_dir, output, ids_output=None, version=None, max_length=None, c
     """Writes both SavedModels of a preset.
 
     Args:
-        preset_dir: str. A directory written by `save_to_preset`.
+        preset_dir: str. Name, or directory written by `save_to_preset`.
         output: str. Base directory of the model with all signatures.
         ids_output: str. Base directory of the model with the signature "ids" alone. Default `output` +
             "_ids".

@@ -1,0 +1,71 @@
+"""Presets by name: the ones that ship with the package, listed as keras_nlp lists its own."""
+
+import os
+import re
+import warnings
+
+from keras_hub.src.utils import preset_utils  # which has no public form
+
+_directories = {}  # name -> directory of its files
+
+
+def register(presets, backbone_cls):
+    """Lists presets, so that `presets` shows them, and `from_preset` and the programs find them by name.
+
+    One whose files are not there, as in an incomplete copy of the package, is left out.
+
+    Args:
+        presets: dict as `convnlp.presets.PRESETS`, name -> {"metadata": {"description": str, "params": int},
+            "kaggle_handle": str, the directory of its files}.
+        backbone_cls: the class of their backbones.
+
+    Raises:
+        ValueError: if a name is not one, or is that of a preset of keras_nlp's.
+    """
+    for name in presets:
+        if not re.fullmatch(r"\w[\w.-]*", name):
+            raise ValueError(f"`presets` must have names, not paths. Received: {name!r}")
+        if name in preset_utils.BUILTIN_PRESETS and name not in _directories:
+            raise ValueError(f"`presets` must have names that keras_nlp has not taken. Received: {name!r}")
+    found = {
+        name: entry
+        for name, entry in presets.items()
+        if os.path.isfile(os.path.join(entry["kaggle_handle"], preset_utils.CONFIG_FILE))
+    }
+    preset_utils.register_presets(found, backbone_cls)
+    _directories.update({name: entry["kaggle_handle"] for name, entry in found.items()})
+
+
+def names():
+    """The names that `locate` knows, sorted."""
+    return sorted(_directories)
+
+
+def locate(preset):
+    """The directory of a preset that a user names.
+
+    A name that is listed is that preset wherever it is asked for, as in keras_nlp; a directory of the same
+    name is `./NAME`, and a warning says so. A URL or a handle such as "hf://..." stays what it is.
+
+    Args:
+        preset: str or path-like. A name of `names()`, or a directory written by `save_to_preset`.
+
+    Returns:
+        str.
+
+    Raises:
+        ValueError: if it is neither, with the names that there are.
+    """
+    preset = str(preset)
+    if preset in _directories:
+        if os.path.isdir(preset):
+            warnings.warn(
+                f"preset {preset}: the one that ships with convnlp is taken, not the directory of that name; "
+                f"its path is ./{preset}",
+                stacklevel=2,
+            )
+        return _directories[preset]
+    if "://" in preset or os.path.isdir(preset):
+        return preset
+    named = f", or one of: {', '.join(names())}" if _directories else ""
+    raise ValueError(f"preset {preset}: no such directory. Expected one written by `save_to_preset`{named}")

@@ -1,0 +1,173 @@
+"""Presets by name, registered by the function that registers those of the package."""
+
+import os
+import re
+import shutil
+import warnings
+
+import keras_nlp
+import numpy as np
+import pytest
+from keras_hub.src.utils import preset_utils
+
+from convnlp.models import (
+    Seq2SeqBackbone,
+    Seq2SeqLM,
+    TextClassifier,
+    TextClassifierPreprocessor,
+    Tokenizer,
+    preset_names,
+    presets,
+)
+
+ENTRY = {"description": "Four words.", "params": 1234}
+
+
+@pytest.fixture(scope="module")
+def saved(classifier, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("named") / "files"
+    classifier.save_to_preset(str(folder))
+    return folder
+
+
+@pytest.fixture
+def folder(saved, own_presets):
+    """The files of the preset `tiny_en`."""
+    register(tiny_en=saved)
+    return saved
+
+
+def register(**directories):
+    entries = {name: {"metadata": ENTRY, "kaggle_handle": str(path)} for name, path in directories.items()}
+    preset_names.register(entries, Seq2SeqBackbone)
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        TextClassifier,
+        Seq2SeqBackbone,
+        Seq2SeqLM,
+        Tokenizer,
+        TextClassifierPreprocessor,
+        keras_nlp.models.TextClassifier,
+        keras_nlp.models.Backbone,
+    ],
+)
+def test_a_class_lists_the_names_with_their_descriptions(cls, folder):
+    assert cls.presets["tiny_en"]["metadata"]["description"] == "Four words."
+
+
+def test_the_package_lists_its_own():
+    from convnlp.presets import PRESETS
+
+    assert preset_names.names() == sorted(PRESETS)
+    assert sorted(TextClassifier.presets) == sorted(PRESETS)
+
+
+@pytest.mark.parametrize("cls", [TextClassifier, keras_nlp.models.TextClassifier])
+def test_a_name_gives_the_model_in_any_directory(cls, folder, classifier, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    loaded = cls.from_preset("tiny_en")
+    assert type(loaded) is TextClassifier
+    assert loaded.labels == ["bad", "good"]
+    for one, other in zip(loaded.get_weights(), classifier.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert cls.from_preset("tiny_en", num_classes=3, labels=None).num_classes == 3
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        Seq2SeqBackbone,
+        Tokenizer,
+        TextClassifierPreprocessor,
+        keras_nlp.models.Backbone,
+        keras_nlp.models.Tokenizer,
+        keras_nlp.models.TextClassifierPreprocessor,
+    ],
+)
+def test_a_name_gives_the_parts(cls, folder):
+    assert isinstance(cls.from_preset("tiny_en"), cls)
+    assert type(presets.load_task("tiny_en")) is TextClassifier
+
+
+@pytest.mark.parametrize(
+    ("cls", "name"),
+    [
+        (TextClassifier, "metadata.json"),
+        (TextClassifier, "task.weights.h5"),
+        (Tokenizer, "assets/tokenizer/vocabulary.spm"),
+        (keras_nlp.models.Tokenizer, "assets/tokenizer/vocabulary.spm"),
+        (keras_nlp.models.TextClassifierPreprocessor, "preprocessor.json"),
+        (keras_nlp.models.Backbone, "model.weights.h5"),
+        (keras_nlp.models.TextClassifier, "task.weights.h5"),
+    ],
+)
+def test_the_sums_are_checked(cls, name, saved, own_presets, tmp_path):
+    copy = shutil.copytree(saved, tmp_path / "copy")
+    register(tiny_en=copy)
+    with open(copy / name, "r+b") as file:
+        content = file.read()
+        file.seek(0)
+        # White space of JSON, a letter or a weight of others: nothing that the reader notices itself.
+        position = content.index(b" ") if name.endswith(".json") else content.rindex(b"e")
+        file.write(content[:position] + (b"\t" if name.endswith(".json") else b"d"))
+    with pytest.raises(ValueError, match=f"{re.escape(name)} is not the file that was saved"):
+        cls.from_preset("tiny_en")
+
+
+@pytest.mark.parametrize("load", [TextClassifier.from_preset, Tokenizer.from_preset, presets.load_task])
+def test_a_wrong_name_is_one_line_with_the_names(load, folder, saved):
+    register(other_en=saved)
+    with pytest.raises(ValueError) as error:
+        load("tiny_eng")
+    assert str(error.value) == (
+        "preset tiny_eng: no such directory. Expected one written by `save_to_preset`, "
+        "or one of: other_en, tiny_en"
+    )
+
+
+def test_without_any_name_the_line_ends_there(own_presets):
+    preset_names._directories.clear()
+    with pytest.raises(ValueError, match=r"Expected one written by `save_to_preset`$"):
+        TextClassifier.from_preset("tiny_eng")
+
+
+def test_a_path_stays_a_path_and_a_name_a_name(folder, lm, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    lm.save_to_preset("tiny_en")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for path in ("./tiny_en", str(tmp_path / "tiny_en"), tmp_path / "tiny_en", "tiny_en/"):
+            assert type(presets.load_task(path)) is Seq2SeqLM
+        for handle in ("hf://tiny_en", "gs://bucket/tiny_en"):
+            assert preset_names.locate(handle) == handle
+    with pytest.warns(UserWarning, match=r"preset tiny_en: the one that ships .* path is \./tiny_en"):
+        assert type(presets.load_task("tiny_en")) is TextClassifier
+
+
+def test_a_path_object_is_a_path(folder):
+    assert TextClassifier.from_preset(folder).num_classes == 2
+
+
+def test_a_name_without_files_is_not_listed(own_presets, tmp_path):
+    (tmp_path / "empty").mkdir()
+    register(empty_en=tmp_path / "empty", gone_en=tmp_path / "gone")
+    assert "empty_en" not in TextClassifier.presets
+    assert not {"empty_en", "gone_en"} & {*preset_names.names(), *preset_utils.BUILTIN_PRESETS}
+
+
+@pytest.mark.parametrize("name", ["", "a/tiny_en", "hf://tiny_en", ".."])
+def test_a_name_is_no_path(name, saved, own_presets):
+    with pytest.raises(ValueError, match=f"must have names, not paths. Received: '{name}'"):
+        register(**{name: saved})
+
+
+def test_a_name_of_keras_nlps_is_refused(saved, own_presets):
+    with pytest.raises(ValueError, match=r"keras_nlp has not taken. Received: 'bert_tiny_en_uncased'"):
+        register(bert_tiny_en_uncased=saved)
+    assert preset_utils.BUILTIN_PRESETS["bert_tiny_en_uncased"]["kaggle_handle"].startswith("kaggle://")
+    register(tiny_en=saved)
+    register(tiny_en=saved)  # as in a notebook
+    assert os.path.samefile(preset_names.locate("tiny_en"), saved)
