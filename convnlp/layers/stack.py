@@ -58,6 +58,17 @@ class Stack(keras.layers.Layer):
         if self.final_norm is not None:
             self.final_norm.build(input_shape)
 
+    def compute_output_spec(self, x, *args, **kwargs):
+        """What comes out: [B,T,D] -> [B,T',D]. Layers that are built need not be traced to know it."""
+        if not all(layer.built for layer in self._flatten_layers()):  # a mixer that builds what it calls
+            return super().compute_output_spec(x, *args, **kwargs)
+        batch, length, dim = x.shape
+        return keras.KerasTensor([batch, length and self.output_length(length), dim], self.compute_dtype)
+
+    def output_length(self, length):
+        """T' for T = `length`."""
+        return length
+
     def finish(self, x, training=False):
         """The norm and dropout behind the last layer: [B,T,D] -> [B,T,D]."""
         x = x if self.final_norm is None else self.final_norm(x)

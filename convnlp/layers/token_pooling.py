@@ -46,6 +46,7 @@ class MaskPooling(keras.layers.Layer):
     def __init__(self, pool_size, **kwargs):
         super().__init__(**kwargs)
         self.pool_size = pool_size
+        self.built = True
 
     def call(self, padding_mask):
         """Bool [B,T] -> bool [B,ceil(T/P)]: whether there is a token among the P neighbours."""

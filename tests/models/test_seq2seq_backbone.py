@@ -1,5 +1,6 @@
 """The whole skeleton: parts against the functional model, steps, packing, cost, errors."""
 
+import keras
 import keras_nlp
 import numpy as np
 import pytest
@@ -170,6 +171,54 @@ def test_a_mixer_that_does_not_state_its_cost_is_built(own_mixers):
     register_mixer("same", Same)
     backbone = Seq2SeqBackbone(**{**SMALL, "num_decoder_layers": 0}, mixer="same")
     assert backbone.encode(IDS, MASK).shape == (2, 6, 16)
+
+
+class TestBuilding:
+    """Tracing a stack takes longer than all else of building it, and tells only what is known."""
+
+    def test_traces_no_layer(self, monkeypatch):
+        traced = []
+        monkeypatch.setattr(TokenMixer, "call", lambda self, x, *args, **kwargs: traced.append(x))
+        Seq2SeqBackbone(**SMALL)
+        Seq2SeqBackbone(**{**SMALL, "num_layers": 0}, num_decoder_layers=2)
+        Seq2SeqBackbone(**SMALL, num_decoder_layers=0, pool_size=[1, 2])
+        assert not traced
+
+    @pytest.mark.parametrize(
+        ("arguments", "name", "dtype", "length"),
+        [
+            ({}, "encoder", "float32", None),
+            ({}, "decoder", "mixed_bfloat16", 6),
+            ({"num_layers": 0, "num_decoder_layers": 2}, "encoder", "mixed_bfloat16", 6),
+            ({"num_layers": 0, "num_decoder_layers": 2}, "decoder", "mixed_bfloat16", None),
+            ({"num_decoder_layers": 0, "pool_size": [2, 2]}, "encoder", "mixed_bfloat16", None),
+            ({"num_decoder_layers": 0, "pool_size": [2, 2]}, "encoder", "float32", 6),
+        ],
+    )
+    def test_knows_what_tracing_would_find(self, arguments, name, dtype, length):
+        stack = getattr(Seq2SeqBackbone(**{**SMALL, **arguments}, dtype=dtype), name)
+        x = keras.KerasTensor((None, length, 16), stack.compute_dtype)
+        memory = [keras.KerasTensor((None, None, 16), stack.compute_dtype)] if name == "decoder" else []
+        traced = keras.layers.Layer.compute_output_spec(stack, x, *memory)
+        known = stack.compute_output_spec(x, *memory)
+        if length and name == "encoder":
+            assert known.shape[1] == stack(np.zeros([1, length, 16])).shape[1]
+        assert known.dtype == traced.dtype
+        for size, expected in zip(known.shape, traced.shape, strict=True):
+            assert expected in (None, size)
+
+    def test_a_mixer_may_build_its_parts_in_its_first_call(self, own_mixers):
+        class Late(TokenMixer):
+            def __init__(self, hidden_dim, causal=False, **kwargs):
+                super().__init__(hidden_dim, causal, **kwargs)
+                self.dense = keras.layers.Dense(hidden_dim)
+
+            def mix(self, x, masks, training):
+                return self.dense(x)
+
+        register_mixer("late", Late)
+        backbone = Seq2SeqBackbone(**SMALL, num_decoder_layers=0, mixer="late")
+        assert [layer.mixer.dense.built for layer in backbone.encoder.layers] == [True, True]
 
 
 def test_preset_round_trip_is_bit_equal(tmp_path):
