@@ -6,6 +6,7 @@ from convnlp.layers.dropout import Dropout, dropout_seed
 from convnlp.layers.encoder import Encoder, EncoderLayer
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.glu_conv_block import GLUConvBlock
+from convnlp.layers.hashed_ngrams import HashedNgrams
 from convnlp.layers.masks import Masks
 from convnlp.layers.mixers import (
     MIXERS,
@@ -51,6 +52,7 @@ __all__ = [
     "FourierMixing",
     "GLUConvBlock",
     "GatedDilatedConv",
+    "HashedNgrams",
     "LightweightConv",
     "LocalAttention",
     "MBConv",

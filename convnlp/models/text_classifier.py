@@ -5,11 +5,12 @@ import keras_nlp
 import numpy as np
 from keras import ops
 
-from convnlp.layers import Dropout
+from convnlp.layers import Dropout, HashedNgrams
 from convnlp.models import arguments, arrays
 from convnlp.models import labels as label_names
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 
+_NGRAM_DIM = 16
 _POOLING = ("mean", "max", "mean_max")
 
 
@@ -27,6 +28,8 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
         pooling: "mean", "max" or "mean_max" (default).
         dropout: float in [0, 1). Of the pooled vector. Default 0.3.
+        ngram_buckets: int in [0, 2**16]. Rows of a table of hashed tokens and pairs of tokens, see
+            `convnlp.layers.HashedNgrams`, whose sum stands beside the pooled vector. Default 0: none.
         labels: list of C str, saved with the model; None when the classes have no names. With them, `fit` and
             `evaluate` take names in `y` as well as numbers.
         compile: bool. Default False: an optimiser belongs to the user, or inside a strategy's scope.
@@ -67,6 +70,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         pooling="mean_max",
         dropout=0.3,
         labels=None,
+        ngram_buckets=0,
         compile=False,
         **kwargs,
     ):
@@ -91,6 +95,9 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         pooled = {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[
             pooling
         ]
+        if ngram_buckets:
+            self.ngrams = HashedNgrams(ngram_buckets, _NGRAM_DIM, name="ngrams")
+            pooled = ops.concatenate([pooled, self.ngrams(**inputs)], axis=-1)
         super().__init__(inputs=inputs, outputs=self.head(self.head_dropout(pooled)), compile=False, **kwargs)
 
         # === Config ===
@@ -98,6 +105,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         self.pooling = pooling
         self.dropout = dropout
         self.labels = labels
+        self.ngram_buckets = ngram_buckets
         self._prepare(compile)
 
     def fit(
@@ -158,4 +166,5 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
             "pooling": self.pooling,
             "dropout": self.dropout,
             "labels": self.labels,
+            "ngram_buckets": self.ngram_buckets,
         }

@@ -110,6 +110,7 @@ def _write_classifier(mixers, tokenizer, directory):
         num_classes=len(LABELS),
         preprocessor=TextClassifierPreprocessor(tokenizer, LENGTH),
         labels=LABELS,
+        ngram_buckets=64,
     )
     classifier.save_to_preset(str(directory))
     (directory / "experiment.json").write_text('{"seed": 0}')

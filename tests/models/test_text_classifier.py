@@ -25,6 +25,19 @@ def test_logits_are_dense_of_the_pooled_tokens(classifier):
         np.testing.assert_allclose(classifier.embed(inputs)[i], valid.mean(0), rtol=1e-4, atol=1e-5)
 
 
+def test_hashed_ngrams_stand_beside_the_pooled_tokens(backbone, tokenizer, tmp_path):
+    preprocessor = TextClassifierPreprocessor(tokenizer, 16)
+    classifier = TextClassifier(backbone, 3, preprocessor, pooling="mean", ngram_buckets=32)
+    classifier.ngrams.table.assign(np.random.default_rng(0).normal(size=classifier.ngrams.table.shape))
+    inputs = rows(classifier, ["the river", "the old teacher follows"])
+    features = np.concatenate([classifier.embed(inputs), classifier.ngrams(**inputs)], axis=1)
+    kernel, bias = classifier.head.get_weights()
+    np.testing.assert_allclose(classifier(inputs), features @ kernel + bias, rtol=1e-4, atol=1e-5)
+    classifier.save_to_preset(str(tmp_path / "preset"))
+    loaded = TextClassifier.from_preset(str(tmp_path / "preset"))
+    np.testing.assert_array_equal(loaded(inputs), classifier(inputs))
+
+
 @pytest.mark.parametrize(("pooling", "width"), [("mean", 16), ("max", 16), ("mean_max", 32)])
 def test_padding_does_not_change_the_answer(backbone, tokenizer, pooling, width):
     short, long = (TextClassifierPreprocessor(tokenizer, length) for length in (16, 40))

@@ -26,6 +26,7 @@ class Classification(Task):
         sequence_length: int. L, tokens of an example.
         pooling: str, of the classifier. Defaults to "mean_max".
         head_dropout: float, of the classifier. Default 0.
+        ngram_buckets: int, of the classifier. An option. Default 0.
         r_drop: float, see `classification_loss`. An option. Default 0.
     """
 
@@ -41,6 +42,7 @@ class Classification(Task):
     text_fields: tuple = ("text",)
     pooling: str = "mean_max"
     head_dropout: float = 0.0
+    ngram_buckets: int = option(0, rules.integer(0, 2**16 + 1))
     r_drop: float = option(0.0, rules.number("[0, inf)"))
 
     @classmethod
@@ -93,6 +95,7 @@ class Classification(Task):
             pooling=self.pooling,
             dropout=self.head_dropout,
             labels=list(self.label.names),
+            ngram_buckets=self.ngram_buckets,
         )
 
     def loss(self, model):

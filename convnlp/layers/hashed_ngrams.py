@@ -1,0 +1,76 @@
+"""A bag of hashed n-grams: which tokens and pairs of tokens a text has, whatever stands between them."""
+
+import keras
+import tensorflow as tf
+
+from convnlp.layers.token_mixer import require_count
+
+_FACTORS = (31_337, 28_411)  # of a single token and of the first of a pair; below 2**15, see `_buckets`
+MAX_BUCKETS = 2**16  # so that a bucket times a factor is an int32
+SCALE = 10.0
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class HashedNgrams(keras.layers.Layer):
+    """y = s / sqrt(n) sum_i E[h_i], over the n tokens and pairs of neighbours i of a text.
+
+    h is a hash of the token ids to M buckets, E [M,D] a table that is learned; the scale s makes its rate of
+    learning one that suits the small steps of fine-tuning. Single words decide many classes, and no encoder
+    of a few layers knows all of them.
+
+    Source: Joulin et al., 2017, "Bag of Tricks for Efficient Text Classification", section 2,
+    https://arxiv.org/abs/1607.01759. Departs from it: n-grams of tokens rather than of words; a sum over
+    sqrt(n), as of unit vectors, rather than a mean.
+
+    Args:
+        num_buckets: int in [1, 2**16]. M.
+        output_dim: int. D.
+        **kwargs: `name` of the Keras layer, which computes in float32.
+
+    Raises:
+        ValueError: if a size is out of its range.
+
+    Example:
+    >>> layer = HashedNgrams(num_buckets=64, output_dim=4)
+    >>> layer(tf.constant([[7, 8, 1, 0]]), tf.constant([[True, True, True, False]])).shape
+    TensorShape([1, 4])
+    """
+
+    def __init__(self, num_buckets, output_dim, **kwargs):
+        super().__init__(**{"dtype": "float32", **kwargs})
+        require_count("num_buckets", num_buckets)
+        require_count("output_dim", output_dim)
+        if num_buckets > MAX_BUCKETS:
+            raise ValueError(f"`num_buckets` must be at most {MAX_BUCKETS}. Received: {num_buckets}")
+        self.num_buckets = num_buckets
+        self.output_dim = output_dim
+
+    def build(self, token_ids_shape, padding_mask_shape=None):
+        self.table = self.add_weight(
+            name="ngram_embeddings",
+            shape=(self.num_buckets, self.output_dim),
+            initializer=keras.initializers.RandomUniform(-1 / self.num_buckets, 1 / self.num_buckets),
+        )
+
+    def call(self, token_ids, padding_mask):
+        """Int [B,T] and bool [B,T], True = token -> float32 [B,D]."""
+        single, pairs = self._buckets(token_ids)
+        tokens = tf.cast(padding_mask, tf.float32)
+        present = tf.concat([tokens, tokens[:, 1:] * tokens[:, :-1]], axis=1)  # [B,2T-1]
+        rows = tf.gather(tf.convert_to_tensor(self.table), tf.concat([single, pairs], axis=1))  # [B,2T-1,D]
+        count = tf.reduce_sum(present, axis=1, keepdims=True)  # [B,1]
+        total = tf.reduce_sum(rows * tf.expand_dims(present, 2), axis=1)  # [B,D]
+        return total * (SCALE * tf.math.rsqrt(tf.maximum(count, 1.0)))
+
+    def _buckets(self, token_ids):
+        """Those of the tokens, int32 [B,T], and of the pairs, [B,T-1]. No product is more than an int32."""
+        own, first = (tf.math.floormod(token_ids, self.num_buckets) * factor for factor in _FACTORS)
+        single = tf.math.floormod(own, self.num_buckets)
+        pair = tf.math.floormod(first, self.num_buckets)[:, :-1] + token_ids[:, 1:]
+        return single, tf.math.floormod(pair, self.num_buckets)
+
+    def compute_output_shape(self, token_ids_shape, padding_mask_shape=None):
+        return (token_ids_shape[0], self.output_dim)
+
+    def get_config(self):
+        return {**super().get_config(), "num_buckets": self.num_buckets, "output_dim": self.output_dim}
