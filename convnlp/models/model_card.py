@@ -5,7 +5,7 @@ import os
 
 import keras
 
-from convnlp.models import presets
+from convnlp.models import preset_weights, presets
 
 _ENTRIES = {
     "title": "the heading; the directory's name without it",
@@ -52,7 +52,12 @@ def write(preset_dir, entries):
     sections = [
         _front_matter(cls, entries),
         f"# {entries.get('title') or os.path.basename(os.path.abspath(preset_dir))}\n",
-        _description(config["config"], task, _read(preset_dir, "metadata.json")["parameter_count"]),
+        _description(
+            config["config"],
+            task,
+            _read(preset_dir, "metadata.json")["parameter_count"],
+            preset_weights.stored_in(preset_dir),
+        ),
         _section("Training", _training(entries)),
         _section(
             "Scores", [f"{name}: {_number(value)}" for name, value in entries.get("scores", {}).items()]
@@ -84,7 +89,7 @@ def _front_matter(cls, entries):
     return "\n".join(["---", *lines, "---", ""])
 
 
-def _description(config, task, parameters):
+def _description(config, task, parameters, stored_in):
     """One paragraph from the saved configuration."""
     encoder = config["encoder_mixer"] or config["mixer"]
     text = f"A `{task['class_name']}` of convnlp: {config['num_layers']} encoder layers ({_names(encoder)})"
@@ -96,6 +101,8 @@ def _description(config, task, parameters):
         f"kernel size {_names(config['kernel_size'])}, {config['vocabulary_size']:,} token ids; "
         f"{parameters:,} parameters in the backbone."
     )
+    if stored_in != "float32":
+        text += f" The weights are stored in {stored_in}."
     labels = task["config"].get("labels")
     return text + (f"\n\nClasses: {', '.join(labels)}.\n" if labels else "\n")
 

@@ -178,6 +178,13 @@ def load_task(preset, **kwargs):
     return _saved_class(preset, _TASK).from_preset(preset, **kwargs)
 
 
+def load_any(preset, **kwargs):
+    """The model that a preset holds, a task or else a backbone; arguments and errors as of `load_task`."""
+    preset = preset_names.locate(preset)
+    has_task = os.path.exists(os.path.join(preset, _TASK))
+    return _saved_class(preset, _TASK if has_task else _CONFIG).from_preset(preset, **kwargs)
+
+
 def _is_loading(directory):
     return (getattr(_context, "loading", None) or (None,))[0] == os.path.abspath(directory)
 

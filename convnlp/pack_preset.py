@@ -1,0 +1,31 @@
+r"""Makes a preset ready to be given away: half as large, and without what belongs to its machine.
+
+    python -m convnlp.pack_preset --preset=RUN/preset --output=DIR
+
+Weights are stored in float16, which changes each by at most 2^-11 of itself; a loaded model computes in the
+type that it always does. Left out are the state of an optimizer, the folders in front of the files that the
+run has read, and files that are not the preset's. The preset itself stays as it is. docs/python.md says more.
+"""
+
+from absl import app, flags
+
+from convnlp.models import packed_preset
+from convnlp.programs import run
+
+_PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset.", required=True)
+_OUTPUT = flags.DEFINE_string("output", None, "Directory to write, which must be new.", required=True)
+_DTYPE = flags.DEFINE_enum("dtype", "float16", packed_preset.DTYPES, "How weights are stored.")
+
+
+def main(argv):
+    """Preset -> smaller copy -> what changed."""
+    if len(argv) > 1:
+        raise app.UsageError(f"unknown argument {argv[1]!r}")
+    facts = packed_preset.pack(_PRESET.value, _OUTPUT.value, _DTYPE.value)
+    megabytes = facts["bytes_before"] / 1e6, facts["bytes"] / 1e6
+    print(f"{_OUTPUT.value}: {megabytes[1]:.1f} MB, before {megabytes[0]:.1f} MB")
+    print(f"largest change of {facts['num_weights']:,} weights: {facts['largest_change']:.2g}")
+
+
+if __name__ == "__main__":
+    run(main)
