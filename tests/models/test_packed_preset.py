@@ -65,10 +65,13 @@ def packed(saved, tmp_path_factory):
 
 def weights(folder, name):
     found = {}
+
+    def visit(key, item):
+        if isinstance(item, h5py.Dataset):
+            found[key] = item[()]
+
     with h5py.File(folder / name, "r") as file:
-        file.visititems(
-            lambda key, item: found.update({key: item[()]}) if isinstance(item, h5py.Dataset) else 0
-        )
+        file.visititems(visit)
     return found
 
 
