@@ -20,6 +20,7 @@ import numpy as np
 from absl import app, flags
 
 from benchmarks import first_results_report, tfidf
+from benchmarks.run_once import run_once
 from convnlp.tour import Tour, free_port
 from serving.client import Client
 
@@ -63,34 +64,23 @@ QUESTIONS = {
 }
 
 
-def run(module, workdir, **config):
-    """Runs `python -m module` with --workdir and config overrides, unless its last file is there already."""
-    done = workdir / ("results.json" if module == "convnlp.finetune" else "preset")
-    options = [f"--{name}={value}" for name, value in config.items()]
-    command = [sys.executable, "-m", module, *options, f"--workdir={workdir}"]
-    print("$", shlex.join(["python", *command[1:]]), flush=True)
-    if not done.exists():
-        workdir.mkdir(parents=True, exist_ok=True)
-        with open(workdir / "log.txt", "ab") as log:
-            subprocess.run(command, check=True, stdout=log, stderr=log)
-
-
 def pretrain(data, workdir):
     """Trains the tokenizer and the mini model on all corpora of pretrain/."""
     source = f"jsonl:{data}/pretrain/*.{{split}}.jsonl.gz"
     if not (workdir / "spm.model").exists():
         options = [f"--source={source}", "--vocabulary_size=8000", f"--output={workdir}/spm.model"]
         subprocess.run([sys.executable, "-m", "convnlp.train_tokenizer", *options], check=True)
-    run(
+    run_once(
         "convnlp.pretrain",
         workdir / "pretrained",
-        **{
+        {
             "config": "configs/pretrain_mini.py:dynamic_conv",
             "config.data.source": source,
             "config.data.split": "train",
             "config.data.validation_split": "valid",
             "config.tokenizer": workdir / "spm.model",
         },
+        workdir / "pretrained" / "preset",
     )
 
 
@@ -126,10 +116,10 @@ def precision(data, workdir, seeds):
 
 
 def _pretrain_on_reviews(data, workdir):
-    run(
+    run_once(
         "convnlp.pretrain",
         workdir / "reviews",
-        **{
+        {
             "config": "configs/pretrain_mini.py:dynamic_conv",
             "config.init_from": workdir / "pretrained" / "preset",
             "config.data.source": f"jsonl:{data}/classification/imdb.train.jsonl.gz",
@@ -137,6 +127,7 @@ def _pretrain_on_reviews(data, workdir):
             "config.optimizer.learning_rate": 5e-4,
             "config.optimizer.decay_steps": 1000,
         },
+        workdir / "reviews" / "preset",
     )
 
 
@@ -144,10 +135,10 @@ def _finetune(data, workdir, name, seed, overrides):
     task = CLASSIFICATION[name]
     source = f"jsonl:{data}/classification/{name}.{{split}}.jsonl.gz"
     split, validation_split = VALIDATION_SPLITS[name]
-    run(
+    run_once(
         "convnlp.finetune",
         workdir,
-        **{
+        {
             "config": "configs/finetune_classification.py",
             "config.seed": seed,
             "config.data.source": source,
@@ -161,6 +152,7 @@ def _finetune(data, workdir, name, seed, overrides):
             "config.train.batch_size": task["batch_size"],
             **overrides,
         },
+        workdir / "results.json",
     )
 
 
@@ -191,15 +183,16 @@ def cogs(data, workdir):
         options = ["--fields=inputs,targets", "--vocabulary_size=800", "--character_coverage=1"]
         files = [f"--source={source}", f"--output={workdir}/cogs.model"]
         subprocess.run([sys.executable, "-m", "convnlp.train_tokenizer", *options, *files], check=True)
-    run(
+    run_once(
         "convnlp.finetune",
         workdir / "cogs",
-        **{
+        {
             "config": "configs/finetune_cogs.py",
             "config.tokenizer": workdir / "cogs.model",
             "config.data.source": source,
             "config.data.test_source": source,
         },
+        workdir / "cogs" / "results.json",
     )
     if not (workdir / "cogs" / "gen.json").exists():
         options = [f"--preset={workdir}/cogs/preset", f"--source={source}", "--split=gen"]

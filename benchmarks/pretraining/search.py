@@ -4,21 +4,25 @@ r"""Small pre-training runs that choose the recipe of the shipped presets, and t
         --tokenizer=spm.model --workdir=DIR
 
 Each variant is `configs/pretrain_encoder.py` with 10M tokens and the one change that its name says. It is
-judged by its held-out loss, where the task is the same, and by the validation scores (never the test scores)
-of classifiers that are fine-tuned from it on DATA/classification. What is done is not done again, what was
-interrupted is continued; the table is written after each variant.
+judged by the held-out loss of what it gives, on the same rows with the same masks for all, and, with --seeds,
+by the validation scores (never the test scores) of classifiers that are fine-tuned from it on
+DATA/classification. What is done is not done again, what was interrupted is continued; the table is written
+after each variant.
 """
 
 import json
 import pathlib
-import shlex
-import subprocess
-import sys
 
 import numpy as np
+import tensorflow as tf
 from absl import flags
 
+from benchmarks.run_once import run_once
 from convnlp import programs
+from convnlp.data import Source
+from convnlp.models import Seq2SeqBackbone, Tokenizer
+from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
+from convnlp.training import loop
 
 TOKENS = 10_000_000
 # Name -> fields of the config that differ.
@@ -27,6 +31,7 @@ VARIANTS = {
     "learning rate 1e-3": {"optimizer.learning_rate": 1e-3},
     "learning rate 4e-3": {"optimizer.learning_rate": 4e-3},
     "mask 25 %": {"objective.noise_density": 0.25},
+    "mask 40 %": {"objective.noise_density": 0.4},
     "rows of 64 tokens": {"data.input_length": 64, "train.batch_size": 64},
     "16,384 tokens per step": {"train.batch_size": 128, "optimizer.warmup_steps": 60},
     "16,384 tokens per step, learning rate 4e-3": {
@@ -45,6 +50,7 @@ VARIANTS = {
 }
 LENGTHS = {"train.batch_size": 32, "data.input_length": 128}  # of the config
 STEPS_PER_CALL = 20
+JUDGED_BATCHES = 50  # 205,000 tokens
 CLASSIFICATION = {
     "sst2": {"splits": ("train", "valid"), "classes": 2, "length": 48, "epochs": 4.0},
     "trec6": {"splits": ("train[10%:]", "train[:10%]"), "classes": 6, "length": 32, "epochs": 8.0},
@@ -57,7 +63,7 @@ def define_flags():
     flags.DEFINE_string("mixture", None, "Source to pre-train on, with {split}.", required=True)
     flags.DEFINE_string("tokenizer", None, "SentencePiece model.", required=True)
     flags.DEFINE_string("workdir", None, "Directory of all runs.", required=True)
-    flags.DEFINE_list("seeds", ["0", "1"], "Of fine-tuning.")
+    flags.DEFINE_list("seeds", ["0", "1"], "Of fine-tuning; none for losses alone.")
     flags.DEFINE_list("variants", [], "Numbers of the variants to run, from 0; none for all.")
 
 
@@ -72,14 +78,18 @@ def main(argv):
         folder = workdir / f"{number:02d}"
         changes = VARIANTS[name]
         fields = pretraining_fields(changes, args.mixture, args.tokenizer)
-        _run("pretrain", folder / "pretrained", fields, folder / "pretrained" / "preset")
-        scores = {"name": name, "changes": changes, **_pretrained(folder / "pretrained")}
+        run_once("convnlp.pretrain", folder / "pretrained", fields, folder / "pretrained" / "preset")
+        scores = {
+            "name": name,
+            "changes": changes,
+            "loss": held_out_loss(folder / "pretrained" / "preset", args.mixture),
+        }
         for task in CLASSIFICATION:
             results = []
             for seed in args.seeds:
                 run = folder / f"{task}_{seed}"
-                _run(
-                    "finetune",
+                run_once(
+                    "convnlp.finetune",
                     run,
                     _finetuning_fields(task, seed, folder, args.data_dir),
                     run / "results.json",
@@ -136,40 +146,43 @@ def _finetuning_fields(task, seed, folder, data_dir):
     }
 
 
-def _run(program, workdir, fields, done):
-    """Runs a program of the library unless `done` is there; prints the command."""
-    options = [f"--{name}={value}" for name, value in fields.items()]
-    command = [sys.executable, "-m", f"convnlp.{program}", *options, f"--workdir={workdir}"]
-    print("$", shlex.join(["python", *command[1:]]), flush=True)
-    if not done.exists():
-        workdir.mkdir(parents=True, exist_ok=True)
-        with open(workdir / "log.txt", "ab") as log:
-            subprocess.run(command, check=True, stdout=log, stderr=log)
+def held_out_loss(preset, mixture):
+    """The masked-LM loss of an encoder on the held-out text, in nats per predicted token.
 
+    The rows and masks are those of `configs/pretrain_encoder.py`, whatever it was trained with.
 
-def _pretrained(workdir):
-    """The last held-out loss of a run, and the CPU seconds that it took."""
-    with open(workdir / "metrics.jsonl", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    last = [row for row in rows if "valid/masked_lm" in row][-1]
-    return {"loss": last["valid/masked_lm"], "step": last["step"]}
+    Args:
+        preset: pathlib.Path of the encoder.
+        mixture: str, the source, with {split}.
+    """
+    objectives = build_objectives(("masked_lm",), LENGTHS["data.input_length"])
+    source, tokenizer = Source(mixture, "valid"), Tokenizer.from_preset(str(preset))
+    batches = pretraining_batches(
+        source, tokenizer, objectives, shuffle_buffer=0, num_epochs=1, batch_size=32, seed=0
+    )
+    loss_fn = pretraining_loss(Seq2SeqBackbone.from_preset(str(preset)), objectives)
+    evaluation = loop.evaluation(
+        tf.distribute.get_strategy(), lambda batch: loss_fn(batch, None, training=False)
+    )
+    return evaluation(batches.take(JUDGED_BATCHES))["masked_lm"]
 
 
 def table(workdir):
-    """The Markdown table of all variants that are done."""
+    """The Markdown table of all variants that are done; no scores where none was fine-tuned."""
     lines = [
         "| variant | held-out loss | SST-2 | TREC-6 |",
         "| --- | --- | --- | --- |",
     ]
     for path in sorted(workdir.glob("*/scores.json")):
         scores = json.loads(path.read_text(encoding="utf-8"))
-        means = [f"{100 * np.mean(scores[task]):.1f} ({_each(scores[task])})" for task in CLASSIFICATION]
+        means = [_mean_and_each(scores[task]) for task in CLASSIFICATION]
         lines.append(f"| {scores['name']} | {scores['loss']:.3f} | {means[0]} | {means[1]} |")
     return "\n".join(lines) + "\n"
 
 
-def _each(scores):
-    return ", ".join(f"{100 * score:.1f}" for score in scores)
+def _mean_and_each(scores):
+    each = ", ".join(f"{100 * score:.1f}" for score in scores)
+    return f"{100 * np.mean(scores):.1f} ({each})" if scores else ""
 
 
 if __name__ == "__main__":

@@ -2,10 +2,14 @@
 
 import json
 
+import keras
+import numpy as np
 import pytest
 
 from benchmarks.pretraining import search
 from configs import pretrain_encoder
+from convnlp.models import Seq2SeqBackbone, Tokenizer
+from tests import corpus
 
 
 def test_all_variants_see_as_many_tokens_and_change_fields_that_exist():
@@ -38,9 +42,27 @@ def test_the_table_has_a_row_for_each_variant_that_is_done(tmp_path):
     for number, loss in ((0, 4.2), (2, 4.1)):
         folder = tmp_path / f"{number:02d}"
         folder.mkdir()
-        scores = {"name": f"variant {number}", "loss": loss, "sst2": [0.8, 0.79], "trec6": [0.9, 0.92]}
+        scores = {
+            "name": f"variant {number}",
+            "loss": loss,
+            "sst2": [0.8, 0.79],
+            "trec6": [0.9, 0.92][:number],
+        }
         (folder / "scores.json").write_text(json.dumps(scores))
     assert search.table(tmp_path).splitlines()[2:] == [
-        "| variant 0 | 4.200 | 79.5 (80.0, 79.0) | 91.0 (90.0, 92.0) |",
+        "| variant 0 | 4.200 | 79.5 (80.0, 79.0) |  |",
         "| variant 2 | 4.100 | 79.5 (80.0, 79.0) | 91.0 (90.0, 92.0) |",
     ]
+
+
+def test_the_judged_loss_is_of_the_same_masks_whatever_was_trained(tmp_path):
+    documents = [{"text": "the old teacher follows the river to the village " * 8}] * 700
+    corpus.write_jsonl(tmp_path / "text.valid.jsonl", documents)
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    keras.utils.set_random_seed(0)
+    size = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 16, "kernel_size": 3}
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), **size, num_decoder_layers=0)
+    for part in (backbone, tokenizer):
+        part.save_to_preset(str(tmp_path / "preset"))
+    loss = search.held_out_loss(tmp_path / "preset", f"jsonl:{tmp_path}/text.{{split}}.jsonl")
+    assert loss == pytest.approx(np.log(tokenizer.vocabulary_size()), rel=0.2)  # knows nothing yet

@@ -1,0 +1,127 @@
+r"""Fine-tunings that choose the default recipe, and the table of what each change to it gives.
+
+    python -m benchmarks.finetuning.search --data_dir=DATA --preset=PRESET --workdir=DIR
+
+Each variant is `configs/finetune_classification.py` with the one change that its name says, on five sets of a
+few thousand labelled texts, DATA/classification/NAME.train.jsonl.gz. It is judged by validation scores, never
+by a test set. What is done is not done again; the table is written after each variant.
+"""
+
+import json
+import pathlib
+
+import numpy as np
+from absl import flags
+
+from benchmarks.run_once import run_once
+from convnlp import programs
+
+VARIANTS = {
+    "as the config": {},
+    "learning rate 2.5e-4": {"optimizer.learning_rate": 2.5e-4},
+    "learning rate 1e-3": {"optimizer.learning_rate": 1e-3},
+    "layer-wise decay 0.85": {"optimizer.layer_decay": 0.85},
+    "layer-wise decay 0.7": {"optimizer.layer_decay": 0.7},
+    "average of the weights": {"optimizer.ema_momentum": 0.99},
+    "R-Drop 1": {"task.options.r_drop": 1.0},
+    "R-Drop 3": {"task.options.r_drop": 3.0},
+    "hashed n-grams": {"task.options.ngram_buckets": 65536},
+    "twice the epochs": {"epochs": 2.0},
+    "half the epochs": {"epochs": 0.5},
+    "dropout 0.2": {"model.dropout": 0.2},
+    "batches of 16": {"train.batch_size": 16},
+}
+# Training and validation splits, classes, tokens that hold nearly all texts, and epochs by size.
+SETS = {
+    "sst2": ("train", "valid", 2, 48, 5.0),
+    "trec6": ("train[:90%]", "train[90%:]", 6, 32, 6.0),
+    "ag_news": ("train[:2000]", "valid", 4, 80, 8.0),
+    "sentiment140": ("train[:4000]", "valid", 2, 48, 5.0),
+    "jigsaw_toxicity": ("train[:3000]", "valid", 2, 96, 5.0),
+}
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+    flags.DEFINE_string("preset", None, "What is fine-tuned.", required=True)
+    flags.DEFINE_string("workdir", None, "Directory of all runs.", required=True)
+    flags.DEFINE_list("seeds", ["0", "1"], "Seeds of each variant on each set.")
+    flags.DEFINE_list("variants", [], "Numbers of the variants to run, from 0; none for all.")
+
+
+def main(argv):
+    """Flags -> runs -> table."""
+    del argv
+    args = flags.FLAGS
+    workdir = pathlib.Path(args.workdir)
+    for number in checked(args.variants, pathlib.Path(args.data_dir)):
+        name = list(VARIANTS)[number]
+        scores = {"name": name}
+        for task in SETS:
+            runs = {seed: workdir / f"{number:02d}" / f"{task}_{seed}" for seed in args.seeds}
+            for seed, run in runs.items():
+                fields = finetuning_fields(VARIANTS[name], task, seed, args.preset, args.data_dir)
+                run_once("convnlp.finetune", run, fields, run / "results.json")
+            results = [json.loads((run / "results.json").read_text()) for run in runs.values()]
+            scores[task] = [result["validation"]["accuracy"] for result in results]
+        (workdir / f"{number:02d}" / "scores.json").write_text(json.dumps(scores, indent=2), encoding="utf-8")
+        (workdir / "table.md").write_text(table(workdir), encoding="utf-8")
+
+
+def checked(variants, data_dir):
+    """The numbers of the variants to run; raises ValueError before a run for what would end it later."""
+    for number in variants:
+        if not number.isdigit() or int(number) >= len(VARIANTS):
+            raise ValueError(f"`--variants` must be numbers below {len(VARIANTS)}. Received: {number!r}")
+    for task, (*splits, _, _, _) in SETS.items():
+        for split in sorted({split.partition("[")[0] for split in splits}):
+            path = data_dir / "classification" / f"{task}.{split}.jsonl.gz"
+            if not path.is_file():
+                raise ValueError(f"`--data_dir` must hold {path.relative_to(data_dir)}. Received: {data_dir}")
+    return [int(number) for number in variants] or range(len(VARIANTS))
+
+
+def finetuning_fields(changes, task, seed, preset, data_dir):
+    """The flags of a run: the set, and what a variant changes; its "epochs" is a factor."""
+    split, validation_split, num_classes, length, num_epochs = SETS[task]
+    changes = dict(changes)
+    num_epochs *= changes.pop("epochs", 1.0)
+    return {
+        "config": "configs/finetune_classification.py",
+        "config.seed": seed,
+        "config.init_from": preset,
+        "config.data.source": f"jsonl:{data_dir}/classification/{task}.{{split}}.jsonl.gz",
+        "config.data.split": split,
+        "config.data.validation_split": validation_split,
+        "config.data.input_length": length,
+        "config.task.label_names": tuple(str(label) for label in range(num_classes)),
+        "config.task.num_epochs": num_epochs,
+        **{f"config.{name}": value for name, value in changes.items()},
+    }
+
+
+def table(workdir):
+    """The Markdown table of all variants that are done, with the mean difference to the first of them."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(workdir.glob("*/scores.json"))]
+    lines = [
+        f"| variant | {' | '.join(SETS)} | mean | difference |",
+        "| --- " * (len(SETS) + 3) + "|",
+    ]
+    for scores in found:
+        means = [100 * np.mean(scores[task]) for task in SETS]
+        # Seed by seed, so that what a seed does to both of them falls out.
+        gains = [
+            100 * (np.array(scores[task]) - found[0][task])
+            for task in SETS
+            if len(scores[task]) == len(found[0][task])
+        ]
+        cells = [f"{value:.1f}" for value in [*means, np.mean(means)]]
+        gain = f"{np.mean(gains):+.1f}" if gains else ""
+        lines.append(f"| {scores['name']} | {' | '.join(cells)} | {gain} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    define_flags()
+    programs.run(main)

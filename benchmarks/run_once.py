@@ -1,0 +1,26 @@
+"""Runs programs of the library as a user would, one after another; what is done is not done again."""
+
+import shlex
+import subprocess
+import sys
+
+
+def run_once(program, workdir, fields, done):
+    """Runs `python -m program` unless `done` is there, and prints the command either way.
+
+    Args:
+        program: str, a module such as "convnlp.finetune".
+        workdir: pathlib.Path, its --workdir, made if need be; log.txt in it takes what the program prints.
+        fields: dict, name of a flag -> value: {"config.seed": 1}.
+        done: pathlib.Path of a file or directory that is there when the program has finished.
+
+    Raises:
+        subprocess.CalledProcessError: if the program fails.
+    """
+    options = [f"--{name}={value}" for name, value in fields.items()]
+    command = [sys.executable, "-m", program, *options, f"--workdir={workdir}"]
+    print("$", shlex.join(["python", *command[1:]]), flush=True)
+    if not done.exists():
+        workdir.mkdir(parents=True, exist_ok=True)
+        with open(workdir / "log.txt", "ab") as log:
+            subprocess.run(command, check=True, stdout=log, stderr=log)
