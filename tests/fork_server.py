@@ -1,12 +1,13 @@
-"""Becomes programs of ours: `python fork_server.py`, with a socket as standard input.
+"""Becomes programs: `python [-I] fork_server.py LIBRARY...`, with a socket as standard input.
 
-Each program is a process of its own, forked from this one, which has imported the libraries of others that
-every program imports, and nothing of ours. It runs and ends as `python -m module` does; only its start is
-shorter. Tests of the start itself run a fresh Python: tests/test_startup.py.
+Each program is a process of its own, forked from this one, which has imported the libraries, of others, and
+nothing of ours. It runs and ends as `python -m module` does, or, where this one is isolated, as
+`python -I file.py`; only its start is shorter. Tests of the start itself run a fresh Python:
+tests/test_startup.py.
 
-A request is a pickled dict (module, arguments, environment) with four file descriptors: the standard input,
-output and error of the program, and a pipe, which gets a line with the process id and one with the exit code,
--N for signal N. The server ends where its socket does.
+A request is a pickled dict (program, arguments, environment, directory) with four file descriptors: the
+standard input, output and error of the program, and a pipe, which gets a line with the process id and one
+with the exit code, -N for signal N. The server ends where its socket does.
 """
 
 import contextlib
@@ -19,7 +20,6 @@ import socket
 import sys
 
 LARGEST = 1 << 16  # bytes of a request
-_LIBRARIES = ("tensorflow", "keras_nlp", "absl.app", "ml_collections")
 
 
 def serve():
@@ -56,20 +56,22 @@ def _tell_the_end(pidfd, pid, pipe):
     os.close(pipe)
 
 
-def prepare(descriptors, module, arguments, environment):
-    """Makes of this process what `python -m module arguments` finds itself in."""
+def prepare(descriptors, program, arguments, environment, directory):
+    """Makes of this process what the program finds itself in."""
     *standard, pipe = descriptors
     os.close(pipe)
     for number, descriptor in enumerate(standard):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    own_paths = {os.path.dirname(__file__), *_paths(os.environ)}
-    installed = [path for path in sys.path if path not in own_paths]
-    sys.path[:] = [os.getcwd(), *_paths(environment), *installed]
+    os.chdir(directory)
+    if not sys.flags.isolated:
+        own_paths = {os.path.dirname(__file__), *_paths(os.environ)}
+        installed = [path for path in sys.path if path not in own_paths]
+        sys.path[:] = [os.getcwd(), *_paths(environment), *installed]
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = [module, *arguments]
-    sys.orig_argv = [sys.executable, "-m", module, *arguments]
+    sys.argv = [program, *arguments]
+    sys.orig_argv = [sys.executable, "-I" if sys.flags.isolated else "-m", program, *arguments]
 
 
 def _paths(environment):
@@ -77,10 +79,13 @@ def _paths(environment):
 
 
 if __name__ == "__main__":
-    for library in _LIBRARIES:
+    for library in sys.argv[1:]:
         __import__(library)
     gc.collect()
     gc.freeze()  # or each program would look through all of TensorFlow when it ends
     request, descriptors = serve()
     prepare(descriptors, **request)
-    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+    if sys.flags.isolated:
+        runpy.run_path(request["program"], run_name="__main__")
+    else:
+        runpy.run_module(request["program"], run_name="__main__", alter_sys=True)

@@ -14,10 +14,19 @@ import tempfile
 from tests import fork_server
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# What every program imports.
+_LIBRARIES = ("tensorflow", "keras_nlp", "absl.app", "ml_collections")
 
 
-def run_program(module, *arguments, stdin="", timeout=300):
+def run_program(program, *arguments, stdin="", timeout=300, directory=ROOT):
     """`python -m module arguments`, once TensorFlow is imported (see `tests.fork_server`).
+
+    Args:
+        program: str, the module; or the path of a file, which runs as `python -I file.py arguments`.
+        *arguments: its flags.
+        stdin: str.
+        timeout: seconds.
+        directory: where it runs.
 
     Returns:
         The finished process as of `subprocess.run`, with its outputs as text.
@@ -27,16 +36,23 @@ def run_program(module, *arguments, stdin="", timeout=300):
         given.seek(0)
         (stdout, its_stdout), (stderr, its_stderr) = os.pipe(), os.pipe()
         try:
-            program = Program(module, *arguments, stdin=given, stdout=its_stdout, stderr=its_stderr)
+            process = Program(
+                program,
+                *arguments,
+                directory=directory,
+                stdin=given,
+                stdout=its_stdout,
+                stderr=its_stderr,
+            )
         finally:
             os.close(its_stdout)
             os.close(its_stderr)
             texts = [readers.submit(_read, descriptor) for descriptor in (stdout, stderr)]
         try:
-            code = program.wait(timeout)
+            code = process.wait(timeout)
         finally:
-            program.kill()
-        return subprocess.CompletedProcess([module, *arguments], code, *(text.result() for text in texts))
+            process.kill()
+        return subprocess.CompletedProcess([program, *arguments], code, *(text.result() for text in texts))
 
 
 def _read(descriptor):
@@ -48,8 +64,7 @@ class Program:
     """A running program, forked by `tests.fork_server`, with what tests need of `subprocess.Popen`.
 
     Args:
-        module: str.
-        *arguments: its flags.
+        program, *arguments, directory: as of `run_program`.
         environment: dict, its variables. Default: those of this process.
         stdin, stdout, stderr: files or their descriptors.
 
@@ -58,12 +73,15 @@ class Program:
         returncode: int, -N where signal N has ended it; None as long as it runs.
     """
 
-    def __init__(self, module, *arguments, environment=None, stdin=None, stdout=None, stderr=None):
+    def __init__(
+        self, program, *arguments, directory=ROOT, environment=None, stdin=None, stdout=None, stderr=None
+    ):
         request = pickle.dumps(
             {
-                "module": module,
+                "program": str(program),
                 "arguments": list(map(str, arguments)),
                 "environment": dict(os.environ if environment is None else environment),
+                "directory": str(directory),
             }
         )
         assert len(request) <= fork_server.LARGEST
@@ -71,7 +89,8 @@ class Program:
         with open(os.devnull, "r+b") as nothing:
             files = [nothing if file is None else file for file in (stdin, stdout, stderr)]
             descriptors = [file if isinstance(file, int) else file.fileno() for file in files]
-            socket.send_fds(_server()[0], [request], [*descriptors, its_news])
+            its_server, _ = _server(is_isolated=str(program).endswith(".py"))
+            socket.send_fds(its_server, [request], [*descriptors, its_news])
         os.close(its_news)
         self.returncode = None
         self.pid = self._number()
@@ -112,10 +131,11 @@ class Program:
 
 
 @functools.cache
-def _server():
+def _server(is_isolated):
     """(socket of the fork server, which ends with this process; its `subprocess.Popen`)."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    libraries = ("tensorflow",) if is_isolated else _LIBRARIES
     with its:
-        command = [sys.executable, fork_server.__file__]
+        command = [sys.executable, *["-I"] * is_isolated, fork_server.__file__, *libraries]
         quiet = subprocess.DEVNULL
         return ours, subprocess.Popen(command, cwd=ROOT, stdin=its, stdout=quiet, stderr=quiet)

@@ -21,7 +21,8 @@ print(json.dumps({
     "environment": dict(os.environ), "stdin": sys.stdin.read(), "descriptors": os.listdir("/proc/self/fd"),
     "main": sys.modules["__main__"].__file__, "threads": threading.active_count(),
     "signals": [str(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)],
-    "ours": {"convnlp", "configs", "export", "serving", "tests"} & set(sys.modules) != set(),
+    "ours": sorted({"convnlp", "configs", "export", "serving", "tests"} & set(sys.modules)),
+    "text": sorted({"keras_nlp", "tensorflow_text"} & set(sys.modules)),
 }))
 print("to stderr", file=sys.stderr)
 if "--fail" in sys.argv:
@@ -37,19 +38,24 @@ def module(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
 
-def test_all_that_a_program_can_tell_is_as_of_python_dash_m():
-    arguments = ["told", "--a=1", "b c"]
-    forked = run_program(*arguments, stdin="größer")
-    command = [sys.executable, "-m", *arguments]
+@pytest.mark.parametrize("is_file", [False, True])
+def test_all_that_a_program_can_tell_is_as_of_python(is_file, tmp_path):
+    """As of `python -m module`, or as of `python -I file.py`."""
+    arguments = [str(tmp_path / "told.py") if is_file else "told", "--a=1", "b c"]
+    directory = tmp_path if is_file else ROOT
+    forked = run_program(*arguments, stdin="größer", directory=directory)
+    command = [sys.executable, "-I" if is_file else "-m", *arguments]
     started = subprocess.run(
-        command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, input="größer", check=False
+        command, cwd=directory, env=dict(os.environ), capture_output=True, text=True, input="größer"
     )
     assert (forked.returncode, forked.stderr) == (started.returncode, started.stderr) == (3, "to stderr\n")
     (found, end), (expected, _) = forked.stdout.splitlines(), started.stdout.splitlines()
     assert end == "the end"
     found, expected = json.loads(found), json.loads(expected)
+    if not is_file:
+        del found["text"], expected["text"]
     assert found == expected
-    assert not found["ours"]
+    assert found["ours"] == []
 
 
 def test_errors_are_those_of_the_program():

@@ -46,9 +46,14 @@ def _run(file, jobs):
     with tempfile.TemporaryDirectory() as scratch:
         jobs_path, results_path = pathlib.Path(scratch, "jobs"), pathlib.Path(scratch, "results")
         jobs_path.write_bytes(pickle.dumps(jobs))
-        command = [sys.executable, "-I", str(_FOLDER / file), str(jobs_path), str(results_path)]
-        done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+        done = _isolated(str(_FOLDER / file), str(jobs_path), str(results_path), directory=scratch)
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or ["no message"]
             raise ValueError(f"{file} ends with exit code {done.returncode} in a fresh process: {last[0]}")
         return pickle.loads(results_path.read_bytes())
+
+
+def _isolated(file, *arguments, directory):
+    """The finished process of `python -I file arguments`."""
+    command = [sys.executable, "-I", file, *arguments]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)

@@ -30,8 +30,9 @@ from convnlp.models import (
 from export import preset
 from export.lite import tflite_files
 from export.saved_models import signatures, versions
-from export.verification import checks
+from export.verification import checks, loaders
 from tests import corpus
+from tests.run_program import run_program
 from tests.small_classifier import small_classifier
 
 LABELS = ["bad", "fair", "good"]
@@ -51,6 +52,17 @@ def _backbone(tokenizer, **config):
         "max_sequence_length": LENGTH,
     }
     return Seq2SeqBackbone(tokenizer.vocabulary_size(), **{**defaults, **config})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fresh_processes_start_sooner():
+    """Those of `loaders.ask` are forked from one that has imported TensorFlow and nothing else."""
+    start = loaders._isolated
+    loaders._isolated = lambda file, *rest, **kwargs: (
+        run_program(file, *rest, **kwargs) if file.endswith("fresh_run.py") else start(file, *rest, **kwargs)
+    )
+    yield
+    loaders._isolated = start
 
 
 @pytest.fixture(scope="session")

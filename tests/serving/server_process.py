@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from serving.client import Client, RequestError
+from tests.run_program import Program
 from tests.serving.small_models import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,9 +37,9 @@ def running(log, model, *flags):
     port = free_port()
     with open(log, "w") as file:
         # Without gRPC, unless a later flag says otherwise: its default port may belong to another test.
-        command = [sys.executable, "-m", "serving.server", f"--rest_api_port={port}", "--port=0", *flags]
+        arguments = [f"--rest_api_port={port}", "--port=0", *flags]
         environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"}
-        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file, env=environment)
+        process = Program("serving.server", *arguments, environment=environment, stdout=file, stderr=file)
         try:
             client = Client(f"http://127.0.0.1:{port}")
             client.port, client.process = port, process
@@ -46,5 +48,5 @@ def running(log, model, *flags):
         except RequestError as error:
             raise AssertionError(f"{error}: {Path(log).read_text()[-2000:]}") from error
         finally:
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
             process.wait(_START_SECONDS)
