@@ -70,6 +70,15 @@ def define_flags():
     flags.mark_flag_as_required("config")
 
 
+def define_finish_flag():
+    """Defines the flag of a program whose runs can be ended early."""
+    flags.DEFINE_boolean(
+        "finish",
+        False,
+        "Ends the run in --workdir as far as it has come: scores and preset without more training.",
+    )
+
+
 def start(open_fields=lambda config: ()):
     """Begins the run that the flags describe: config, strategy, determinism, seeds.
 

@@ -20,13 +20,14 @@ from convnlp.training import strategy as strategy_lib
 def main(argv):
     """Flags -> run."""
     del argv
-    run(*experiment.start(open_fields))
+    run(*experiment.start(open_fields), finish=flags.FLAGS.finish)
 
 
-def run(config, workdir, strategy):
+def run(config, workdir, strategy, finish=False):
     """Config -> tokenizer -> data -> model -> optimizer -> training -> scores and preset.
 
-    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory.
+    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory. With `finish`
+    there is no more training: the scores and the preset are those of the best evaluation so far.
     """
     worker, num_workers = strategy_lib.workers(strategy)
     tasks.check_options(config)
@@ -66,6 +67,7 @@ def run(config, workdir, strategy):
         later_stages=later,
         evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(validation_batches).items()},
         best=task.best,
+        finish=finish,
         **experiment.loop_arguments(config),
     )
 
@@ -198,5 +200,6 @@ def resolve_steps(config, num_examples):
 
 if __name__ == "__main__":
     experiment.define_flags()  # not on import, so that a process can import several programs
+    experiment.define_finish_flag()
     flags.adopt_module_key_flags(experiment)
     programs.run(main)

@@ -25,13 +25,14 @@ from convnlp.training import strategy as strategy_lib
 def main(argv):
     """Flags -> run."""
     del argv
-    run(*experiment.start())
+    run(*experiment.start(), finish=flags.FLAGS.finish)
 
 
-def run(config, workdir, strategy):
+def run(config, workdir, strategy, finish=False):
     """Config -> tokenizer -> data -> model -> optimizer -> training -> preset and model card.
 
-    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory.
+    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory. With `finish`
+    there is no more training: the scores and the preset are those of the best evaluation so far.
     """
     worker, num_workers = strategy_lib.workers(strategy)
     tokenizer = experiment.tokenizer(config)
@@ -78,6 +79,7 @@ def run(config, workdir, strategy):
         later_stages=later,
         evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(held_out).items()},
         samples=_samples(objectives, backbone, tokenizer, held_out, config.train.num_samples, strategy),
+        finish=finish,
         **experiment.loop_arguments(config),
     )
 
@@ -159,5 +161,6 @@ def _samples(objectives, backbone, tokenizer, held_out, count, strategy):
 
 if __name__ == "__main__":
     experiment.define_flags()  # not on import, so that a process can import several programs
+    experiment.define_finish_flag()
     flags.adopt_module_key_flags(experiment)
     programs.run(main)

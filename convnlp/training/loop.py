@@ -68,6 +68,7 @@ def train(
     eval_every=1000,
     best=("valid/loss", "min"),
     samples=None,
+    finish=False,
 ):
     """Trains `model` to `num_steps`, from the newest checkpoint in `workdir` if there is one.
 
@@ -104,6 +105,8 @@ def train(
         eval_every: int. A multiple of `steps_per_call`; the last step is evaluated too. Defaults to 1000.
         best: (name, "min" or "max"). Which of these values decides on the best step.
         samples: function without arguments that returns a string to print after each evaluation.
+        finish: bool. Ends the run where its newest checkpoint stands, without another step. Defaults to
+            False.
 
     Returns:
         dict of `step`, `tokens` (read by the model in training), `seconds` and `cpu_seconds` (of all
@@ -137,6 +140,12 @@ def train(
         reader = _Reader(stages, steps_per_call)
         checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, None, strategy, keep)
         step, progress = checkpoints.restore(reader.begin)
+        if finish and not step:
+            raise ValueError(
+                f"`finish` must be of a run that has a checkpoint. Received: finish=True, none in {workdir}"
+            )
+        if finish:
+            num_steps = step
         if step > num_steps:
             raise ValueError(
                 f"`num_steps` must be at least the step that the run has reached, {step}. "

@@ -196,6 +196,33 @@ def test_a_signal_that_comes_with_the_last_checkpoint_counts(tmp_path, monkeypat
         Toy().train(tmp_path)
 
 
+def test_a_stopped_run_is_finished_where_it_stands_and_still_goes_on(tmp_path, monkeypatch):
+    whole, seen = Toy(), {}
+
+    def evaluate():
+        seen[int(whole.optimizer.iterations.numpy())] = weights(whole)
+        return {"valid/loss": 1.0}
+
+    whole.train(tmp_path / "whole", evaluate=evaluate)
+    stopped(tmp_path / "run", 14, monkeypatch, evaluate=lambda: {"valid/loss": 1.0})
+
+    finished = Toy()
+    facts = finished.train(tmp_path / "run", evaluate=lambda: {"valid/loss": 1.0}, finish=True)
+    assert (facts["step"], facts["best_step"]) == (14, 10)
+    np.testing.assert_array_equal(weights(finished), seen[10])
+
+    resumed = Toy()
+    resumed.train(tmp_path / "run", evaluate=lambda: {"valid/loss": 1.0})
+    np.testing.assert_array_equal(weights(resumed), weights(whole))
+    lines_of = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "run")]
+    assert lines_of[0] == lines_of[1]
+
+
+def test_a_run_that_never_began_cannot_be_finished(tmp_path):
+    with pytest.raises(ValueError, match=r"`finish` must be of a run that has a checkpoint\. Received: "):
+        Toy().train(tmp_path, finish=True)
+
+
 def test_under_nohup_a_hangup_changes_nothing(tmp_path, monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
