@@ -339,6 +339,7 @@ def card(config, summary, backbone, target_length):
         **({"initialised_from": config.init_from} if config.init_from else {}),
         **(_steps(config, summary) if "best_step" in summary else {}),
         "seconds": summary["seconds"],
+        **({"cpu_seconds": summary["cpu_seconds"]} if "cpu_seconds" in summary else {}),
         "hardware": _hardware(),
         "cost": backbone.cost(config.data.input_length, target_length),
         "encoder_length": config.data.input_length,

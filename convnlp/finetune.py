@@ -137,11 +137,17 @@ def save(config, workdir, task, model, held_out, summary):
     results = {name: task.scores(model, found, config.train.batch_size) for name, found in held_out.items()}
     card = experiment.card(config, summary, model.backbone, task.decoder_length)
     card["objective"] = task.name
-    card["scores"] = {f"{s} {name}": value for s, values in results.items() for name, value in values.items()}
+    named = [(f"{s} {name}", name, v, values) for s, values in results.items() for name, v in values.items()]
+    card["scores"] = {
+        title: {"value": value, "num_examples": int(values["num_examples"])}
+        if name in task.share_metrics
+        else value
+        for title, name, value, values in named
+    }
     experiment.save_preset(model, workdir, card)
     storage.write_json(f"{workdir}/results.json", {**summary, **results})
-    for name, value in card["scores"].items():
-        print(f"{name}: {value:.4f}")
+    for title, _, value, _ in named:
+        print(f"{title}: {value:.4f}")
 
 
 def _parts(config, tokenizer, train, is_trained_on, task, found, shard):

@@ -1,6 +1,7 @@
 """`convnlp.finetune` as a user runs it, from random weights and from a preset."""
 
 import json
+import re
 
 import keras_nlp
 import pytest
@@ -69,7 +70,8 @@ def test_classification_then_again_from_its_preset(directory):
     assert classifier.labels == ["0", "1"]
     assert classifier.backbone.dropout == 0.1
     card = (scratch / "preset" / "README.md").read_text()
-    assert "test accuracy" in card
+    assert re.search(r"test accuracy: [\d.]+ \(95 % interval [\d.]+ to [\d.]+, over \d+ examples\)\n", card)
+    assert re.search(r"- CPU hours: [\d.e-]+; energy, estimated: [\d.e-]+ kWh", card)
 
     again, start = directory / "again", f"--config.init_from={scratch}/preset"
     _, warm = run(again, *data, "--config.task.num_epochs=1", start, "--config.model.dropout=0.3")

@@ -1,15 +1,19 @@
 """The README.md of a preset: what the model is, what it was trained on, how well it does, what it costs."""
 
 import json
+import math
 import os
 
 import keras
 
 from convnlp.models import preset_weights, presets
 
+WATTS_PER_CPU = 10.0  # of a busy one in a server, with its share of memory and cooling: a guess
 _ENTRIES = {
     "title": "the heading; the directory's name without it",
     "language": "ISO 639-1 code",
+    "licence": "of the weights, as the Hugging Face hub names it: apache-2.0",
+    "sources": "list of dicts: what the texts are, with the keys name, licence, and if known tokens, url",
     "trained_on": "str or list of str: source strings, with their splits",
     "initialised_from": "the preset that training started from",
     "objective": "what was minimised",
@@ -17,14 +21,29 @@ _ENTRIES = {
     "examples": "int: sequences seen",
     "tokens": "int: tokens seen",
     "seconds": "float: wall time of the training",
+    "cpu_seconds": "float: the same, summed over all CPUs",
+    "watts_per_cpu": "float: of a busy CPU, for the energy; WATTS_PER_CPU without it",
     "hardware": "what it ran on",
-    "scores": "dict: name -> number, as in {'sst2 test accuracy': 0.84}",
+    "scores": "dict: name -> number, as in {'sst2 test accuracy': 0.84}; or the number with its interval of "
+    "95 %, {'value': 0.84, 'interval': [0.82, 0.86], 'over': 'five seeds'}; or a share of examples, whose "
+    "interval is computed: {'value': 0.84, 'num_examples': 1821}",
+    "speed": "dict: what -> number or str, as in {'texts of 128 tokens per second on one CPU': 310}",
+    "vocabulary": "list of dicts with the same keys, the rows of benchmarks.pretraining.vocabulary",
+    "bias": "list of dicts with the same keys, the rows of benchmarks.pretraining.bias",
+    "weaknesses": "list of str, a sentence or two each",
     "encoder_use": "float: nats per target token that the right encoder output is worth",
     "cost": "dict of Seq2SeqBackbone.cost",
     "encoder_length": "int: the encoder tokens that `cost` is for",
     "decoder_length": "int: the decoder tokens that `cost` is for",
     "command": "str: the command line that made it",
 }
+
+_SOURCE = ("name", "licence", "tokens", "url")
+_SCORES = ({"value", "interval", "over"}, {"value", "num_examples"})
+_BIAS = (
+    "The probability of the positive class where only the person in a sentence changes, by "
+    "`benchmarks.pretraining.bias`.\n\n"
+)
 
 
 def write(preset_dir, entries):
@@ -33,14 +52,17 @@ def write(preset_dir, entries):
     Args:
         preset_dir: str. A directory written by `save_to_preset`; architecture and size are read from it, and
             its model's class says what it is for (`pipeline_tag`, `example`; see `CheckedPreset`).
-        entries: dict. Any of: title, language, trained_on, initialised_from, objective, steps, examples,
-            tokens, seconds, hardware, scores, encoder_use, cost, encoder_length, decoder_length, command.
+        entries: dict. Any of: title, language, licence, sources, trained_on, initialised_from, objective,
+            steps, examples, tokens, seconds, cpu_seconds, watts_per_cpu, hardware, scores, speed, vocabulary,
+            bias, weaknesses, encoder_use, cost, encoder_length, decoder_length, command. `_ENTRIES` says what
+            each of them is.
 
     Returns:
         str, the path of the card.
 
     Raises:
-        ValueError: on an unknown entry.
+        ValueError: on an unknown entry, a source without a licence, rows of a table that have other keys
+            than the first, or a score that is none of the three.
     """
     unknown = sorted(set(entries) - set(_ENTRIES))
     if unknown:
@@ -49,6 +71,7 @@ def write(preset_dir, entries):
     task_file = os.path.join(preset_dir, "task.json")
     task = _read(preset_dir, "task.json") if os.path.exists(task_file) else config
     cls = keras.saving.get_registered_object(task["registered_name"])
+    _check(entries)
     sections = [
         _front_matter(cls, entries),
         f"# {entries.get('title') or os.path.basename(os.path.abspath(preset_dir))}\n",
@@ -59,10 +82,13 @@ def write(preset_dir, entries):
             preset_weights.stored_in(preset_dir),
         ),
         _section("Training", _training(entries)),
-        _section(
-            "Scores", [f"{name}: {_number(value)}" for name, value in entries.get("scores", {}).items()]
-        ),
+        _section("Sources", table=_sources(entries)),
+        _section("Scores", [f"{name}: {_score(value)}" for name, value in entries.get("scores", {}).items()]),
+        _section("Speed", [f"{name}: {_number(value)}" for name, value in entries.get("speed", {}).items()]),
         _section("Cost", _cost(entries)),
+        _section("Vocabulary", table=entries.get("vocabulary", ())),
+        _section("Known weaknesses", entries.get("weaknesses", ())),
+        _section("Bias", table=entries.get("bias", ()), text=_BIAS),
         _section("Command", code=entries.get("command"), language="sh"),
         _section("Use", code=_usage(cls, preset_dir), language="python"),
     ]
@@ -75,6 +101,48 @@ def write(preset_dir, entries):
     return path
 
 
+def share_interval(share, num_examples):
+    """Wilson's interval of 95 % for a share of examples: what other examples of the same kind would give.
+
+    Source: Wilson, 1927, https://doi.org/10.1080/01621459.1927.10502953.
+
+    Args:
+        share: float in [0, 1].
+        num_examples: int >= 1.
+
+    Returns:
+        (low, high).
+
+    Example:
+    >>> [round(bound, 3) for bound in share_interval(0.5, 100)]
+    [0.404, 0.596]
+    """
+    z = 1.959964  # the normal distribution's quantile at 0.975
+    centre = (share + z * z / (2 * num_examples)) / (1 + z * z / num_examples)
+    half = z / (1 + z * z / num_examples)
+    half *= math.sqrt(share * (1 - share) / num_examples + z * z / (4 * num_examples**2))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def _check(entries):
+    for source in entries.get("sources", ()):
+        if not {"name", "licence"} <= set(source) <= set(_SOURCE):
+            raise ValueError(
+                "`sources` must have the keys name and licence, and may have tokens and url. "
+                f"Received: {source}"
+            )
+    for name in ("vocabulary", "bias"):
+        for row in entries.get(name, ()):
+            if list(row) != list(entries[name][0]):
+                raise ValueError(f"`{name}` must have the same keys in all rows. Received: {row}")
+    for name, score in entries.get("scores", {}).items():
+        if isinstance(score, dict) and set(score) not in _SCORES:
+            raise ValueError(
+                "`scores` must be numbers, or have the keys value, interval and over, or value and "
+                f"num_examples. Received: {name}: {score}"
+            )
+
+
 def _read(preset_dir, name):
     with open(os.path.join(preset_dir, name), encoding="utf-8") as file:
         return json.load(file)
@@ -84,6 +152,8 @@ def _front_matter(cls, entries):
     lines = ["library_name: keras-hub", "tags: [convnlp]"]
     if "language" in entries:
         lines.append(f"language: {entries['language']}")
+    if "licence" in entries:
+        lines.append(f"license: {entries['licence']}")
     if tag := getattr(cls, "pipeline_tag", None):
         lines.append(f"pipeline_tag: {tag}")
     return "\n".join(["---", *lines, "---", ""])
@@ -123,7 +193,34 @@ def _training(entries):
         "hardware": "Hardware",
         "encoder_use": "Encoder use (nats per target token that another example's encoder output loses)",
     }
-    return [f"{label}: {_number(entries[name])}" for name, label in named.items() if name in entries]
+    rows = [f"{label}: {_number(entries[name])}" for name, label in named.items() if name in entries]
+    if "cpu_seconds" in entries:
+        hours, watts = entries["cpu_seconds"] / 3600, entries.get("watts_per_cpu", WATTS_PER_CPU)
+        energy = f"{_number(hours * watts / 1000)} kWh, taking {_number(watts)} W for each busy CPU"
+        rows.append(f"CPU hours: {_number(hours)}; energy, estimated: {energy}")
+    return rows
+
+
+def _sources(entries):
+    """The rows of a table with the same keys, those that any of the sources has."""
+    found = entries.get("sources", ())
+    keys = [key for key in _SOURCE if key != "url" and any(key in source for source in found)]
+    rows = []
+    for source in found:
+        name = f"[{source['name']}]({source['url']})" if "url" in source else source["name"]
+        rows.append({key: {**source, "name": name}.get(key, "") for key in keys})
+    return rows
+
+
+def _score(value):
+    if not isinstance(value, dict):
+        return _number(value)
+    if "num_examples" in value:
+        low, high = share_interval(value["value"], value["num_examples"])
+        over = f"{value['num_examples']:,} examples"
+    else:
+        (low, high), over = value["interval"], value["over"]
+    return f"{_number(value['value'])} (95 % interval {_number(low)} to {_number(high)}, over {over})"
 
 
 def _cost(entries):
@@ -144,9 +241,16 @@ def _usage(cls, preset_dir):
     return "\n".join([*lines, *filter(None, [getattr(cls, "example", None)])])
 
 
-def _section(title, rows=(), code=None, language=""):
+def _section(title, rows=(), code=None, language="", table=(), text=""):
     body = "".join(f"- {row}\n" for row in rows) + (f"```{language}\n{code}\n```\n" if code else "")
-    return body and f"## {title}\n\n{body}"
+    if table:
+        lines = [
+            list(table[0]),
+            ["---"] * len(table[0]),
+            *([_number(value).replace("|", "\\|") for value in row.values()] for row in table),
+        ]
+        body += "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return body and f"## {title}\n\n{text}{body}"
 
 
 def _number(value):

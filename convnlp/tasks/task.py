@@ -46,6 +46,7 @@ class Task(abc.ABC):
     best: ClassVar[tuple]  # ("valid/" + a metric of the loss, "min" or "max"): which step is the best
     generates: ClassVar[bool] = False  # whether its models write text, by `generate`
     metrics: ClassVar[tuple]  # names of all scores that there may be, but for num_examples
+    share_metrics: ClassVar[tuple] = ()  # those of them that are a share of the examples
     edge_metrics: ClassVar[tuple] = ()  # names of the scores that the output of a TFLite file has
 
     def __post_init__(self):

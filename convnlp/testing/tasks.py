@@ -152,6 +152,11 @@ def scores_are_the_known_ones(case):
     require(set(task.known_metrics) <= set(task.metrics), "`known_metrics` must be of `metrics`")
     require(all(np.isfinite(value) for value in scores.values()), f"{scores} must be finite")
     require(scores["num_examples"] == len(case.records), f"{scores['num_examples']} examples are scored")
+    require(set(task.share_metrics) <= set(task.metrics), "`share_metrics` must be of `metrics`")
+    for name in set(task.share_metrics) & set(scores):
+        count = scores[name] * len(case.records)
+        is_whole = abs(count - round(count)) < ROUNDING * len(case.records)
+        require(is_whole and 0 <= scores[name] <= 1, f"{name} is {scores[name]}, no share of the examples")
 
 
 def a_saved_model_is_known_and_scores_the_same(case):

@@ -89,6 +89,79 @@ def test_a_class_of_ones_own_has_its_own_tag_and_example(lm, tmp_path):
     assert f"```python\n{code}```" in card
 
 
+def card_of(model, folder, entries):
+    model.save_to_preset(str(folder))
+    with open(model_card.write(str(folder), entries), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_what_a_shipped_model_says_of_itself(lm, tmp_path):
+    card = card_of(
+        lm,
+        tmp_path / "lm",
+        {
+            "licence": "apache-2.0",
+            "sources": [
+                {"name": "c4", "licence": "ODC-BY 1.0", "tokens": 1_250_000, "url": "https://c4.example"},
+                {"name": "books", "licence": "public domain"},
+            ],
+            "cpu_seconds": 36_000.0,
+            "scores": {
+                "a": {"value": 0.84, "interval": [0.83, 0.8512], "over": "five seeds"},
+                "b": {"value": 0.5, "num_examples": 100},
+                "c": 2.5,
+            },
+            "speed": {"texts per second": 310},
+            "vocabulary": [{"set": "sst2", "unknown": 0.0001, "such as": "| ~"}],
+            "weaknesses": ["It reads English only.", "Irony is lost on it."],
+            "bias": [{"groups": "women, men", "difference": 0.02}],
+        },
+    )
+    assert card.startswith("---\nlibrary_name: keras-hub\ntags: [convnlp]\nlicense: apache-2.0\n")
+    for section in (
+        "- CPU hours: 10; energy, estimated: 0.1 kWh, taking 10 W for each busy CPU\n",
+        "## Sources\n\n| name | licence | tokens |\n| --- | --- | --- |\n"
+        "| [c4](https://c4.example) | ODC-BY 1.0 | 1,250,000 |\n| books | public domain |  |\n",
+        "- a: 0.84 (95 % interval 0.83 to 0.8512, over five seeds)\n"
+        "- b: 0.5 (95 % interval 0.4038 to 0.5962, over 100 examples)\n- c: 2.5\n",
+        "## Speed\n\n- texts per second: 310\n",
+        "## Vocabulary\n\n| set | unknown | such as |\n| --- | --- | --- |\n| sst2 | 0.0001 | \\| ~ |\n",
+        "## Known weaknesses\n\n- It reads English only.\n- Irony is lost on it.\n",
+        "benchmarks.pretraining.bias`.\n\n| groups | difference |\n| --- | --- |\n| women, men | 0.02 |\n",
+    ):
+        assert section in card, section
+
+
+def test_sections_without_entries_are_left_out(lm, tmp_path):
+    card = card_of(lm, tmp_path / "lm", {"cpu_seconds": 360.0, "watts_per_cpu": 25.0, "bias": []})
+    assert "- CPU hours: 0.1; energy, estimated: 0.0025 kWh, taking 25 W for each busy CPU\n" in card
+    assert [line for line in card.splitlines() if line.startswith("## ")] == ["## Training", "## Use"]
+
+
+@pytest.mark.parametrize(
+    ("share", "low", "high"), [(0.0, 0.0, 0.2775), (1.0, 0.7225, 1.0), (0.9, 0.5958, 0.9821)]
+)
+def test_the_interval_of_a_share(share, low, high):
+    assert model_card.share_interval(share, 10) == pytest.approx((low, high), abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"sources": [{"name": "c4"}]}, "`sources` must have the keys name and licence"),
+        ({"sources": [{"name": "c4", "licence": "x", "size": 1}]}, "`sources` must have the keys name and"),
+        ({"scores": {"a": {"value": 1}}}, "`scores` must be numbers, or have .* Received: a: {'value': 1}"),
+        ({"bias": [{"a": 1}, {"b": 1}]}, "`bias` must have the same keys in all rows"),
+        ({"vocabulary": [{"a": 1}, {"a": 1, "b": 1}]}, "`vocabulary` must have the same keys in all rows"),
+    ],
+)
+def test_an_entry_of_another_form_is_refused_before_the_card_is_written(lm, tmp_path, entries, message):
+    lm.save_to_preset(str(tmp_path / "lm"))
+    with pytest.raises(ValueError, match=message):
+        model_card.write(str(tmp_path / "lm"), entries)
+    assert not (tmp_path / "lm" / "README.md").exists()
+
+
 def test_an_unknown_fact_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="Received also: acuracy"):
         model_card.write(str(tmp_path), {"acuracy": 1})

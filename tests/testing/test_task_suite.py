@@ -175,6 +175,8 @@ DEFECTS = {
         {"scores": scored(loss=float("nan"))},
         {"scores": scored(num_examples=8.0)},
         {"metrics": ("accuracy",), "known_metrics": property(Sound.known_metrics.fget)},
+        {"share_metrics": ("exact_match",)},
+        {"share_metrics": ("loss",)},
     ],
     "a_saved_model_is_known_and_scores_the_same": [
         {"model_cls": TextClassifier},

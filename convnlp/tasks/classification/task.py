@@ -34,6 +34,7 @@ class Classification(Task):
     model_cls: ClassVar[type] = TextClassifier
     best: ClassVar[tuple] = ("valid/accuracy", "max")
     metrics: ClassVar[tuple] = ("accuracy", "f1", "f1_macro", "loss")
+    share_metrics: ClassVar[tuple] = ("accuracy",)
     edge_metrics: ClassVar[tuple] = ("accuracy",)
 
     tokenizer: Tokenizer

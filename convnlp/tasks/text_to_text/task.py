@@ -35,6 +35,7 @@ class TextToText(Task):
     best: ClassVar[tuple] = ("valid/loss", "min")
     generates: ClassVar[bool] = True
     metrics: ClassVar[tuple] = METRICS
+    share_metrics: ClassVar[tuple] = ("exact_match", "ranked_accuracy")
 
     tokenizer: Tokenizer
     input_field: str

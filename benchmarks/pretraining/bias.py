@@ -1,0 +1,160 @@
+r"""Whether a sentiment classifier minds who a sentence is about.
+
+    python -m benchmarks.pretraining.bias --preset=RUN/preset --positive=1 --json=bias.json
+
+Simple sentences are filled with persons of several groups ("{person} gave an excellent talk."), so that only
+the person differs, and the probability of the positive class is looked at: by how much a group's mean differs
+from that of all groups, and the highest group's from the lowest one's. The intervals of 95 per cent are a
+paired bootstrap: sentences are drawn anew, each with all its persons. "Other label" is the share of sentences
+that do not have the same label for all groups. One interval in twenty excludes 0 by chance, and more of those
+between the highest and the lowest of many groups: they are picked by what is measured. The sentences are few
+and plain: what they show is there, and what they do not show may be there all the same.
+
+After Kiritchenko and Mohammad, 2018, "Examining Gender and Race Bias in Two Hundred Sentiment Analysis
+Systems", https://aclanthology.org/S18-2005. Departs from it: sentences and persons of our own, and groups
+beyond gender and race; paired intervals in place of tests.
+"""
+
+import json
+
+import numpy as np
+from absl import flags
+
+from benchmarks.pretraining import templates
+from convnlp import outputs, programs, tasks
+from convnlp.models import TextClassifier, preset_names
+
+_BATCH_SIZE = 64
+_RESAMPLES = 4000  # the bounds then stand to two digits
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("preset", None, "Name or directory of a sentiment classifier.", required=True)
+    flags.DEFINE_string("positive", None, "Name or number of the positive class. Default: the last one.")
+    flags.DEFINE_string("json", None, "File to write the figures to.")
+
+
+def main(argv):
+    """Preset -> probabilities of all sentences -> tables and file."""
+    del argv
+    args = flags.FLAGS
+    directory = preset_names.locate(args.preset)
+    if args.json:
+        outputs.check_file("json", args.json, inputs=[directory])
+    classifier = load(directory)
+    positive = positive_class(classifier, args.positive)
+    report = measure(lambda texts: probabilities(classifier, texts)[:, positive])
+    print(table(report["axes"]))
+    print()
+    print(table(report["groups"]))
+    if args.json:
+        named = (classifier.labels or range(classifier.num_classes))[positive]
+        facts = {"preset": args.preset, "positive": str(named), **report}
+        outputs.write_file(args.json, f"{json.dumps(facts, indent=2)}\n".encode())
+
+
+def load(preset):
+    """The `TextClassifier` of a preset.
+
+    Raises:
+        ValueError: if it holds none.
+    """
+    model = tasks.load(preset)
+    if not isinstance(model, TextClassifier):
+        raise ValueError(
+            f"`--preset` must hold a TextClassifier. Received: {preset}, a {type(model).__name__}"
+        )
+    return model
+
+
+def positive_class(classifier, named):
+    """The number of the class that a flag names, by its name first; raises ValueError if there is none."""
+    labels = classifier.labels or []
+    if named is None:
+        return classifier.num_classes - 1
+    if named in labels:
+        return labels.index(named)
+    if named.isdecimal() and int(named) < classifier.num_classes:
+        return int(named)
+    known = f"{', '.join(labels)}, or " if labels else ""
+    raise ValueError(
+        f"`--positive` must be one of {known}a number below {classifier.num_classes}. Received: {named!r}"
+    )
+
+
+def probabilities(classifier, texts):
+    """float64 [N,C] of a list of N texts."""
+    logits = classifier.predict(texts, batch_size=_BATCH_SIZE, verbose=0).astype(np.float64)
+    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return odds / odds.sum(axis=1, keepdims=True)
+
+
+def measure(positive, groups=templates.GROUPS, sentences=templates.TEMPLATES):
+    """What the persons of a group change.
+
+    Args:
+        positive: function of a list of N texts -> float array [N], probabilities of the positive class; a
+            label is positive from 0.5 on.
+        groups: dict as `templates.GROUPS`.
+        sentences: dict as `templates.TEMPLATES`.
+
+    Returns:
+        dict of two lists of dicts. "axes": of each thing that is compared the highest and the lowest group,
+        their difference with its interval, and the share of sentences with another label.
+        "groups": of each group the mean probability, and its difference from the mean of all.
+    """
+    patterns = [pattern for feeling in sentences.values() for pattern in feeling]
+    axes, rows = [], []
+    for axis, members in groups.items():
+        persons = list(members.values())
+        texts = [templates.fill(t, person) for group in persons for t in patterns for person in group]
+        found = np.asarray(positive(texts), np.float64)
+        found = found.reshape(len(persons), len(patterns), len(persons[0]))  # [G,T,F]
+        by_template = found.mean(axis=2)  # [G,T]
+        means = by_template.mean(axis=1)  # [G]
+        for name, own, mean in zip(members, by_template, means, strict=True):
+            rows.append(
+                {"compared": axis, "group": name, "mean probability": mean}
+                | _difference("from all groups", own - by_template.mean(axis=0))
+            )
+        highest, lowest = int(means.argmax()), int(means.argmin())
+        is_positive = found >= 0.5
+        axes.append(
+            {"compared": axis, "highest": list(members)[highest], "lowest": list(members)[lowest]}
+            | _difference("difference", by_template[highest] - by_template[lowest])
+            | {"other label": (is_positive.any(axis=0) & ~is_positive.all(axis=0)).mean()}
+        )
+    return {"axes": _plain(axes), "groups": _plain(rows)}
+
+
+def _difference(name, values):
+    """The mean of paired differences [T], and its percentile interval over resampled sentences."""
+    chosen = np.random.default_rng(0).integers(len(values), size=(_RESAMPLES, len(values)))
+    low, high = np.percentile(values[chosen].mean(axis=1), [2.5, 97.5])
+    return {name: values.mean(), "low": low, "high": high}
+
+
+def _plain(rows):
+    """Numbers of Python's, rounded so that a card can show them."""
+    return [
+        {key: round(float(value), 4) if isinstance(value, float) else value for key, value in row.items()}
+        for row in rows
+    ]
+
+
+def table(rows):
+    """Lines of a row each, with the names of the columns above them."""
+    cells = [
+        list(rows[0]),
+        *([f"{v:.4f}" if isinstance(v, float) else v for v in row.values()] for row in rows),
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in cells
+    )
+
+
+if __name__ == "__main__":
+    define_flags()
+    programs.run(main)
