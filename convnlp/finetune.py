@@ -140,7 +140,7 @@ def save(config, workdir, task, model, held_out, summary):
     named = [(f"{s} {name}", name, v, values) for s, values in results.items() for name, v in values.items()]
     card["scores"] = {
         title: {"value": value, "num_examples": int(values["num_examples"])}
-        if name in task.share_metrics
+        if name in task.share_metrics and 0 <= value <= 1 and values["num_examples"] >= 1
         else value
         for title, name, value, values in named
     }

@@ -4,24 +4,46 @@ r"""Makes a preset ready to be given away: half as large, and without what belon
 
 Weights are stored in float16, which changes each by at most 2^-11 of itself; a loaded model computes in the
 type that it always does. Left out are the state of an optimizer, the folders in front of the files that the
-run has read, and files that are not the preset's. The preset itself stays as it is. docs/python.md says more.
+run has read, and files that are not the preset's. The preset itself stays as it is. With --card=FILE.json the
+model card is written anew, of the entries that stand in the file. docs/python.md says more.
 """
+
+import json
 
 from absl import app, flags
 
-from convnlp.models import packed_preset
+from convnlp.models import model_card, packed_preset
 from convnlp.programs import run
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "Directory to write, which must be new.", required=True)
 _DTYPE = flags.DEFINE_enum("dtype", "float16", packed_preset.DTYPES, "How weights are stored.")
+_CARD = flags.DEFINE_string(
+    "card", None, "JSON file, an object of entries of `convnlp.models.model_card.write`."
+)
+
+
+def read_entries(path):
+    """The entries of a model card in a JSON file; raises ValueError if they are none."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            entries = json.load(file)
+        except ValueError as error:
+            raise ValueError(f"`--card` must be a JSON file. Received: {path} ({error})") from error
+    if not isinstance(entries, dict):
+        raise ValueError(f"`--card` must hold a JSON object. Received: {path}, a {type(entries).__name__}")
+    model_card.check(entries)
+    return entries
 
 
 def main(argv):
     """Preset -> smaller copy -> what changed."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
+    entries = read_entries(_CARD.value) if _CARD.value else None
     facts = packed_preset.pack(_PRESET.value, _OUTPUT.value, _DTYPE.value)
+    if entries is not None:
+        model_card.write(_OUTPUT.value, entries)
     megabytes = facts["bytes_before"] / 1e6, facts["bytes"] / 1e6
     print(f"{_OUTPUT.value}: {megabytes[1]:.1f} MB, before {megabytes[0]:.1f} MB")
     print(f"largest change of {facts['num_weights']:,} weights: {facts['largest_change']:.2g}")

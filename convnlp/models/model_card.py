@@ -2,6 +2,7 @@
 
 import json
 import math
+import numbers
 import os
 
 import keras
@@ -36,10 +37,10 @@ _ENTRIES = {
     "encoder_length": "int: the encoder tokens that `cost` is for",
     "decoder_length": "int: the decoder tokens that `cost` is for",
     "command": "str: the command line that made it",
+    "use": "str: lines of Python, in place of those that load the model by its own class",
 }
 
 _SOURCE = ("name", "licence", "tokens", "url")
-_SCORES = ({"value", "interval", "over"}, {"value", "num_examples"})
 _BIAS = (
     "The probability of the positive class where only the person in a sentence changes, by "
     "`benchmarks.pretraining.bias`.\n\n"
@@ -54,8 +55,8 @@ def write(preset_dir, entries):
             its model's class says what it is for (`pipeline_tag`, `example`; see `CheckedPreset`).
         entries: dict. Any of: title, language, licence, sources, trained_on, initialised_from, objective,
             steps, examples, tokens, seconds, cpu_seconds, watts_per_cpu, hardware, scores, speed, vocabulary,
-            bias, weaknesses, encoder_use, cost, encoder_length, decoder_length, command. `_ENTRIES` says what
-            each of them is.
+            bias, weaknesses, encoder_use, cost, encoder_length, decoder_length, command, use. `_ENTRIES` says
+            what each of them is.
 
     Returns:
         str, the path of the card.
@@ -64,14 +65,11 @@ def write(preset_dir, entries):
         ValueError: on an unknown entry, a source without a licence, rows of a table that have other keys
             than the first, or a score that is none of the three.
     """
-    unknown = sorted(set(entries) - set(_ENTRIES))
-    if unknown:
-        raise ValueError(f"`entries` may hold {', '.join(_ENTRIES)}. Received also: {', '.join(unknown)}")
+    check(entries)
     config = _read(preset_dir, "config.json")
     task_file = os.path.join(preset_dir, "task.json")
     task = _read(preset_dir, "task.json") if os.path.exists(task_file) else config
     cls = keras.saving.get_registered_object(task["registered_name"])
-    _check(entries)
     sections = [
         _front_matter(cls, entries),
         f"# {entries.get('title') or os.path.basename(os.path.abspath(preset_dir))}\n",
@@ -90,7 +88,7 @@ def write(preset_dir, entries):
         _section("Known weaknesses", entries.get("weaknesses", ())),
         _section("Bias", table=entries.get("bias", ()), text=_BIAS),
         _section("Command", code=entries.get("command"), language="sh"),
-        _section("Use", code=_usage(cls, preset_dir), language="python"),
+        _section("Use", code=entries.get("use") or _usage(cls, preset_dir), language="python"),
     ]
     path = os.path.join(preset_dir, "README.md")
     with (
@@ -124,7 +122,15 @@ def share_interval(share, num_examples):
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _check(entries):
+def check(entries):
+    """Raises ValueError, as `write`, unless a card can be made of the entries."""
+    unknown = sorted(set(entries) - set(_ENTRIES))
+    if unknown:
+        raise ValueError(f"`entries` may hold {', '.join(_ENTRIES)}. Received also: {', '.join(unknown)}")
+    for names, rule, holds in _RULES:
+        for name in names:
+            if name in entries and not holds(entries[name]):
+                raise ValueError(f"`{name}` must be {rule}. Received: {name}={entries[name]!r}")
     for source in entries.get("sources", ()):
         if not {"name", "licence"} <= set(source) <= set(_SOURCE):
             raise ValueError(
@@ -136,11 +142,51 @@ def _check(entries):
             if list(row) != list(entries[name][0]):
                 raise ValueError(f"`{name}` must have the same keys in all rows. Received: {row}")
     for name, score in entries.get("scores", {}).items():
-        if isinstance(score, dict) and set(score) not in _SCORES:
+        if not _is_score(score):
             raise ValueError(
-                "`scores` must be numbers, or have the keys value, interval and over, or value and "
+                "`scores` must be numbers, or have the keys value, interval and over, or value in [0, 1] and "
                 f"num_examples. Received: {name}: {score}"
             )
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_score(score):
+    if not isinstance(score, dict):
+        return isinstance(score, numbers.Real)
+    if set(score) == {"value", "interval", "over"}:
+        interval = score["interval"]
+        return (
+            _is_number(score["value"])
+            and isinstance(interval, list | tuple)
+            and len(interval) == 2
+            and all(map(_is_number, interval))
+        )
+    return (
+        set(score) == {"value", "num_examples"}
+        and _is_number(score["value"])
+        and 0 <= score["value"] <= 1
+        and isinstance(score["num_examples"], numbers.Integral)
+        and score["num_examples"] > 0
+    )
+
+
+_RULES = (
+    (("scores", "speed", "cost"), "a dict", lambda value: isinstance(value, dict)),
+    (
+        ("sources", "vocabulary", "bias"),
+        "a list of dicts",
+        lambda value: isinstance(value, list | tuple) and all(isinstance(row, dict) for row in value),
+    ),
+    (
+        ("weaknesses",),
+        "a list of sentences",
+        lambda value: isinstance(value, list | tuple) and all(isinstance(row, str) for row in value),
+    ),
+    (("cpu_seconds", "watts_per_cpu"), "a number >= 0", lambda value: _is_number(value) and value >= 0),
+)
 
 
 def _read(preset_dir, name):

@@ -153,6 +153,15 @@ def test_the_interval_of_a_share(share, low, high):
         ({"scores": {"a": {"value": 1}}}, "`scores` must be numbers, or have .* Received: a: {'value': 1}"),
         ({"bias": [{"a": 1}, {"b": 1}]}, "`bias` must have the same keys in all rows"),
         ({"vocabulary": [{"a": 1}, {"a": 1, "b": 1}]}, "`vocabulary` must have the same keys in all rows"),
+        ({"scores": {"a": {"value": 1.5, "num_examples": 9}}}, r"`scores` must be .* value in \[0, 1\] and"),
+        ({"scores": {"a": {"value": 0.5, "num_examples": 0}}}, "`scores` must be numbers"),
+        ({"scores": {"a": {"value": 1, "interval": [1], "over": "x"}}}, "`scores` must be numbers"),
+        ({"scores": {"a": "good"}}, "`scores` must be numbers"),
+        ({"scores": [1]}, r"`scores` must be a dict. Received: scores=\[1\]"),
+        ({"sources": ["c4"]}, r"`sources` must be a list of dicts. Received: sources=\['c4'\]"),
+        ({"bias": {"a": 1}}, "`bias` must be a list of dicts"),
+        ({"weaknesses": "It is tiny."}, "`weaknesses` must be a list of sentences"),
+        ({"cpu_seconds": "3"}, "`cpu_seconds` must be a number >= 0. Received: cpu_seconds='3'"),
     ],
 )
 def test_an_entry_of_another_form_is_refused_before_the_card_is_written(lm, tmp_path, entries, message):

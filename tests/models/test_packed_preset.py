@@ -11,6 +11,7 @@ import keras_nlp
 import numpy as np
 import pytest
 
+from convnlp import pack_preset
 from convnlp.models import (
     Seq2SeqBackbone,
     TextClassifier,
@@ -237,10 +238,31 @@ def test_what_cannot_be_packed(saved, tmp_path):
     assert os.listdir(tmp_path) == ["preset"]
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "`--card` must be a JSON file. Received: .*card.json "),
+        ("[]", "`--card` must hold a JSON object. Received: .*card.json, a list"),
+        ('{"acuracy": 1}', "Received also: acuracy"),
+        ('{"sources": [{"name": "c4"}]}', "`sources` must have the keys name and licence"),
+    ],
+)
+def test_entries_of_a_card_that_are_none(tmp_path, content, message):
+    (tmp_path / "card.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        pack_preset.read_entries(str(tmp_path / "card.json"))
+
+
 @pytest.mark.multiprocess
 def test_program(saved, tmp_path):
-    done = run_program("convnlp.pack_preset", f"--preset={saved}", f"--output={tmp_path}/packed")
+    (tmp_path / "card.json").write_text(json.dumps({"weaknesses": ["It is tiny."], "use": "import convnlp"}))
+    flags = [f"--preset={saved}", f"--output={tmp_path}/packed", f"--card={tmp_path}/card.json"]
+    done = run_program("convnlp.pack_preset", *flags)
     assert done.returncode == 0, done.stderr
+    card = (tmp_path / "packed" / "README.md").read_text(encoding="utf-8")
+    assert "\n# packed\n" in card
+    assert "- It is tiny.\n" in card
+    assert card.endswith("## Use\n\n```python\nimport convnlp\n```\n")
     first, second = done.stdout.splitlines()
     assert first.startswith(f"{tmp_path}/packed: ")
     assert second.startswith("largest change of ")
