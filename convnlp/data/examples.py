@@ -72,6 +72,7 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
             )
     fields = tuple(dict.fromkeys(field for row in rows for field in row.fields))
 
+    @tf.autograph.experimental.do_not_convert
     def tokenize(block):
         built = [
             concatenate(
@@ -140,8 +141,10 @@ def concatenate(segments, length, end_token_id):
     end = tf.fill([segments[0].nrows(), 1], end_token_id)
     parts = []
     for segment, size in zip(segments, kept, strict=True):
-        is_kept = tf.ragged.range(segment.row_lengths()) < size[:, tf.newaxis]
-        parts += [tf.ragged.boolean_mask(segment, is_kept), end]
+        place = tf.ragged.range(segment.row_lengths()).flat_values  # of each token in its segment
+        is_kept = place < tf.gather(size, segment.value_rowids())
+        tokens = tf.boolean_mask(segment.flat_values, is_kept)
+        parts += [tf.RaggedTensor.from_row_lengths(tokens, size, validate=False), end]
     return tf.concat(parts, axis=1), tf.math.count_nonzero(sum(lengths) > room)
 
 
@@ -196,6 +199,7 @@ def order(count, batch_size, *, training, seed=0, num_epochs=None, shard=ALL):
     rules.integer(1).check("batch_size", batch_size)
     global_batch_size = batch_size * shard.count
 
+    @tf.autograph.experimental.do_not_convert
     def batch(number):
         place = number * global_batch_size + shard.index * batch_size + tf.range(batch_size, dtype=tf.int64)
         epoch, index = place // count, place % count
@@ -249,6 +253,7 @@ def labelled_batches(found, batch_size, *, training, **options):
     (ids,), (length,) = found.columns, found.lengths
     labels = tf.constant(found.labels, tf.int32 if found.labels.dtype.kind == "i" else tf.float32)
 
+    @tf.autograph.experimental.do_not_convert
     def batch(indices, weights):
         token_ids, padding_mask = dense(tf.gather(ids, indices), [batch_size, length])
         return {

@@ -238,10 +238,12 @@ class Stream:
                 for column, type in zip(columns, types, strict=True)
             ]
 
+        @tf.autograph.experimental.do_not_convert
         def block(number):
             values = tf.numpy_function(read, [number], types)
             return {key: tf.ensure_shape(value, [None]) for key, value in zip(keys, values, strict=True)}
 
+        @tf.autograph.experimental.do_not_convert
         def is_filled(columns):
             return tf.size(columns[keys[0]]) > 0
 

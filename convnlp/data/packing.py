@@ -40,6 +40,7 @@ def pack(dataset, lengths, batch_size):
     """
     row_lengths = np.array(list(lengths.values()))
 
+    @tf.autograph.experimental.do_not_convert
     def place(window):
         columns = [window[name].merge_dims(0, 1) for name in lengths]  # [w,n,(tokens)] -> [w*n,(tokens)]
         sizes = tf.stack([column.row_lengths() for column in columns], axis=1)  # [w*n,C]

@@ -123,6 +123,7 @@ def cut_rows(documents, tokenizer, field, length, num_parallel_calls=tf.data.AUT
         A tf.data.Dataset of [length], uint16 where the vocabulary allows, else int32.
     """
 
+    @tf.autograph.experimental.do_not_convert
     def cut(rest, tokens):
         tokens = tf.concat([rest, tokens], axis=0)
         num_rows = tf.size(tokens) // length
@@ -137,6 +138,7 @@ def _tokens(documents, tokenizer, field, num_parallel_calls=tf.data.AUTOTUNE):
     # Rows wait in the shuffle buffer and its checkpoint, where the smaller type halves them.
     dtype = tf.uint16 if tokenizer.vocabulary_size() <= tf.uint16.max else tf.int32
 
+    @tf.autograph.experimental.do_not_convert
     def tokenize(block):
         tokens = tokenizer.tokenize(block[field])  # ragged [n,(tokens)]
         ends = tf.fill([tf.shape(block[field])[0], 1], tf.cast(tokenizer.end_token_id, tokens.dtype))

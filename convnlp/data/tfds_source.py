@@ -46,6 +46,7 @@ def blocks(source, schema, shard, seed):
         except ValueError as error:
             raise SourceError(f"{source}: {error}") from error
 
+    @tf.autograph.experimental.do_not_convert
     def block(examples):
         columns = {field: examples[field] for field in schema.texts}
         if schema.label:

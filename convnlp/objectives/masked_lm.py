@@ -33,6 +33,7 @@ class MaskedLanguageModeling(Objective):
     def check(self, backbone):
         require_token_outputs(self, backbone)
 
+    @tf.autograph.experimental.do_not_convert
     def examples(self, tokens, seeds, tokenizer):
         sentinels = tokenizer.sentinel_token_ids
         masked, positions, targets = mask(

@@ -45,6 +45,7 @@ class PrefixLanguageModeling(Objective):
     def model(self, backbone, tokenizer):
         return PrefixLM(backbone, PrefixLMPreprocessor(tokenizer, self.input_length))
 
+    @tf.autograph.experimental.do_not_convert
     def examples(self, tokens, seeds, tokenizer):
         length = tokens.shape[1]
         prefix_length = tf.random.stateless_uniform([], seeds.shared, 1, length, tf.int32)

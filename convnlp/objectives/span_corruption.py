@@ -70,6 +70,7 @@ class SpanCorruption(Objective):
 
         return predict
 
+    @tf.autograph.experimental.do_not_convert
     def examples(self, tokens, seeds, tokenizer):
         inputs, targets = corrupt(
             tokens,

@@ -1,6 +1,7 @@
 """Every task passes the suite of its contract."""
 
 import pytest
+from tensorflow.python.autograph.impl import api
 
 from convnlp.models import Tokenizer
 from convnlp.tasks import TASKS
@@ -19,6 +20,23 @@ def test_every_task_has_a_row():
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 def test_contract(check):
     check()
+
+
+@pytest.mark.parametrize("name", TASK_TABLE)
+def test_reading_and_batching_do_without_autograph(name, monkeypatch):
+    """It takes a program seconds, and none of them has a branch on a tensor."""
+    converted, convert = [], api.converted_call
+
+    def recording(f, *args, **kwargs):
+        converted.append(f)
+        return convert(f, *args, **kwargs)
+
+    monkeypatch.setattr(api, "converted_call", recording)
+    case = next(check.case for check in CHECKS if check.case.name == name)
+    found = case.task.read(case.source)
+    for training in (False, True):
+        assert next(iter(case.task.batches(found, 2, training=training)))
+    assert [f for f in converted if f.__module__.startswith("convnlp")] == []
 
 
 def test_what_is_missing_is_named():

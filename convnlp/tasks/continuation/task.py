@@ -73,6 +73,7 @@ class Continuation(Task):
         counts = tf.cast(ids.row_lengths(), tf.int32)
         seed = order.get("seed", 0)
 
+        @tf.autograph.experimental.do_not_convert
         def batch(number, rows):
             indices, weights = rows
             token_ids, padding_mask = examples.dense(tf.gather(ids, indices), [batch_size, length])

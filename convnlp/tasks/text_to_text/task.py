@@ -226,9 +226,10 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
 
     def take(indices):
         target = tf.gather(targets, indices)
-        shifted = tf.concat([tf.repeat(start, len(indices), axis=0), target[:, :-1]], axis=1)
+        shifted = tf.concat([tf.repeat(start, indices.shape[0], axis=0), target[:, :-1]], axis=1)
         return tf.gather(inputs, indices), shifted, target
 
+    @tf.autograph.experimental.do_not_convert
     def batch(indices, weights):
         encoder, decoder, target = take(indices)
         encoder_token_ids, encoder_padding_mask = examples.dense(encoder, [batch_size, input_length])
@@ -241,6 +242,17 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
             "target_token_ids": examples.dense(target, [batch_size, target_length])[0],
         }
 
+    names = {
+        "encoder_token_ids": input_length,
+        "decoder_token_ids": target_length,
+        "target_token_ids": target_length,
+    }
+
+    @tf.autograph.experimental.do_not_convert
+    def columns(indices, _):
+        return dict(zip(names, take(indices), strict=True))
+
+    @tf.autograph.experimental.do_not_convert
     def packed(rows):
         encoder, decoder = rows["encoder_token_ids"], rows["decoder_token_ids"]
         return {
@@ -255,13 +267,7 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
 
     if not pack:
         return numbered.map(batch).prefetch(tf.data.AUTOTUNE)
-    names = {
-        "encoder_token_ids": input_length,
-        "decoder_token_ids": target_length,
-        "target_token_ids": target_length,
-    }
-    columns = numbered.map(lambda indices, _: dict(zip(names, take(indices), strict=True)))
-    return packing.pack(columns, names, batch_size).map(packed).prefetch(tf.data.AUTOTUNE)
+    return packing.pack(numbered.map(columns), names, batch_size).map(packed).prefetch(tf.data.AUTOTUNE)
 
 
 def text_to_text_loss(backbone):
@@ -335,7 +341,8 @@ def greedy_predictions(lm, inputs, batch_size=32):
 def _label_rows(tokenizer, names, length):
     """The target of each class; a name that is cut could be taken for another."""
     tokenize = tf.function(
-        lambda texts: examples.concatenate([tokenizer.tokenize(texts)], length, tokenizer.end_token_id)
+        lambda texts: examples.concatenate([tokenizer.tokenize(texts)], length, tokenizer.end_token_id),
+        autograph=False,
     )
     rows, num_cut = tokenize(tf.constant(list(names)))
     if num_cut:
