@@ -16,6 +16,7 @@ from convnlp.models import (
     TextClassifier,
     TextClassifierPreprocessor,
     Tokenizer,
+    packed_preset,
     preset_names,
     presets,
 )
@@ -90,6 +91,25 @@ def test_a_name_gives_the_model_in_any_directory(cls, folder, classifier, monkey
 def test_a_name_gives_the_parts(cls, folder):
     assert isinstance(cls.from_preset("tiny_en"), cls)
     assert type(presets.load_task("tiny_en")) is TextClassifier
+
+
+@pytest.mark.parametrize("cls", [TextClassifier, keras_nlp.models.TextClassifier])
+def test_an_encoder_alone_becomes_a_classifier(cls, backbone, tokenizer, own_presets, tmp_path):
+    """What ships: no task, no preprocessor, weights of half the bytes."""
+    encoder = backbone.encoder_only()
+    for part in (encoder, tokenizer):
+        part.save_to_preset(str(tmp_path / "saved"))
+    packed_preset.pack(str(tmp_path / "saved"), str(tmp_path / "files"))
+    register(encoder_en=tmp_path / "files")
+    classifier = cls.from_preset("encoder_en", num_classes=3)
+    assert type(classifier) is TextClassifier
+    assert classifier.predict(["the river", "a garden"], verbose=0).shape == (2, 3)
+    for one, other in zip(classifier.backbone.get_weights(), encoder.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other.astype(np.float16))
+    with pytest.raises(ValueError, match=r"files: has no task\.json; .* Pass num_classes=N"):
+        TextClassifier.from_preset("encoder_en")
+    with pytest.raises(ValueError, match="decoder"):
+        Seq2SeqLM.from_preset("encoder_en")
 
 
 @pytest.mark.parametrize(
