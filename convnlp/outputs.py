@@ -52,7 +52,8 @@ def check_run_folder(workdir, preset, inputs):
     Raises:
         ValueError: names the argument, the rule and the path.
     """
-    preset = preset and preset_names.locate(preset)
+    if preset in preset_names.names():
+        preset = preset_names.locate(preset)
     written = [pathlib.Path(workdir, name) for name in RUN_FILES]
     for name, path in (("init_from", preset), *(("source", path) for path in inputs)):
         if path and any(_is_within(path, folder) for folder in written):
