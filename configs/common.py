@@ -134,7 +134,9 @@ def get_config():
     task.input_field = "inputs"  # of text_to_text
     task.target_field = "targets"
     task.pack = False
-    task.num_epochs = 0.0  # > 0 sets num_steps from the size of the data
+    # > 0 sets num_steps from the size of the data, None the epochs too (convnlp.finetune.epochs_for).
+    task.num_epochs = ml_collections.config_dict.placeholder(float)
+    task.num_epochs = 0.0
     task.pooling = "mean_max"
     task.head_dropout = 0.3
     task.options = OpenConfig()  # of the task's own: any name that it makes by `convnlp.tasks.option`

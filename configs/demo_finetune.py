@@ -19,4 +19,5 @@ def get_config():
     config.data.source = SOURCE
     config.data.validation_split = "train[10%:15%]"
     config.data.split = "train[15%:35%]"
+    config.task.num_epochs = 5.0
     return config

@@ -37,5 +37,5 @@ def get_config(mixer="dynamic_conv"):
 
     config.train.batch_size = 32
     config.train.steps_per_call = 10
-    config.task.num_epochs = 5.0
+    config.task.num_epochs = None  # by the size of the data
     return config

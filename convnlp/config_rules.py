@@ -102,7 +102,7 @@ RULES = {
     "task.input_field": rules.NAME,
     "task.target_field": rules.NAME,
     "task.pack": rules.BOOL,
-    "task.num_epochs": rules.number("[0, inf)"),
+    "task.num_epochs": _optional(rules.number("[0, inf)")),
     "task.pooling": rules.NAME,
     "task.head_dropout": _RATE,
 }
@@ -131,7 +131,7 @@ def check(config):
 def _check_steps(config):
     """The counts of steps, where they do not follow from the data."""
     train, per_call = config.train, config.train.steps_per_call
-    if config.task.num_epochs:
+    if config.task.num_epochs != 0:
         return
     for name in ("num_steps", "eval_every", "checkpoint_every"):
         if train[name] % per_call:
@@ -157,7 +157,7 @@ def _check_stages(config):
             )
     if not steps:
         return
-    if config.task.num_epochs:
+    if config.task.num_epochs != 0:
         raise ValueError(
             "`train.stage_steps` must be empty where task.num_epochs sets the number of steps. "
             f"Received: train.stage_steps={steps}, task.num_epochs={config.task.num_epochs}"

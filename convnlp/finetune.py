@@ -16,6 +16,8 @@ from convnlp.data import Shard, Source, examples, sources, validation
 from convnlp.training import loop, optimizers, storage
 from convnlp.training import strategy as strategy_lib
 
+SHOWN_EXAMPLES = 60_000  # in a run, one by one each time, where the epochs follow from the size of the data
+
 
 def main(argv):
     """Flags -> run."""
@@ -168,15 +170,16 @@ def _parts(config, tokenizer, train, is_trained_on, task, found, shard):
 
 def open_fields(config):
     """Names of the fields that `resolve_steps` will set."""
-    counts = ("train.num_steps", "train.eval_every", "train.checkpoint_every") * bool(config.task.num_epochs)
-    return counts + ("optimizer.warmup_steps",) * (not config.optimizer.warmup_steps)
+    counts = ("train.num_steps", "train.eval_every", "train.checkpoint_every")
+    names = counts * (config.task.num_epochs != 0) + ("task.num_epochs",) * (config.task.num_epochs is None)
+    return names + ("optimizer.warmup_steps",) * (not config.optimizer.warmup_steps)
 
 
 def resolve_steps(config, num_examples):
     """Sets the counts that the config leaves to the data, so that it says what is run.
 
-    With `task.num_epochs` there are an evaluation and a checkpoint after each epoch. A warm-up of 0 becomes a
-    tenth of the steps.
+    With `task.num_epochs`, or with those of `epochs_for`, there are an evaluation and a checkpoint after each
+    epoch. A warm-up of 0 becomes a tenth of the steps.
 
     Args:
         config: the experiment; changed.
@@ -185,6 +188,8 @@ def resolve_steps(config, num_examples):
     Raises:
         ValueError: if there are more steps than a run can count.
     """
+    if config.task.num_epochs is None:
+        config.task.num_epochs = epochs_for(num_examples)
     num_steps, num_epochs, per_call = (
         config.train.num_steps,
         config.task.num_epochs,
@@ -202,6 +207,16 @@ def resolve_steps(config, num_examples):
             )
         config.train.update({"num_steps": num_steps, "eval_every": every, "checkpoint_every": every})
     config.optimizer.warmup_steps = config.optimizer.warmup_steps or num_steps // 10
+
+
+def epochs_for(num_examples):
+    """How often to go through the data, the more often the less there is: 3 to 20 times, a float.
+
+    Example:
+    >>> [epochs_for(number) for number in (500, 6_000, 100_000)]
+    [20.0, 10.0, 3.0]
+    """
+    return float(min(max(SHOWN_EXAMPLES / num_examples, 3.0), 20.0))
 
 
 if __name__ == "__main__":

@@ -150,6 +150,16 @@ def test_what_is_right_trains_and_the_config_says_for_how_long(folder, tmp_path,
     assert sorted(reads) == sorted([*names, f"jsonl:{folder}/good.jsonl, split train[8:]"])
 
 
+def test_the_epochs_follow_from_the_size_of_the_data(folder, tmp_path):
+    config = finetune_classification.get_config()
+    fields = {"data_source": "good", "data_validation_split": "train"}
+    for _ in range(2):  # the same command continues the run
+        with pytest.raises(TrainingHasBegunError):
+            run(finetune, config.copy_and_resolve_references(), folder, tmp_path / "run", **fields)
+        kept = json.loads((tmp_path / "run" / "config.json").read_text())
+        assert (kept["task"]["num_epochs"], kept["train"]["num_steps"]) == (20.0, 200)  # 40 examples, by 4
+
+
 def test_the_config_that_is_kept_says_what_runs(folder, tmp_path):
     fields = {"data_source": "good", "data_validation_split": "train"}
 
@@ -160,11 +170,11 @@ def test_the_config_that_is_kept_says_what_runs(folder, tmp_path):
         start(task_num_epochs=5.0)
     kept = json.loads((tmp_path / "run" / "config.json").read_text())
     assert {name: kept["train"][name] for name in ("num_steps", "eval_every", "checkpoint_every")} == {
-        "num_steps": 40,  # 38 examples, 5 epochs, batches of 4, in calls of 10
+        "num_steps": 50,  # 40 examples, 5 epochs, batches of 4, in calls of 10
         "eval_every": 10,
         "checkpoint_every": 10,
     }
-    assert kept["optimizer"]["warmup_steps"] == 4
+    assert kept["optimizer"]["warmup_steps"] == 5
 
     (tmp_path / "run" / "checkpoints" / "00000010").mkdir(parents=True)
     with pytest.raises(TrainingHasBegunError):  # the same command continues the run
@@ -184,13 +194,16 @@ def test_more_steps_than_can_be_counted(folder, tmp_path):
         run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
 
 
-def test_a_run_does_not_write_over_what_it_reads(folder, tmp_path):
+def test_a_run_does_not_write_over_what_it_reads(folder, tmp_path, monkeypatch):
     corpus.write_jsonl(tmp_path / "metrics.jsonl", ROWS)
     config = finetune_classification.get_config()
     fields = {"data_source": "good", "data_validation_split": "train"}
     config.data.test_source = f"jsonl:{tmp_path}/*.jsonl"
     with pytest.raises(ValueError, match=r"`workdir` must not be where the run reads from.*metrics.jsonl"):
         run(finetune, config, folder, tmp_path, **fields)
+    monkeypatch.chdir(tmp_path)
+    for preset in ("run/preset", "other/preset"):
+        os.makedirs(preset)
     with pytest.raises(ValueError, match=r"`workdir` must not be where .* init_from=run/preset$"):
         outputs.check_run_folder("run", "run/preset", [])
     outputs.check_run_folder("run", "other/preset", ["run/train.jsonl"])

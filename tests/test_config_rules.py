@@ -76,7 +76,7 @@ def test_no_value_is_too_strange_for_a_rule(path, value):
         ("train.dtype", "float16", "one of auto, float32, mixed_bfloat16"),
         ("task.label_names", ("a", "b", "a"), "empty, or a sequence of at least 2 different values"),
         ("task.label_names", ("a", ""), "empty, or a sequence"),
-        ("task.num_epochs", math.nan, r"a number in \[0, inf\)\. Received: task.num_epochs=nan"),
+        ("task.num_epochs", math.nan, r"None or a number in \[0, inf\)\. Received: task.num_epochs=nan"),
         ("task.num_epochs", math.inf, r"a number in \[0, inf\)"),
         ("task.num_epochs", -1.0, r"a number in \[0, inf\)"),
         ("task.head_dropout", 1.0, r"a number in \[0, 1\)"),

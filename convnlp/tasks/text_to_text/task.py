@@ -48,7 +48,7 @@ class TextToText(Task):
     @classmethod
     def from_config(cls, config, tokenizer, train):
         task = config.task
-        if task.num_epochs and task.pack:
+        if task.num_epochs != 0 and task.pack:
             raise ValueError(
                 "`task.num_epochs` must be 0 with `task.pack`; set `train.num_steps`. "
                 f"Received: task.num_epochs={task.num_epochs}, task.pack=True"
