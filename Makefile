@@ -4,6 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 # Processes that share the tests, a file at a time: make test JOBS=8
 JOBS ?= 2
+SHARED := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 BENCHMARKS := kernels encoder train_step decode matmul cost input
 
 .PHONY: setup demo test test-all test-beam lint bench clean
@@ -20,10 +21,10 @@ demo: setup
 	$(RUN) -m convnlp.demo --workdir=runs/demo
 
 test: setup
-	$(RUN) -m pytest -m "not slow" -n $(JOBS) --dist loadfile
+	$(RUN) -m pytest -m "not slow" $(SHARED)
 
 test-all: setup
-	$(RUN) -m pytest -n $(JOBS) --dist loadfile
+	$(RUN) -m pytest $(SHARED)
 
 # Apache Beam wants an older protobuf, and so an environment of its own.
 test-beam: .venv-beam/.ready
