@@ -8,8 +8,6 @@ run has read, and files that are not the preset's. The preset itself stays as it
 model card is written anew, of the entries that stand in the file. docs/python.md says more.
 """
 
-import json
-
 from absl import app, flags
 
 from convnlp.models import model_card, packed_preset
@@ -23,24 +21,11 @@ _CARD = flags.DEFINE_string(
 )
 
 
-def read_entries(path):
-    """The entries of a model card in a JSON file; raises ValueError if they are none."""
-    with open(path, encoding="utf-8") as file:
-        try:
-            entries = json.load(file)
-        except ValueError as error:
-            raise ValueError(f"`--card` must be a JSON file. Received: {path} ({error})") from error
-    if not isinstance(entries, dict):
-        raise ValueError(f"`--card` must hold a JSON object. Received: {path}, a {type(entries).__name__}")
-    model_card.check(entries)
-    return entries
-
-
 def main(argv):
     """Preset -> smaller copy -> what changed."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
-    entries = read_entries(_CARD.value) if _CARD.value else None
+    entries = model_card.read_entries(_CARD.value) if _CARD.value else None
     facts = packed_preset.pack(_PRESET.value, _OUTPUT.value, _DTYPE.value)
     if entries is not None:
         model_card.write(_OUTPUT.value, entries)

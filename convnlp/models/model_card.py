@@ -122,6 +122,19 @@ def share_interval(share, num_examples):
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
+def read_entries(path):
+    """The entries in a JSON file, the `--card` of a program; raises ValueError if they are none."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            entries = json.load(file)
+        except ValueError as error:
+            raise ValueError(f"`--card` must be a JSON file. Received: {path} ({error})") from error
+    if not isinstance(entries, dict):
+        raise ValueError(f"`--card` must hold a JSON object. Received: {path}, a {type(entries).__name__}")
+    check(entries)
+    return entries
+
+
 def check(entries):
     """Raises ValueError, as `write`, unless a card can be made of the entries."""
     unknown = sorted(set(entries) - set(_ENTRIES))

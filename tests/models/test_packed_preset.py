@@ -11,7 +11,6 @@ import keras_nlp
 import numpy as np
 import pytest
 
-from convnlp import pack_preset
 from convnlp.models import (
     Seq2SeqBackbone,
     TextClassifier,
@@ -250,7 +249,7 @@ def test_what_cannot_be_packed(saved, tmp_path):
 def test_entries_of_a_card_that_are_none(tmp_path, content, message):
     (tmp_path / "card.json").write_text(content)
     with pytest.raises(ValueError, match=message):
-        pack_preset.read_entries(str(tmp_path / "card.json"))
+        model_card.read_entries(str(tmp_path / "card.json"))
 
 
 @pytest.mark.multiprocess
