@@ -52,9 +52,13 @@ def test_options_reach_the_task_and_others_keep_their_defaults():
     [
         (
             {"margn": 0.3},
-            "task cautious has no option `margn`; it has ngram_buckets, r_drop, margin, sides; did you mean margin?",
+            "task cautious has no option `margn`; it has ngram_buckets, r_drop, margin, sides; "
+            "did you mean margin?",
         ),
-        ({"text_fields": "a"}, "The task cautious has no option `text_fields`; it has ngram_buckets, r_drop, margin, sides"),
+        (
+            {"text_fields": "a"},
+            "The task cautious has no option `text_fields`; it has ngram_buckets, r_drop, margin, sides",
+        ),
         ({"margin": 1.0}, r"`margin` of cautious must be a number in \[0, 1\)\. Received: margin=1\.0"),
         ({"margin": "wide"}, r"`margin` of cautious must be a number .* Received: margin='wide'"),
         ({"sides": {"left": 1}}, r"`sides` of cautious must be one of left, right, both\. Received: sides={"),
