@@ -43,6 +43,7 @@ def run(config, workdir, strategy, finish=False):
     train, held_out = read_sources(config, workdir)
     task = tasks.build_task(config, tokenizer, train)
     found, held_out, is_trained_on = read_examples(task, train, held_out)
+    found = task.for_training(found)
     batch_size = config.train.batch_size // num_workers
     parts = [*_parts(config, tokenizer, train, is_trained_on, task, found, Shard(num_workers, worker))]
     validation_batches = task.batches(held_out["validation"], batch_size).cache()
@@ -160,7 +161,7 @@ def _parts(config, tokenizer, train, is_trained_on, task, found, shard):
             own = tasks.build_task(stages.config_of(config, stage), tokenizer, train)
             rows = own.read(train, training=True)
             rows = rows if is_trained_on is None else validation.take(rows, is_trained_on)
-            read[stage.input_length] = own, rows
+            read[stage.input_length] = own, own.for_training(rows)
         own, rows = read[stage.input_length]
         dataset = own.batches(
             rows, stage.batch_size // shard.count, training=True, seed=stage.seed, shard=shard

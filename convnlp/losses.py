@@ -18,6 +18,18 @@ def cross_entropy(logits, targets, mask):
     return tf.reduce_sum(losses * weights), tf.reduce_sum(weights)
 
 
+def soft_cross_entropy(logits, probabilities, mask):
+    """Summed cross-entropy in nats, - sum over v of q log p: float32 scalar.
+
+    Args:
+        logits: float [...,V], of p.
+        probabilities: float [...,V], q.
+        mask: [...], what counts: bool, or a weight.
+    """
+    log_p = tf.nn.log_softmax(tf.cast(logits, tf.float32))
+    return -tf.reduce_sum(tf.reduce_sum(probabilities * log_p, -1) * tf.cast(mask, tf.float32))
+
+
 def hits(logits, targets, mask):
     """How many of the targets that count have the largest logit; arguments as `cross_entropy`."""
     is_hit = tf.cast(tf.equal(tf.argmax(logits, -1, tf.int32), targets), tf.float32)

@@ -34,12 +34,14 @@ class Examples:
         lengths: tuple of ints, how many tokens a row of each column may have.
         labels: int64 array [n] of classes, float32 of numbers, or None.
         texts: dict, field -> list of n strings; empty where they were not asked for.
+        soft_labels: float32 array [n,C], a probability of each class, or None. Default None.
     """
 
     columns: tuple
     lengths: tuple
     labels: np.ndarray | None = None
     texts: dict = dataclasses.field(default_factory=dict)
+    soft_labels: np.ndarray | None = None
 
     def __len__(self):
         return int(self.columns[0].nrows())
@@ -237,7 +239,8 @@ def labelled_batches(found, batch_size, *, training, **options):
 
     Returns:
         A tf.data.Dataset of dicts: `token_ids` int32 [B,L], `padding_mask` bool [B,L], `label` int32 or
-        float32 [B], `weight` float32 [B]. Its cardinality is the number of batches.
+        float32 [B], `weight` float32 [B], and `soft_label` float32 [B,C] of examples that have them. Its
+        cardinality is the number of batches.
 
     Raises:
         ValueError: as `order`.
@@ -252,6 +255,7 @@ def labelled_batches(found, batch_size, *, training, **options):
     """
     (ids,), (length,) = found.columns, found.lengths
     labels = tf.constant(found.labels, tf.int32 if found.labels.dtype.kind == "i" else tf.float32)
+    soft_labels = None if found.soft_labels is None else tf.constant(found.soft_labels)
 
     @tf.autograph.experimental.do_not_convert
     def batch(indices, weights):
@@ -261,6 +265,7 @@ def labelled_batches(found, batch_size, *, training, **options):
             "padding_mask": padding_mask,
             "label": tf.gather(labels, indices),
             "weight": weights,
+            **({} if soft_labels is None else {"soft_label": tf.gather(soft_labels, indices)}),
         }
 
     batches = order(len(found), batch_size, training=training, **options)

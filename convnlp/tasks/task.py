@@ -105,6 +105,14 @@ class Task(abc.ABC):
             training: bool. Whether they are only trained on, so that what scores need can be left out.
         """
 
+    def for_training(self, found):
+        """What is trained on: what was read, or more than that; the default is what was read.
+
+        Args:
+            found: what `read` returned, without what is held out of it.
+        """
+        return found
+
     @abc.abstractmethod
     def batches(self, found, batch_size, *, training=False, **order):
         """Batches of what was read: a tf.data.Dataset of dicts of static shapes.

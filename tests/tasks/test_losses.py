@@ -127,6 +127,28 @@ def test_r_drop_is_the_divergence_of_two_passes_beside_their_cross_entropy():
     assert result["accuracy"] == (hits, 3)
 
 
+def test_soft_labels_are_three_quarters_of_the_target_in_training():
+    classifier, data = classifier_with_dropout(), labelled_batch()
+    soft = np.random.default_rng(2).dirichlet([1.0] * 3, 4).astype("float32")
+    taught = {**data, "soft_label": tf.constant(soft)}
+    logits = classifier({name: data[name] for name in ("token_ids", "padding_mask")}, training=False).numpy()
+
+    def quiet(inputs, training):
+        return classifier(inputs, training=False)
+
+    expected = 0.0
+    for row, label, probabilities in list(zip(logits, data["label"].numpy(), soft, strict=True))[:3]:
+        target = 0.25 * np.eye(3)[label] + 0.75 * probabilities
+        expected -= target @ log_softmax(row.astype("float64"))
+    result = classification_loss(quiet)(taught, SEED)
+    np.testing.assert_allclose(result["loss_sum"], expected, rtol=1e-5)
+    assert result["weight"] == 3
+    plain, evaluated = (classification_loss(quiet)(each, None, training=False) for each in (data, taught))
+    assert evaluated["loss_sum"] == plain["loss_sum"]
+    twice = classification_loss(quiet, r_drop=1.0)(taught, SEED)
+    np.testing.assert_allclose(twice["loss_sum"], expected, rtol=1e-5)  # both passes are the same here
+
+
 def test_r_drop_without_dropout_is_the_plain_loss_and_it_has_no_part_in_evaluation():
     data = labelled_batch()
     plain = classifier_with_dropout(0.0)

@@ -9,6 +9,7 @@ from configs import common, finetune_classification
 from convnlp import experiment, finetune, stages
 from convnlp.data import Source, rules
 from convnlp.models import Tokenizer
+from convnlp.options import options_of
 from convnlp.tasks import TASKS, Classification, build_task, check_options, option
 from tests import corpus
 
@@ -27,6 +28,9 @@ class Cautious(Classification):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     monkeypatch.setitem(TASKS, "cautious", Cautious)
+
+
+OPTIONS = ", ".join([*options_of(Classification), "margin", "sides"])
 
 
 def config_with(options, kind="cautious"):
@@ -52,12 +56,11 @@ def test_options_reach_the_task_and_others_keep_their_defaults():
     [
         (
             {"margn": 0.3},
-            "task cautious has no option `margn`; it has ngram_buckets, r_drop, margin, sides; "
-            "did you mean margin?",
+            f"task cautious has no option `margn`; it has {OPTIONS}; did you mean margin?",
         ),
         (
             {"text_fields": "a"},
-            "The task cautious has no option `text_fields`; it has ngram_buckets, r_drop, margin, sides",
+            f"The task cautious has no option `text_fields`; it has {OPTIONS}",
         ),
         ({"margin": 1.0}, r"`margin` of cautious must be a number in \[0, 1\)\. Received: margin=1\.0"),
         ({"margin": "wide"}, r"`margin` of cautious must be a number .* Received: margin='wide'"),

@@ -12,7 +12,10 @@ from convnlp.layers import dropout_seed
 from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.options import option
 from convnlp.tasks.classification.answers import ClassifierAnswers
+from convnlp.tasks.classification.teachers import soft_labels
 from convnlp.tasks.task import Task
+
+TAUGHT_SHARE = 0.75  # of the target, where there are teachers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,6 +31,8 @@ class Classification(Task):
         head_dropout: float, of the classifier. Default 0.
         ngram_buckets: int, of the classifier. An option. Default 0.
         r_drop: float, see `classification_loss`. An option. Default 0.
+        teachers: sequence of str, presets of classifiers of the same classes, whose mean answer to a text is
+            learned beside its label; see `classification_loss`. An option. Default none.
     """
 
     name: ClassVar[str] = "classification"
@@ -45,6 +50,7 @@ class Classification(Task):
     head_dropout: float = 0.0
     ngram_buckets: int = option(0, rules.integer(0, 2**16 + 1))
     r_drop: float = option(0.0, rules.number("[0, inf)"))
+    teachers: tuple = option((), rules.sequence_of(rules.NAME))
 
     @classmethod
     def from_config(cls, config, tokenizer, train):
@@ -83,7 +89,22 @@ class Classification(Task):
         return tuple(name for name in self.metrics if name != "f1" or self.label.num_classes == 2)
 
     def read(self, source, training=False):
-        return read_classification(source, self.tokenizer, self.label, self.sequence_length, self.text_fields)
+        return read_classification(
+            source,
+            self.tokenizer,
+            self.label,
+            self.sequence_length,
+            self.text_fields,
+            keep_texts=bool(self.teachers),
+        )
+
+    def for_training(self, found):
+        if not self.teachers:
+            return found
+        texts = tuple(found.texts[field] for field in self.text_fields)
+        return dataclasses.replace(
+            found, soft_labels=soft_labels(self.teachers, texts, self.label.names), texts={}
+        )
 
     def batches(self, found, batch_size, *, training=False, **order):
         return classification_batches(found, batch_size, training=training, **order)
@@ -109,7 +130,7 @@ class Classification(Task):
         return {"accuracy": float(np.mean(outputs.argmax(axis=1) == found.labels))}
 
 
-def read_classification(source, tokenizer, label, sequence_length, text_fields=("text",)):
+def read_classification(source, tokenizer, label, sequence_length, text_fields=("text",), keep_texts=False):
     """Reads texts, or pairs of texts, with a class.
 
     Args:
@@ -119,6 +140,7 @@ def read_classification(source, tokenizer, label, sequence_length, text_fields=(
         sequence_length: int, L. A text is followed by the end token, so is each text of a pair; the longer
             text is cut where they do not fit, and the number of those examples is logged.
         text_fields: tuple of one or two strings. Defaults to `("text",)`.
+        keep_texts: bool, whether the texts are kept beside their tokens. Default False.
 
     Returns:
         `examples.Examples` with one column.
@@ -134,7 +156,7 @@ def read_classification(source, tokenizer, label, sequence_length, text_fields=(
     (1, array([1]))
     """
     rows = [examples.Rows(tuple(text_fields), sequence_length)]
-    return examples.load(source, tokenizer, rows, label=label)
+    return examples.load(source, tokenizer, rows, label=label, keep_texts=keep_texts)
 
 
 def classification_batches(found, batch_size, *, training, **order):
@@ -149,7 +171,8 @@ def classification_batches(found, batch_size, *, training, **order):
 
     Returns:
         A tf.data.Dataset of dicts: `token_ids` int32 [B,L], `padding_mask` bool [B,L], `label` int32 [B],
-        `weight` float32 [B]. Its cardinality is the number of batches.
+        `weight` float32 [B], and `soft_label` float32 [B,C] of examples that have them. Its cardinality is
+        the number of batches.
 
     Raises:
         ValueError: as `examples.order`.
@@ -176,6 +199,10 @@ def classification_loss(classifier, r_drop=0.0):
     A step takes twice the time then. Source: Liang et al. 2021, equations 2 and 3,
     https://arxiv.org/abs/2106.14448. Departs from it: all is halved, so that the same learning rate fits.
 
+    Where a batch has a `soft_label` s, what other classifiers say, the target of training is
+    0.25 onehot(label) + 0.75 s in place of the label alone. Source: Hinton, Vinyals and Dean, 2015,
+    https://arxiv.org/abs/1503.02531. Departs from it: a temperature of 1.
+
     Args:
         classifier: called on {"token_ids", "padding_mask"}, gives logits [B,C].
         r_drop: float, at least 0. Weight of the divergence; 0: one pass. Only in training.
@@ -193,6 +220,9 @@ def classification_loss(classifier, r_drop=0.0):
         with dropout_seed(seed):
             logits = classifier(inputs, training=training)
         loss_sum, weight = losses.cross_entropy(logits, labels, weights)
+        if training and "soft_label" in batch:
+            soft_sum = losses.soft_cross_entropy(logits, batch["soft_label"], weights)
+            loss_sum = (1 - TAUGHT_SHARE) * loss_sum + TAUGHT_SHARE * soft_sum
         hits = losses.hits(logits, labels, weights)
         if is_twice:
             loss_sum, weight, hits = loss_sum / 2, weight / 2, hits / 2

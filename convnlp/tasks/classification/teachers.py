@@ -1,0 +1,35 @@
+"""What other classifiers say of the training data: the soft labels of a distillation."""
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.models import TextClassifier, preset_names
+
+
+def soft_labels(teachers, texts, label_names, batch_size=64):
+    """The mean over classifiers of their class probabilities.
+
+    Args:
+        teachers: sequence of str, presets of `TextClassifier`s, whatever their backbones and tokenizers.
+        texts: tuple of one or two lists of n strings, the texts or the pairs.
+        label_names: sequence of C str, the classes in order.
+        batch_size: int.
+
+    Returns:
+        float32 array [n,C].
+
+    Raises:
+        ValueError: if a preset is missing or damaged, or has other classes.
+    """
+    found = np.zeros([len(texts[0]), len(label_names)], "float32")
+    for preset in teachers:
+        model = TextClassifier.from_preset(preset_names.locate(preset))
+        names = model.labels or [None] * model.num_classes
+        if len(names) != len(label_names) or (model.labels and list(names) != list(label_names)):
+            raise ValueError(
+                f"`teachers` must have the classes {', '.join(label_names)}. Received: {preset}, which has "
+                f"{', '.join(model.labels) if model.labels else model.num_classes}"
+            )
+        logits = model.predict(texts if len(texts) > 1 else texts[0], batch_size=batch_size, verbose=0)
+        found += tf.nn.softmax(logits).numpy() / len(teachers)
+    return found

@@ -1,0 +1,77 @@
+"""Soft labels of other classifiers: what they say, of which texts, and which classifiers fit."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.data import Label, Source, validation
+from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
+from convnlp.tasks import Classification
+from tests import corpus
+
+NAMES = ("bad", "good")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two classifiers with the classes of the data, one without names, one of other classes."""
+    folder = tmp_path_factory.mktemp("teachers")
+    corpus.write_jsonl(folder / "reviews.jsonl", corpus.reviews(60))
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    size = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 16, "kernel_size": 3}
+    for number, labels in enumerate((NAMES, NAMES, None, ("good", "bad"))):
+        keras.utils.set_random_seed(number)
+        model = TextClassifier(
+            Seq2SeqBackbone(tokenizer.vocabulary_size(), **size, num_decoder_layers=0),
+            num_classes=2,
+            preprocessor=TextClassifierPreprocessor(tokenizer, 8 + 8 * number),
+            labels=labels and list(labels),
+        )
+        model.save_to_preset(str(folder / f"teacher{number}"))
+    return folder
+
+
+def task(folder, *teachers):
+    return Classification(
+        tokenizer=Tokenizer(corpus.tiny_proto()),
+        label=Label("label", names=NAMES),
+        sequence_length=24,
+        teachers=tuple(f"{folder}/{teacher}" for teacher in teachers),
+    )
+
+
+def test_soft_labels_are_the_mean_answer_to_the_same_text(folder):
+    taught = task(folder, "teacher0", "teacher2")
+    found = taught.read(Source(f"jsonl:{folder}/reviews.jsonl"), training=True)
+    is_held_out = validation.choose(found)
+    kept = taught.for_training(validation.take(found, ~is_held_out))
+    texts = [row["text"] for row, is_held in zip(corpus.reviews(60), is_held_out, strict=True) if not is_held]
+    answers = [
+        tf.nn.softmax(TextClassifier.from_preset(f"{folder}/{name}").predict(texts, verbose=0))
+        for name in ("teacher0", "teacher2")
+    ]
+    np.testing.assert_allclose(kept.soft_labels, np.mean(answers, 0), atol=1e-6)
+    (batch,) = taught.batches(dataclasses.replace(kept), len(kept), training=False)
+    np.testing.assert_array_equal(batch["soft_label"], kept.soft_labels)
+
+
+def test_without_teachers_there_are_none(folder):
+    plain = task(folder)
+    found = plain.read(Source(f"jsonl:{folder}/reviews.jsonl"), training=True)
+    assert plain.for_training(found) is found
+    assert "soft_label" not in plain.batches(found, 4, training=True).element_spec
+
+
+def test_a_teacher_of_other_classes_is_refused(folder):
+    found = task(folder, "teacher3").read(Source(f"jsonl:{folder}/reviews.jsonl"), training=True)
+    with pytest.raises(ValueError, match=r"`teachers` must have the classes bad, good\. .*good, bad$"):
+        task(folder, "teacher3").for_training(found)
+
+
+def test_a_teacher_that_is_not_there_is_named(folder):
+    found = task(folder, "nobody").read(Source(f"jsonl:{folder}/reviews.jsonl"), training=True)
+    with pytest.raises(ValueError, match="nobody: no such directory"):
+        task(folder, "nobody").for_training(found)
