@@ -185,6 +185,7 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
         always=_ALWAYS,
         on_request=_ON_REQUEST,
         requested=resume_with_changes,
+        defaults=common.get_config().to_dict(),
     )
 
 

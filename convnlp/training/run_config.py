@@ -13,7 +13,7 @@ from convnlp.training import checkpoints, storage
 INPUTS, HISTORY = "inputs", "history"
 
 
-def check_config(workdir, config, *, write=True, always=(), on_request=(), requested=False):
+def check_config(workdir, config, *, write=True, always=(), on_request=(), requested=False, defaults=None):
     """Writes `config` to WORKDIR/config.json, or compares it with the one that is there.
 
     Args:
@@ -26,13 +26,15 @@ def check_config(workdir, config, *, write=True, always=(), on_request=(), reque
         on_request: names of fields that may change where `requested` is true: they leave what was trained
             alone and change what comes after. "inputs.NAME" stands for the files of the field NAME.
         requested: bool. Defaults to False.
+        defaults: nested dict, what fields are that the file does not have: those of a newer version, whose
+            defaults leave a run as it was. Default None: they differ.
 
     Raises:
         ValueError: if the directory holds checkpoints of another config, of which it names each field, or
             its config.json cannot be read.
     """
     path = storage.join(workdir, "config.json")
-    config = json.loads(json.dumps(config))
+    config, defaults = json.loads(json.dumps([config, defaults or {}]))
     steps = checkpoints.steps(workdir)
     exists = storage.gfile.exists(path)
     if not steps or not exists:  # nothing that could be spoilt, or nothing to compare with
@@ -44,7 +46,7 @@ def check_config(workdir, config, *, write=True, always=(), on_request=(), reque
         return
     before = _read(path)
     history = before.pop(HISTORY, [])
-    changed = {**_changed_fields(before, config), **_changed_inputs(before, config)}
+    changed = {**_changed_fields(before, config, defaults), **_changed_inputs(before, config)}
     refused = {name: text for name, (text, *_) in changed.items() if name not in always}
     can_be_requested = set(refused) <= set(on_request)
     if refused and not (requested and can_be_requested):
@@ -72,10 +74,11 @@ def _read(path):
     return config
 
 
-def _changed_fields(before, now):
+def _changed_fields(before, now, defaults):
     """Dict name -> (text, old, new) of the fields that differ, without those whose files were moved."""
     inputs, new_inputs = before.get(INPUTS, {}), now.get(INPUTS, {})
     old, new = (_flatten({k: v for k, v in config.items() if k != INPUTS}) for config in (before, now))
+    old = {**{name: value for name, value in _flatten(defaults).items() if name in new}, **old}
     changed = {}
     for name in sorted({*old, *new}):
         value, other = old.get(name, "absent"), new.get(name, "absent")

@@ -65,6 +65,18 @@ def test_another_config_is_refused_with_the_difference(workdir):
     assert stored(workdir)["model"]["mixer"] == "lightweight_conv"
 
 
+def test_a_field_of_a_newer_version_is_taken_to_be_its_default(workdir):
+    defaults = {"model": {"mixer": "fourier", "strides": (1, 1)}, "train": {"warmth": 0.0}}
+    before = stored(workdir)
+    newer = changed(model__strides=(1, 1), train__warmth=0.0)
+    run_config.check_config(workdir, newer, defaults=defaults, **RULES)
+    assert stored(workdir) == before
+    with pytest.raises(ValueError, match=r"holds a run of another config \(train.warmth: 0.0 -> 0.5\)"):
+        run_config.check_config(workdir, changed(train__warmth=0.5), defaults=defaults, **RULES)
+    with pytest.raises(ValueError, match=r"\(model.strides: 'absent' -> \[1, 1\]\)"):
+        run_config.check_config(workdir, newer, **RULES, defaults={"train": {"warmth": 0.0}})
+
+
 def test_what_never_matters_may_always_change_and_is_written_down(workdir):
     run_config.check_config(workdir, changed(train__num_samples=0), **RULES)
     run_config.check_config(workdir, changed(train__num_samples=5), **RULES)
