@@ -5,10 +5,11 @@ r"""Fits a linear classifier on a preset's frozen encoder: in seconds, where fin
         --config.data.test_source=jsonl:test.jsonl
 
 Takes what finetune takes and writes what it writes, so that the two can be compared. Each text goes
-through the encoder once; then softmax regression on the pooled vectors is fitted by several penalties on the
-size of its weights, and the one of the best validation accuracy is kept. Of the config it uses `init_from`,
-`data`, `train.batch_size`, `train.dtype`, and of `task` what it says of the data, and `pooling`; the other
-fields stand in config.json as they were given, and have no effect.
+through the encoder once; then softmax regression on the means of all its layers (`pooling` "layers") is fitted
+by several penalties on the size of its weights, and the one of the best validation accuracy is kept. Of the
+config it uses `init_from`, `data`, `train.batch_size`, `train.dtype`, and of `task` what it says of the data;
+an encoder that merges positions is pooled as `task.pooling` says. The other fields stand in config.json as
+they were given, and have no effect.
 """
 
 import time
@@ -56,6 +57,9 @@ def run(config, workdir, strategy):
     dtype = experiment.dtype_policy(config, strategy)
     backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
     train, held_out = finetune.read_sources(config, workdir)
+    if backbone.encoder.pool_factor == 1:
+        config = config.copy_and_resolve_references()
+        config.task.pooling = "layers"
     task = tasks.build_task(config, tokenizer, train)
     model = task.model(backbone)
     found, held_out, _ = finetune.read_examples(task, train, held_out)

@@ -73,6 +73,7 @@ def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys):
     labels = [row["label"] for row in corpus.reviews(256)]
     accuracy = np.mean(classifier.predict(texts, verbose=0).argmax(-1) == labels)
     assert accuracy == pytest.approx(results["test"]["accuracy"])
+    assert classifier.pooling == "layers"
     card = (tmp_path / "preset" / "README.md").read_text()
     assert "test accuracy" in card
     assert f"Started from: {directory}/preset" in card

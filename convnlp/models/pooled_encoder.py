@@ -1,6 +1,7 @@
 """What all models with a head on the encoder have in common, beside what keras_nlp gives them."""
 
 import keras
+from keras import ops
 
 from convnlp.layers.token_pooling import TextPooling
 from convnlp.models import presets
@@ -59,6 +60,34 @@ class PooledEncoder(RecipeModel):
         encoded = self.backbone({"encoder_token_ids": token_ids, "encoder_padding_mask": mask})
         output_mask = self.backbone.encoder_output_mask(mask)
         return self.text_pooling(encoded["encoder_sequence_output"], padding_mask=output_mask)
+
+    def pool_layers(self, inputs):
+        """The mean over the tokens of what enters the first layer and of what each layer gives.
+
+        The layers in the middle know more of what a text says than the last, which is there to tell hidden
+        tokens. Source: Peters et al., 2018, section 3.2, https://arxiv.org/abs/1802.05365. Departs from it:
+        all of them stand side by side, so that a head weighs them feature by feature.
+
+        Args:
+            inputs: as of `pool`.
+
+        Returns:
+            float32 [B,(L+1)D], of L layers.
+
+        Raises:
+            ValueError: if the encoder merges positions between its layers.
+        """
+        encoder = self.backbone.encoder
+        if encoder.pool_factor > 1:
+            raise ValueError(
+                "`pooling` must not be 'layers' for an encoder that merges positions. "
+                f"Received: pooling='layers', pool_size={encoder.pool_sizes}"
+            )
+        mask = inputs["padding_mask"]
+        states = [encoder.dropout(self.backbone._embed(inputs["token_ids"]))]
+        for layer in encoder.layers:
+            states.append(layer(states[-1], padding_mask=mask))
+        return ops.concatenate([self.text_pooling(x, padding_mask=mask)[0] for x in states], axis=-1)
 
     def embed(self, inputs):
         """A vector per text: the mean of the encoder's output over its tokens.

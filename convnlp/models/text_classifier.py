@@ -11,7 +11,7 @@ from convnlp.models import labels as label_names
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 
 _NGRAM_DIM = 16
-_POOLING = ("mean", "max", "mean_max")
+_POOLING = ("mean", "max", "mean_max", "layers")
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -26,7 +26,8 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
         num_classes: int >= 2. C.
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
-        pooling: "mean", "max" or "mean_max" (default).
+        pooling: "mean", "max" or "mean_max" (default), of the encoder's output; "layers", the means of all
+            layers, which is better for an encoder that stays as it is, see `pool_layers`.
         dropout: float in [0, 1). Of the pooled vector. Default 0.3.
         ngram_buckets: int in [0, 2**16]. Rows of a table of hashed tokens and pairs of tokens, see
             `convnlp.layers.HashedNgrams`, whose sum stands beside the pooled vector. Default 0: none.
@@ -91,10 +92,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
 
         # === Functional model ===
         inputs = token_inputs()
-        mean, maximum = self.pool(inputs)
-        pooled = {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[
-            pooling
-        ]
+        pooled = self.pool_layers(inputs) if pooling == "layers" else self._pool(inputs, pooling)
         if ngram_buckets:
             self.ngrams = HashedNgrams(ngram_buckets, _NGRAM_DIM, name="ngrams")
             pooled = ops.concatenate([pooled, self.ngrams(**inputs)], axis=-1)
@@ -107,6 +105,10 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         self.labels = labels
         self.ngram_buckets = ngram_buckets
         self._prepare(compile)
+
+    def _pool(self, inputs, pooling):
+        mean, maximum = self.pool(inputs)
+        return {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[pooling]
 
     def fit(
         self,

@@ -25,6 +25,33 @@ def test_logits_are_dense_of_the_pooled_tokens(classifier):
         np.testing.assert_allclose(classifier.embed(inputs)[i], valid.mean(0), rtol=1e-4, atol=1e-5)
 
 
+def test_pooled_layers_are_the_means_of_the_states_between_them(backbone, tokenizer, tmp_path):
+    classifier = TextClassifier(backbone, 3, TextClassifierPreprocessor(tokenizer, 16), pooling="layers")
+    inputs = rows(classifier, ["the river", "the old teacher follows"])
+    x, mask = classifier.backbone.token_embedding(inputs["token_ids"]), inputs["padding_mask"].numpy()
+    states = [x]
+    for layer in classifier.backbone.encoder.layers:
+        states.append(x := layer(x, padding_mask=inputs["padding_mask"]))
+    means = [[row[kept].mean(0) for row, kept in zip(x.numpy(), mask, strict=True)] for x in states]
+    kernel, bias = classifier.head.get_weights()
+    expected = np.concatenate(means, axis=1) @ kernel + bias
+    np.testing.assert_allclose(classifier(inputs), expected, rtol=1e-4, atol=1e-5)
+
+    classifier.save_to_preset(str(tmp_path / "preset"))
+    loaded = TextClassifier.from_preset(str(tmp_path / "preset"))
+    np.testing.assert_array_equal(loaded(inputs), classifier(inputs))
+    assert len(loaded.trainable_variables) == len(classifier.trainable_variables)
+    np.testing.assert_array_equal(loaded.embed(inputs), classifier.embed(inputs))
+
+
+def test_layers_that_merge_positions_cannot_be_pooled_side_by_side(tokenizer):
+    merging = Seq2SeqBackbone(
+        tokenizer.vocabulary_size(), 2, 2, 16, 32, num_decoder_layers=0, pool_size=[1, 2]
+    )
+    with pytest.raises(ValueError, match=r"`pooling` must not be 'layers' .* pool_size=\[1, 2\]"):
+        TextClassifier(merging, 3, pooling="layers")
+
+
 def test_hashed_ngrams_stand_beside_the_pooled_tokens(backbone, tokenizer, tmp_path):
     preprocessor = TextClassifierPreprocessor(tokenizer, 16)
     classifier = TextClassifier(backbone, 3, preprocessor, pooling="mean", ngram_buckets=32)
@@ -38,7 +65,7 @@ def test_hashed_ngrams_stand_beside_the_pooled_tokens(backbone, tokenizer, tmp_p
     np.testing.assert_array_equal(loaded(inputs), classifier(inputs))
 
 
-@pytest.mark.parametrize(("pooling", "width"), [("mean", 16), ("max", 16), ("mean_max", 32)])
+@pytest.mark.parametrize(("pooling", "width"), [("mean", 16), ("max", 16), ("mean_max", 32), ("layers", 48)])
 def test_padding_does_not_change_the_answer(backbone, tokenizer, pooling, width):
     short, long = (TextClassifierPreprocessor(tokenizer, length) for length in (16, 40))
     classifier = TextClassifier(backbone, 3, pooling=pooling)
@@ -142,7 +169,7 @@ def test_bfloat16_gives_float32_logits(tokenizer):
         ({"num_classes": 1}, "`num_classes` must be a whole number >= 2. Received: 1"),
         (
             {"num_classes": 2, "pooling": "first"},
-            "`pooling` must be one of mean, max, mean_max. Received: 'first'",
+            "`pooling` must be one of mean, max, mean_max, layers. Received: 'first'",
         ),
         ({"num_classes": 2, "labels": ["a"]}, "num_classes=2 classes. Received: 1 names"),
         ({"num_classes": 2, "dropout": 1.0}, r"`rate` must be in \[0, 1\). Received: rate=1.0"),
