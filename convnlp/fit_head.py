@@ -5,11 +5,11 @@ r"""Fits a linear classifier on a preset's frozen encoder: in seconds, where fin
         --config.data.test_source=jsonl:test.jsonl
 
 Takes what finetune takes and writes what it writes, so that the two can be compared. Each text goes
-through the encoder once; then softmax regression on the means of all its layers (`pooling` "layers") is fitted
-by several penalties on the size of its weights, and the one of the best validation accuracy is kept. Of the
-config it uses `init_from`, `data`, `train.batch_size`, `train.dtype`, and of `task` what it says of the data;
-an encoder that merges positions is pooled as `task.pooling` says. The other fields stand in config.json as
-they were given, and have no effect.
+through the encoder once; then softmax regression on the means of all its layers (`pooling` "layers") is
+fitted by several penalties on the size of its weights, and the one of the best validation accuracy is kept.
+Of the config it uses `init_from`, `data`, `train.batch_size`, `train.dtype`, and of `task` what it says of
+the data; an encoder that merges positions is pooled as `task.pooling` says. The other fields stand in
+config.json as they were given, and have no effect.
 """
 
 import time
