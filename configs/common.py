@@ -127,6 +127,8 @@ def get_config():
 
     config.task = task = ml_collections.ConfigDict()  # fine-tuning only
     task.kind = "classification"  # or "text_to_text"
+    # Texts without labels, in the field "text", on which masked LM goes on before fine-tuning; "": none.
+    task.unlabelled_source = ""
     task.text_field = "text"
     task.second_text_field = ""  # of a pair
     task.label_field = "label"

@@ -92,6 +92,7 @@ RULES = {
     "train.deterministic": rules.BOOL,
     "train.num_samples": _NATURAL,
     "task.kind": rules.NAME,
+    "task.unlabelled_source": rules.STRING,
     "task.text_field": rules.NAME,
     "task.second_text_field": rules.STRING,
     "task.label_field": rules.NAME,
@@ -126,6 +127,13 @@ def check(config):
     _check_steps(config)
     _check_stages(config)
     _check_sources(config.data)
+    if config.task.unlabelled_source:
+        Source(config.task.unlabelled_source, data_dir=config.data.data_dir)
+        if not config.init_from:
+            raise ValueError(
+                "`task.unlabelled_source` must be empty where `init_from` is, which it trains on. "
+                f"Received: task.unlabelled_source={config.task.unlabelled_source!r}, init_from=''"
+            )
 
 
 def _check_steps(config):

@@ -115,6 +115,7 @@ def prepare(
     *,
     open_fields=(),
     resume_with_changes=False,
+    strategy=None,
 ):
     """`start` for a config that does not come from a flag: several runs may follow each other in one process.
 
@@ -127,6 +128,7 @@ def prepare(
         open_fields: names of fields, such as "train.num_steps", that the program sets from its data and
             gives to `write_resolved`: they are not compared with those of the run in the directory.
         resume_with_changes: bool, see `--resume_with_changes`.
+        strategy: the one that the process has already, by that name. Default None: it is made.
 
     Returns:
         The strategy. The directory is this process's until `finish`, or its end.
@@ -144,7 +146,7 @@ def prepare(
         if strategy_lib.worker_index(strategy_name) == 0 and not run_lock.is_held(workdir):
             run_lock.hold(workdir)
             stack.callback(run_lock.release, workdir)
-        strategy = strategy_lib.build(strategy_name, tpu, num_virtual_devices)
+        strategy = strategy or strategy_lib.build(strategy_name, tpu, num_virtual_devices)
         _check_config(config, workdir, strategy_name, strategy, open_fields, resume_with_changes)
         stack.pop_all()  # the lock stays with the run
     if config.train.deterministic:

@@ -11,7 +11,7 @@ validation and test data and what the training took.
 
 from absl import flags
 
-from convnlp import config_rules, experiment, outputs, programs, stages, tasks
+from convnlp import adaptation, config_rules, experiment, outputs, programs, stages, tasks
 from convnlp.data import Shard, Source, examples, sources, validation
 from convnlp.training import loop, optimizers, storage
 from convnlp.training import strategy as strategy_lib
@@ -44,6 +44,7 @@ def run(config, workdir, strategy, finish=False):
     task = tasks.build_task(config, tokenizer, train)
     found, held_out, is_trained_on = read_examples(task, train, held_out)
     found = task.for_training(found)
+    adaptation.check(config)
     batch_size = config.train.batch_size // num_workers
     parts = [*_parts(config, tokenizer, train, is_trained_on, task, found, Shard(num_workers, worker))]
     validation_batches = task.batches(held_out["validation"], batch_size).cache()
@@ -52,6 +53,11 @@ def run(config, workdir, strategy, finish=False):
     experiment.write_resolved(config, workdir, strategy, names)
 
     # Model and optimizer.
+    if config.task.unlabelled_source:
+        start = config.copy_and_resolve_references()
+        start.init_from = adaptation.run(config, workdir, strategy, backbone.encoder.longest_text())
+        with strategy.scope():
+            backbone = experiment.backbone(start, tokenizer.vocabulary_size(), dtype)
     with strategy.scope():
         model = task.model(backbone)
         optimizer = optimizers.build(config.optimizer, config.train.num_steps, model.backbone.depth_of)

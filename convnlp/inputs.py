@@ -38,6 +38,7 @@ def fingerprints(config):
         "data.source": (source, data.source, data.split),
         "data.validation_source": (source, data.validation_source or data.source, data.validation_split),
         "data.test_source": (source, data.test_source, data.test_split),
+        "task.unlabelled_source": (source, config.task.unlabelled_source, "train"),
         "tokenizer": (_files, [config.tokenizer]),
         "init_from": (_preset, config.init_from),
     }

@@ -10,6 +10,7 @@ RUN_FILES = (
     "metrics.jsonl",
     "times.jsonl",
     "results.json",
+    "adapted",
     "run.lock",
     "checkpoints",
     "tensorboard",

@@ -1,0 +1,77 @@
+"""Masked language modelling on a user's own text, between a preset and its fine-tuning."""
+
+from convnlp import experiment, pretrain
+from convnlp.data import Source, sources
+from convnlp.training import storage
+
+FOLDER = "adapted"  # of the run, in that of the fine-tuning
+ROW_LENGTH = 128
+NUM_STEPS = 1000
+_FIELDS = {
+    "data.split": "train[10%:]",
+    "data.validation_source": "",
+    "data.validation_split": "train[:10%]",
+    "data.test_source": "",
+    "objective.names": ("masked_lm",),
+    "objective.noise_density": 0.25,
+    "optimizer.name": "adamw",
+    "optimizer.schedule": "warmup_linear",
+    "optimizer.learning_rate": 5e-4,
+    "optimizer.weight_decay": 0.1,
+    "optimizer.layer_decay": 1.0,
+    "optimizer.ema_momentum": 0.0,
+    "optimizer.clip_norm": 1.0,
+    "train.batch_size": 32,
+    "train.accumulate_steps": 1,
+    "train.stage_steps": (),
+    "train.stage_batch_sizes": (),
+    "train.stage_input_lengths": (),
+    "train.num_samples": 0,
+    "task.num_epochs": 0.0,
+    "task.unlabelled_source": "",
+}
+
+
+def check(config):
+    """Opens `task.unlabelled_source` and looks at its rows, if there is one, before anything is trained.
+
+    Raises:
+        SourceError: if it is missing, or has rows that cannot be used.
+    """
+    if config.task.unlabelled_source:
+        sources.check(Source(config.task.unlabelled_source, data_dir=config.data.data_dir))
+
+
+def run(config, workdir, strategy, longest_text=None):
+    """What `init_from` becomes when it is trained on by masked LM on `task.unlabelled_source`.
+
+    It is a run of its own in WORKDIR/adapted, with rows of 128 tokens and 1,000 steps of 32 of them. It goes
+    on where it was stopped, and is done once.
+
+    Args:
+        config: the experiment of the fine-tuning.
+        workdir: its directory, in which `experiment.prepare` has written config.json.
+        strategy: `tf.distribute.Strategy`.
+        longest_text: int, the most tokens that the encoder takes, or None.
+
+    Returns:
+        str, the directory of the preset.
+    """
+    folder = storage.join(workdir, FOLDER)
+    preset = storage.join(folder, "preset")
+    if storage.gfile.exists(storage.join(preset, "config.json")):
+        return preset
+    own = config.copy_and_resolve_references()
+    steps = dict.fromkeys(("num_steps", "eval_every", "checkpoint_every"), NUM_STEPS)
+    own.update_from_flattened_dict(
+        {
+            **_FIELDS,
+            "data.source": config.task.unlabelled_source,
+            "data.input_length": min(ROW_LENGTH, longest_text or ROW_LENGTH),
+            "optimizer.warmup_steps": NUM_STEPS // 10,
+            **{f"train.{name}": value for name, value in steps.items()},
+        }
+    )
+    name = storage.read_json(storage.join(workdir, "config.json"))["strategy"]["name"]
+    pretrain.run(own, folder, experiment.prepare(own, folder, name, strategy=strategy))
+    return preset

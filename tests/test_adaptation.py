@@ -1,0 +1,113 @@
+"""Masked LM on a user's own text before fine-tuning, by one field of the config."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from configs import finetune_classification
+from convnlp import adaptation, config_rules, experiment, finetune
+from convnlp.data import SourceError
+from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
+from convnlp.training import loop
+from tests import corpus
+
+SIZE = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 16, "kernel_size": 3}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("adaptation")
+    rows = corpus.reviews(600)
+    corpus.write_jsonl(folder / "reviews.jsonl", rows[:64])
+    corpus.write_jsonl(folder / "unlabelled.jsonl", [{"text": " ".join(r["text"] for r in rows)}] * 20)
+    keras.utils.set_random_seed(0)
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), **SIZE, num_decoder_layers=0)
+    for part in (backbone, tokenizer):
+        part.save_to_preset(str(folder / "preset"))
+    return folder
+
+
+def config_of(folder, unlabelled="unlabelled.jsonl"):
+    config = finetune_classification.get_config()
+    fields = {
+        "init_from": str(folder / "preset"),
+        "data.source": f"jsonl:{folder}/reviews.jsonl",
+        "data.input_length": 16,
+        "train.deterministic": False,  # a setting of the whole process
+        "train.dtype": "float32",
+        "task.num_epochs": 5.0,
+        "task.unlabelled_source": f"jsonl:{folder}/{unlabelled}",
+    }
+    config.update_from_flattened_dict(fields)
+    return config
+
+
+def run(config, workdir):
+    strategy = experiment.prepare(config, str(workdir), open_fields=finetune.open_fields(config))
+    try:
+        finetune.run(config, str(workdir), strategy)
+    finally:
+        experiment.finish(str(workdir))
+
+
+def embeddings(preset):
+    return Seq2SeqBackbone.from_preset(str(preset)).token_embedding.get_weights()[0]
+
+
+def test_fine_tuning_starts_from_what_the_text_has_taught_and_teaches_it_once(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(adaptation, "NUM_STEPS", 10)
+    trained, train = [], loop.train
+
+    def watched(**arguments):
+        summary = train(**arguments)
+        trained.append(
+            (arguments["num_steps"], [np.array(v) for v in arguments["model"].trainable_variables])
+        )
+        return summary
+
+    monkeypatch.setattr(loop, "train", watched)
+    built, build = [], experiment.backbone
+
+    def watched_build(config, *arguments):
+        built.append((config.init_from, build(config, *arguments)))
+        return built[-1][1]
+
+    monkeypatch.setattr(experiment, "backbone", watched_build)
+    run(config_of(folder), tmp_path)
+
+    adapted = tmp_path / "adapted"
+    own = json.loads((adapted / "config.json").read_text())
+    assert (own["objective"]["names"], own["data"]["input_length"]) == (["masked_lm"], 128)
+    assert own["init_from"] == str(folder / "preset")
+    assert [steps for steps, _ in trained] == [10, 10]
+    assert [start for start, _ in built] == [str(folder / "preset")] * 2 + [str(adapted / "preset")]
+    assert np.abs(embeddings(adapted / "preset") - embeddings(folder / "preset")).max() > 1e-4
+    assert isinstance(TextClassifier.from_preset(str(tmp_path / "preset")), TextClassifier)
+    assert json.loads((tmp_path / "config.json").read_text())["init_from"] == str(folder / "preset")
+
+    run(config_of(folder), tmp_path)  # the same command: nothing is trained twice
+    assert [steps for steps, _ in trained] == [10, 10, 10]  # which does nothing but load what there is
+    assert len(built) == 5
+
+
+@pytest.mark.parametrize(
+    ("unlabelled", "error"),
+    [("none.jsonl", "none.jsonl"), ("empty.jsonl", "empty.jsonl"), ("bad.jsonl", "line 1")],
+)
+def test_the_text_is_looked_at_before_anything_is_trained(folder, tmp_path, unlabelled, error):
+    (folder / "empty.jsonl").write_text("")
+    (folder / "bad.jsonl").write_text('{"body": "no text"}\n')
+    with pytest.raises(SourceError, match=error):
+        run(config_of(folder, unlabelled), tmp_path)
+    assert not (tmp_path / "adapted").exists()
+    assert not (tmp_path / "preset").exists()
+
+
+def test_without_a_preset_there_is_nothing_to_train_on(folder):
+    config = config_of(folder)
+    config.init_from = ""
+    with pytest.raises(ValueError, match=r"`task\.unlabelled_source` must be empty where `init_from` is"):
+        config_rules.check(config)
