@@ -13,6 +13,7 @@ import pathlib
 import numpy as np
 from absl import flags
 
+from benchmarks.chosen_variants import chosen_variants
 from benchmarks.run_once import run_once
 from convnlp import programs
 
@@ -71,15 +72,8 @@ def main(argv):
 
 def checked(variants, data_dir):
     """The numbers of the variants to run; raises ValueError before a run for what would end it later."""
-    for number in variants:
-        if not number.isdigit() or int(number) >= len(VARIANTS):
-            raise ValueError(f"`--variants` must be numbers below {len(VARIANTS)}. Received: {number!r}")
-    for task, (*splits, _, _, _) in SETS.items():
-        for split in sorted({split.partition("[")[0] for split in splits}):
-            path = data_dir / "classification" / f"{task}.{split}.jsonl.gz"
-            if not path.is_file():
-                raise ValueError(f"`--data_dir` must hold {path.relative_to(data_dir)}. Received: {data_dir}")
-    return [int(number) for number in variants] or range(len(VARIANTS))
+    splits = {task: settings[:2] for task, settings in SETS.items()}
+    return chosen_variants(variants, VARIANTS, splits, data_dir)
 
 
 def finetuning_fields(changes, task, seed, preset, data_dir):

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
+from benchmarks.chosen_variants import chosen_variants
 from benchmarks.run_once import run_once
 from convnlp import programs
 from convnlp.data import Source
@@ -102,15 +103,8 @@ def main(argv):
 
 def checked(variants, data_dir):
     """The numbers of the variants to run; raises ValueError before a run for what would end it later."""
-    for number in variants:
-        if not number.isdigit() or int(number) >= len(VARIANTS):
-            raise ValueError(f"`--variants` must be numbers below {len(VARIANTS)}. Received: {number!r}")
-    for task, settings in CLASSIFICATION.items():
-        for split in sorted({split.partition("[")[0] for split in settings["splits"]}):
-            path = data_dir / "classification" / f"{task}.{split}.jsonl.gz"
-            if not path.is_file():
-                raise ValueError(f"`--data_dir` must hold {path.relative_to(data_dir)}. Received: {data_dir}")
-    return [int(number) for number in variants] or range(len(VARIANTS))
+    splits = {task: settings["splits"] for task, settings in CLASSIFICATION.items()}
+    return chosen_variants(variants, VARIANTS, splits, data_dir)
 
 
 def pretraining_fields(changes, mixture, tokenizer):
