@@ -2,8 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 RUN := $(VENV)/bin/python
-# Processes that share the tests, a file at a time: make test JOBS=8
-JOBS ?= 2
+# Processes that share the tests, a file at a time; three keep two cores busy while one waits: make test JOBS=8
+JOBS ?= 3
 SHARED := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 BENCHMARKS := kernels encoder train_step decode matmul cost input
 

@@ -154,6 +154,7 @@ def _parse(argv):
 
 def _fail(error, message):
     logging.debug("raised here:", exc_info=error)
+    logging.set_verbosity(logging.FATAL)  # a library's threads may still have something to say: it comes last
     print(f"error: {message}", file=sys.stderr)
     sys.exit(1)
 

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import logging
 from absl.testing import flagsaver
 
 from convnlp import programs
@@ -97,6 +98,19 @@ def test_a_defect_keeps_its_traceback(function):
 
 
 @pytest.mark.multiprocess
+def test_nothing_is_logged_behind_the_line(capsys, caplog):
+    verbosity = logging.get_verbosity()
+    try:
+        with pytest.raises(SystemExit) as stop:
+            programs._fail(SourceError("no file"), "no file")
+        logging.warning("from a thread of a library that is not done yet")
+        assert stop.value.code == 1
+        assert capsys.readouterr().err == "error: no file\n"
+        assert not caplog.records
+    finally:
+        logging.set_verbosity(verbosity)
+
+
 def test_ctrl_c_in_a_program_is_one_line():
     code = """
 import os, signal
