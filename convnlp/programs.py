@@ -154,7 +154,10 @@ def _parse(argv):
 
 def _fail(error, message):
     logging.debug("raised here:", exc_info=error)
-    logging.set_verbosity(logging.FATAL)  # a library's threads may still have something to say: it comes last
+    # The line is the last one, whatever a library's threads still have to say or are about to write.
+    handler = logging.get_absl_handler().python_handler
+    with handler.lock:
+        handler.emit = lambda record: None
     print(f"error: {message}", file=sys.stderr)
     sys.exit(1)
 

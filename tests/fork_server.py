@@ -74,13 +74,22 @@ def prepare(descriptors, program, arguments, environment, directory):
     sys.orig_argv = [sys.executable, "-I" if sys.flags.isolated else "-m", program, *arguments]
 
 
+class _Stderr:
+    """Python's standard error of the moment, for libraries that keep it: a program changes it when it starts."""
+
+    def __getattr__(self, name):
+        return getattr(sys.__stderr__, name)
+
+
 def _paths(environment):
     return [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
 
 
 if __name__ == "__main__":
+    sys.stderr = _Stderr()
     for library in sys.argv[1:]:
         __import__(library)
+    sys.stderr = sys.__stderr__
     gc.collect()
     gc.freeze()  # or each program would look through all of TensorFlow when it ends
     request, descriptors = serve()
