@@ -75,7 +75,7 @@ def prepare(descriptors, program, arguments, environment, directory):
 
 
 class _Stderr:
-    """Python's standard error of the moment, for libraries that keep it: a program changes it when it starts."""
+    """Python's standard error of the moment, for libraries that keep it: a program changes it."""
 
     def __getattr__(self, name):
         return getattr(sys.__stderr__, name)

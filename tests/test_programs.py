@@ -101,7 +101,8 @@ def test_nothing_is_logged_behind_the_line(capsys, monkeypatch):
     handler = logging.get_absl_handler().python_handler
     monkeypatch.setattr(handler, "emit", handler.emit)
     # A thread may have passed all questions of levels when the line is printed.
-    late = logging.get_absl_logger().makeRecord("absl", logging.converter.ABSL_WARNING, "", 1, "late", (), None)
+    level = logging.converter.absl_to_standard(logging.WARNING)
+    late = logging.get_absl_logger().makeRecord("absl", level, "", 1, "late", (), None)
     with pytest.raises(SystemExit) as stop:
         programs._fail(SourceError("no file"), "no file")
     handler.handle(late)
