@@ -18,7 +18,9 @@ from convnlp.programs import run
 from convnlp.tasks import TASKS, Fields
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset, of any task.", required=True)
-_SOURCE = flags.DEFINE_string("source", None, "tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.", required=True)
+_SOURCE = flags.DEFINE_string(
+    "source", None, "csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).", required=True
+)
 _SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: test[:10%].")
 _METRICS = flags.DEFINE_list("metrics", [], "Scores to show, separated by commas. Default: all there are.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples at a time.", lower_bound=1)

@@ -109,7 +109,10 @@ def _cut(line):
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string(
-        "source", None, "Text to learn from: tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.", required=True
+        "source",
+        None,
+        "Text to learn from: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).",
+        required=True,
     )
     flags.DEFINE_string("output", None, "File to write, such as DIR/spm.model.", required=True)
     flags.DEFINE_integer("vocabulary_size", 32000, "Pieces and the 100 sentinels together.")

@@ -26,7 +26,7 @@ _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset, of
 _SOURCE = flags.DEFINE_string(
     "source",
     None,
-    "Texts, with labels for a task that is scored by them: tfds:NAME, jsonl:GLOB, text:GLOB or pydocs.",
+    "Texts, with labels if the task is scored by them: csv:GLOB, jsonl:GLOB, ... (docs/training.md).",
     required=True,
 )
 _SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: test[:10%].")

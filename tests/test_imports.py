@@ -29,7 +29,10 @@ RULES = {
         ),
     ),
     "convnlp.presets": ((), ()),
-    "convnlp.data": ((), ("absl", "numpy", "tensorflow", "tensorflow_datasets", "tensorflow_text")),
+    "convnlp.data": (
+        (),
+        ("absl", "numpy", "pyarrow", "tensorflow", "tensorflow_datasets", "tensorflow_text"),
+    ),
     "convnlp.bulk": (("convnlp.data",), ("numpy", "tensorflow", "tensorflow_text")),
     "convnlp.bulk.pipeline": (("convnlp.bulk", "convnlp.data"), ("apache_beam",)),
     "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),

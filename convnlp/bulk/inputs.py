@@ -20,6 +20,7 @@ import tensorflow as tf
 from convnlp.bulk import lines
 from convnlp.data import files, pydocs, schema, tfds_source
 from convnlp.data.errors import SourceError
+from convnlp.data.formats import text
 
 KINDS = ("jsonl", "lines", "text", "pydocs", "tfds")
 SHARD_BYTES = 1 << 24  # where a shard ends that has fewer examples; bounds the memory of a worker
@@ -207,9 +208,9 @@ def _documents(path, stored):
         for line in stored:
             if line.size > lines.MAX_LINE_BYTES:
                 raise SourceError(f"{path}, line {line.number}: longer than {lines.MAX_LINE_BYTES} bytes")
-            yield line.number, line.data
+            yield line.number, line.data.removeprefix(b"\xef\xbb\xbf") if line.number == 1 else line.data
 
-    for record in files.text_records(path, numbered()):
+    for record in text.documents(path, numbered()):
         yield Record(record.path, record.line, len(record.data), record.data)
 
 

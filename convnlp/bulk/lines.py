@@ -1,6 +1,5 @@
-"""Lines of plain and gzipped files with their numbers and places, in bounded memory."""
+"""Lines of plain and packed files with their numbers and places, in bounded memory."""
 
-import gzip
 import io
 import typing
 import zlib
@@ -38,7 +37,7 @@ def read(path, offset=0, number=1):
     """Yields the lines of a file from one of them on.
 
     Args:
-        path: string; packed by gzip where it ends in .gz. Local, or what `tf.io.gfile` reads.
+        path: string; packed where it ends in .gz or .zst. Local, or what `tf.io.gfile` reads.
         offset: int, where the first line begins; 0 for a packed file.
         number: int, the number of that line.
 
@@ -60,4 +59,6 @@ def read(path, offset=0, number=1):
 
 
 def _unpacked(path, file):
-    return file if is_seekable(path) else io.BufferedReader(gzip.GzipFile(fileobj=file), stored.BUFFER_BYTES)
+    if is_seekable(path):
+        return file
+    return io.BufferedReader(stored.unpacked(path, file), stored.BUFFER_BYTES)

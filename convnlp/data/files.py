@@ -1,106 +1,88 @@
-"""Records of JSON-lines and text files as a tf.data source whose whole state is one number.
+"""Records of files as a tf.data source whose whole state is one number.
 
 A stream of records is cut into blocks of about `BLOCK_BYTES`. tf.data holds the number of the next block; the
 open files stay in Python, and are opened again and skipped where an iterator is restored from a checkpoint.
 One Python call reads and decodes a whole block, so that its cost does not depend on the number of records.
 """
 
+import codecs
 import functools
-import gzip
 import heapq
+import io
 import itertools
 import os
-import typing
 import zlib
 
 import numpy as np
 import tensorflow as tf
 
-from convnlp.data import schema as schemas
 from convnlp.data import stored
 from convnlp.data.errors import SourceError
+from convnlp.data.formats import Record
 
 BLOCK_BYTES = 1 << 17  # about 30,000 tokens: small beside a shuffle buffer, large beside a Python call
-DOCUMENT_BYTES = 1 << 20  # where text without blank lines is cut, at the next end of a line
 MAX_LINE_BYTES = 1 << 24  # a longer line is an error: nobody writes a document of millions of words
 OPEN_FILES = 64  # files read side by side; more are read in groups
 IDLE_STREAMS = 4  # positions kept for iterators that may still come back
 
 
-class Record(typing.NamedTuple):
-    """One record as it stands in its file, with the place to name in an error."""
+class File:
+    """One file that is being read: its content, and which part of it has been read.
 
-    path: str
-    line: int
-    data: bytes
+    Args:
+        path: string.
+        format: `Format`.
+        fields: tuple of strings, those to read; None for all.
 
-    def error(self, reason):
-        """The `SourceError` that says what is wrong with this record."""
-        return SourceError(f"{self.path}, line {self.line}: {reason}")
+    Attributes:
+        path: the same.
+        size: int, bytes as stored.
+        progress: float, the part that has been read, from 0 to 1.
+    """
 
-    def without_data(self):
-        """Its place alone, to keep."""
-        return self._replace(data=b"")
-
-
-class _File:
-    """Iterates over the records of one file and knows which part of the stored bytes it has read."""
-
-    def __init__(self, path, records):
-        self.progress = 0.0
-        self._path, self._records = path, records
+    def __init__(self, path, format, fields):
+        self.path, self._format, self._fields = path, format, fields
+        self.size, self.progress = 0, 0.0
 
     def __iter__(self):
-        return self._records(self._path, self._lines())
+        """Yields its `Record`s."""
+        try:
+            self.size = tf.io.gfile.stat(self.path).length
+        except tf.errors.OpError as error:
+            raise SourceError(f"{self.path}, line 1: cannot be read: {error}") from error
+        return iter(() if self.size == 0 else self._format.records(self, self._fields))
 
-    def _lines(self):
+    def opened(self):
+        """The stored bytes, a binary file to be closed."""
+        return stored.open_stored(self.path)
+
+    def lines(self):
+        """Yields (number, line as UTF-8 bytes) of what may be packed; without the mark at its beginning."""
         number = 0
         try:
-            size = tf.io.gfile.stat(self._path).length
-            with stored.open_stored(self._path) as file:
-                lines = gzip.GzipFile(fileobj=file) if stored.is_packed(self._path) else file
+            with self.opened() as file:
                 # Never more of a line than that, lest one that does not end fill the memory.
-                read = functools.partial(lines.readline, MAX_LINE_BYTES + 1)
+                read = functools.partial(_readline(stored.unpacked(self.path, file)), MAX_LINE_BYTES + 1)
                 for number, line in enumerate(iter(read, b""), 1):
                     if len(line) > MAX_LINE_BYTES:
-                        raise Record(self._path, number, line).error(
+                        raise Record(self.path, number, line, len(line)).error(
                             f"the line is longer than {MAX_LINE_BYTES >> 20} MiB"
                         )
                     yield number, line
-                    self.progress = file.tell() / size
-        except (OSError, EOFError, zlib.error, tf.errors.OpError) as error:
-            raise SourceError(f"{self._path}, line {number + 1}: cannot be read: {error}") from error
+                    self.progress = file.tell() / self.size
+        except (OSError, EOFError, zlib.error, UnicodeError, tf.errors.OpError) as error:
+            raise SourceError(f"{self.path}, line {number + 1}: cannot be read: {error}") from error
 
 
-def json_records(path, lines):
-    """One record a line; blank lines are skipped."""
-    for number, line in lines:
-        line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-        if not line.isspace():
-            yield Record(path, number, line)
-
-
-def text_records(path, lines):
-    """Documents separated by blank lines; one of more than `DOCUMENT_BYTES` is cut at the end of a line."""
-    document, first, size = [], 1, 0
-    for number, line in lines:
-        line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-        blank = not line.strip()
-        if not blank:
-            first = first if document else number
-            document.append(line)
-            size += len(line)
-        if document and (blank or size >= DOCUMENT_BYTES):
-            yield Record(path, first, b"".join(document).strip())
-            document, size = [], 0
-    if document:
-        yield Record(path, first, b"".join(document).strip())
-
-
-FORMATS = {
-    "jsonl": (json_records, schemas.parse_json),
-    "text": (text_records, schemas.parse_text),
-}
+def _readline(file):
+    """The method `readline` of what gives UTF-8, whatever mark of an encoding stands at the beginning."""
+    start = file.peek(len(codecs.BOM_UTF8))
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # of a spreadsheet's "Unicode text"
+        text = io.TextIOWrapper(file, "utf-16", newline="\n")
+        return lambda size: text.readline(size).encode()
+    if start.startswith(codecs.BOM_UTF8):
+        file.read(len(codecs.BOM_UTF8))
+    return file.readline
 
 
 def find(source, pattern):
@@ -132,7 +114,7 @@ def _mixed(paths, open_file):
     """Records of several files: always the next of the file of which the smallest part has been read.
 
     So files of very different sizes are spread evenly over the whole stream. `open_file` makes a path into
-    a `_File` and an iterator over those of its records that are wanted.
+    a `File` and an iterator over those of its records that are wanted.
     """
     for group in range(0, len(paths), OPEN_FILES):
         opened = [open_file(path) for path in paths[group : group + OPEN_FILES]]
@@ -153,7 +135,7 @@ class Stream:
 
     Args:
         paths: list of strings.
-        kind: string, a key of `FORMATS`.
+        format: `Format`.
         schema: `Schema`, what to read of each record.
         split: `Split`; its slice is taken of every file.
         shard: `Shard`.
@@ -162,13 +144,13 @@ class Stream:
         SourceError: if a file is empty, its first record cannot be used, or there is no record for the shard.
     """
 
-    def __init__(self, paths, kind, schema, split, shard):
+    def __init__(self, paths, format, schema, split, shard):
         self._paths, self._split, self._schema, self._shard = paths, split, schema, shard
-        self._records, self._parse = FORMATS[kind]
+        self._format = format
         self._totals = {}  # number of records of the files that have been counted
         self._idle = []  # (number of the next block, open stream), the latest last
         for path in paths:
-            record = next(iter(_File(path, self._records)), None)
+            record = next(iter(self._file(path)), None)
             if record is None:
                 raise SourceError(f"{path}: the file is empty")
             self.values(record)
@@ -186,12 +168,15 @@ class Stream:
     def values(self, record):
         """The values of `schema` of a record; raises `SourceError` with its place where it has none."""
         try:
-            return self._schema.values(self._parse(record.data))
+            return self._schema.values(self._format.parse(record.data))
         except ValueError as error:
             raise record.error(error) from error
 
+    def _file(self, path):
+        return File(path, self._format, self._schema.fields)
+
     def _open(self, path):
-        file = _File(path, self._records)
+        file = self._file(path)
         if self._split.is_whole:
             return file, iter(file)
         return file, itertools.islice(file, *self._split.bounds(self._total(path)))
@@ -204,7 +189,7 @@ class Stream:
 
     def _total(self, path):
         if path not in self._totals:
-            self._totals[path] = sum(1 for _ in _File(path, self._records))
+            self._totals[path] = sum(1 for _ in self._file(path))
         return self._totals[path]
 
     def block(self, number):
@@ -257,7 +242,7 @@ def _next_block(stream):
     records, size = [], 0
     for record in stream:
         records.append(record)
-        size += len(record.data)
+        size += record.size
         if size >= BLOCK_BYTES:
             break
     return records

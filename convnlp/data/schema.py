@@ -11,8 +11,32 @@ from convnlp.data import rules
 from convnlp.data.rules import short
 
 CLASS_NAMES = rules.sequence_of(rules.NAME, at_least=2)
+MISSING = ("", "nan", "NaN", "NAN", "null", "NULL", "<NA>", "#N/A")  # how tables write that there is no value
 _MAX_FLOAT32 = 3.4028234663852886e38
 _NAMED_FIELDS = 10  # of a record, in an error
+
+
+class Cell(str):
+    """The text of a cell of a table without types: an integer or a number where one is wanted."""
+
+    __slots__ = ()
+
+    @property
+    def is_natural(self):
+        """Whether it is an integer from 0 as it is usually written."""
+        return self.isdecimal() and self.isascii() and (self[0] != "0" or self == "0")
+
+    @property
+    def is_missing(self):
+        """Whether it stands for a value that is not there."""
+        return self.strip() in MISSING
+
+    def number(self):
+        """As a float; itself where it is none."""
+        try:
+            return float(self)
+        except ValueError:
+            return self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +95,8 @@ class Label:
 
     def class_of(self, value):
         """The class of a value as it was read; raises ValueError where it has none."""
+        if isinstance(value, Cell) and not (self.names and value in self.names):
+            value = self._of_cell(value)
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if self.threshold is not None and is_number:
             if not -math.inf < value < math.inf:
@@ -89,6 +115,13 @@ class Label:
                 f"{self.field} {short(value)} is out of range: there are {self.num_classes} classes, from 0"
             )
         return int(value)
+
+    def _of_cell(self, cell):
+        if cell.is_missing:
+            raise ValueError(f"{self.field} is missing. Received: {short(str(cell))}")
+        if self.threshold is not None:
+            return cell.number()
+        return int(cell) if cell.is_natural and not self.names else cell
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +146,7 @@ class Number:
 
     def parse(self, value):
         """The value as a float; raises ValueError where it is no finite number of this type."""
+        value = value.number() if isinstance(value, Cell) else value
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if not is_number or not -_MAX_FLOAT32 <= value <= _MAX_FLOAT32:
             raise ValueError(f"{self.field} must be a finite number; found {short(value)}")
@@ -130,6 +164,11 @@ class Schema:
 
     texts: tuple
     label: Label | Number | None = None
+
+    @property
+    def fields(self):
+        """Names of the fields of a record that are read."""
+        return self.texts + ((self.label.field,) if self.label else ())
 
     @property
     def keys(self):
@@ -152,9 +191,16 @@ class ClassSchema:
 
     field: str
 
+    @property
+    def fields(self):
+        """The same, in a tuple."""
+        return (self.field,)
+
     def values(self, record):
         """The value alone, a string or an integer from 0; raises ValueError where it is not a class."""
         value = value_of(self.field, record)
+        if isinstance(value, Cell) and value.is_missing:
+            raise ValueError(f"{self.field} is missing. Received: {short(str(value))}")
         if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):
             raise ValueError(f"`{self.field}` must be a string or an integer >= 0. Received: {short(value)}")
         return [value]
@@ -163,9 +209,14 @@ class ClassSchema:
 def value_of(field, record):
     """The value of a record's field; raises ValueError that says which fields there are."""
     if field not in record:
-        there = [*map(short, list(record)[:_NAMED_FIELDS]), *["..."][: len(record) > _NAMED_FIELDS]]
-        raise ValueError(f"no field {field!r} (there are: {', '.join(there) or 'none'})")
+        raise ValueError(f"no field {field!r} (there are: {named(record)})")
     return record[field]
+
+
+def named(fields):
+    """The names of some fields, the first ten of them, as an error lists them."""
+    there = [*map(short, list(fields)[:_NAMED_FIELDS]), *["..."][: len(fields) > _NAMED_FIELDS]]
+    return ", ".join(there) or "none"
 
 
 def parse_json(data):

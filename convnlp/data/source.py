@@ -6,8 +6,10 @@ import re
 
 from convnlp.data import rules
 from convnlp.data.errors import SourceError
+from convnlp.data.formats import FORMATS
 
-KINDS = ("tfds", "jsonl", "text", "pydocs")
+KINDS = ("tfds", *FORMATS, "pydocs")
+FORMS = ", ".join(["tfds:NAME", *(f"{kind}:{format.pattern}" for kind, format in FORMATS.items()), "pydocs"])
 _SPLIT = re.compile(r"(?P<name>\w+)(\[(?P<start>-?\d+%?)?:(?P<stop>-?\d+%?)?\])?", re.ASCII)
 
 
@@ -16,7 +18,7 @@ class Source:
     """A data set by name, a split of it, and where TFDS looks; see `convnlp.data.sources`.
 
     Args:
-        name: string, "tfds:NAME", "jsonl:GLOB", "text:GLOB", "pydocs" or "pydocs:NUMBER".
+        name: string, one of `FORMS`, or "pydocs:NUMBER".
         split: string, a split with an optional slice. Defaults to "train".
         data_dir: string, of TFDS; "" and None are its own choice. Default None.
 
@@ -35,14 +37,12 @@ class Source:
 
     def __post_init__(self):
         if self.kind not in KINDS or (not self.path and self.kind != "pydocs"):
-            raise SourceError(
-                "`source` must be 'tfds:NAME', 'jsonl:GLOB', 'text:GLOB' or 'pydocs'. "
-                f"Received: {self.name!r}"
-            )
+            raise SourceError(f"`source` must be one of {FORMS}. Received: {self.name!r}")
         if self.kind == "tfds":  # which has a language of its own for splits
             return
         split = Split.parse(self.split)
-        if "{split}" not in self.path and split.name != "train":
+        has_splits = self.kind in FORMATS and FORMATS[self.kind].has_splits(self.path)
+        if not has_splits and split.name != "train":
             raise SourceError(
                 f"{self.name} has no split {split.name!r}: write {{split}} where its files have the split's "
                 "name, or take a slice such as train[95%:]"

@@ -3,21 +3,30 @@
 | source | what it reads |
 | --- | --- |
 | `tfds:c4/en`, `tfds:glue/sst2` | a prepared TFDS data set in `data_dir` (local or gs://); no download |
-| `jsonl:GLOB` | JSON-lines, plain or .gz: one object per line |
-| `text:GLOB` | UTF-8 text, plain or .gz: documents separated by blank lines, in the field "text" |
+| `jsonl:GLOB` | JSON-lines: one object per line |
+| `csv:GLOB`, `tsv:GLOB` | tables of text with a header, separated by commas or tabs |
+| `parquet:GLOB` | Parquet |
+| `hf:DIR` | what `save_to_disk` of Hugging Face's datasets writes |
+| `text:GLOB` | documents separated by blank lines, in the field "text" |
 | `pydocs` | documentation of the installed Python and its packages, fields "text" and "label" |
 | `pydocs:8` | the same, of the 8 packages with most of it, as many documents of each |
 
+Files of lines may be packed, as .gz or .zst, and are UTF-8, or UTF-16 with its mark at the beginning.
+Parquet, `hf:` and .zst need pyarrow. In tables of text an integer or a number is what looks like one, where
+one is wanted; a further format is one file of `convnlp/data/formats`.
+
 `{split}` in a GLOB stands for the split's name: `jsonl:data/sst2.{split}.jsonl.gz`. Without it there is one
-split, "train". Slices (`train[:95%]`, `train[1000:]`) are TFDS's; in a glob they are taken of every file.
+split, "train", but for `hf:` and `tfds:`, which have splits of their own. Slices (`train[:95%]`,
+`train[1000:]`) are TFDS's; in a glob they are taken of every file.
 """
 
 from absl import logging
 
 from convnlp.data import files, pydocs, tfds_source
 from convnlp.data.errors import SourceError
+from convnlp.data.formats import FORMATS
 from convnlp.data.rules import short
-from convnlp.data.schema import ClassSchema, Schema
+from convnlp.data.schema import Cell, ClassSchema, Schema
 from convnlp.data.source import ALL, Split
 
 CHECKED_BYTES = 1 << 30  # of a shard, by `check`: seconds, beside a training that reads more than that
@@ -92,7 +101,7 @@ def check(source, fields=("text",), label=None, *, shard=ALL):
     size = 0
     for record in stream.records():
         stream.values(record)
-        size += len(record.data)
+        size += record.size
         if size >= CHECKED_BYTES:
             logging.info("%s: the first %d bytes of rows are checked", source, size)
             return
@@ -103,7 +112,7 @@ def paths(source):
     if source.kind == "tfds":
         return []
     path = pydocs.path(source.path) if source.kind == "pydocs" else source.path
-    return files.find(source.name, path.replace("{split}", Split.parse(source.split).name))
+    return files.find(source.name, _format(source).locate(path, Split.parse(source.split).name))
 
 
 def label_names(source, field="label"):
@@ -114,8 +123,8 @@ def label_names(source, field="label"):
         field: string, the label's field.
 
     Returns:
-        A tuple of strings: the names that TFDS gives, else the distinct strings of the field, sorted, or the
-        integers from 0 to the highest.
+        A tuple of strings: the names that TFDS or `hf:` gives, else the distinct strings of the field,
+        sorted, or the integers from 0 to the highest.
 
     Raises:
         SourceError: if the source cannot be read, or the field holds anything but strings or integers from
@@ -126,6 +135,8 @@ def label_names(source, field="label"):
     if source.kind == "tfds":
         return tfds_source.label_names(source, field)
     stream = _stream(source, ClassSchema(field), ALL)
+    if names := _format(source).class_names(paths(source)[0], field):
+        return names
     first, count = {}, 0  # value -> where it stands first
     for record in stream.records():
         count += 1
@@ -138,13 +149,18 @@ def label_names(source, field="label"):
             first[value] = record.without_data()
     if len(first) < 2:
         raise SourceError(f"{source}: `{field}` must have at least two classes. Received: {short([*first])}")
+    is_table = isinstance(next(iter(first)), Cell)
+    if is_table and all(cell.is_natural for cell in first):
+        numbers = {int(cell): place for cell, place in first.items()}
+        if max(numbers) + 1 <= 2 * len(numbers):  # else they are names that look like numbers
+            first = numbers
     if isinstance(next(iter(first)), str):
         if len(first) > max(MAX_RARE_CLASSES, count / 2):
             raise SourceError(
                 f"{source}: {field} has {len(first)} different strings in {count} examples; if they are "
                 "classes, name them in label_names"
             )
-        return tuple(sorted(first))
+        return tuple(sorted(map(str, first)))
     highest = max(first)
     if highest + 1 > 2 * len(first):
         raise first[highest].error(
@@ -163,6 +179,9 @@ def _schema(fields, label):
     return schema
 
 
+def _format(source):
+    return FORMATS["jsonl" if source.kind == "pydocs" else source.kind]
+
+
 def _stream(source, schema, shard):
-    kind = "jsonl" if source.kind == "pydocs" else source.kind
-    return files.Stream(paths(source), kind, schema, Split.parse(source.split), shard)
+    return files.Stream(paths(source), _format(source), schema, Split.parse(source.split), shard)

@@ -1,15 +1,34 @@
-"""Stored files as bytes, local or remote, plain or packed by gzip."""
+"""Stored files as bytes, local or remote, plain or packed by gzip or zstd."""
 
+import gzip
 import io
 
 import tensorflow as tf
+
+from convnlp.data.arrow import pyarrow
 
 BUFFER_BYTES = 1 << 16
 
 
 def is_packed(path):
-    """Whether the file is packed by gzip, so that reading cannot begin anywhere in it."""
-    return path.endswith(".gz")
+    """Whether the file is packed, so that reading cannot begin anywhere in it."""
+    return path.endswith((".gz", ".zst"))
+
+
+def unpacked(path, file):
+    """The content of an open file: what `file` holds, unpacked where `path` says that it is packed.
+
+    Raises:
+        SourceError: if the file is packed by zstd and pyarrow, which unpacks it, is not installed.
+    """
+    if path.endswith(".gz"):
+        return gzip.GzipFile(fileobj=file)
+    if path.endswith(".zst"):
+        arrow = pyarrow(path)
+        return io.BufferedReader(
+            arrow.CompressedInputStream(arrow.PythonFile(file, "r"), "zstd"), BUFFER_BYTES
+        )
+    return file
 
 
 def open_stored(path):

@@ -5,7 +5,9 @@ from absl import flags
 from export.lite import calibration
 
 _SOURCE = flags.DEFINE_string(
-    "calibration_source", None, "Texts like those to come: tfds:NAME, jsonl:GLOB, text:GLOB or pydocs."
+    "calibration_source",
+    None,
+    "Texts like those to come: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).",
 )
 _SPLIT = flags.DEFINE_string("calibration_split", "train", "Split of that source, with a slice where wanted.")
 _FIELDS = flags.DEFINE_list("calibration_fields", ["text"], "Its field; two of them for pairs.")

@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.data import Label, Number, Shard, Source, SourceError, files, source_error_message, sources
+from convnlp.data import (
+    Label,
+    Number,
+    Shard,
+    Source,
+    SourceError,
+    files,
+    formats,
+    source_error_message,
+    sources,
+)
 from tests import corpus
 
 ROWS = corpus.reviews(200)
@@ -36,7 +46,7 @@ def test_text_is_split_at_blank_lines(tmp_path):
 
 
 def test_a_long_text_is_cut_at_the_end_of_a_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "DOCUMENT_BYTES", 8)
+    monkeypatch.setattr(formats.text, "DOCUMENT_BYTES", 8)
     (tmp_path / "a.txt").write_text("a line\nof text\nand more\n")
     assert texts(f"text:{tmp_path}/a.txt") == ["a line\nof text", "and more"]
 
@@ -278,9 +288,9 @@ def test_a_corrupt_gzip_file_is_named(tmp_path, how):
         raise SourceError(line)
 
 
-@pytest.mark.parametrize("source", ["", "jsonl", "jsonl:", "csv:a.csv", "c4/en", "tfds:"])
+@pytest.mark.parametrize("source", ["", "jsonl", "jsonl:", "xls:a.xls", "csv:", "c4/en", "tfds:"])
 def test_a_source_of_no_known_kind(source):
-    with pytest.raises(SourceError, match="`source` must be 'tfds:NAME'"):
+    with pytest.raises(SourceError, match="`source` must be one of tfds:NAME, jsonl:GLOB"):
         sources.read(Source(source))
 
 

@@ -1,0 +1,22 @@
+"""The formats of files: one file and one row each.
+
+A new one is a subclass of `Format` in a file of its own, and a row in `FORMATS`: its key is what stands in
+front of the colon of a source.
+"""
+
+from convnlp.data.formats.delimited import Delimited
+from convnlp.data.formats.format import Format as Format
+from convnlp.data.formats.format import Record as Record
+from convnlp.data.formats.huggingface import HuggingFace
+from convnlp.data.formats.jsonl import JSONLines
+from convnlp.data.formats.parquet import Parquet
+from convnlp.data.formats.text import Text
+
+FORMATS = {
+    "jsonl": JSONLines(),
+    "text": Text(),
+    "csv": Delimited(","),
+    "tsv": Delimited("\t"),
+    "parquet": Parquet(),
+    "hf": HuggingFace(),
+}

@@ -1,0 +1,109 @@
+"""Tables of text: CSV and TSV with a header, as spreadsheets and pandas write them."""
+
+import collections
+import csv
+
+from convnlp.data.formats.format import Format, Record
+from convnlp.data.rules import short
+from convnlp.data.schema import Cell, named
+
+MAX_ROW_BYTES = 1 << 24  # of a row of several lines: where a quote is not closed, reading ends here
+_SOURCES = {",": "csv:", "\t": "tsv:"}
+_OTHERS = ",;\t|"  # what else a table may be separated by
+
+# A limit of the module, for all of the process: its own, 128 KiB, is less than a long document has.
+csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
+
+
+class Delimited(Format):
+    """Rows below a header, their cells quoted by RFC 4180, with line ends inside of quotes.
+
+    Args:
+        delimiter: string of one character.
+    """
+
+    def __init__(self, delimiter):
+        self._delimiter = delimiter
+
+    def records(self, file, fields):
+        rows = self._rows(file)
+        header = next(rows, None)
+        if header is None:
+            return
+        self._check_header(header, fields)
+        row = None
+        for row in rows:
+            yield row._replace(data=(header.data, row.data))
+        if row is None:
+            raise header.error("the file has a header and no rows")
+
+    def parse(self, data):
+        header, cells = data
+        if len(cells) != len(header):
+            raise ValueError(
+                f"the row has {len(cells)} cells and the header {len(header)}; a cell with a "
+                f"{self._delimiter!r}, a quote or a line end in it must be quoted"
+            )
+        return dict(zip(header, map(Cell, cells), strict=True))
+
+    def _rows(self, file):
+        """Yields a `Record` of cells for each row that is not blank, the header among them."""
+        first = line = 1  # of the row, and of what has been read
+        size = 0
+
+        def place(number):
+            return Record(file.path, number, b"", 0)
+
+        def lines():
+            nonlocal line, size
+            for line, data in file.lines():
+                size += len(data)
+                if size > MAX_ROW_BYTES:
+                    raise place(first).error(
+                        f"the row is longer than {MAX_ROW_BYTES >> 20} MiB: is a quote not closed?"
+                    )
+                try:
+                    yield data.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise place(line).error(
+                        f"not UTF-8 (byte {error.start + 1} of the line); save the file as UTF-8"
+                    ) from error
+
+        rows = csv.reader(lines(), delimiter=self._delimiter, strict=True)
+        while True:
+            try:
+                cells = next(rows, None)
+            except csv.Error as error:
+                raise place(first).error(_reason(error)) from error
+            if cells is None:
+                return
+            if cells:
+                yield Record(file.path, first, cells, size)
+            first, size = line + 1, 0
+
+    def _check_header(self, header, fields):
+        names = header.data
+        counts = collections.Counter(filter(None, names))
+        if counts and max(counts.values()) > 1:
+            raise header.error(f"column {short(counts.most_common(1)[0][0])} stands there twice")
+        for field in fields or ():
+            if field in names:
+                continue
+            missing = f"no field {field!r} (there are: {named(names)})"
+            others = [other for other in _OTHERS if other != self._delimiter and other in "".join(names)]
+            if len(names) == 1 and others:
+                kind = _SOURCES.get(others[0])
+                remedy = f"read it as {kind}" if kind else "save it with commas"
+                missing += f"; the columns seem to be separated by {others[0]!r}: {remedy}"
+            raise header.error(missing)
+
+
+def _reason(error):
+    """What the csv module found, in words that say what to do."""
+    if "unexpected end of data" in str(error):
+        return 'a quote is opened in this row and never closed; write "" for a quote inside of quotes'
+    if "expected after" in str(error):
+        return 'text stands behind a closing quote; write "" for a quote inside of quotes'
+    if "new-line" in str(error):
+        return "lines must end in \\n or \\r\\n; a single \\r stands in this one"
+    return f"not a row of a table ({error})"

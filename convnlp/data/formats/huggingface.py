@@ -1,0 +1,77 @@
+"""Directories that `save_to_disk` of Hugging Face's datasets writes: Arrow files and what describes them."""
+
+import glob
+import json
+
+import tensorflow as tf
+
+from convnlp.data.errors import SourceError
+from convnlp.data.formats import tables
+from convnlp.data.formats.format import Format
+from convnlp.data.stored import open_stored
+
+_SPLITS, _STATE = "dataset_dict.json", "state.json"
+
+
+class HuggingFace(Format):
+    """The splits of a `DatasetDict`, or a `Dataset` as the one split "train"."""
+
+    pattern = "DIR"
+
+    def locate(self, name, split):
+        folder = name.replace("{split}", split).rstrip("/")
+        if splits := _read(f"{folder}/{_SPLITS}"):
+            names = splits.get("splits", [])
+            if split not in names:
+                raise SourceError(f"hf:{folder} has no split {split!r} (there are: {', '.join(names)})")
+            folder = f"{folder}/{split}"
+        elif split != "train" and "{split}" not in name:
+            raise SourceError(
+                f"hf:{folder} has no split {split!r}: it is one data set, with the split 'train'"
+            )
+        state = _read(f"{folder}/{_STATE}")
+        if state is None:
+            raise SourceError(
+                f"hf:{folder} must be a directory that save_to_disk has written; it has neither {_STATE} "
+                f"nor {_SPLITS}"
+            )
+        if state.get("_indices_data_files") or state.get("_indices_files"):
+            raise SourceError(
+                f"hf:{folder} holds a selection of rows: call flatten_indices() and save it again"
+            )
+        return f"{glob.escape(folder)}/*.arrow"
+
+    def has_splits(self, name):
+        return True
+
+    def records(self, file, fields):
+        with tables.reading(file.path) as arrow, file.opened() as stored:
+            stream = arrow.ipc.open_stream(stored)
+            names = tables.columns(file.path, stream.schema, fields)
+            for record in tables.rows(file.path, stream, names):
+                file.progress = stored.tell() / file.size
+                yield record
+
+    def parse(self, data):
+        return data
+
+    def class_names(self, path, field):
+        with tables.reading(path) as arrow, open_stored(path) as file:
+            metadata = arrow.ipc.open_stream(file).schema.metadata or {}
+        features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+        feature = features.get(field, {})
+        return tuple(feature["names"]) if feature.get("_type") == "ClassLabel" else None
+
+
+def _read(path):
+    """The object in a JSON file, None where there is no such file."""
+    if not tf.io.gfile.exists(path):
+        return None
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            found = json.load(file)
+    except (ValueError, tf.errors.OpError) as error:
+        raise SourceError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise SourceError(f"{path}: cannot be read: it holds no JSON object")
+    return found

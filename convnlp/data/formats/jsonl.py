@@ -1,0 +1,16 @@
+"""JSON-lines: one object per line."""
+
+from convnlp.data import schema
+from convnlp.data.formats.format import Format, Record
+
+
+class JSONLines(Format):
+    """One record a line; blank lines are skipped."""
+
+    def records(self, file, fields):
+        for number, line in file.lines():
+            if not line.isspace():
+                yield Record(file.path, number, line, len(line))
+
+    def parse(self, data):
+        return schema.parse_json(data)

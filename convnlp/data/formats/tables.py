@@ -1,0 +1,57 @@
+"""Rows of Arrow record batches, whichever file they come from."""
+
+import contextlib
+
+from convnlp.data.arrow import pyarrow
+from convnlp.data.errors import SourceError
+from convnlp.data.formats.format import Record
+from convnlp.data.schema import named
+
+BATCH_ROWS = 1024
+
+
+@contextlib.contextmanager
+def reading(path):
+    """pyarrow, and its errors as a `SourceError` that names the file."""
+    arrow = pyarrow(path)
+    try:
+        yield arrow
+    except SourceError:
+        raise
+    except (arrow.ArrowException, OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise SourceError(f"{path}: cannot be read: {reason}") from error
+
+
+def columns(path, schema, fields):
+    """The columns to read of a table.
+
+    Args:
+        path: string.
+        schema: pyarrow.Schema.
+        fields: tuple of strings, those that are asked for; None for all.
+
+    Returns:
+        A list of different strings.
+
+    Raises:
+        SourceError: if one is missing, or there are two of that name.
+    """
+    for field in schema.names if fields is None else fields:
+        if field not in schema.names:
+            raise SourceError(f"{path}: no field {field!r} (there are: {named(schema.names)})")
+        if schema.names.count(field) > 1:
+            raise SourceError(f"{path}: column {field!r} stands there twice")
+    return list(dict.fromkeys(schema.names if fields is None else fields))
+
+
+def rows(path, batches, names):
+    """Yields the `Record`s of record batches, cut down to some columns and numbered from 1."""
+    first = 1
+    for batch in batches:
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            part = batch.slice(start, BATCH_ROWS).select(names)
+            size = part.nbytes // part.num_rows + 1
+            for number, row in enumerate(part.to_pylist(), first + start):
+                yield Record(path, number, row, size, "row")
+        first += batch.num_rows

@@ -1,0 +1,42 @@
+"""Text without fields: documents separated by blank lines."""
+
+from convnlp.data import schema
+from convnlp.data.formats.format import Format, Record
+
+DOCUMENT_BYTES = 1 << 20  # where text without blank lines is cut, at the next end of a line
+
+
+class Text(Format):
+    """Documents in the field "text"; see `documents`."""
+
+    def records(self, file, fields):
+        return documents(file.path, file.lines())
+
+    def parse(self, data):
+        return schema.parse_text(data)
+
+
+def documents(path, lines):
+    """Yields a `Record` for each document; one of more than `DOCUMENT_BYTES` is cut at the end of a line.
+
+    Args:
+        path: string.
+        lines: iterable of (number, bytes).
+    """
+    document, first, size = [], 1, 0
+
+    def whole():
+        data = b"".join(document).strip()
+        return Record(path, first, data, len(data))
+
+    for number, line in lines:
+        blank = not line.strip()
+        if not blank:
+            first = first if document else number
+            document.append(line)
+            size += len(line)
+        if document and (blank or size >= DOCUMENT_BYTES):
+            yield whole()
+            document, size = [], 0
+    if document:
+        yield whole()

@@ -1,0 +1,310 @@
+"""Every format of files keeps the same promises, and says where a file cannot be read."""
+
+import csv
+import gzip
+import io
+import itertools
+import json
+import re
+import sys
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+import tensorflow as tf
+
+from convnlp.data import Label, Number, Shard, Source, SourceError, files, source_error_message, sources
+from convnlp.data.formats import FORMATS, delimited
+from tests import corpus
+
+ROWS = [
+    {"id": i, "text": f'{row["text"]} "{i}", he said;\nand\tmore é{chr(0x1F600)}', "label": row["label"]}
+    for i, row in enumerate(corpus.reviews(120))
+]
+
+
+def pack(data, suffix):
+    if suffix == ".gz":
+        return gzip.compress(data)
+    return pyarrow.compress(data, "zstd", asbytes=True) if suffix == ".zst" else data
+
+
+def write_table(path, rows, delimiter=",", encoding="utf-8", suffix=""):
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
+    path.write_bytes(pack(text.getvalue().encode(encoding), suffix))
+    return path
+
+
+def write_hf(folder, rows, names=None, num_files=1):
+    """What `save_to_disk` of a `Dataset` writes, as far as it is read."""
+    folder.mkdir(parents=True)
+    table = pyarrow.Table.from_pylist(rows)
+    features = {"label": {"names": names, "_type": "ClassLabel"} if names else {"dtype": "int64"}}
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    for i in range(num_files):
+        path = folder / f"data-{i:05}-of-{num_files:05}.arrow"
+        with path.open("wb") as file, pyarrow.ipc.new_stream(file, table.schema) as writer:
+            part = table.slice(i * len(rows) // num_files, len(rows) // num_files)
+            writer.write_table(part, max_chunksize=7)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [], "_split": "train"}))
+    return folder
+
+
+def write(kind, folder, rows=ROWS):
+    """A source of that format with these rows."""
+    folder.mkdir(exist_ok=True)
+    if kind == "jsonl":
+        return f"jsonl:{corpus.write_jsonl(folder / 'a.jsonl', rows)}"
+    if kind in ("csv", "tsv"):
+        return f"{kind}:{write_table(folder / f'a.{kind}', rows, FORMATS[kind]._delimiter)}"
+    if kind == "parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "a.parquet", row_group_size=16)
+        return f"parquet:{folder}/a.parquet"
+    return f"hf:{write_hf(folder / 'saved', rows)}"
+
+
+RECORDS = [kind for kind in FORMATS if kind != "text"]
+
+
+def values(name, split="train", label=None, **options):
+    label = label or Label(num_classes=2)
+    found = sources.read(Source(name, split), label=label, **options).as_numpy_iterator()
+    return [(example["text"].decode(), example["label"].item()) for example in found]
+
+
+EXPECTED = [(row["text"], row["label"]) for row in ROWS]
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_a_format_keeps_what_is_promised(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(files, "BLOCK_BYTES", 1000)
+    name = write(kind, tmp_path / kind)
+    assert values(name) == EXPECTED
+    assert values(name, "train[25%:75%]") == EXPECTED[30:90]
+    shards = [values(name, shard=Shard(3, i)) for i in range(3)]
+    assert [*itertools.chain.from_iterable(zip(*shards, strict=True))] == EXPECTED
+    assert sources.label_names(Source(name)) == ("0", "1")
+    assert values(name, label=Number("id")) == [(row["text"], row["id"]) for row in ROWS]
+    sources.check(Source(name), label=Label(num_classes=2))
+
+    dataset = sources.read(Source(name))
+    first = iter(dataset)
+    for _ in range(50):
+        next(first)
+    path = tf.train.Checkpoint(iterator=first).write(str(tmp_path / "checkpoint"))
+    again = iter(sources.read(Source(name)))
+    tf.train.Checkpoint(iterator=again).read(path)
+    assert [example["text"].numpy().decode() for example in again] == [text for text, _ in EXPECTED[50:]]
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_a_format_names_the_fields_that_there_are(tmp_path, kind):
+    name = write(kind, tmp_path / kind)
+    with pytest.raises(SourceError, match=r"no field 'body' \(there are: 'id', 'text', 'label'\)$"):
+        sources.read(Source(name), ("body",))
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_a_wrong_value_is_named_with_its_place(tmp_path, kind):
+    rows = [dict(row, label=2 if row["id"] == 100 else row["label"]) for row in ROWS]
+    place = {"jsonl": "line 101", "csv": "line 202", "tsv": "line 202"}.get(kind, "row 101")
+    with pytest.raises(
+        SourceError, match=f"{place}: label .?2.? is out of range: there are 2 classes, from 0$"
+    ):
+        sources.check(Source(write(kind, tmp_path / kind, rows)), label=Label(num_classes=2))
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_packed_files_and_marks_of_encodings(tmp_path, kind, encoding, suffix):
+    path = tmp_path / f"a.{kind}{suffix}"
+    if kind == "csv":
+        write_table(path, ROWS, encoding=encoding, suffix=suffix)
+    else:
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
+        path.write_bytes(pack(text.encode(encoding), suffix))
+    assert values(f"{kind}:{path}") == EXPECTED
+
+
+def test_files_of_a_directory_are_mixed(tmp_path):
+    write_hf(tmp_path / "saved", ROWS, num_files=2)
+    found = values(f"hf:{tmp_path}/saved")
+    assert sorted(found) == sorted(EXPECTED)
+    assert {number for _, number in values(f"hf:{tmp_path}/saved", label=Number("id"))[:40]} > {0, 60}
+
+
+def test_the_splits_and_classes_of_hugging_face(tmp_path):
+    for split, rows in {"train": ROWS, "test": ROWS[:10]}.items():
+        write_hf(tmp_path / "saved" / split, rows, names=["bad", "good"])
+    (tmp_path / "saved" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    name = f"hf:{tmp_path}/saved"
+    assert values(name, "test") == EXPECTED[:10]
+    assert sources.label_names(Source(name)) == ("bad", "good")
+    assert values(name, label=Label(names=("bad", "good"))) == EXPECTED
+    with pytest.raises(SourceError, match=r"no split 'valid' \(there are: train, test\)$"):
+        sources.read(Source(name, "valid"))
+    with pytest.raises(SourceError, match="has no split 'test': it is one data set"):
+        sources.read(Source(f"{name}/train", "test"))
+    with pytest.raises(SourceError, match="must be a directory that save_to_disk has written"):
+        sources.read(Source(f"hf:{tmp_path}"))
+    (tmp_path / "saved" / "test" / "state.json").write_text("[")
+    with pytest.raises(SourceError, match=r"state\.json: cannot be read: "):
+        sources.read(Source(name, "test"))
+
+
+def read_all(source):
+    sources.check(source, label=Label(names=sources.label_names(source)))
+
+
+CSV = "text,label\nA fine day.,1\nA lost day.,0\n"
+BAD_TABLES = {
+    "semicolons": ("csv", CSV.replace(",", ";"), "line 1: .* separated by ';': save it with commas"),
+    "tabs": ("csv", CSV.replace(",", "\t"), r"line 1: .* separated by '\\t': read it as tsv:"),
+    "commas": ("tsv", CSV, "line 1: .* separated by ',': read it as csv:"),
+    "no header": ("csv", "Fine.,1\nLost.,0\n", r"line 1: no field 'label' \(there are: 'Fine\.', '1'\)"),
+    "a quote that stays open": ("csv", CSV + '"A day,1\nA day,0\n', "line 4: a quote is opened in this row"),
+    "text behind a quote": ("csv", CSV + '"A" day,1\n', "line 4: text stands behind a closing quote"),
+    "ragged": ("csv", CSV + "A day, they say,1\n", "line 4: the row has 3 cells and the header 2"),
+    "short": ("csv", CSV + "A day\n", "line 4: the row has 1 cells and the header 2"),
+    "a column twice": ("csv", "text,label,text\na,1,b\n", "line 1: column 'text' stands there twice"),
+    "a header alone": ("csv", "text,label\n", "line 1: the file has a header and no rows"),
+    "nothing": ("csv", "", "the file is empty"),
+    "blank": ("csv", "\n\n", "the file is empty"),
+    "Latin-1 in UTF-8": (
+        "csv",
+        CSV.encode() + "Déjà,1\n".encode("latin-1"),
+        r"line 4: not UTF-8 \(byte 2 of",
+    ),
+    "old line ends": ("csv", CSV.replace("\n", "\r"), r"line 1: lines must end in \\n"),
+    "half of UTF-16": ("csv", CSV.encode("utf-16")[:-1], "cannot be read: .*utf-16"),
+    "no label": ("csv", CSV + "A day.,\n", "line 4: label is missing. Received: ''"),
+    "NaN": ("csv", CSV + "A day.,NaN\n", "line 4: label is missing. Received: 'NaN'"),
+    "one class": ("csv", "text,label\na,1\nb,1\n", "`label` must have at least two classes. Received: "),
+    "many classes": (
+        "csv",
+        "text,label\n" + "".join(f"a,title {i}\n" for i in range(1000)),
+        "label has 1000 different strings in 1000 examples; if they are classes, name them",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_a_bad_table_is_one_line(tmp_path, name):
+    kind, content, message = BAD_TABLES[name]
+    path = tmp_path / f"a.{kind}"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(SourceError) as caught:
+        read_all(Source(f"{kind}:{path}"))
+    line = str(caught.value)
+    assert re.search(message, line)
+    assert path.name in line
+    assert "\n" not in line
+    assert len(line) < 300 + len(str(path))
+
+
+def test_a_line_of_50_MB(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(CSV.encode() + b"x" * 50_000_000 + b",1\n")
+    with pytest.raises(SourceError, match=r"a\.csv, line 4: the line is longer than 16 MiB$"):
+        sources.check(Source(f"csv:{path}"))
+
+
+def test_a_quote_is_not_read_to_the_end_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(delimited, "MAX_ROW_BYTES", 1000)
+    path = tmp_path / "a.csv"
+    path.write_text(CSV + '"A day,1\n' + "A day,0\n" * 1000)
+    with pytest.raises(SourceError, match=r"line 4: the row is longer than .* is a quote not closed"):
+        sources.check(Source(f"csv:{path}"))
+
+
+def test_a_long_cell(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"text,label\n{'x' * 200_000},1\n")
+    assert values(f"csv:{path}") == [("x" * 200_000, 1)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        (["b", "a", "b"], ("a", "b")),
+        (["0", "1", "0"], ("0", "1")),
+        (["10", "9", "11", "8", "7", "6", "5"], tuple(map(str, range(12)))),
+        (["-1", "0", "1"], ("-1", "0", "1")),
+        (["10", "20", "100000"], ("10", "100000", "20")),
+        (["01", "02"], ("01", "02")),
+        (["1.0", "2.0"], ("1.0", "2.0")),
+        (["None", "NA"], ("NA", "None")),
+        ([f"{i % 1000}" for i in range(2000)], tuple(map(str, range(1000)))),
+        ([f"c{i % 1000}" for i in range(2000)], tuple(sorted(f"c{i}" for i in range(1000)))),
+    ],
+)
+def test_the_classes_of_a_table(tmp_path, cells, names):
+    write_table(tmp_path / "a.csv", [{"text": "x", "label": cell} for cell in cells])
+    source = Source(f"csv:{tmp_path}/a.csv")
+    assert sources.label_names(source) == names
+    found = [int(example["label"]) for example in sources.read(source, label=Label(names=names))]
+    assert [names[label] for label in found] == cells
+
+
+def test_numbers_of_a_table(tmp_path):
+    write_table(tmp_path / "a.csv", [{"text": "x", "label": cell} for cell in ("0.5", "-1e3", " 7")])
+    name = f"csv:{tmp_path}/a.csv"
+    assert [label for _, label in values(name, label=Number())] == [0.5, -1000, 7]
+    assert [label for _, label in values(name, label=Label(threshold=0.5))] == [1, 0, 1]
+    for cell in ("", "nan", "many", "inf"):
+        write_table(tmp_path / "a.csv", [{"text": "x", "label": cell}])
+        with pytest.raises(SourceError, match=f"line 2: label must be a finite number; found .*{cell}"):
+            sources.check(Source(name), label=Number())
+
+
+def test_missing_values_of_parquet(tmp_path):
+    rows = [{"text": "a", "label": 1.0}, {"text": None, "label": float("nan")}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    source = Source(f"parquet:{tmp_path}/a.parquet")
+    with pytest.raises(SourceError, match=r"a\.parquet, row 2: `text` must be a string\. Received: None$"):
+        sources.check(source)
+    with pytest.raises(
+        SourceError, match=r"row 1: `label` must be a string or an integer >= 0\. Received: 1\.0$"
+    ):
+        sources.label_names(source)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "hf"])
+def test_a_damaged_file_is_named(tmp_path, kind):
+    name = write(kind, tmp_path / kind)
+    (path,) = sources.paths(Source(name))
+    with open(path, "rb") as file:
+        data = file.read()
+    for content in (b"text", data[: len(data) // 2], data[:200] + bytes(200) + data[400:]):
+        with open(path, "wb") as file:
+            file.write(content)
+        with pytest.raises((SourceError, tf.errors.OpError)) as caught:
+            assert values(name) == EXPECTED
+        line = source_error_message(caught.value)
+        assert line.startswith(path)
+        assert "\n" not in line
+
+
+def test_pyarrow_need_not_be_installed(tmp_path, monkeypatch):
+    (tmp_path / "a.csv.zst").write_bytes(pack(CSV.encode(), ".zst"))
+    names = [write(kind, tmp_path / kind) for kind in ("parquet", "hf")] + [f"csv:{tmp_path}/a.csv.zst"]
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for name in names:
+        with pytest.raises(SourceError, match=r"cannot be read without pyarrow: pip install pyarrow$"):
+            sources.read(Source(name))
+
+
+def test_columns_that_are_not_asked_for_are_not_read(tmp_path, monkeypatch):
+    name = write("parquet", tmp_path)
+    seen = []
+    parse = type(FORMATS["parquet"]).parse
+    monkeypatch.setattr(
+        type(FORMATS["parquet"]), "parse", lambda self, data: seen.append(set(data)) or parse(self, data)
+    )
+    assert len(values(name)) == len(ROWS)
+    assert np.all([fields == {"text", "label"} for fields in seen])
