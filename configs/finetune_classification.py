@@ -27,6 +27,7 @@ def get_config(mixer="dynamic_conv"):
     config.data.validation_split = ""  # a tenth of `split` is held out, see convnlp/data/validation.py
     config.data.test_split = "train"  # of `test_source`, a file of its own
     config.data.input_length = 128
+    config.data.group_by_length = True
 
     config.optimizer.name = "adamw"
     config.optimizer.schedule = "warmup_linear"

@@ -63,6 +63,7 @@ RULES = {
     "data.input_length": rules.integer(2),
     "data.target_length": rules.integer(2),
     "data.shuffle_buffer": _NATURAL,
+    "data.group_by_length": rules.BOOL,
     "objective.names": rules.sequence_of(rules.NAME, at_least=1),
     "objective.noise_density": _UNIT,
     "objective.mean_span_length": rules.number("[1, inf)"),

@@ -13,6 +13,7 @@ from absl import flags
 
 from convnlp import adaptation, config_rules, experiment, outputs, programs, stages, tasks
 from convnlp.data import Shard, Source, examples, sources, validation
+from convnlp.tasks import rows
 from convnlp.training import loop, optimizers, storage
 from convnlp.training import strategy as strategy_lib
 
@@ -46,8 +47,10 @@ def run(config, workdir, strategy, finish=False):
     found = task.for_training(found)
     adaptation.check(config)
     batch_size = config.train.batch_size // num_workers
-    parts = [*_parts(config, tokenizer, train, is_trained_on, task, found, Shard(num_workers, worker))]
-    validation_batches = task.batches(held_out["validation"], batch_size).cache()
+    groups = config.data.group_by_length and task.takes_group and rows.mixes_any_length(backbone)
+    group, one = ({"group": config.train.steps_per_call}, {"group": 1}) if groups else ({}, {})
+    parts = [*_parts(config, tokenizer, train, is_trained_on, task, found, Shard(num_workers, worker), group)]
+    validation_batches = task.batches(held_out["validation"], batch_size, **one).cache()
     names = open_fields(config)
     resolve_steps(config, len(found))
     experiment.write_resolved(config, workdir, strategy, names)
@@ -159,18 +162,18 @@ def save(config, workdir, task, model, held_out, summary):
         print(f"{title}: {value:.4f}")
 
 
-def _parts(config, tokenizer, train, is_trained_on, task, found, shard):
+def _parts(config, tokenizer, train, is_trained_on, task, found, shard, group):
     """Yields (first step, dataset, task) of each stage; `found` is what `task` has read and trains on."""
     read = {config.data.input_length: (task, found)}
     for stage in stages.of(config):
         if stage.input_length not in read:
             own = tasks.build_task(stages.config_of(config, stage), tokenizer, train)
-            rows = own.read(train, training=True)
-            rows = rows if is_trained_on is None else validation.take(rows, is_trained_on)
-            read[stage.input_length] = own, own.for_training(rows)
-        own, rows = read[stage.input_length]
+            again = own.read(train, training=True)
+            again = again if is_trained_on is None else validation.take(again, is_trained_on)
+            read[stage.input_length] = own, own.for_training(again)
+        own, again = read[stage.input_length]
         dataset = own.batches(
-            rows, stage.batch_size // shard.count, training=True, seed=stage.seed, shard=shard
+            again, stage.batch_size // shard.count, training=True, seed=stage.seed, shard=shard, **group
         )
         yield stage.first_step, dataset, own
 

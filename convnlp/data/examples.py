@@ -15,6 +15,8 @@ from convnlp.data import rules, sources
 from convnlp.data.errors import SourceError, source_error_message
 from convnlp.data.source import ALL
 
+POOLED_GROUPS = 10  # of batches of one length, which are cut from examples in the order of their length
+_NUM_BUCKETS = 8  # different lengths of batches: the training step is traced for each
 _SEED_KEY = 498247692  # any number with many bits: permutations with a key of zeros are hardly mixed
 
 
@@ -227,7 +229,72 @@ def order(count, batch_size, *, training, seed=0, num_epochs=None, shard=ALL):
     return numbers.map(batch)
 
 
-def labelled_batches(found, batch_size, *, training, **options):
+def order_by_length(lengths, batch_size, group, *, training, seed=0, shard=ALL):
+    """As `order`, with examples of about the same length side by side.
+
+    In training, the examples of `POOLED_GROUPS` groups are sorted by length and cut into these groups, whose
+    order is random, as is that in each of them. In evaluation all of them are sorted.
+
+    Args:
+        lengths: int array [n], tokens of each example.
+        batch_size: int, of one worker.
+        group: int >= 1, number of batches in a row that get examples of about the same length.
+        training: bool.
+        seed: int. Default 0.
+        shard: `Shard`, the part of this worker. Defaults to all.
+
+    Returns:
+        A tf.data.Dataset of groups: (int64 [group, batch_size] indices, float32 [group, batch_size] weights).
+        In training it has no end, in evaluation its cardinality is known.
+
+    Raises:
+        ValueError: as `order`.
+
+    Example:
+    >>> for indices, weights in order_by_length([7, 9, 2], 2, 1, training=False):
+    ...     print(indices.numpy(), weights.numpy())
+    [[2 0]] [[1. 1.]]
+    [[1 2]] [[1. 0.]]
+    """
+    rules.integer(1).check("group", group)
+    rules.integer(1).check("batch_size", batch_size)
+    lengths = tf.cast(lengths, tf.int32)
+    global_batch_size = batch_size * shard.count
+    first = shard.index * batch_size
+
+    def own(indices, weights):
+        """This worker's part of groups, [..., group, global_batch_size]."""
+        return indices[..., first : first + batch_size], weights[..., first : first + batch_size]
+
+    if not training:
+        by_length = tf.argsort(lengths, stable=True)
+
+        @tf.autograph.experimental.do_not_convert
+        def sorted_group(place, weights):
+            shape = [group, global_batch_size]
+            indices = tf.cast(tf.gather(by_length, place), tf.int64)
+            return own(tf.reshape(indices, shape), tf.reshape(weights, shape))
+
+        return order(len(lengths), group * global_batch_size, training=False).map(sorted_group)
+
+    @tf.autograph.experimental.do_not_convert
+    def pool(number, taken):
+        indices, weights = taken
+        indices = tf.gather(indices, tf.argsort(tf.gather(lengths, indices), stable=True))
+        groups = tf.reshape(indices, [POOLED_GROUPS, group * global_batch_size])
+        key = tf.stack([tf.constant(seed, tf.int64), number])
+        groups = tf.random.experimental.stateless_shuffle(groups, key)
+        # All groups in the same other order: each of them is a random part of its lengths then.
+        mixed = tf.transpose(tf.random.experimental.stateless_shuffle(tf.transpose(groups), key))
+        shape = [POOLED_GROUPS, group, global_batch_size]
+        return own(tf.reshape(mixed, shape), tf.reshape(weights, shape))
+
+    size = POOLED_GROUPS * group * global_batch_size
+    pools = order(len(lengths), size, training=True, seed=seed).enumerate()
+    return pools.map(pool).unbatch()
+
+
+def labelled_batches(found, batch_size, *, training, group=None, **options):
     r"""Batches of one row of token ids and a label per example.
 
     Args:
@@ -235,7 +302,10 @@ def labelled_batches(found, batch_size, *, training, **options):
         batch_size: int, B, of this worker.
         training: bool. True: shuffled, for `num_epochs`, full batches. False: all examples once, in order;
             the last batch is filled up with examples of weight 0.
-        **options: `seed`, `num_epochs` and `shard` of `order`.
+        group: int, batches in a row that have the same length, which holds the longest of their examples;
+            see `order_by_length`. Evaluation is in the order of the lengths then, and ends with groups that
+            are full. Default None: all batches have the full length L.
+        **options: `seed`, `num_epochs` (without `group`) and `shard` of `order`.
 
     Returns:
         A tf.data.Dataset of dicts: `token_ids` int32 [B,L], `padding_mask` bool [B,L], `label` int32 or
@@ -258,8 +328,8 @@ def labelled_batches(found, batch_size, *, training, **options):
     soft_labels = None if found.soft_labels is None else tf.constant(found.soft_labels)
 
     @tf.autograph.experimental.do_not_convert
-    def batch(indices, weights):
-        token_ids, padding_mask = dense(tf.gather(ids, indices), [batch_size, length])
+    def batch(indices, weights, longest=length):
+        token_ids, padding_mask = dense(tf.gather(ids, indices), [batch_size, longest])
         return {
             "token_ids": token_ids,
             "padding_mask": padding_mask,
@@ -268,11 +338,22 @@ def labelled_batches(found, batch_size, *, training, **options):
             **({} if soft_labels is None else {"soft_label": tf.gather(soft_labels, indices)}),
         }
 
-    batches = order(len(found), batch_size, training=training, **options)
-    return batches.map(batch).prefetch(tf.data.AUTOTUNE)
+    if group is None:
+        batches = order(len(found), batch_size, training=training, **options).map(batch)
+        return batches.prefetch(tf.data.AUTOTUNE)
+    lengths, step = ids.row_lengths(), 8 * -(-length // (8 * _NUM_BUCKETS))
+
+    @tf.autograph.experimental.do_not_convert
+    def with_longest(indices, weights):
+        longest = tf.reduce_max(tf.gather(lengths, indices))
+        longest = tf.minimum(step * -(-longest // step), length)
+        return indices, weights, tf.fill([group], longest)
+
+    groups = order_by_length(lengths, batch_size, group, training=training, **options)
+    return groups.map(with_longest).unbatch().map(batch).prefetch(tf.data.AUTOTUNE)
 
 
 def dense(rows, shape):
     """Rows of the length in `shape`, filled up with pads, and the mask of what is not."""
-    mask = tf.sequence_mask(rows.row_lengths(), shape[1])
-    return rows.to_tensor(shape=shape), tf.ensure_shape(mask, shape)
+    ids, mask = rows.to_tensor(shape=shape), tf.sequence_mask(rows.row_lengths(), shape[1])
+    return ids, tf.ensure_shape(mask, ids.shape)

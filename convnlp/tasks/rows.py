@@ -20,6 +20,11 @@ def reading_mixers(backbone):
     return [layer for layer in layers if isinstance(layer, TokenMixer)]
 
 
+def mixes_any_length(backbone):
+    """Whether rows may be as short as the longest text of the batch, in the stack that reads a text."""
+    return all(mixer.pad_length_invariant for mixer in reading_mixers(backbone))
+
+
 class EncoderRows:
     """What a model's encoder reads, {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, from texts or ids.
 
@@ -36,7 +41,7 @@ class EncoderRows:
     def __init__(self, backbone, max_length, preprocess):
         self._backbone, self._preprocess = backbone, preprocess
         self.max_length = max_length
-        self.any_length = all(mixer.pad_length_invariant for mixer in reading_mixers(backbone))
+        self.any_length = mixes_any_length(backbone)
 
     def of_texts(self, text):
         """Texts [B], or a tuple of two for pairs, as in training but without pads that all rows have."""

@@ -44,6 +44,7 @@ class Task(abc.ABC):
     name: ClassVar[str]  # its key in TASKS
     model_cls: ClassVar[type]  # of its models, by which `task_of` knows a preset
     best: ClassVar[tuple]  # ("valid/" + a metric of the loss, "min" or "max"): which step is the best
+    takes_group: ClassVar[bool] = False  # whether `batches` can group by length
     generates: ClassVar[bool] = False  # whether its models write text, by `generate`
     metrics: ClassVar[tuple]  # names of all scores that there may be, but for num_examples
     share_metrics: ClassVar[tuple] = ()  # those of them that are a share of the examples
@@ -121,7 +122,9 @@ class Task(abc.ABC):
             found: what `read` returned.
             batch_size: int, B, of this worker.
             training: bool. False: all examples once, in order; what fills up the last batch does not count.
-            **order: `seed`, `num_epochs` and `shard` of `convnlp.data.examples.order`.
+            **order: `seed`, `num_epochs` and `shard` of `convnlp.data.examples.order`. A task that
+                `takes_group` takes `group` too, as `convnlp.data.examples.labelled_batches`; then batches
+                are as long as their longest text.
         """
 
     @abc.abstractmethod

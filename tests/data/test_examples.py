@@ -87,3 +87,86 @@ def test_workers_share_the_global_batches(training):
 def test_nothing_to_take_is_refused(arguments):
     with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must be an integer >= 1"):
         examples.order(**({"count": 5, "batch_size": 2, "training": False} | arguments))
+
+
+LENGTHS = np.random.default_rng(1).integers(1, 90, 700)
+
+
+def grouped(group=3, batch_size=8, count=None, **kwargs):
+    groups = examples.order_by_length(LENGTHS, batch_size, group, **{"training": True, **kwargs})
+    return [indices for indices, _ in groups.take(count).as_numpy_iterator()]
+
+
+def test_groups_hold_texts_of_about_the_same_length():
+    spread = [np.ptp(LENGTHS[indices]) for indices in grouped(count=30)]
+    assert np.mean(spread) < 0.3 * np.ptp(LENGTHS)
+    rows = [LENGTHS[row] for indices in grouped(count=30) for row in indices]
+    assert any(list(row) != sorted(row) for row in rows)  # in a group the order is random
+
+
+def test_every_epoch_of_groups_is_a_permutation():
+    pool = 10 * 3 * 8  # examples that are sorted together; 700 examples are three of them, nearly
+    indices = np.concatenate([indices.ravel() for indices in grouped(count=30)])[: 3 * pool]
+    plain = examples.order(700, 3 * pool, training=True).as_numpy_iterator()
+    assert sorted(indices) == sorted(next(plain)[0])
+
+
+def test_groups_follow_each_other_in_random_order():
+    means = [LENGTHS[indices].mean() for indices in grouped(count=10)]
+    assert means != sorted(means)
+    first, same, other = (np.stack(grouped(count=10, seed=seed)) for seed in (1, 1, 2))
+    assert (first == same).all()
+    assert (first != other).any()
+
+
+def test_workers_share_the_groups():
+    alone = grouped(count=12)
+    workers = [grouped(batch_size=4, count=12, shard=Shard(2, index)) for index in range(2)]
+    for whole, *parts in zip(alone, *workers, strict=True):
+        np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
+
+
+def test_evaluation_by_length_takes_every_example_once():
+    groups = list(examples.order_by_length(LENGTHS, 32, 1, training=False).as_numpy_iterator())
+    taken = [indices[weights > 0] for indices, weights in groups]
+    assert sorted(np.concatenate(taken)) == list(range(700))
+    assert [LENGTHS[i] for i in np.concatenate(taken)] == sorted(LENGTHS)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batches_of_a_group_are_as_long_as_their_longest_text(training):
+    ids = tf.RaggedTensor.from_row_lengths(tf.range(1, 1 + LENGTHS.sum(), dtype=tf.int32), LENGTHS)
+    found = examples.Examples((ids,), (90,), np.arange(700))
+    lengths = []
+    for batch in examples.labelled_batches(found, 8, training=training, group=2).batch(2).take(20):
+        rows = tf.RaggedTensor.from_tensor(tf.reshape(batch["token_ids"], [16, -1]), padding=0)
+        np.testing.assert_array_equal(
+            rows.row_lengths(), tf.math.count_nonzero(batch["padding_mask"], -1).numpy().ravel()
+        )
+        expected = ids.to_list()
+        assert rows.to_list() == [expected[label] for label in batch["label"].numpy().ravel()]
+        lengths.append(batch["token_ids"].shape[2])
+        assert lengths[-1] == min(-(-max(map(len, rows.to_list())) // 16) * 16, 90)
+    assert len(set(lengths)) > 2
+
+
+def test_a_group_of_none_is_refused():
+    with pytest.raises(ValueError, match=r"`group` must be an integer >= 1\. Received: group=0"):
+        examples.order_by_length(LENGTHS, 8, 0, training=True)
+
+
+def test_a_restored_iterator_goes_on_with_the_same_groups(tmp_path):
+    ids = tf.RaggedTensor.from_row_lengths(tf.range(1, 1 + LENGTHS.sum(), dtype=tf.int32), LENGTHS)
+    found = examples.Examples((ids,), (90,), np.arange(700))
+
+    def batches():
+        return iter(examples.labelled_batches(found, 8, training=True, group=3).batch(3))
+
+    iterator = batches()
+    for _ in range(13):  # into the second pool
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "checkpoint"))
+    again = batches()
+    tf.train.Checkpoint(iterator=again).read(path).assert_consumed()
+    for _ in range(12):
+        np.testing.assert_array_equal(next(again)["token_ids"], next(iterator)["token_ids"])

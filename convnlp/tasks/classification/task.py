@@ -13,6 +13,7 @@ from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.options import option
 from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.teachers import soft_labels
+from convnlp.tasks.rows import mixes_any_length
 from convnlp.tasks.task import Task
 
 TAUGHT_SHARE = 0.75  # of the target, where there are teachers
@@ -37,6 +38,7 @@ class Classification(Task):
 
     name: ClassVar[str] = "classification"
     model_cls: ClassVar[type] = TextClassifier
+    takes_group: ClassVar[bool] = True
     best: ClassVar[tuple] = ("valid/accuracy", "max")
     metrics: ClassVar[tuple] = ("accuracy", "f1", "f1_macro", "loss")
     share_metrics: ClassVar[tuple] = ("accuracy",)
@@ -124,7 +126,8 @@ class Classification(Task):
         return classification_loss(model, self.r_drop)
 
     def scores(self, model, found, batch_size=32):
-        return classification_scores(model, self.batches(found, batch_size))
+        group = 1 if mixes_any_length(model.backbone) else None
+        return classification_scores(model, self.batches(found, batch_size, group=group))
 
     def edge_scores(self, outputs, found):
         return {"accuracy": float(np.mean(outputs.argmax(axis=1) == found.labels))}
@@ -167,7 +170,7 @@ def classification_batches(found, batch_size, *, training, **order):
         batch_size: int, B, of this worker.
         training: bool. True: shuffled, for `num_epochs`, full batches. False: all examples once, in order;
             the last batch is filled up with examples of weight 0.
-        **order: `seed`, `num_epochs` and `shard` of `examples.order`.
+        **order: `seed`, `num_epochs`, `shard` and `group` of `examples.labelled_batches`.
 
     Returns:
         A tf.data.Dataset of dicts: `token_ids` int32 [B,L], `padding_mask` bool [B,L], `label` int32 [B],
