@@ -30,6 +30,7 @@ _SIGNATURE = flags.DEFINE_string("signature", "serving_default", "What to ask th
 _TEXT_FIELDS = flags.DEFINE_list(
     "text_fields", None, "Field of each input of the signature, by name sorted. Default: the inputs' names."
 )
+flags.DEFINE_alias("text_field", "text_fields")
 _SPLIT = flags.DEFINE_string("split", "train", "Split of tfds:NAME, with a slice where wanted: test[:10%].")
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Examples at a time.", lower_bound=1)

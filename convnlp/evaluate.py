@@ -15,7 +15,7 @@ from convnlp import outputs, tasks
 from convnlp.data import Source, sources
 from convnlp.models import preset_names
 from convnlp.programs import run
-from convnlp.tasks import TASKS, Fields
+from convnlp.tasks import TASKS, fields
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset, of any task.", required=True)
 _SOURCE = flags.DEFINE_string(
@@ -26,8 +26,15 @@ _METRICS = flags.DEFINE_list("metrics", [], "Scores to show, separated by commas
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples at a time.", lower_bound=1)
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the scores to.")
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
-_TEXT_FIELDS = flags.DEFINE_list("text_fields", ["text"], "Field of the text; two of them for pairs.")
-_LABEL_FIELD = flags.DEFINE_string("label_field", "label", "Field of the class.")
+_TEXT_FIELDS = flags.DEFINE_list(
+    "text_fields",
+    None,
+    "Field of the text; two of them for pairs. Default: as the preset was trained, else text.",
+)
+flags.DEFINE_alias("text_field", "text_fields")
+_LABEL_FIELD = flags.DEFINE_string(
+    "label_field", None, "Field of the label. Default: as the preset was trained, else label."
+)
 _LABEL_NAMES = flags.DEFINE_list(
     "label_names", None, "The classes in order. Default for a classifier: the names saved with it."
 )
@@ -39,10 +46,13 @@ _TARGET_FIELD = flags.DEFINE_string(
 )
 
 
-def fields():
-    """What the flags say of the records."""
-    return Fields(
-        texts=tuple(_TEXT_FIELDS.value),
+def fields_of(model, directory, source):
+    """What the flags, the preset and the source say of the records."""
+    return fields.of_preset(
+        model,
+        directory,
+        source,
+        texts=tuple(_TEXT_FIELDS.value) if _TEXT_FIELDS.value else None,
         label=_LABEL_FIELD.value,
         label_names=_LABEL_NAMES.value,
         label_threshold=_LABEL_THRESHOLD.value,
@@ -78,7 +88,7 @@ def main(_):
     if _OUTPUT.value:
         outputs.check_file("output", _OUTPUT.value, inputs=[directory, *sources.paths(source)])
     model = tasks.load(directory)
-    task = tasks.task_of(model).from_model(model, source, fields())
+    task = tasks.task_of(model).from_model(model, source, fields_of(model, directory, source))
     check_metrics(task.known_metrics)
     results = chosen(task.scores(model, task.read(source), _BATCH_SIZE.value), _METRICS.value)
     print(table(results))

@@ -13,7 +13,7 @@ from absl import flags
 
 from convnlp import adaptation, config_rules, experiment, outputs, programs, stages, tasks
 from convnlp.data import Shard, Source, examples, sources, validation
-from convnlp.tasks import rows
+from convnlp.tasks import fields, rows
 from convnlp.training import loop, optimizers, storage
 from convnlp.training import strategy as strategy_lib
 
@@ -42,6 +42,8 @@ def run(config, workdir, strategy, finish=False):
     # Data, all of it read and so checked before the first step. Every worker trains on its own shard and
     # evaluates on all of the held-out examples.
     train, held_out = read_sources(config, workdir)
+    names = open_fields(config)
+    fields.take(config, train)
     task = tasks.build_task(config, tokenizer, train)
     found, held_out, is_trained_on = read_examples(task, train, held_out)
     found = task.for_training(found)
@@ -51,7 +53,6 @@ def run(config, workdir, strategy, finish=False):
     group, one = ({"group": config.train.steps_per_call}, {"group": 1}) if groups else ({}, {})
     parts = [*_parts(config, tokenizer, train, is_trained_on, task, found, Shard(num_workers, worker), group)]
     validation_batches = task.batches(held_out["validation"], batch_size, **one).cache()
-    names = open_fields(config)
     resolve_steps(config, len(found))
     experiment.write_resolved(config, workdir, strategy, names)
 
@@ -179,10 +180,11 @@ def _parts(config, tokenizer, train, is_trained_on, task, found, shard, group):
 
 
 def open_fields(config):
-    """Names of the fields that `resolve_steps` will set."""
+    """Names of the fields that `fields.take` and `resolve_steps` may set."""
     counts = ("train.num_steps", "train.eval_every", "train.checkpoint_every")
     names = counts * (config.task.num_epochs != 0) + ("task.num_epochs",) * (config.task.num_epochs is None)
-    return names + ("optimizer.warmup_steps",) * (not config.optimizer.warmup_steps)
+    names += ("optimizer.warmup_steps",) * (not config.optimizer.warmup_steps)
+    return names + fields.open_fields(config)
 
 
 def resolve_steps(config, num_examples):

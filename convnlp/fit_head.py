@@ -21,6 +21,7 @@ from absl import flags
 
 from convnlp import experiment, finetune, programs, scores, tasks
 from convnlp.models import TextClassifier, linear_head
+from convnlp.tasks import fields
 
 PENALTIES = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # from the simplest model to the one that fits best
 
@@ -28,7 +29,7 @@ PENALTIES = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # from the simplest model to the one t
 def main(argv):
     """Flags -> run."""
     del argv
-    run(*experiment.start())
+    run(*experiment.start(fields.open_fields))
 
 
 def run(config, workdir, strategy):
@@ -57,6 +58,9 @@ def run(config, workdir, strategy):
     dtype = experiment.dtype_policy(config, strategy)
     backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
     train, held_out = finetune.read_sources(config, workdir)
+    names = fields.open_fields(config)
+    fields.take(config, train)
+    experiment.write_resolved(config, workdir, strategy, names)
     if backbone.encoder.pool_factor == 1:
         config = config.copy_and_resolve_references()
         config.task.pooling = "layers"

@@ -97,7 +97,9 @@ def define_flags():
     flags.DEFINE_string("name", None, "Data set to make, as NAME[/CONFIG]:VERSION.", required=True)
     flags.DEFINE_string("data_dir", None, "Folder of TFDS to write below.", required=True)
     flags.DEFINE_list("splits", ["train=train"], "Splits to write, each from a split or slice of the source.")
-    flags.DEFINE_list("fields", ["text"], "Text fields of the source to write.")
+    flags.DEFINE_list("text_fields", ["text"], "Text fields of the source to write.")
+    for alias in ("text_field", "fields"):  # the latter is the older name
+        flags.DEFINE_alias(alias, "text_fields")
     flags.DEFINE_string("label_field", "", "Class field of the source; empty for none.")
     flags.DEFINE_string("source_data_dir", None, "Where TFDS looks for a source tfds:NAME.")
 
@@ -113,7 +115,7 @@ def main(_):
         args.name,
         args.data_dir,
         splits,
-        tuple(args.fields),
+        tuple(args.text_fields),
         args.label_field,
         args.source_data_dir,
     )

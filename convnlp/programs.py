@@ -1,15 +1,18 @@
 """What every command-line program shares: one clear line for a user's error, and an exit code that tells."""
 
+import difflib
 import dis
 import errno
 import importlib
 import os
+import re
 import signal
 import sys
 
 import tensorflow as tf
 from absl import app, flags, logging
 
+from configs import common
 from convnlp import startup
 from convnlp.data import source_error_message
 from convnlp.training import strategy
@@ -149,7 +152,22 @@ def _parse(argv):
     try:
         return flags.FLAGS(argv)
     except (flags.Error, AttributeError, OSError, TypeError, ValueError) as error:
-        return _fail(error, _one_line(error))
+        return _fail(error, _unknown_field(argv) or _one_line(error))
+
+
+def _unknown_field(argv):
+    """A sentence on the first `--config.FIELD` that there is none of; None where all exist."""
+    names = [
+        f"{section}.{name}" if isinstance(fields, dict) else section
+        for section, fields in common.get_config().to_dict().items()
+        for name in (fields if isinstance(fields, dict) else [section])
+    ]
+    for argument in argv:
+        given = re.match(r"--?config\.([\w.]+)", argument)
+        if given and not f"{given[1]}.".startswith(tuple(f"{name}." for name in names)):
+            near = difflib.get_close_matches(given[1], names, n=1)
+            return f"unknown config field {given[1]}" + (f"; did you mean {near[0]}?" if near else "")
+    return None
 
 
 def _fail(error, message):

@@ -117,7 +117,9 @@ def define_flags():
     flags.DEFINE_string("output", None, "File to write, such as DIR/spm.model.", required=True)
     flags.DEFINE_integer("vocabulary_size", 32000, "Pieces and the 100 sentinels together.")
     flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
-    flags.DEFINE_list("fields", ["text"], "Fields that hold text, separated by commas.")
+    flags.DEFINE_list("text_fields", ["text"], "Fields that hold text, separated by commas.")
+    for alias in ("text_field", "fields"):  # the latter is the older name
+        flags.DEFINE_alias(alias, "text_fields")
     flags.DEFINE_float(
         "character_coverage",
         0.9995,
@@ -133,7 +135,7 @@ def main(_):
     args = flags.FLAGS
     source = Source(args.source, args.split, args.data_dir)
     outputs.check_file("output", args.output, inputs=sources.paths(source))
-    lines = sample(source, args.fields, num_documents=args.num_documents, num_bytes=args.sample_bytes)
+    lines = sample(source, args.text_fields, num_documents=args.num_documents, num_bytes=args.sample_bytes)
     model = train(lines, args.vocabulary_size, args.character_coverage)
     outputs.write_file(args.output, model)
     pieces = args.vocabulary_size - NUM_SENTINELS

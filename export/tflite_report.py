@@ -17,7 +17,8 @@ from absl import app, flags
 
 from convnlp import programs
 from convnlp.data import Source
-from convnlp.tasks import Fields, task_of
+from convnlp.models import preset_names
+from convnlp.tasks import fields, task_of
 from export import preset
 from export.lite import calibration_flags, comparison, report
 from export.lite.forms import FORMS, form_named
@@ -30,8 +31,15 @@ _SOURCE = flags.DEFINE_string(
     required=True,
 )
 _SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: test[:10%].")
-_TEXT_FIELDS = flags.DEFINE_list("text_fields", ["text"], "Field of the text; two of them for pairs.")
-_LABEL_FIELD = flags.DEFINE_string("label_field", "label", "Field of the label, where the task has one.")
+_TEXT_FIELDS = flags.DEFINE_list(
+    "text_fields",
+    None,
+    "Field of the text; two of them for pairs. Default: as the preset was trained, else text.",
+)
+flags.DEFINE_alias("text_field", "text_fields")
+_LABEL_FIELD = flags.DEFINE_string(
+    "label_field", None, "Field of the label. Default: as the preset was trained, else label."
+)
 _MODES = flags.DEFINE_list("modes", None, f"Default: all, {', '.join(FORMS)} and those of --modules.")
 _LENGTHS = flags.DEFINE_list("lengths", ["32", "128", "512"], "Tokens of the texts that are timed.")
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the report to.")
@@ -52,14 +60,17 @@ def main(argv):
     comparison.use_one_thread()
     model = preset.load(_PRESET.value)
     source = Source(_SOURCE.value, _SPLIT.value, calibration_flags.data_dir())
-    fields = Fields(tuple(_TEXT_FIELDS.value), _LABEL_FIELD.value)
+    texts = tuple(_TEXT_FIELDS.value) if _TEXT_FIELDS.value else None
+    found = fields.of_preset(
+        model, preset_names.locate(_PRESET.value), source, texts=texts, label=_LABEL_FIELD.value
+    )
     calibrated = next((form for form in forms if form.calibrated), None)
     calibrating = calibration_flags.rows(model, calibrated.name) if calibrated else None
     limit = task_of(model).answers(model).sequence_length
     lengths = sorted({min(int(n), limit) for n in _LENGTHS.value})
     if max(map(int, _LENGTHS.value)) > limit:
         print(f"the preset reads {limit} tokens: longer texts are not timed")
-    count, rows = report.rows(_PRESET.value, model, source, fields, modes, calibrating, lengths)
+    count, rows = report.rows(_PRESET.value, model, source, found, modes, calibrating, lengths)
     print("\n".join(report.table(rows, lengths)))
     if _OUTPUT.value:
         facts = {"preset": _PRESET.value, "source": _SOURCE.value, "split": _SPLIT.value}

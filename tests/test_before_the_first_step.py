@@ -11,6 +11,7 @@ from convnlp import experiment, finetune, outputs, pretrain
 from convnlp.data import SourceError, examples, source_error_message
 from convnlp.training import loop
 from tests import corpus
+from tests.data.test_formats import write_table
 
 SMALL = {"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2, "kernel_size": (3,)}
 ROWS = corpus.reviews(40)
@@ -104,6 +105,24 @@ def test_classification(folder, tmp_path, fields, message):
         run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
     with pytest.raises(SourceError, match=message):
         raise SourceError(source_error_message(caught.value))
+
+
+def test_obvious_columns_need_no_name(folder, tmp_path):
+    rows = [{"Review": row["text"], "stars": row["label"]} for row in ROWS]
+    write_table(folder / "table.csv", rows)
+
+    def start(**fields):
+        config = finetune_classification.get_config()
+        config.data.source = f"csv:{folder}/table.csv"
+        with pytest.raises(TrainingHasBegunError):
+            run(finetune, config, folder, tmp_path / "run", **fields)
+        experiment.finish(str(tmp_path / "run"))
+
+    start()
+    task = json.loads((tmp_path / "run" / "config.json").read_text())["task"]
+    assert (task["text_field"], task["label_field"]) == ("Review", "stars")
+    start()  # goes on
+    start(task_text_field="Review", task_label_field="stars")
 
 
 def test_text_to_text(folder, tmp_path):

@@ -131,8 +131,9 @@ def test_what_cannot_be_answered_costs_nothing(folder):
 
 
 def test_a_row_without_label_is_one_line(folder):
-    flags = [f"--preset={folder[0]}/classifier", f"--source=jsonl:{folder[0]}/written.jsonl"]
+    path = corpus.write_jsonl(folder[0] / "verdicts.jsonl", [{"text": "A lost day.", "verdict": "bad"}])
+    flags = [f"--preset={folder[0]}/classifier", f"--source=jsonl:{path}"]
     done = run_program("convnlp.evaluate", *flags)
     assert done.returncode == 1
-    assert "written.jsonl, line 1: no field 'label'" in done.stderr.splitlines()[-1]
+    assert "verdicts.jsonl, line 1: no field 'label'" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -206,6 +206,16 @@ class ClassSchema:
         return [value]
 
 
+class EveryField:
+    """All fields of a record as they stand in it, before it is known which there are."""
+
+    fields = None
+
+    def values(self, record):
+        """The record, a dict."""
+        return record
+
+
 def value_of(field, record):
     """The value of a record's field; raises ValueError that says which fields there are."""
     if field not in record:

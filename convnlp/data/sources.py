@@ -20,13 +20,15 @@ split, "train", but for `hf:` and `tfds:`, which have splits of their own. Slice
 `train[1000:]`) are TFDS's; in a glob they are taken of every file.
 """
 
+import itertools
+
 from absl import logging
 
 from convnlp.data import files, pydocs, tfds_source
 from convnlp.data.errors import SourceError
 from convnlp.data.formats import FORMATS
 from convnlp.data.rules import short
-from convnlp.data.schema import Cell, ClassSchema, Schema
+from convnlp.data.schema import Cell, ClassSchema, EveryField, Schema
 from convnlp.data.source import ALL, Split
 
 CHECKED_BYTES = 1 << 30  # of a shard, by `check`: seconds, beside a training that reads more than that
@@ -105,6 +107,38 @@ def check(source, fields=("text",), label=None, *, shard=ALL):
         if size >= CHECKED_BYTES:
             logging.info("%s: the first %d bytes of rows are checked", source, size)
             return
+
+
+class Sample:
+    """The first examples of a source as they stand in it, with all their fields.
+
+    Args:
+        source: `Source`.
+        num_rows: int, how many to read at most.
+
+    Attributes:
+        fields: list of strings, those of the first example.
+        rows: list of dicts; none of `tfds:`, whose fields are known without.
+
+    Raises:
+        SourceError: if the source cannot be read.
+    """
+
+    def __init__(self, source, num_rows):
+        if source.kind == "tfds":
+            self._place = None
+            self.fields, self.rows = list(tfds_source.builder(source.path, source.data_dir).info.features), []
+            self._name = source.name
+            return
+        stream = _stream(source, EveryField(), ALL)
+        records = list(itertools.islice(stream.records(), num_rows))
+        self._place = records[0]
+        self.rows = [stream.values(record) for record in records]
+        self.fields = list(self.rows[0])
+
+    def error(self, reason):
+        """The `SourceError` that says what is wrong with the first example."""
+        return self._place.error(reason) if self._place else SourceError(f"{self._name}: {reason}")
 
 
 def paths(source):

@@ -48,6 +48,9 @@ class Task(abc.ABC):
     generates: ClassVar[bool] = False  # whether its models write text, by `generate`
     metrics: ClassVar[tuple]  # names of all scores that there may be, but for num_examples
     share_metrics: ClassVar[tuple] = ()  # those of them that are a share of the examples
+    # Fields of `task` in a config that name fields of the data, and may be found where they are not given:
+    # keys of `convnlp.data.fields.ROLES`.
+    found_fields: ClassVar[tuple] = ()
     edge_metrics: ClassVar[tuple] = ()  # names of the scores that the output of a TFLite file has
 
     def __post_init__(self):

@@ -10,7 +10,9 @@ _SOURCE = flags.DEFINE_string(
     "Texts like those to come: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).",
 )
 _SPLIT = flags.DEFINE_string("calibration_split", "train", "Split of that source, with a slice where wanted.")
-_FIELDS = flags.DEFINE_list("calibration_fields", ["text"], "Its field; two of them for pairs.")
+_FIELDS = flags.DEFINE_list("calibration_text_fields", ["text"], "Its field; two of them for pairs.")
+for _alias in ("calibration_text_field", "calibration_fields"):  # the latter is the older name
+    flags.DEFINE_alias(_alias, "calibration_text_fields")
 _NUM_TEXTS = flags.DEFINE_integer(
     "num_calibration_texts", calibration.NUM_TEXTS, "How many of its texts to use.", lower_bound=1
 )

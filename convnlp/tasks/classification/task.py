@@ -43,6 +43,7 @@ class Classification(Task):
     metrics: ClassVar[tuple] = ("accuracy", "f1", "f1_macro", "loss")
     share_metrics: ClassVar[tuple] = ("accuracy",)
     edge_metrics: ClassVar[tuple] = ("accuracy",)
+    found_fields: ClassVar[tuple] = ("text_field", "label_field")
 
     tokenizer: Tokenizer
     label: Label

@@ -36,6 +36,7 @@ class TextToText(Task):
     generates: ClassVar[bool] = True
     metrics: ClassVar[tuple] = METRICS
     share_metrics: ClassVar[tuple] = ("exact_match", "ranked_accuracy")
+    found_fields: ClassVar[tuple] = ("input_field", "target_field")
 
     tokenizer: Tokenizer
     input_field: str

@@ -1,0 +1,73 @@
+"""The fields of the data that a task reads, where the config or the flags leave them open."""
+
+import dataclasses
+
+from convnlp.data import fields, sources
+from convnlp.models import presets
+from convnlp.tasks.table import task_named, task_of
+from convnlp.tasks.task import Fields
+
+
+def open_fields(config):
+    """Names of the config's fields that `take` may set, such as "task.text_field".
+
+    Args:
+        config: ConfigDict, see `configs/common.py`.
+    """
+    roles = task_named(config.task.kind).found_fields
+    return tuple(f"task.{role}" for role in roles if config.task[role] == fields.ROLES[role].default)
+
+
+def take(config, train):
+    """Sets the fields that the config leaves at their default and the data do not have; says what it took.
+
+    Args:
+        config: ConfigDict; changed.
+        train: `convnlp.data.Source`, which decides for all sources.
+
+    Raises:
+        SourceError: if it is not clear which fields are meant; see `convnlp.data.fields`.
+    """
+    roles = task_named(config.task.kind).found_fields
+    if open_fields(config):
+        given = {role: config.task[role] for role in (*roles, "second_text_field")}
+        config.task.update(fields.take(train, given))
+
+
+def of_preset(model, directory, source, **given):
+    """The fields to score a model on: those given, else those it was trained on, else those of the data.
+
+    Args:
+        model: the preset's model.
+        directory: str, the preset.
+        source: `convnlp.data.Source`.
+        **given: arguments of `Fields`; None where nothing is given.
+
+    Returns:
+        `Fields`.
+
+    Raises:
+        SourceError: as `take`.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    found, roles = Fields(), task_of(model).found_fields
+    if not roles or {"texts", "label"} <= set(given):
+        return dataclasses.replace(found, **given)
+    task = presets.entry(directory, "experiment.json", "task") or {}
+    there = sources.Sample(source, 1).fields
+    if roles == ("input_field", "target_field"):
+        names = {"texts": (task.get("input_field"),), "target": task.get("target_field")}
+        is_trained_so = not given and {*names["texts"], names["target"]} <= set(there)
+        return dataclasses.replace(found, **(names if is_trained_so else given))
+    texts = tuple(filter(None, (task.get("text_field"), task.get("second_text_field"))))
+    names = {"texts": texts, "label": task.get("label_field")}
+    names = {name: value for name, value in names.items() if value and {*_tuple(value)} <= set(there)}
+    found = dataclasses.replace(found, **{**names, **given})
+    roles = {"text_field": found.texts[0], "label_field": found.label}
+    taken = fields.take(source, {**roles, "others": found.texts[-1]})
+    texts = (taken.get("text_field", found.texts[0]), *found.texts[1:])
+    return dataclasses.replace(found, texts=texts, label=taken.get("label_field", found.label))
+
+
+def _tuple(value):
+    return (value,) if isinstance(value, str) else value

@@ -1,0 +1,83 @@
+"""Which columns are taken for the text and the label, and when the program asks instead."""
+
+import pytest
+
+from convnlp.data import Source, SourceError, fields
+from tests import corpus
+from tests.data.test_formats import write_table
+
+OPEN = {"text_field": "text", "label_field": "label"}
+TEXTS = corpus.documents(40)
+
+
+def source(folder, columns):
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return Source(f"csv:{write_table(folder / 'a.csv', rows)}")
+
+
+NUMBERS = [str(i) for i in range(40)]
+CLASSES = [("ham", "spam")[i % 2] for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "given", "taken"),
+    [
+        ({"text": TEXTS, "label": CLASSES}, {}, {}),
+        ({"text": TEXTS, "label": CLASSES, "sentence": TEXTS, "class": CLASSES}, {}, {}),
+        (
+            {"Review": TEXTS, "Sentiment": CLASSES, "user": NUMBERS},
+            {},
+            {"text_field": "Review", "label_field": "Sentiment"},
+        ),
+        ({"text": TEXTS, "category": CLASSES, "year": NUMBERS}, {}, {"label_field": "category"}),
+        ({"v1": CLASSES, "v2": TEXTS}, {}, {"text_field": "v2", "label_field": "v1"}),
+        ({"": NUMBERS, "v1": CLASSES, "v2": TEXTS}, {}, {"text_field": "v2", "label_field": "v1"}),
+        ({"v1": CLASSES, "v2": TEXTS}, {"label_field": "v1"}, {"text_field": "v2"}),
+        ({"sentence": TEXTS, "v1": CLASSES}, {}, {"text_field": "sentence", "label_field": "v1"}),
+        (
+            {"question": TEXTS, "sentence": TEXTS, "label": CLASSES},
+            {"second_text_field": "sentence"},
+            {"text_field": "question"},
+        ),
+        # What somebody has named is never replaced: that it is missing is said where it is read.
+        ({"review": TEXTS, "label": CLASSES}, {"text_field": "body"}, {}),
+    ],
+)
+def test_what_is_taken(tmp_path, columns, given, taken, caplog):
+    assert fields.take(source(tmp_path, columns), {**OPEN, **given}) == taken
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == bool(taken)
+    for role, field in taken.items():
+        assert f"{field!r} as {role}" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"title": TEXTS, "body": TEXTS, "label": CLASSES},
+            r"no field 'text' \(there are: 'title', 'body', 'label'\), and 'title', 'body' could each",
+        ),
+        (
+            {"a": TEXTS, "b": CLASSES, "c": CLASSES},
+            r"no field 'text' .*; name the one to read as text_field$",
+        ),
+        ({"a": TEXTS, "b": TEXTS}, "no field 'text'"),
+        ({"a": CLASSES, "b": NUMBERS}, "no field 'text'"),
+        ({"text": TEXTS, "number": NUMBERS}, "no field 'label'"),
+        ({"text": TEXTS}, "no field 'label'"),
+        (
+            {"text": TEXTS, "class": CLASSES, "topic": CLASSES},
+            "no field 'label' .*'class', 'topic' could each",
+        ),
+    ],
+)
+def test_what_is_not_clear_is_an_error(tmp_path, columns, message):
+    with pytest.raises(SourceError, match=message) as caught:
+        fields.take(source(tmp_path, columns), OPEN)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_sorted_by_class(tmp_path):
+    columns = {"v1": sorted(CLASSES), "v2": TEXTS}
+    assert fields.take(source(tmp_path, columns), OPEN) == {"text_field": "v2", "label_field": "v1"}

@@ -1,0 +1,60 @@
+"""The fields that a preset is scored on, where the flags leave them open."""
+
+import json
+
+import pytest
+
+from convnlp.data import Source, SourceError
+from convnlp.models import Seq2SeqLM, TextClassifier
+from convnlp.tasks import Fields, fields
+from tests import corpus
+
+ROWS = corpus.reviews(10)
+
+
+def found(folder, cls, recorded, rows, **given):
+    (folder / "experiment.json").write_text(json.dumps({"task": recorded}))
+    source = Source(f"jsonl:{corpus.write_jsonl(folder / 'a.jsonl', rows)}")
+    return fields.of_preset(object.__new__(cls), str(folder), source, **given)
+
+
+def renamed(text, label):
+    return [{text: row["text"], label: row["label"]} for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "rows", "given", "expected"),
+    [
+        ({}, ROWS, {}, Fields()),
+        ({"text_field": "v2", "label_field": "v1"}, renamed("v2", "v1"), {}, Fields(("v2",), "v1")),
+        ({"text_field": "v2", "label_field": "v1"}, ROWS, {}, Fields()),
+        ({}, renamed("review", "class"), {}, Fields(("review",), "class")),
+        ({}, renamed("review", "class"), {"texts": ("other",)}, Fields(("other",), "class")),
+        (
+            {"text_field": "a", "second_text_field": "b"},
+            [{"a": "x", "b": "y", "label": 0}],
+            {"label_threshold": 0.5},
+            Fields(("a", "b"), label_threshold=0.5),
+        ),
+    ],
+)
+def test_of_a_classifier(tmp_path, recorded, rows, given, expected):
+    assert found(tmp_path, TextClassifier, recorded, rows, **given) == expected
+
+
+def test_of_a_classifier_where_it_is_not_clear(tmp_path):
+    with pytest.raises(SourceError, match="no field 'label'"):
+        found(tmp_path, TextClassifier, {}, [{"text": "x", "stars": 1, "class": 1}])
+
+
+@pytest.mark.parametrize(
+    ("rows", "given", "expected"),
+    [
+        ([{"inputs": "a", "targets": "b"}], {}, Fields(("inputs",), target="targets")),
+        ([{"inputs": "a", "targets": "b"}], {"target": "c"}, Fields(target="c")),
+        (ROWS, {}, Fields()),
+    ],
+)
+def test_of_text_to_text(tmp_path, rows, given, expected):
+    recorded = {"input_field": "inputs", "target_field": "targets"}
+    assert found(tmp_path, Seq2SeqLM, recorded, rows, **given) == expected
