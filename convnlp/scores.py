@@ -28,3 +28,50 @@ def of_logits(logits, labels):
         "loss": float(np.mean(loss)),
         "num_examples": float(len(labels)),
     }
+
+
+def of_several_labels(logits, labels):
+    """Logits [N,C] and labels [N,C] of zeros and ones -> dict of floats.
+
+    "accuracy" (examples all of whose labels are right), "f1_micro" (of all labels together), "f1_macro" (the
+    mean over the labels), "loss" (binary cross-entropy, nats) and "num_examples". A label is found where its
+    probability is at least one half.
+    """
+    found, wanted = logits >= 0, labels > 0.5
+    hits, all_of_both = (found & wanted).sum(0), found.sum(0) + wanted.sum(0)  # [C]
+    losses = np.logaddexp(0.0, logits.astype("float64")) - labels * logits
+    return {
+        "accuracy": float(np.mean((found == wanted).all(-1))),
+        "f1_micro": float(2 * hits.sum() / max(all_of_both.sum(), 1)),
+        "f1_macro": float(np.mean(2 * hits / np.maximum(all_of_both, 1))),
+        "loss": float(np.mean(losses)),
+        "num_examples": float(len(labels)),
+    }
+
+
+def of_numbers(found, wanted):
+    """Numbers [N] that a model gives and those that they should be -> dict of floats.
+
+    "pearson" and "spearman" (correlations of the numbers and of their ranks; 0 where one of the two does not
+    vary), "mae" (mean of absolute errors), "rmse" (root of the mean of squared errors), "num_examples".
+    """
+    found, wanted = np.asarray(found, "float64"), np.asarray(wanted, "float64")
+    return {
+        "pearson": _correlation(found, wanted),
+        "spearman": _correlation(_ranks(found), _ranks(wanted)),
+        "mae": float(np.mean(np.abs(found - wanted))),
+        "rmse": float(np.sqrt(np.mean(np.square(found - wanted)))),
+        "num_examples": float(len(wanted)),
+    }
+
+
+def _correlation(x, y):
+    x, y = x - x.mean(), y - y.mean()
+    norm = np.sqrt(np.sum(x * x) * np.sum(y * y))
+    return float(np.sum(x * y) / norm) if norm > 0 else 0.0
+
+
+def _ranks(values):
+    """Ranks from 0; equal values share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts + 1) / 2)[place]

@@ -80,13 +80,17 @@ class EdgeModel:
             pairs: list of str, the second texts. Default None.
 
         Returns:
-            list of dicts: {"label": str, "scores": {label: probability}}, or where the model has no classes
+            list of dicts: {"label": str, "scores": {label: probability}}; {"labels": list of those of at
+            least 0.5, "scores": ...} where a text may have several; or where the model has no classes
             {facts["output"]: list of float}, such as "embedding".
         """
         outputs = self.run(self.token_ids(texts, pairs))
         labels = self.facts["labels"]
         if labels is None:
             return [{self.facts["output"]: row.tolist()} for row in outputs]
+        if self.facts["output"] == "probabilities":
+            named = [dict(zip(labels, row.tolist(), strict=True)) for row in outputs]
+            return [{"labels": [name for name in row if row[name] >= 0.5], "scores": row} for row in named]
         exponentials = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         scores = exponentials / exponentials.sum(axis=1, keepdims=True)
         return [

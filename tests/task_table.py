@@ -10,6 +10,13 @@ TASK_TABLE = {
         "records": [{"text": text, "label": i % 2} for i, text in enumerate(TEXTS)],
         "config": {"task.label_names": ("bad", "good")},
     },
+    "multi_label": {
+        "records": [
+            {"text": text, "label": [name for bit, name in enumerate("abc") if i >> bit & 1]}
+            for i, text in enumerate(TEXTS)
+        ],
+    },
+    "regression": {"records": [{"text": text, "label": 100 + 10 * i} for i, text in enumerate(TEXTS)]},
     "text_to_text": {
         "records": [{"inputs": text, "targets": text[:9]} for text in TEXTS],
         "fields": Fields(texts=("inputs",), target="targets"),

@@ -41,7 +41,7 @@ def stars():
 def test_the_suite_passes_for_a_task_from_nothing(folder, stars):
     importlib.import_module("my_regression")
     checks = testing.task_checks(
-        "regression",
+        "my_regression",
         Tokenizer(corpus.tiny_proto()),
         stars[:7],
         {"task.label_field": "stars"},
@@ -60,7 +60,7 @@ def test_a_task_from_nothing_is_trained_scored_exported_and_verified(folder, sta
             MODULES,
             "--config=configs/finetune_classification.py",
             *your_own.SMALL,
-            "--config.task.kind=regression",
+            "--config.task.kind=my_regression",
             "--config.task.label_field=stars",
             f"--config.tokenizer={folder}/spm.model",
             f"--config.data.source=jsonl:{folder}/stars.jsonl",

@@ -214,19 +214,21 @@ class Stream:
         """A tf.data.Dataset of blocks: {field: string [n]}, and "label" [n] where the schema has one."""
         keys, label = self._schema.keys, self._schema.label
         types = [tf.string] * len(self._schema.texts) + ([tf.as_dtype(label.dtype)] if label else [])
+        shapes = [()] * len(self._schema.texts) + [self._schema.label_shape] * bool(label)
 
         def read(number):
             columns = list(zip(*self.block(int(number)), strict=True)) or [()] * len(types)
             # NumPy's own string type would cut trailing zero bytes, so texts travel as objects.
             return [
-                np.array(column, type.as_numpy_dtype)  # of tf.string it is object
-                for column, type in zip(columns, types, strict=True)
+                np.array(column, type.as_numpy_dtype).reshape([-1, *shape])  # of tf.string it is object
+                for column, type, shape in zip(columns, types, shapes, strict=True)
             ]
 
         @tf.autograph.experimental.do_not_convert
         def block(number):
             values = tf.numpy_function(read, [number], types)
-            return {key: tf.ensure_shape(value, [None]) for key, value in zip(keys, values, strict=True)}
+            parts = zip(keys, values, shapes, strict=True)
+            return {key: tf.ensure_shape(value, [None, *shape]) for key, value, shape in parts}
 
         @tf.autograph.experimental.do_not_convert
         def is_filled(columns):

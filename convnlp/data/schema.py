@@ -1,5 +1,6 @@
 """What is read of a record: which texts, and which label with which meaning."""
 
+import ast
 import collections
 import dataclasses
 import json
@@ -128,7 +129,8 @@ class Label:
 class Number:
     """A label that is a number, such as a score.
 
-    Anything with its `field`, `dtype` and `parse` can be read as a label.
+    Anything with its `field`, `dtype` and `parse` can be read as a label; `field` may be a tuple of names,
+    and `parse` is given a tuple of values then. Its `shape` is () where it has none.
 
     Args:
         field: string, name of the field.
@@ -154,21 +156,125 @@ class Number:
 
 
 @dataclasses.dataclass(frozen=True)
+class MultiLabel:
+    """Labels of which an example may have any number: from one field, or from a field for each.
+
+    One field holds a list of names, of numbers of names, or a string with separators between names; "[...]"
+    in a cell of a table is read as a list. Fields for each hold 0 or 1, true or false, or a share, of which
+    0.5 and more counts.
+
+    Args:
+        field: string, or a tuple of strings, one for each name.
+        names: tuple of C different strings.
+        separator: string. Default None: the first of `SEPARATORS` by which a value falls into known names.
+
+    Raises:
+        ValueError: if there are not as many names as fields, or names or fields are not different strings.
+
+    Example:
+    >>> MultiLabel("topics", names=("World", "Sports", "Arts")).parse("Arts, World")
+    (1.0, 0.0, 1.0)
+    >>> MultiLabel(("toxic", "insult"), names=("toxic", "insult")).parse((1, 0.2))
+    (1.0, 0.0)
+    """
+
+    field: str | tuple
+    names: tuple
+    separator: str | None = None
+    dtype: ClassVar[str] = "float32"  # as losses want it; `shape` tells it from a number
+
+    def __post_init__(self):
+        _LABELS.check("label_names", self.names)
+        object.__setattr__(self, "names", tuple(self.names))
+        if isinstance(self.field, str):
+            rules.NAME.check("label field", self.field)
+        else:
+            _LABELS.check("label_fields", self.field)
+            object.__setattr__(self, "field", tuple(self.field))
+            if len(self.field) != len(self.names):
+                raise ValueError(
+                    f"`label_names` must be as many as `label_fields`. Received: {len(self.names)} names, "
+                    f"{len(self.field)} fields"
+                )
+
+    @property
+    def shape(self):
+        """Of an example's label."""
+        return (len(self.names),)
+
+    def parse(self, value):
+        """The value of the field, or a tuple of those of the fields, as zeros and ones."""
+        if isinstance(self.field, tuple):
+            return tuple(float(_share(name, one) >= 0.5) for name, one in zip(self.field, value, strict=True))
+        given = {self._index(name) for name in self._split(value)}
+        return tuple(float(number in given) for number in range(len(self.names)))
+
+    def _split(self, value):
+        separators = [self.separator] if self.separator else SEPARATORS
+        parts = [parts_of(self.field, value, separator) for separator in separators]
+        return next((part for part in parts if {*part} <= {*self.names}), parts[0])
+
+    def _index(self, name):
+        if isinstance(name, str) and name in self.names:
+            return self.names.index(name)
+        if type(name) is int and 0 <= name < len(self.names):
+            return name
+        raise ValueError(f"{self.field} {short(name)} is none of the {len(self.names)} labels")
+
+
+SEPARATORS = (",", ";", "|")
+_LABELS = rules.sequence_of(rules.NAME, at_least=1)
+
+
+def parts_of(field, value, separator):
+    """The labels of an example as they stand in one field, a list; raises ValueError where it is neither.
+
+    Args:
+        field: string, its name.
+        value: list or string.
+        separator: string.
+    """
+    if isinstance(value, Cell) and value.startswith("[") and value.endswith("]"):
+        try:
+            value = ast.literal_eval(value)  # as pandas writes a list
+        except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+            raise ValueError(f"{field} {short(str(value))} is no list") from error
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(separator) if part.strip()]
+    if not isinstance(value, list | tuple):
+        raise ValueError(
+            f"`{field}` must be a list of labels, or a string with separators between them. "
+            f"Received: {short(value)}"
+        )
+    return [*value]
+
+
+def _share(field, value):
+    """A float in [0, 1] of what says whether an example has a label."""
+    if isinstance(value, Cell):
+        value = {"true": 1.0, "false": 0.0}.get(value.strip().lower(), value.number())
+    if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
+        raise ValueError(f"`{field}` must be 0 or 1, or a share between them. Received: {short(value)}")
+    return float(value)
+
+
+@dataclasses.dataclass(frozen=True)
 class Schema:
     """The fields to read from each record.
 
     Args:
         texts: tuple of strings, names of text fields.
-        label: `Label`, `Number` or None.
+        label: `Label`, `Number`, `MultiLabel` or None.
     """
 
     texts: tuple
-    label: Label | Number | None = None
+    label: Label | Number | MultiLabel | None = None
 
     @property
     def fields(self):
         """Names of the fields of a record that are read."""
-        return self.texts + ((self.label.field,) if self.label else ())
+        label = self.label.field if self.label else ()
+        return self.texts + ((label,) if isinstance(label, str) else label)
 
     @property
     def keys(self):
@@ -178,7 +284,18 @@ class Schema:
     def values(self, record):
         """UTF-8 texts, and the label, of a dict; raises ValueError where a field is missing or wrong."""
         texts = [_utf8(field, value_of(field, record)) for field in self.texts]
-        return texts + ([self.label.parse(value_of(self.label.field, record))] if self.label else [])
+        return texts + ([self.label.parse(self._label_value(record))] if self.label else [])
+
+    def _label_value(self, record):
+        field = self.label.field
+        if isinstance(field, tuple):
+            return tuple(value_of(each, record) for each in field)
+        return value_of(field, record)
+
+    @property
+    def label_shape(self):
+        """The shape of an example's label, a tuple."""
+        return getattr(self.label, "shape", ())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,6 +321,26 @@ class ClassSchema:
         if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):
             raise ValueError(f"`{self.field}` must be a string or an integer >= 0. Received: {short(value)}")
         return [value]
+
+
+@dataclasses.dataclass(frozen=True)
+class OneField:
+    """The value of a field as it stands in a record.
+
+    Args:
+        field: string.
+    """
+
+    field: str
+
+    @property
+    def fields(self):
+        """The same, in a tuple."""
+        return (self.field,)
+
+    def values(self, record):
+        """The value alone; raises ValueError where the field is missing."""
+        return [value_of(self.field, record)]
 
 
 class EveryField:

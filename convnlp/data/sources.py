@@ -22,13 +22,15 @@ split, "train", but for `hf:` and `tfds:`, which have splits of their own. Slice
 
 import itertools
 
+import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from convnlp.data import files, pydocs, tfds_source
-from convnlp.data.errors import SourceError
+from convnlp.data.errors import SourceError, source_error_message
 from convnlp.data.formats import FORMATS
 from convnlp.data.rules import short
-from convnlp.data.schema import Cell, ClassSchema, EveryField, Schema
+from convnlp.data.schema import SEPARATORS, Cell, ClassSchema, EveryField, OneField, Schema, parts_of
 from convnlp.data.source import ALL, Split
 
 CHECKED_BYTES = 1 << 30  # of a shard, by `check`: seconds, beside a training that reads more than that
@@ -204,6 +206,80 @@ def label_names(source, field="label"):
     if unused := [number for number in range(highest) if number not in first]:
         logging.warning("%s: %d classes have no example: %s", source, len(unused), unused[:_NAMED_CLASSES])
     return tuple(map(str, range(highest + 1)))
+
+
+def multi_label_names(source, field="label", separator=None):
+    r"""Names of the labels of a source whose examples have any number of them in one field.
+
+    Args:
+        source: `Source`; not of `tfds:`.
+        field: string, of lists or of strings with separators; see `MultiLabel`.
+        separator: string. Default None: the first of `schema.SEPARATORS` that stands in a value.
+
+    Returns:
+        (tuple of strings, sorted; the separator, a string).
+
+    Raises:
+        SourceError: if the source or a value cannot be read, or there are no labels, or too many to be
+            labels. Names that are given instead lift this limit.
+
+    Example:
+    >>> _ = open("days.csv", "w").write("text,label\nA fine day.,fine|short\nA lost day.,short\n")
+    >>> multi_label_names(Source("csv:days.csv"))
+    (('fine', 'short'), '|')
+    """
+    if source.kind == "tfds":
+        raise SourceError(f"{source}: several labels in one field cannot be read; name label_fields")
+    stream = _stream(source, OneField(field), ALL)
+    values = [(record, *stream.values(record)) for record in stream.records()]
+    texts = [value for _, value in values if isinstance(value, str)]
+    used = [each for each in SEPARATORS if any(each in text for text in texts)]
+    separator = separator or (used or SEPARATORS)[0]
+    found = set()
+    for record, value in values:
+        try:
+            parts = parts_of(field, value, separator)
+            if any(not isinstance(part, str) and type(part) is not int for part in parts):
+                raise ValueError(f"`{field}` must hold names or numbers. Received: {short(value)}")
+        except ValueError as error:
+            raise record.error(error) from error
+        found |= {*parts}
+    numbers = {part for part in found if type(part) is int}
+    if numbers and numbers == found and min(numbers) >= 0 and max(numbers) < 2 * len(numbers):
+        names = _format(source).class_names(paths(source)[0], field)
+        return names or tuple(map(str, range(max(numbers) + 1))), separator
+    if not found or numbers or len(found) > max(MAX_RARE_CLASSES, len(values) / 2):
+        raise SourceError(
+            f"{source}: `{field}` must hold labels, all of them names or all of them integers from 0. "
+            f"Received: {len(found)} different values in {len(values)} examples"
+        )
+    return tuple(sorted(found)), separator
+
+
+def numbers(source, label):
+    r"""The numbers of all examples of a source.
+
+    Args:
+        source: `Source`.
+        label: `Number`.
+
+    Returns:
+        float32 array [n].
+
+    Raises:
+        SourceError: if the source, or one of them, cannot be read.
+
+    Example:
+    >>> _ = open("days.csv", "w").write("text,stars\nA fine day.,4.5\nA lost day.,1\n")
+    >>> numbers(Source("csv:days.csv"), Number("stars"))
+    array([4.5, 1. ], dtype=float32)
+    """
+    try:
+        return np.concatenate([block["label"].numpy() for block in read_blocks(source, (), label)])
+    except tf.errors.OpError as error:
+        if message := source_error_message(error):
+            raise SourceError(message) from error
+        raise
 
 
 def _schema(fields, label):

@@ -15,7 +15,7 @@ def blocks(source, schema, shard, seed):
     name, split = source.path, source.split
     found = builder(name, source.data_dir)
     features = found.info.features
-    for field in schema.texts + ((schema.label.field,) if schema.label else ()):
+    for field in schema.fields:
         if field not in features:
             raise SourceError(f"tfds:{name} has no field {field!r} (there are: {', '.join(features)})")
     for field in schema.texts:
@@ -40,9 +40,17 @@ def blocks(source, schema, shard, seed):
     if num_examples == 0:
         raise SourceError(f"{source} leaves no example for worker {shard.index} of {shard.count}")
 
-    def parsed(values):
+    of_one = schema.label is not None and isinstance(schema.label.field, str)
+    label_fields = schema.fields[len(schema.texts) :]
+    for field in label_fields:
+        if features[field].shape != ():
+            raise SourceError(f"tfds:{name}: {field} must be a single value; it is {features[field]}")
+
+    def parsed(*columns):
+        rows = zip(*(column.tolist() for column in columns), strict=True)
         try:
-            return np.array([schema.label.parse(value.item()) for value in values], schema.label.dtype)
+            values = [schema.label.parse(row[0] if of_one else row) for row in rows]
+            return np.array(values, schema.label.dtype).reshape([-1, *schema.label_shape])
         except ValueError as error:
             raise SourceError(f"{source}: {error}") from error
 
@@ -50,8 +58,9 @@ def blocks(source, schema, shard, seed):
     def block(examples):
         columns = {field: examples[field] for field in schema.texts}
         if schema.label:
-            labels = tf.numpy_function(parsed, [examples[schema.label.field]], schema.label.dtype)
-            columns["label"] = tf.ensure_shape(labels, [None])
+            values = [examples[field] for field in label_fields]
+            labels = tf.numpy_function(parsed, values, schema.label.dtype)
+            columns["label"] = tf.ensure_shape(labels, [None, *schema.label_shape])
         return columns
 
     options = tf.data.Options()

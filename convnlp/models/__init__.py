@@ -1,5 +1,6 @@
 from convnlp.models import model_card, preset_names
 from convnlp.models.layouts import LAYOUTS
+from convnlp.models.multi_label_classifier import MultiLabelClassifier
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 from convnlp.models.prefix_lm import PrefixLM
 from convnlp.models.prefix_lm_preprocessor import PrefixLMPreprocessor
@@ -9,6 +10,7 @@ from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
 from convnlp.models.sizes import SIZES
 from convnlp.models.text_classifier import TextClassifier
 from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
+from convnlp.models.text_regressor import TextRegressor
 from convnlp.models.tokenizer import Tokenizer
 from convnlp.presets import PRESETS
 
@@ -17,6 +19,7 @@ preset_names.register(PRESETS, Seq2SeqBackbone)
 __all__ = [
     "LAYOUTS",
     "SIZES",
+    "MultiLabelClassifier",
     "PooledEncoder",
     "PrefixLM",
     "PrefixLMPreprocessor",
@@ -25,6 +28,7 @@ __all__ = [
     "Seq2SeqLMPreprocessor",
     "TextClassifier",
     "TextClassifierPreprocessor",
+    "TextRegressor",
     "Tokenizer",
     "model_card",
     "token_inputs",

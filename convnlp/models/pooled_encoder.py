@@ -9,6 +9,8 @@ from convnlp.models.recipe_model import RecipeModel
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
 
+POOLING = ("mean", "max", "mean_max", "layers")
+
 
 def token_inputs():
     """The inputs of a functional model: {"token_ids" int32, "padding_mask" bool}, [B,T] each."""
@@ -60,6 +62,23 @@ class PooledEncoder(RecipeModel):
         encoded = self.backbone({"encoder_token_ids": token_ids, "encoder_padding_mask": mask})
         output_mask = self.backbone.encoder_output_mask(mask)
         return self.text_pooling(encoded["encoder_sequence_output"], padding_mask=output_mask)
+
+    def pooled(self, inputs, pooling):
+        """The vector of each text that a head is put on, float32 [B,N].
+
+        Args:
+            inputs: as of `pool`.
+            pooling: "mean", "max", "mean_max" or "layers".
+
+        Raises:
+            ValueError: if it is none of these, or "layers" for an encoder that merges positions.
+        """
+        if pooling not in POOLING:
+            raise ValueError(f"`pooling` must be one of {', '.join(POOLING)}. Received: {pooling!r}")
+        if pooling == "layers":
+            return self.pool_layers(inputs)
+        mean, maximum = self.pool(inputs)
+        return {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[pooling]
 
     def pool_layers(self, inputs):
         """The mean over the tokens of what enters the first layer and of what each layer gives.

@@ -11,7 +11,6 @@ from convnlp.models import labels as label_names
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 
 _NGRAM_DIM = 16
-_POOLING = ("mean", "max", "mean_max", "layers")
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -81,8 +80,6 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         arguments.refuse_unknown(TextClassifier, kwargs)
         if not isinstance(num_classes, int) or num_classes < 2:
             raise ValueError(f"`num_classes` must be a whole number >= 2. Received: {num_classes!r}")
-        if pooling not in _POOLING:
-            raise ValueError(f"`pooling` must be one of {', '.join(_POOLING)}. Received: {pooling!r}")
         labels = label_names.check_names(labels, num_classes)
 
         # === Layers ===
@@ -92,7 +89,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
 
         # === Functional model ===
         inputs = token_inputs()
-        pooled = self.pool_layers(inputs) if pooling == "layers" else self._pool(inputs, pooling)
+        pooled = self.pooled(inputs, pooling)
         if ngram_buckets:
             self.ngrams = HashedNgrams(ngram_buckets, _NGRAM_DIM, name="ngrams")
             pooled = ops.concatenate([pooled, self.ngrams(**inputs)], axis=-1)
@@ -105,10 +102,6 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         self.labels = labels
         self.ngram_buckets = ngram_buckets
         self._prepare(compile)
-
-    def _pool(self, inputs, pooling):
-        mean, maximum = self.pool(inputs)
-        return {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[pooling]
 
     def fit(
         self,

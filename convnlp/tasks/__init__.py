@@ -8,7 +8,9 @@ from convnlp.tasks.answers import Answers
 from convnlp.tasks.classification import Classification
 from convnlp.tasks.continuation import Continuation
 from convnlp.tasks.encoder_answers import EncoderAnswers, EncoderReference
+from convnlp.tasks.multi_label import MultiLabelClassification
 from convnlp.tasks.reference import Reference
+from convnlp.tasks.regression import Regression
 from convnlp.tasks.table import TASKS, build_task, check_options, load, register_task, task_named, task_of
 from convnlp.tasks.task import Fields, Task
 from convnlp.tasks.text_to_text import TextToText
@@ -21,7 +23,9 @@ __all__ = [
     "EncoderAnswers",
     "EncoderReference",
     "Fields",
+    "MultiLabelClassification",
     "Reference",
+    "Regression",
     "Task",
     "TextToText",
     "build_task",

@@ -14,7 +14,7 @@ def open_fields(config):
     Args:
         config: ConfigDict, see `configs/common.py`.
     """
-    roles = task_named(config.task.kind).found_fields
+    roles = task_named(config.task.kind).open_roles(config)
     return tuple(f"task.{role}" for role in roles if config.task[role] == fields.ROLES[role].default)
 
 
@@ -28,7 +28,7 @@ def take(config, train):
     Raises:
         SourceError: if it is not clear which fields are meant; see `convnlp.data.fields`.
     """
-    roles = task_named(config.task.kind).found_fields
+    roles = task_named(config.task.kind).open_roles(config)
     if open_fields(config):
         given = {role: config.task[role] for role in (*roles, "second_text_field")}
         config.task.update(fields.take(train, given))
@@ -63,8 +63,10 @@ def of_preset(model, directory, source, **given):
     names = {"texts": texts, "label": task.get("label_field")}
     names = {name: value for name, value in names.items() if value and {*_tuple(value)} <= set(there)}
     found = dataclasses.replace(found, **{**names, **given})
-    roles = {"text_field": found.texts[0], "label_field": found.label}
-    taken = fields.take(source, {**roles, "others": found.texts[-1]})
+    roles = {"text_field": found.texts[0], "others": found.texts[-1]}
+    if not {*(getattr(model, "labels", None) or [""])} <= {*there}:  # else each has a field of its own
+        roles["label_field"] = found.label
+    taken = fields.take(source, roles)
     texts = (taken.get("text_field", found.texts[0]), *found.texts[1:])
     return dataclasses.replace(found, texts=texts, label=taken.get("label_field", found.label))
 

@@ -15,11 +15,15 @@ from convnlp.models import (
 )
 from convnlp.tasks.classification import Classification
 from convnlp.tasks.continuation import Continuation
+from convnlp.tasks.multi_label import MultiLabelClassification
+from convnlp.tasks.regression import Regression
 from convnlp.tasks.task import Task
 from convnlp.tasks.text_to_text import TextToText
 
 TASKS = {
     "classification": Classification,
+    "multi_label": MultiLabelClassification,
+    "regression": Regression,
     "text_to_text": TextToText,
     "continuation": Continuation,
 }

@@ -48,8 +48,8 @@ class Task(abc.ABC):
     generates: ClassVar[bool] = False  # whether its models write text, by `generate`
     metrics: ClassVar[tuple]  # names of all scores that there may be, but for num_examples
     share_metrics: ClassVar[tuple] = ()  # those of them that are a share of the examples
-    # Fields of `task` in a config that name fields of the data, and may be found where they are not given:
-    # keys of `convnlp.data.fields.ROLES`.
+    # Fields of `task` in a config that name fields of the data, and may be found in them where they are not
+    # given: keys of `convnlp.data.fields.ROLES`.
     found_fields: ClassVar[tuple] = ()
     edge_metrics: ClassVar[tuple] = ()  # names of the scores that the output of a TFLite file has
 
@@ -89,6 +89,11 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def answers(cls, model):
         """What a model answers once it is exported: `Answers`."""
+
+    @classmethod
+    def open_roles(cls, config):
+        """Those of `found_fields` that this config needs; the default is all of them."""
+        return cls.found_fields
 
     @property
     def decoder_length(self):

@@ -39,12 +39,14 @@ def write_table(path, rows, delimiter=",", encoding="utf-8", suffix=""):
     return path
 
 
-def write_hf(folder, rows, names=None, num_files=1):
+def write_hf(folder, rows, names=None, num_files=1, feature=None):
     """What `save_to_disk` of a `Dataset` writes, as far as it is read."""
     folder.mkdir(parents=True)
     table = pyarrow.Table.from_pylist(rows)
-    features = {"label": {"names": names, "_type": "ClassLabel"} if names else {"dtype": "int64"}}
-    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    feature = feature or ({"names": names, "_type": "ClassLabel"} if names else {"dtype": "int64"})
+    table = table.replace_schema_metadata(
+        {"huggingface": json.dumps({"info": {"features": {"label": feature}}})}
+    )
     for i in range(num_files):
         path = folder / f"data-{i:05}-of-{num_files:05}.arrow"
         with path.open("wb") as file, pyarrow.ipc.new_stream(file, table.schema) as writer:

@@ -60,6 +60,9 @@ class HuggingFace(Format):
             metadata = arrow.ipc.open_stream(file).schema.metadata or {}
         features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
         feature = features.get(field, {})
+        if isinstance(feature, list):  # of several in one field
+            feature = feature[0]
+        feature = feature.get("feature", feature)
         return tuple(feature["names"]) if feature.get("_type") == "ClassLabel" else None
 
 

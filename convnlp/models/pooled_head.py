@@ -1,0 +1,52 @@
+"""What the models of several tasks have in common: one dense layer on the pooled encoder."""
+
+import keras
+import keras_nlp
+
+from convnlp.layers import Dropout
+from convnlp.models import arguments, arrays
+from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
+
+
+class PooledHead(PooledEncoder, keras_nlp.models.Task):
+    """U values per text, W dropout([mean_t h_t ; max_t h_t]) + b over the tokens t of its row.
+
+    h is the encoder's output; pads take no part. The head computes in float32 whatever the backbone does.
+
+    Args:
+        backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
+        units: int >= 1. U.
+        preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
+        pooling: "mean", "max", "mean_max" or "layers", as of a `TextClassifier`.
+        dropout: float in [0, 1). Of the pooled vector.
+        compile: bool.
+        **kwargs: `name` and `trainable` of the Keras model.
+
+    Raises:
+        ValueError: on an unknown argument, or one out of its range.
+    """
+
+    pipeline_tag = "text-classification"  # in the model card, by the names of the Hugging Face hub
+
+    def __init__(self, backbone, units, preprocessor, pooling, dropout, compile, **kwargs):
+        arguments.refuse_unknown(type(self), kwargs)
+        self._take(backbone, preprocessor)
+        self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
+        self.head = keras.layers.Dense(units, dtype="float32", name="head")
+        inputs = token_inputs()
+        outputs = self.head(self.head_dropout(self.pooled(inputs, pooling)))
+        super().__init__(inputs=inputs, outputs=self._output(outputs), **kwargs)
+        self.pooling, self.dropout = pooling, dropout
+        self._prepare(compile)
+
+    def _output(self, values):
+        """What the model gives, of the values [B,U] of the head."""
+        return values
+
+    def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
+        """As in keras_nlp. Raises ValueError without any example."""
+        arrays.require_examples(x)
+        return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
+
+    def get_config(self):
+        return {**super().get_config(), "pooling": self.pooling, "dropout": self.dropout}

@@ -1,0 +1,57 @@
+"""A model that gives a text a number."""
+
+import math
+
+import keras
+
+from convnlp.models.pooled_head import PooledHead
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class TextRegressor(PooledHead):
+    """A number per text, float32 [B,1]: mean + scale v, of the value v of the head.
+
+    Args:
+        backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
+        preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
+        pooling: "mean", "max", "mean_max" (default) or "layers", as of a `TextClassifier`.
+        dropout: float in [0, 1). Of the pooled vector. Default 0.3.
+        mean: float. Of the numbers to learn, so that the head need not find it. Default 0.
+        scale: float > 0. Their standard deviation. Default 1.
+        compile: bool. Default False. `compile()` without arguments takes the mean of squared errors.
+        **kwargs: `name` and `trainable` of the Keras model.
+
+    Raises:
+        ValueError: on an unknown argument, or one out of its range.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        preprocessor=None,
+        pooling="mean_max",
+        dropout=0.3,
+        mean=0.0,
+        scale=1.0,
+        compile=False,
+        **kwargs,
+    ):
+        if not -math.inf < mean < math.inf or not 0 < scale < math.inf:
+            raise ValueError(
+                f"`mean` must be finite and `scale` positive. Received: mean={mean}, scale={scale}"
+            )
+        self._moments = (float(mean), float(scale))
+        super().__init__(backbone, 1, preprocessor, pooling, dropout, compile, **kwargs)
+        self.mean, self.scale = self._moments
+
+    def _output(self, values):
+        mean, scale = self._moments
+        return values * scale + mean
+
+    def compile(self, optimizer="auto", loss="auto", **kwargs):
+        """As of a `TextClassifier`; the loss "auto" is the mean of squared errors."""
+        loss = "mean_squared_error" if isinstance(loss, str) and loss == "auto" else loss
+        super().compile(optimizer=optimizer, loss=loss, **kwargs)
+
+    def get_config(self):
+        return {**super().get_config(), "mean": self.mean, "scale": self.scale}

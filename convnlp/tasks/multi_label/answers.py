@@ -1,0 +1,34 @@
+"""What an exported classifier of several labels answers."""
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.tasks.encoder_answers import EncoderAnswers
+
+THRESHOLD = 0.5
+
+
+class MultiLabelAnswers(EncoderAnswers):
+    """{"labels" string [B,C], "scores" float [B,C]}, and the scores [B,C] as a TFLite file; see `Answers`.
+
+    "scores" are the probabilities of the labels in their order; "labels" holds the name of each that has at
+    least 0.5, and "" in the place of the others, so that all examples have as many.
+    """
+
+    edge_output = "probabilities"
+
+    @property
+    def labels(self):
+        return self.model.labels or [str(index) for index in range(self.model.num_classes)]
+
+    def answer(self, rows):
+        scores = self.edge(rows)
+        names = tf.tile([self.labels], [tf.shape(scores)[0], 1])  # [B,C]
+        return {"labels": tf.where(scores >= THRESHOLD, names, ""), "scores": scores}
+
+    def edge(self, rows):
+        return tf.sigmoid(self.model(rows, training=False))
+
+    def compare(self, outputs, expected):
+        same = np.mean((outputs >= THRESHOLD) == (expected >= THRESHOLD))
+        return {**super().compare(outputs, expected), "same_label": float(same)}

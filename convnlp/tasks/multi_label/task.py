@@ -1,0 +1,94 @@
+"""Classification of texts that may have any number of labels at once."""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp import scores
+from convnlp.data import MultiLabel, rules, sources
+from convnlp.models import MultiLabelClassifier
+from convnlp.options import option
+from convnlp.tasks.multi_label.answers import MultiLabelAnswers
+from convnlp.tasks.pooled_head import PooledHeadTask
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MultiLabelClassification(PooledHeadTask):
+    """One text, or a pair, to any number of labels, by a `MultiLabelClassifier`.
+
+    The labels stand in `task.label_field`, as a list or as a string with separators, or each in a field of
+    its own, as 0 or 1; see `convnlp.data.MultiLabel`. The loss is the mean over the labels of the binary
+    cross-entropy.
+
+    Args:
+        label_fields: sequence of str, a field for each label, whose name it is. An option. Default none: they
+            stand in `task.label_field`.
+        separator: str, between the names in one field. An option. Default "": found in the data.
+        **kwargs: of `PooledHeadTask`; the label is a `MultiLabel`.
+    """
+
+    name: ClassVar[str] = "multi_label"
+    model_cls: ClassVar[type] = MultiLabelClassifier
+    best: ClassVar[tuple] = ("valid/f1_micro", "max")
+    metrics: ClassVar[tuple] = ("accuracy", "f1_micro", "f1_macro", "loss")
+    share_metrics: ClassVar[tuple] = ("accuracy",)
+    edge_metrics: ClassVar[tuple] = ("accuracy", "f1_micro")
+
+    label_fields: tuple = option((), rules.sequence_of(rules.NAME))
+    separator: str = option("", rules.STRING)
+
+    @classmethod
+    def open_roles(cls, config):
+        return ("text_field",) if config.task.options.get("label_fields") else cls.found_fields
+
+    @classmethod
+    def from_config(cls, config, tokenizer, train):
+        given = config.task.options.to_dict()
+        names, field = tuple(config.task.label_names), config.task.label_field
+        if fields := tuple(given.get("label_fields", ())):
+            label = MultiLabel(fields, names or fields)
+        else:
+            # The whole split: a slice may lack a rare label.
+            separator = given.get("separator") or None
+            if not names:
+                names, separator = sources.multi_label_names(train.whole, field, separator)
+            label = MultiLabel(field, names, separator)
+        return cls(label=label, **cls._arguments_of(config, tokenizer))
+
+    @classmethod
+    def from_model(cls, model, source, fields):
+        names = tuple(fields.label_names or model.labels or map(str, range(model.num_classes)))
+        each = {*names} <= {*sources.Sample(source, 1).fields}
+        return cls(
+            label=MultiLabel(names if each else fields.label, names), **cls._arguments_from(model, fields)
+        )
+
+    @classmethod
+    def answers(cls, model):
+        return MultiLabelAnswers(model)
+
+    def _model_arguments(self):
+        return {"num_classes": len(self.label.names), "labels": list(self.label.names)}
+
+    def _losses(self, model, outputs, labels, weights):
+        losses = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs), axis=-1)  # [B]
+        found, each = tf.cast(outputs >= 0, tf.float32), weights[:, tf.newaxis]
+        hits, of_both = tf.reduce_sum(found * labels * each), tf.reduce_sum((found + labels) * each)
+        total = tf.reduce_sum(weights)
+        are_right = tf.reduce_all(tf.equal(found, labels), axis=-1)
+        return {
+            "loss_sum": tf.reduce_sum(losses * weights),
+            "weight": total,
+            "accuracy": (tf.reduce_sum(tf.cast(are_right, tf.float32) * weights), total),
+            "f1_micro": (2 * hits, tf.maximum(of_both, 1e-6)),  # no label at all, neither found nor there: 0
+        }
+
+    def scores(self, model, found, batch_size=32):
+        return scores.of_several_labels(*self._outputs(model, found, batch_size))
+
+    def edge_scores(self, outputs, found):
+        outputs = np.clip(outputs, 1e-7, 1 - 1e-7)
+        each = scores.of_several_labels(np.log(outputs) - np.log1p(-outputs), found.labels)
+        return {name: each[name] for name in self.edge_metrics}

@@ -1,0 +1,105 @@
+"""What the tasks of a `PooledHead` have in common: texts, or pairs of texts, in one row with a label."""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.data import examples
+from convnlp.layers import dropout_seed
+from convnlp.models import TextClassifierPreprocessor, Tokenizer
+from convnlp.tasks.rows import mixes_any_length
+from convnlp.tasks.task import Task
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PooledHeadTask(Task):
+    """One text, or a pair, to the outputs [B,U] of a `convnlp.models.pooled_head.PooledHead`.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        label: what of `convnlp.data` is read as the label.
+        sequence_length: int. L, tokens of an example.
+        text_fields: tuple of one or two str. Defaults to `("text",)`.
+        pooling: str, of the model. Defaults to "mean_max".
+        head_dropout: float, of the model. Default 0.
+    """
+
+    takes_group: ClassVar[bool] = True
+    found_fields: ClassVar[tuple] = ("text_field", "label_field")
+
+    tokenizer: Tokenizer
+    label: object
+    sequence_length: int
+    text_fields: tuple = ("text",)
+    pooling: str = "mean_max"
+    head_dropout: float = 0.0
+
+    @staticmethod
+    def _arguments_of(config, tokenizer):
+        """The arguments that a config has, but for the label."""
+        task = config.task
+        return {
+            "tokenizer": tokenizer,
+            "sequence_length": config.data.input_length,
+            "text_fields": tuple(filter(None, (task.text_field, task.second_text_field))),
+            "pooling": task.pooling,
+            "head_dropout": task.head_dropout,
+        }
+
+    @staticmethod
+    def _arguments_from(model, fields):
+        """The arguments that a model has, but for the label."""
+        return {
+            "tokenizer": model.preprocessor.tokenizer,
+            "sequence_length": model.preprocessor.sequence_length,
+            "text_fields": tuple(fields.texts),
+        }
+
+    def read(self, source, training=False):
+        rows = [examples.Rows(self.text_fields, self.sequence_length)]
+        return examples.load(source, self.tokenizer, rows, label=self.label)
+
+    def batches(self, found, batch_size, *, training=False, **order):
+        return examples.labelled_batches(found, batch_size, training=training, **order)
+
+    def model(self, backbone):
+        return self.model_cls(
+            backbone,
+            preprocessor=TextClassifierPreprocessor(self.tokenizer, self.sequence_length),
+            pooling=self.pooling,
+            dropout=self.head_dropout,
+            **self._model_arguments(),
+        )
+
+    def _model_arguments(self):
+        """Further arguments of the model, a dict."""
+        return {}
+
+    def loss(self, model):
+        def loss_fn(batch, seed, training=True):
+            inputs = {name: batch[name] for name in ("token_ids", "padding_mask")}
+            with dropout_seed(seed):
+                outputs = model(inputs, training=training)
+            return self._losses(model, outputs, batch["label"], batch["weight"])
+
+        return loss_fn
+
+    def _losses(self, model, outputs, labels, weights):
+        """What `loss` gives: outputs [B,U] of the model, labels [B] or [B,C] and weights [B] -> dict."""
+        raise NotImplementedError
+
+    def _outputs(self, model, found, batch_size):
+        """(outputs [N,U], labels [N] or [N,C]) of all examples, as arrays in the order of the batches."""
+        predict = tf.function(
+            lambda inputs: model(inputs, training=False), reduce_retracing=True, autograph=False
+        )
+        outputs, labels = [], []
+        group = 1 if mixes_any_length(model.backbone) else None
+        for batch in self.batches(found, batch_size, group=group):
+            is_real = batch["weight"].numpy() > 0  # not what fills up the last batch
+            inputs = {name: batch[name] for name in ("token_ids", "padding_mask")}
+            outputs.append(predict(inputs).numpy()[is_real])
+            labels.append(batch["label"].numpy()[is_real])
+        return np.concatenate(outputs), np.concatenate(labels)

@@ -1,0 +1,69 @@
+"""Regression: one text, or a pair of texts, to a number."""
+
+import dataclasses
+from typing import ClassVar
+
+import tensorflow as tf
+
+from convnlp import scores
+from convnlp.data import Number, sources
+from convnlp.models import TextRegressor
+from convnlp.tasks.pooled_head import PooledHeadTask
+from convnlp.tasks.regression.answers import RegressionAnswers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Regression(PooledHeadTask):
+    """One text, or a pair, to a number, by a `TextRegressor`.
+
+    The loss is the mean of squared errors in units of `scale`, so that the recipe fits numbers of any size.
+
+    Args:
+        mean: float, of the numbers to learn. Default 0.
+        scale: float, their standard deviation. Default 1.
+        **kwargs: of `PooledHeadTask`; the label is a `Number`.
+    """
+
+    name: ClassVar[str] = "regression"
+    model_cls: ClassVar[type] = TextRegressor
+    best: ClassVar[tuple] = ("valid/loss", "min")
+    metrics: ClassVar[tuple] = ("pearson", "spearman", "mae", "rmse")
+    edge_metrics: ClassVar[tuple] = metrics
+
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def from_config(cls, config, tokenizer, train):
+        label = Number(config.task.label_field)
+        found = sources.numbers(train, label).astype("float64")
+        return cls(
+            label=label,
+            mean=float(found.mean()),
+            scale=float(found.std()) or 1.0,
+            **cls._arguments_of(config, tokenizer),
+        )
+
+    @classmethod
+    def from_model(cls, model, source, fields):
+        arguments = cls._arguments_from(model, fields)
+        return cls(label=Number(fields.label), mean=model.mean, scale=model.scale, **arguments)
+
+    @classmethod
+    def answers(cls, model):
+        return RegressionAnswers(model)
+
+    def _model_arguments(self):
+        return {"mean": self.mean, "scale": self.scale}
+
+    def _losses(self, model, outputs, labels, weights):
+        squares = tf.square((outputs[:, 0] - labels) / self.scale)
+        return {"loss_sum": tf.reduce_sum(squares * weights), "weight": tf.reduce_sum(weights)}
+
+    def scores(self, model, found, batch_size=32):
+        outputs, labels = self._outputs(model, found, batch_size)
+        return scores.of_numbers(outputs[:, 0], labels)
+
+    def edge_scores(self, outputs, found):
+        found = scores.of_numbers(outputs[:, 0], found.labels)
+        return {name: found[name] for name in self.edge_metrics}

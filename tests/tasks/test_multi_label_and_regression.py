@@ -1,0 +1,260 @@
+"""Several labels per text, and numbers: what is read, scored, trained and given by the models."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from configs import common, finetune_classification
+from convnlp import experiment, finetune, scores, tasks
+from convnlp.data import MultiLabel, Source, SourceError, sources
+from convnlp.models import (
+    MultiLabelClassifier,
+    Seq2SeqBackbone,
+    TextClassifierPreprocessor,
+    TextRegressor,
+    Tokenizer,
+)
+from convnlp.tasks import Fields, fields
+from export import edge_model
+from tests import corpus
+from tests.data.test_formats import write_hf, write_table
+
+TOKENIZER = Tokenizer(corpus.tiny_proto())
+NAMES = ("arts", "food, drinks", "sports")
+
+
+def write(folder, labels, **columns):
+    rows = [{"text": f"text {i}", "label": label} for i, label in enumerate(labels)]
+    if columns:
+        rows = [
+            {"text": f"text {i}", **dict(zip(columns, row, strict=True))}
+            for i, row in enumerate(zip(*columns.values(), strict=True))
+        ]
+    return Source(f"csv:{write_table(folder / 'a.csv', rows)}")
+
+
+def build(source, kind, **values):
+    config = common.get_config()
+    config.data.input_length = 8
+    config.update_from_flattened_dict({"task.kind": kind, **values})
+    return tasks.build_task(config, TOKENIZER, source)
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "expected"),
+    [
+        (MultiLabel("l", NAMES), ["arts", "sports"], (1, 0, 1)),
+        (MultiLabel("l", NAMES), [], (0, 0, 0)),
+        (MultiLabel("l", NAMES), "", (0, 0, 0)),
+        (MultiLabel("l", NAMES), [2, 0], (1, 0, 1)),
+        (MultiLabel("l", NAMES), "food, drinks; arts", (1, 1, 0)),
+        (MultiLabel("l", NAMES), "sports|arts", (1, 0, 1)),
+        (MultiLabel("l", NAMES, "/"), "sports/arts", (1, 0, 1)),
+        (MultiLabel(NAMES, NAMES), (1, False, 0.5), (1, 0, 1)),
+    ],
+)
+def test_several_labels_are_zeros_and_ones(label, value, expected):
+    assert label.parse(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "message"),
+    [
+        (MultiLabel("l", NAMES), ["music"], "l 'music' is none of the 3 labels"),
+        (MultiLabel("l", NAMES), "arts,music", "l 'music' is none of the 3 labels"),
+        (MultiLabel("l", NAMES), [3], "l 3 is none of the 3 labels"),
+        (MultiLabel("l", NAMES), 1, "`l` must be a list of labels, or a string with separators"),
+        (MultiLabel("l", NAMES), None, "`l` must be a list of labels"),
+        (MultiLabel(NAMES, NAMES), (1, 2, 0), "`food, drinks` must be 0 or 1, or a share between them"),
+        (MultiLabel(NAMES, NAMES), (1, None, 0), "`food, drinks` must be 0 or 1"),
+        (MultiLabel(NAMES, NAMES), (1, float("nan"), 0), "`food, drinks` must be 0 or 1"),
+    ],
+)
+def test_what_is_no_set_of_labels(label, value, message):
+    with pytest.raises(ValueError, match=message):
+        label.parse(value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "expected"),
+    [
+        (["b,a", "", "c"], ("a", "b", "c"), [[1, 1, 0], [0, 0, 0], [0, 0, 1]]),
+        (["b; a, c", "a, c"], ("a, c", "b"), [[1, 1], [1, 0]]),
+        (["['b', 'a']", "[]"], ("a", "b"), [[1, 1], [0, 0]]),
+        (["b|a", "c"], ("a", "b", "c"), [[1, 1, 0], [0, 0, 1]]),
+    ],
+)
+def test_labels_in_one_column(tmp_path, labels, names, expected):
+    values = {"task.options.separator": ";"} if "a, c" in names else {}
+    source = write(tmp_path, labels)
+    task = build(source, "multi_label", **values)
+    assert task.label.names == names
+    found = task.read(source)
+    assert found.labels.dtype == np.float32
+    np.testing.assert_array_equal(found.labels, expected)
+
+
+def test_labels_in_columns_of_their_own(tmp_path):
+    source = write(tmp_path, [], toxic=["1", "0", "true"], insult=["0.7", "0", "false"])
+    task = build(source, "multi_label", **{"task.options.label_fields": ("toxic", "insult")})
+    np.testing.assert_array_equal(task.read(source).labels, [[1, 1], [0, 0], [1, 0]])
+    backbone = Seq2SeqBackbone(TOKENIZER.vocabulary_size(), 1, 2, 8, 16, num_decoder_layers=0)
+    model = task.model(backbone)
+    again = tasks.MultiLabelClassification.from_model(model, source, Fields())
+    np.testing.assert_array_equal(again.read(source).labels, [[1, 1], [0, 0], [1, 0]])
+    assert fields.of_preset(model, str(tmp_path), source) == Fields()  # no label is missed
+    write_table(tmp_path / "a.csv", [{"text": "x", "toxic": "", "insult": "0"}])
+    with pytest.raises(SourceError, match="line 2: `toxic` must be 0 or 1"):
+        task.read(source)
+
+
+def test_the_labels_of_hugging_face_have_names(tmp_path):
+    rows = [{"text": "a", "label": [0, 2]}, {"text": "b", "label": [1]}]
+    names = {"names": ["x", "y", "z"], "_type": "ClassLabel"}
+    for number, feature in enumerate(({"feature": names, "_type": "Sequence"}, [names])):
+        write_hf(tmp_path / f"saved{number}", rows, feature=feature)
+        source = Source(f"hf:{tmp_path}/saved{number}")
+        assert sources.multi_label_names(source) == (("x", "y", "z"), ",")
+        np.testing.assert_array_equal(
+            build(source, "multi_label").read(source).labels, [[1, 0, 1], [0, 1, 0]]
+        )
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["", ""], "`label` must hold labels, .*Received: 0 different values in 2 examples"),
+        ([f"a title {i}" for i in range(200)], "Received: 200 different values in 200 examples"),
+        (["[0, 'a']"], "`label` must hold labels, all of them names or all of them integers"),
+        (["[0, 1.5]"], "line 2: `label` must hold names or numbers"),
+        (["[0, ]]"], "line 2: label '.*' is no list"),
+    ],
+)
+def test_labels_that_are_none(tmp_path, labels, message):
+    with pytest.raises(SourceError, match=message):
+        build(write(tmp_path, labels), "multi_label")
+
+
+def test_the_scores_of_several_labels_equal_the_definitions():
+    random = np.random.default_rng(0)
+    logits, labels = random.normal(size=[40, 3]).astype("float32"), random.integers(0, 2, [40, 3])
+    found = scores.of_several_labels(logits, labels.astype("float32"))
+    predicted, p = logits >= 0, 1 / (1 + np.exp(-logits))
+    counts = [(np.sum(a & b), np.sum(a) + np.sum(b)) for a, b in zip(predicted.T, labels.T == 1, strict=True)]
+    assert found["accuracy"] == pytest.approx(
+        np.mean([(a == b).all() for a, b in zip(predicted, labels, strict=True)])
+    )
+    assert found["f1_macro"] == pytest.approx(np.mean([2 * hits / both for hits, both in counts]))
+    assert found["f1_micro"] == pytest.approx(2 * sum(h for h, _ in counts) / sum(b for _, b in counts))
+    assert found["loss"] == pytest.approx(-np.mean(np.log(np.where(labels, p, 1 - p))))
+    nothing = scores.of_several_labels(-np.ones([2, 3]), np.zeros([2, 3]))
+    assert (nothing["f1_micro"], nothing["f1_macro"], nothing["accuracy"]) == (0, 0, 1)
+
+
+def test_the_scores_of_numbers_equal_the_definitions():
+    wanted, found = np.array([1.0, 2.0, 2.0, 5.0]), np.array([2.0, 1.0, 3.0, 9.0])
+    result = scores.of_numbers(found, wanted)
+    assert result["pearson"] == pytest.approx(np.corrcoef(found, wanted)[0, 1])
+    assert result["spearman"] == pytest.approx(np.corrcoef([1, 0, 2, 3], [0, 1.5, 1.5, 3])[0, 1])
+    assert result["mae"] == pytest.approx(7 / 4)
+    assert result["rmse"] == pytest.approx(np.sqrt(19 / 4))
+    assert scores.of_numbers(np.ones(3), np.arange(3.0))["pearson"] == 0
+
+
+OPINIONS = corpus.reviews(64)
+TABLES = {
+    "multi_label": [
+        {"review": row["text"], "labels": "good,film" if row["label"] else "film"} for row in OPINIONS
+    ],
+    "regression": [{"review": row["text"], "stars": 150 + 300 * row["label"]} for row in OPINIONS],
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_table_becomes_a_preset(tmp_path, kind):
+    (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
+    source = f"csv:{write_table(tmp_path / 'a.csv', TABLES[kind])}"
+    config = finetune_classification.get_config()
+    config.model.update({"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2})
+    config.update_from_flattened_dict(
+        {
+            "model.kernel_size": (3,),
+            "tokenizer": str(tmp_path / "spm.model"),
+            "data.source": source,
+            "data.test_source": source,
+            "data.input_length": 24,
+            "train.batch_size": 8,
+            "train.steps_per_call": 6,
+            "train.deterministic": False,  # a setting of the whole process
+            "task.kind": kind,
+            "task.num_epochs": 12.0,
+            "optimizer.learning_rate": 0.02,
+        }
+    )
+    workdir = str(tmp_path / "run")
+    strategy = experiment.prepare(config, workdir, open_fields=finetune.open_fields(config))
+    finetune.run(config, workdir, strategy)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())["test"]
+    assert results["num_examples"] == 64
+    assert results[{"multi_label": "accuracy", "regression": "spearman"}[kind]] > 0.8
+    model = tasks.load(f"{workdir}/preset")
+    found = fields.of_preset(model, f"{workdir}/preset", Source(source))
+    assert (found.texts, found.label) == (("review",), "labels" if kind == "multi_label" else "stars")
+    answer = tasks.task_of(model).answers(model).signatures()[0]["serving_default"]
+    good, bad = (next(r["text"] for r in OPINIONS if r["label"] == label) for label in (1, 0))
+    answers = answer(text=tf.constant([good, bad]))
+    if kind == "multi_label":
+        assert answers["labels"].numpy().tolist() == [[b"film", b"good"], [b"film", b""]]
+    else:
+        high, low = answers["score"].numpy()
+        assert high > 300 > low
+
+
+@pytest.mark.parametrize("cls", [MultiLabelClassifier, TextRegressor])
+def test_the_models_of_keras(cls):
+    backbone = Seq2SeqBackbone(TOKENIZER.vocabulary_size(), 1, 2, 8, 16, num_decoder_layers=0)
+    preprocessor = TextClassifierPreprocessor(TOKENIZER, 8)
+    several = cls is MultiLabelClassifier
+    more = {"num_classes": 3, "labels": list("abc")} if several else {"mean": 5.0, "scale": 2.0}
+    model = cls(backbone, preprocessor=preprocessor, **more)
+    model.compile()
+    y = np.eye(3)[[0, 1, 2, 0]] if several else np.array([4.0, 5, 6, 7])
+    history = model.fit(["a river", "a boat", "the clock", "the house"], y, epochs=2, verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+    assert model.predict(["a river"], verbose=0).shape == (1, 3 if several else 1)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(model))
+    assert again.get_config()["dropout"] == 0.3
+    for name, value in more.items():
+        assert getattr(again, name) == value
+    with pytest.raises(ValueError, match="`droput` is not an argument"):
+        cls(backbone, preprocessor=preprocessor, **more, droput=0.1)
+    with pytest.raises(ValueError, match="`pooling` must be one of mean, max"):
+        cls(backbone, preprocessor=preprocessor, **more, pooling="sum")
+    with pytest.raises(ValueError, match="`x` must hold at least one example"):
+        model.fit([], [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"scale": 0.0}, "`scale` positive. Received: mean=0.0, scale=0.0"),
+        ({"mean": float("nan")}, "`mean` must"),
+    ],
+)
+def test_the_scale_of_a_regressor(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TextRegressor(None, **arguments)
+
+
+def test_several_labels_on_the_edge():
+    model = object.__new__(edge_model.EdgeModel)
+    model.facts = {"labels": ["a", "b"], "output": "probabilities"}
+    model.token_ids = lambda texts, pairs: texts
+    model.run = lambda texts: np.array([[0.9, 0.5], [0.1, 0.2]])
+    assert model.predict(["x", "y"]) == [
+        {"labels": ["a", "b"], "scores": {"a": 0.9, "b": 0.5}},
+        {"labels": [], "scores": {"a": 0.1, "b": 0.2}},
+    ]
