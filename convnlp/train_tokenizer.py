@@ -8,16 +8,18 @@ whole table with the 100 sentinels, which are not in the model but above its pie
 """
 
 import io
+import re
 import string
 
 import sentencepiece
-from absl import flags
+from absl import flags, logging
 
 from convnlp import outputs, programs
 from convnlp.data import Source, rules, sources
 
 NUM_SENTINELS = 100
 MAX_LINE_BYTES = 8192  # longer lines are cut, the trainer would leave them out
+_TOO_HIGH = re.compile(r"Vocabulary size too high .*value <= (\d+)", re.DOTALL)  # what the trainer says
 NUM_THREADS = 2  # a part of the result: sums are rounded by thread
 # Characters that a table of so many pieces has, whether the sample holds them or not: a name, a price or an
 # emoticon of a user's own text should not be unknown because it was rare there. What normalisation (NFKC)
@@ -38,7 +40,8 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
 
     Args:
         lines: iterable of strings or UTF-8 bytes.
-        vocabulary_size: int, the number of pieces and 100 sentinels.
+        vocabulary_size: int, the number of pieces and 100 sentinels. Where the text has fewer pieces, it is
+            as many as there are, and a warning says so.
         character_coverage: float in [0.98, 1]. The rarest characters beyond it are unknown. Defaults to
             0.9995.
 
@@ -57,29 +60,42 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
         )
     rules.number("[0.98, 1]").check("character_coverage", character_coverage)
     lines = list(lines)  # the trainer would take an error of the iterator for its own
+    while True:
+        try:
+            return _trained(lines, num_pieces, character_coverage)
+        except RuntimeError as error:
+            most = _TOO_HIGH.search(str(error))
+            if not most or not 4 <= int(most[1]) < num_pieces:
+                raise ValueError(
+                    f"too little text for vocabulary_size={vocabulary_size} ({num_pieces} pieces): "
+                    f"{' '.join(str(error).split())}"
+                ) from error
+            num_pieces = int(most[1])
+            logging.warning(
+                "The text has pieces for a vocabulary of %d, not of vocabulary_size=%d: it is cut to that",
+                num_pieces + NUM_SENTINELS,
+                vocabulary_size,
+            )
+
+
+def _trained(lines, num_pieces, character_coverage):
     model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
-            model_writer=model,
-            model_type="unigram",
-            vocab_size=num_pieces,
-            character_coverage=character_coverage,
-            required_chars=required_characters(num_pieces),
-            byte_fallback=False,
-            pad_id=0,
-            eos_id=1,
-            unk_id=2,
-            bos_id=-1,
-            max_sentence_length=MAX_LINE_BYTES,
-            num_threads=NUM_THREADS,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        raise ValueError(
-            f"too little text for vocabulary_size={vocabulary_size} ({num_pieces} pieces): "
-            f"{' '.join(str(error).split())}"
-        ) from error
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        model_type="unigram",
+        vocab_size=num_pieces,
+        character_coverage=character_coverage,
+        required_chars=required_characters(num_pieces),
+        byte_fallback=False,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        max_sentence_length=MAX_LINE_BYTES,
+        num_threads=NUM_THREADS,
+        minloglevel=2,
+    )
     return model.getvalue()
 
 
@@ -138,8 +154,8 @@ def main(_):
     lines = sample(source, args.text_fields, num_documents=args.num_documents, num_bytes=args.sample_bytes)
     model = train(lines, args.vocabulary_size, args.character_coverage)
     outputs.write_file(args.output, model)
-    pieces = args.vocabulary_size - NUM_SENTINELS
-    print(f"{args.output}: {pieces} pieces, {args.vocabulary_size} tokens with {NUM_SENTINELS} sentinels")
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()
+    print(f"{args.output}: {pieces} pieces, {pieces + NUM_SENTINELS} tokens with {NUM_SENTINELS} sentinels")
 
 
 if __name__ == "__main__":

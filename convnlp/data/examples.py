@@ -21,10 +21,11 @@ _SEED_KEY = 498247692  # any number with many bits: permutations with a key of z
 
 
 class Rows(typing.NamedTuple):
-    """Which fields make a row of token ids, and how long it may be."""
+    """Which fields make a row of token ids, how long it may be, and which option says so."""
 
     fields: tuple
     length: int
+    option: str = "data.input_length"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Examples:
         labels: int64 array [n] of classes, float32 of numbers, or None.
         texts: dict, field -> list of n strings; empty where they were not asked for.
         soft_labels: float32 array [n,C], a probability of each class, or None. Default None.
+        weights: float32 array [n], how much each example counts in training, or None. Default None.
     """
 
     columns: tuple
@@ -44,6 +46,7 @@ class Examples:
     labels: np.ndarray | None = None
     texts: dict = dataclasses.field(default_factory=dict)
     soft_labels: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     def __len__(self):
         return int(self.columns[0].nrows())
@@ -99,8 +102,10 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
     columns = tuple(tf.concat(column, axis=0) for column in zip(*columns, strict=True))
     for row, count in zip(rows, (sum(map(int, column)) for column in zip(*counts, strict=True)), strict=True):
         if count:
-            message = "%s: cut %d of %d examples whose %s is longer than %d tokens"
-            logging.warning(message, source, count, columns[0].nrows(), " + ".join(row.fields), row.length)
+            total, what = columns[0].nrows(), " + ".join(row.fields)
+            message = "%s: cut %d of %d examples (%s) whose %s is longer than %d tokens; %s lengthens it"
+            share = f"{count / int(total):.1%}"
+            logging.warning(message, source, count, total, share, what, row.length, row.option)
     return Examples(
         columns,
         tuple(row.length for row in rows),
@@ -326,6 +331,7 @@ def labelled_batches(found, batch_size, *, training, group=None, **options):
     (ids,), (length,) = found.columns, found.lengths
     labels = tf.constant(found.labels, tf.int32 if found.labels.dtype.kind == "i" else tf.float32)
     soft_labels = None if found.soft_labels is None else tf.constant(found.soft_labels)
+    own_weights = None if found.weights is None else tf.constant(found.weights)
 
     @tf.autograph.experimental.do_not_convert
     def batch(indices, weights, longest=length):
@@ -334,7 +340,7 @@ def labelled_batches(found, batch_size, *, training, group=None, **options):
             "token_ids": token_ids,
             "padding_mask": padding_mask,
             "label": tf.gather(labels, indices),
-            "weight": weights,
+            "weight": weights if own_weights is None else weights * tf.gather(own_weights, indices),
             **({} if soft_labels is None else {"soft_label": tf.gather(soft_labels, indices)}),
         }
 

@@ -68,6 +68,7 @@ def take(found, is_taken):
         columns=tuple(tf.gather(column, places) for column in found.columns),
         labels=None if found.labels is None else found.labels[places],
         soft_labels=None if found.soft_labels is None else found.soft_labels[places],
+        weights=None if found.weights is None else found.weights[places],
         texts={field: [texts[place] for place in places] for field, texts in found.texts.items()},
     )
 

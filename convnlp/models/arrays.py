@@ -3,6 +3,44 @@
 import numpy as np
 
 
+def of_tables(x):
+    """What pandas, polars and their like hold, as arrays; anything else as it is.
+
+    Args:
+        x: a column, a table of one or two columns of texts, or anything else that `fit` takes.
+
+    Returns:
+        An array [N] of a column; of a table of two columns, pairs of texts, a tuple of two.
+
+    Raises:
+        ValueError: on a table of more columns, or a column with texts and something that is none.
+    """
+    if isinstance(x, tuple):
+        return tuple(map(of_tables, x))
+    if not hasattr(x, "to_numpy"):
+        return x
+    values = x.to_numpy()
+    if values.ndim == 2 and values.shape[1] > 2:
+        raise ValueError(
+            f"`x` must be a column of texts, or two for pairs. Received: {values.shape[1]} columns"
+        )
+    if values.ndim == 2:
+        columns = tuple(_checked(values[:, i]) for i in range(values.shape[1]))
+        return columns if len(columns) == 2 else columns[0]
+    return _checked(values)
+
+
+def _checked(values):
+    """A column as it is; raises ValueError where a text is missing in it."""
+    if values.dtype.kind != "O":
+        return values
+    is_text = [isinstance(value, str | bytes) for value in values]
+    if any(is_text) and not all(is_text):
+        place = is_text.index(False)
+        raise ValueError(f"A column must hold texts alone. Received: {values[place]!r} at index {place}")
+    return values if any(is_text) else np.array(values.tolist())  # numbers of a type that may be missing
+
+
 def is_empty(x):
     """Whether x is a list or array without any example; of a tuple or dict, whether one of its parts is."""
     if isinstance(x, dict):

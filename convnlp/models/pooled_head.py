@@ -2,6 +2,7 @@
 
 import keras
 import keras_nlp
+import numpy as np
 
 from convnlp.layers import Dropout
 from convnlp.models import arguments, arrays
@@ -45,8 +46,16 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As in keras_nlp. Raises ValueError without any example."""
+        x, y = arrays.of_tables(x), arrays.of_tables(y)
         arrays.require_examples(x)
         return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
+
+    def predict(self, x=None, batch_size=None, **kwargs):
+        """As in keras_nlp: float32 [B,U], and [0,U] for no text."""
+        x = arrays.of_tables(x)
+        if arrays.is_empty(x):
+            return np.zeros([0, self.head.units], "float32")
+        return super().predict(x=x, batch_size=batch_size, **kwargs)
 
     def get_config(self):
         return {**super().get_config(), "pooling": self.pooling, "dropout": self.dropout}

@@ -44,11 +44,14 @@ class RecipeModel(CheckedPreset):
         validation_split=None,
         **kwargs,
     ):
-        """As in keras_nlp; `validation_split` takes lists too.
+        """As in keras_nlp; `validation_split` takes lists too, and everything columns of pandas.
 
         Raises:
             ValueError: without any example, or on a split outside of [0, 1).
         """
+        x, y, sample_weight = map(arrays.of_tables, (x, y, sample_weight))
+        if isinstance(validation_data, tuple | list):
+            validation_data = tuple(map(arrays.of_tables, validation_data))
         arrays.require_examples(x)
         arrays.check_validation_split(validation_split)
         if validation_split and validation_data is None:

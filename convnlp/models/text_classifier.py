@@ -115,19 +115,23 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
     ):
         """As in keras_nlp; `y`, here, in `validation_data` and in a data set, may hold names of `labels`.
 
+        `x` and `y` may be lists, arrays, tensors, or columns of pandas: `fit(df["text"], df["label"])`.
+
         Raises:
             ValueError: on a name that is none of them, or without any example.
         """
+        x, y = arrays.of_tables(x), arrays.of_tables(y)
         arrays.require_examples(x)
         y = label_names.to_numbers(y, self.labels)
         if isinstance(validation_data, (tuple, list)) and len(validation_data) > 1:
-            held_out_x, held_out_y, *weight = validation_data
+            held_out_x, held_out_y, *weight = map(arrays.of_tables, validation_data)
             validation_data = (held_out_x, label_names.to_numbers(held_out_y, self.labels), *weight)
         with label_names.explained():
             return super().fit(x, y, batch_size, sample_weight, validation_data, validation_split, **kwargs)
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As in keras_nlp; `y` may hold names of `labels`. Raises as `fit`."""
+        x, y = arrays.of_tables(x), arrays.of_tables(y)
         arrays.require_examples(x)
         y = label_names.to_numbers(y, self.labels)
         with label_names.explained():
@@ -135,6 +139,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
 
     def predict(self, x=None, batch_size=None, **kwargs):
         """As in keras_nlp: float32 logits [B,C], and [0,C] for no text."""
+        x = arrays.of_tables(x)
         if arrays.is_empty(x):
             return np.zeros([0, self.num_classes], "float32")
         return super().predict(x=x, batch_size=batch_size, **kwargs)

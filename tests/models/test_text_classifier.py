@@ -178,3 +178,41 @@ def test_bfloat16_gives_float32_logits(tokenizer):
 def test_arguments_out_of_range(backbone, arguments, message):
     with pytest.raises(ValueError, match=message):
         TextClassifier(backbone, **arguments)
+
+
+class Column:
+    """A column or a table of pandas or polars, as far as it is looked at."""
+
+    def __init__(self, *values):
+        self._values = np.array(values, object)
+
+    def to_numpy(self):
+        return self._values
+
+    def __len__(self):
+        return len(self._values)
+
+
+def test_columns_of_tables(backbone, tokenizer):
+    preprocessor = TextClassifierPreprocessor(tokenizer, 16)
+    classifier = TextClassifier(backbone, 2, preprocessor, labels=["bad", "good"])
+    classifier.compile()
+    texts, labels = ["a river", "the boat", "the clock", "a house"], ["bad", "good", "good", "bad"]
+    expected = classifier.predict(texts, verbose=0)
+    np.testing.assert_array_equal(classifier.predict(Column(*texts), verbose=0), expected)
+    values = classifier.evaluate(texts, labels, verbose=0)
+    assert classifier.evaluate(Column(*texts), Column(*labels), verbose=0) == values
+    held_out = (Column(*texts), Column(*labels))
+    history = classifier.fit(Column(*texts), Column(*labels), validation_data=held_out, verbose=0)
+    assert np.isfinite(history.history["val_loss"]).all()
+    classifier.fit(Column(*texts), Column(0, 1, 1, 0), validation_split=0.5, verbose=0)
+    pairs = Column(*([text, text[::-1]] for text in texts))
+    columns = (texts, [text[::-1] for text in texts])
+    np.testing.assert_array_equal(
+        classifier.predict(pairs, verbose=0), classifier.predict(columns, verbose=0)
+    )
+    with pytest.raises(ValueError, match=r"A column must hold texts alone\. Received: nan at index 1"):
+        classifier.fit(Column("a river", float("nan")), Column("bad", "good"))
+    with pytest.raises(ValueError, match="`x` must be a column of texts, or two for pairs"):
+        classifier.predict(Column(["a", "b", "c"]))
+    assert classifier.predict(Column(), verbose=0).shape == (0, 2)

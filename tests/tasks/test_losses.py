@@ -2,11 +2,16 @@
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from convnlp.models import Seq2SeqBackbone, TextClassifier
+from configs import common
+from convnlp import tasks
+from convnlp.data import Source
+from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
 from convnlp.tasks.classification import classification_loss
 from convnlp.tasks.text_to_text import text_to_text_loss
+from tests import corpus
 
 SIZE = {
     "vocabulary_size": 50,
@@ -185,3 +190,29 @@ def test_dropout_follows_the_seed():
     loss = text_to_text_loss(backbone(dropout=0.5))
     first, again, other = (float(loss(batch(), tf.constant([1, n]))["loss_sum"]) for n in (1, 1, 2))
     assert first == again != other
+
+
+def test_the_weights_of_classes_hold_in_training_alone(tmp_path):
+    rows = [{"text": "x", "label": label} for label in ("bad", "good", "good", "good")]
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+
+    def weights(given, training=True):
+        config = common.get_config()
+        config.data.input_length = 8
+        config.task.options.class_weights = given
+        task = tasks.build_task(config, Tokenizer(corpus.tiny_proto()), source)
+        found = task.read(source)
+        batch = next(
+            iter(task.batches(task.for_training(found) if training else found, 4, training=training))
+        )
+        found = dict(zip(batch["label"].numpy(), batch["weight"].numpy(), strict=True))
+        return found[0], found[1]
+
+    assert weights("balanced") == (2.0, np.float32(2 / 3))
+    assert weights({"bad": 5}) == (5.0, 1.0)
+    assert weights(None) == weights("balanced", training=False) == (1.0, 1.0)
+    with pytest.raises(ValueError, match=r"`class_weights` must name classes, of .*Received: 'ugly'"):
+        weights({"ugly": 5})
+    for wrong in ("even", {"bad": 0}, 3):
+        with pytest.raises(ValueError, match="`class_weights` of classification must be None, 'balanced'"):
+            weights(wrong)

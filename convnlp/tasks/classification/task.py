@@ -18,6 +18,16 @@ from convnlp.tasks.task import Task
 
 TAUGHT_SHARE = 0.75  # of the target, where there are teachers
 
+_WEIGHT = rules.number("(0, inf)")
+_CLASS_WEIGHTS = rules.Rule(
+    "None, 'balanced', or a number > 0 for each of some names of classes",
+    lambda value: (
+        value is None
+        or value == "balanced"
+        or (isinstance(value, dict) and all(map(_WEIGHT.holds, value.values())))
+    ),
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Classification(Task):
@@ -34,6 +44,9 @@ class Classification(Task):
         r_drop: float, see `classification_loss`. An option. Default 0.
         teachers: sequence of str, presets of classifiers of the same classes, whose mean answer to a text is
             learned beside its label; see `classification_loss`. An option. Default none.
+        class_weights: how much an example of a class counts in training: "balanced" (the less of them there
+            are, the more: n / (C n_c) of n examples, n_c of them of this class), or a dict, name of a class
+            -> float > 0, 1 for those that it does not name. An option. Default none: all count alike.
     """
 
     name: ClassVar[str] = "classification"
@@ -54,6 +67,7 @@ class Classification(Task):
     ngram_buckets: int = option(0, rules.integer(0, 2**16 + 1))
     r_drop: float = option(0.0, rules.number("[0, inf)"))
     teachers: tuple = option((), rules.sequence_of(rules.NAME))
+    class_weights: object = option(None, _CLASS_WEIGHTS)
 
     @classmethod
     def from_config(cls, config, tokenizer, train):
@@ -102,6 +116,9 @@ class Classification(Task):
         )
 
     def for_training(self, found):
+        if self.class_weights is not None:
+            weights = class_weights(self.class_weights, self.label.names, found.labels)
+            found = dataclasses.replace(found, weights=weights[found.labels])
         if not self.teachers:
             return found
         texts = tuple(found.texts[field] for field in self.text_fields)
@@ -132,6 +149,36 @@ class Classification(Task):
 
     def edge_scores(self, outputs, found):
         return {"accuracy": float(np.mean(outputs.argmax(axis=1) == found.labels))}
+
+
+def class_weights(given, names, labels):
+    """How much an example of each class counts.
+
+    Args:
+        given: "balanced", or dict, name of a class -> float; see `Classification`.
+        names: sequence of C str.
+        labels: int array [n], the classes of the examples.
+
+    Returns:
+        float32 array [C].
+
+    Raises:
+        ValueError: on a name that is none of the classes.
+
+    Example:
+    >>> class_weights("balanced", ("bad", "good"), np.array([0, 1, 1, 1])).tolist()
+    [2.0, 0.6666666865348816]
+    >>> class_weights({"bad": 3}, ("bad", "good"), np.array([0, 1])).tolist()
+    [3.0, 1.0]
+    """
+    if given == "balanced":
+        counts = np.bincount(labels, minlength=len(names))
+        return (len(labels) / (len(names) * np.maximum(counts, 1))).astype("float32")
+    if unknown := [name for name in given if name not in names]:
+        raise ValueError(
+            f"`class_weights` must name classes, of {rules.short(list(names))}. Received: {unknown[0]!r}"
+        )
+    return np.array([given.get(name, 1.0) for name in names], "float32")
 
 
 def read_classification(source, tokenizer, label, sequence_length, text_fields=("text",), keep_texts=False):

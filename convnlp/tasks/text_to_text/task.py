@@ -174,7 +174,7 @@ def read_text_to_text(
     fields = (input_field,) if isinstance(input_field, str) else tuple(input_field)
     rows = [examples.Rows(fields, input_length)]
     if not label_names:
-        rows.append(examples.Rows((target_field,), target_length))
+        rows.append(examples.Rows((target_field,), target_length, "data.target_length"))
         return examples.load(source, tokenizer, rows, keep_texts=keep_texts)
     names = _label_rows(tokenizer, label_names, target_length)
     label = Label(target_field, names=tuple(label_names))
