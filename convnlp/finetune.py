@@ -9,10 +9,10 @@ Writes what pretrain writes; preset/ is a `TextClassifier` (task.kind "classific
 validation and test data and what the training took.
 """
 
-from absl import flags
+from absl import flags, logging
 
 from convnlp import adaptation, config_rules, experiment, outputs, programs, stages, tasks
-from convnlp.data import Shard, Source, examples, sources, validation
+from convnlp.data import Shard, Source, examples, overlap, rules, sources, validation
 from convnlp.tasks import fields, rows
 from convnlp.training import loop, optimizers, storage
 from convnlp.training import strategy as strategy_lib
@@ -46,6 +46,8 @@ def run(config, workdir, strategy, finish=False):
     fields.take(config, train)
     task = tasks.build_task(config, tokenizer, train)
     found, held_out, is_trained_on = read_examples(task, train, held_out)
+    if worker == 0:
+        report_overlap(found, held_out, tokenizer)
     found = task.for_training(found)
     adaptation.check(config)
     batch_size = config.train.batch_size // num_workers
@@ -134,6 +136,29 @@ def read_examples(task, train, held_out):
     is_held_out = validation.choose(found)
     found_held_out["validation"] = validation.take(found, is_held_out)
     return validation.take(found, ~is_held_out), found_held_out, ~is_held_out
+
+
+def report_overlap(found, held_out, tokenizer):
+    """Says how many of the validation and test examples are trained on, or almost, with one of them.
+
+    Args:
+        found: `Examples` to train on.
+        held_out: dict, name -> `Examples`.
+        tokenizer: their `Tokenizer`.
+    """
+    pieces = overlap.Pieces(tokenizer)
+    for name, others in held_out.items():
+        is_found = overlap.near_duplicates(others, found, pieces)
+        if count := int(is_found.sum()):
+            tokens = others.columns[0][int(is_found.argmax())]
+            logging.warning(
+                "%d of %d %s examples (%.1f%%) are equal, or almost, to one that is trained on, such as %s",
+                count,
+                len(others),
+                name,
+                100 * count / len(others),
+                rules.short(tokenizer.detokenize(tokens)),
+            )
 
 
 def save(config, workdir, task, model, held_out, summary):

@@ -67,6 +67,7 @@ def run(config, workdir, strategy):
     task = tasks.build_task(config, tokenizer, train)
     model = task.model(backbone)
     found, held_out, _ = finetune.read_examples(task, train, held_out)
+    finetune.report_overlap(found, held_out, tokenizer)
 
     started = time.time(), time.process_time()
     encode = encoder(model)

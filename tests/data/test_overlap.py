@@ -1,0 +1,82 @@
+"""Examples that are in two data sets, or almost."""
+
+import numpy as np
+
+from convnlp import finetune
+from convnlp.data import overlap
+from convnlp.data.examples import Examples
+from tests import corpus
+
+
+def examples(tokenizer, texts):
+    return Examples((tokenizer.ragged(texts),), (512,))
+
+
+def found(tokenizer, texts, others):
+    pieces = overlap.Pieces(tokenizer)
+    is_found = overlap.near_duplicates(examples(tokenizer, texts), examples(tokenizer, others), pieces)
+    return is_found.tolist()
+
+
+def long_text(seed):
+    rng = np.random.default_rng(seed)
+    return " ".join(rng.choice([*corpus.NOUNS, *corpus.VERBS, *corpus.ADJECTIVES], 80))
+
+
+def test_equal_texts_whatever_their_case_and_signs(tokenizer):
+    texts = ["The old river.", "A quiet garden", "The old rivers", "The", "."]
+    others = ["a quiet  garden.", "the old. river", "a letter", ". ."]
+    assert found(tokenizer, texts, others) == [True, True, False, False, False]
+
+
+def test_almost_equal_texts(tokenizer):
+    texts = [long_text(seed) for seed in range(20)]
+    changed = [text.replace(text.split()[40], "the", 1) for text in texts]
+    assert sum(found(tokenizer, changed, texts)) >= 18
+    assert sum(found(tokenizer, [long_text(seed) for seed in range(100, 200)], texts)) == 0
+
+
+def test_parts_do_not_change_what_is_found(tokenizer, monkeypatch):
+    texts = [*(long_text(seed) for seed in range(10)), "The old river.", ""]
+    others = [*texts[3:7], long_text(50), "the old river"]
+    whole = found(tokenizer, texts, others)
+    assert sum(whole) == 5
+    for size in (1, 300, 1000):
+        monkeypatch.setattr(overlap, "PART_TOKENS", size)
+        assert found(tokenizer, texts, others) == whole
+
+
+def test_texts_of_unknown_characters_are_not_compared(tokenizer):
+    assert found(tokenizer, ["中中中中"], ["文文文文"]) == [False]
+
+
+def test_texts_without_any_token(tokenizer):
+    assert found(tokenizer, ["", "a river"], [""]) == [False, False]
+    assert found(tokenizer, [""], ["a river"]) == [False]
+
+
+def test_time_is_linear(tokenizer, monkeypatch):
+    """Counted by the values that are hashed for the minima."""
+    counts = []
+    mixed = overlap._mixed
+    monkeypatch.setattr(overlap, "_mixed", lambda values: counts.append(len(values)) or mixed(values))
+    texts = [long_text(seed) for seed in range(40)]
+    found(tokenizer, texts[:20], texts[:20])
+    half = sum(counts)
+    found(tokenizer, texts, texts)
+    assert half > 0
+    assert sum(counts) - half < 2.2 * half
+
+
+def test_the_program_says_so_in_one_line(tokenizer, caplog):
+    texts = corpus.documents(20)
+    held_out = {
+        "validation": examples(tokenizer, ["a river", "the old engine"]),
+        "test": examples(tokenizer, ["a river", texts[3].lower(), texts[5], "the old engine"]),
+    }
+    finetune.report_overlap(examples(tokenizer, texts), held_out, tokenizer)
+    (line,) = caplog.messages
+    assert line.startswith(
+        "2 of 4 test examples (50.0%) are equal, or almost, to one that is trained on, such as "
+    )
+    assert "\n" not in line
