@@ -1,5 +1,7 @@
 """The wheel and the source distribution, built as pip builds them: their metadata, and what is in them."""
 
+import ast
+import datetime
 import email
 import re
 import shutil
@@ -11,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -68,3 +71,32 @@ def test_the_changelog_has_an_entry_for_the_version():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", changelog, re.MULTILINE)
     assert versions[0] == PROJECT["version"]
+
+
+def test_one_version_everywhere():
+    tree = ast.parse((ROOT / "convnlp" / "__init__.py").read_text(encoding="utf-8"))
+    named = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign)}
+    assert ast.literal_eval(named["__version__"]) == PROJECT["version"]
+
+
+def test_the_citation_is_complete_and_of_the_newest_version():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)  # what its schema 1.2.0 requires
+    assert (cited["cff-version"], cited["type"]) == ("1.2.0", "software")
+    assert cited["license"] == PROJECT["license"]
+    assert all(author.get("name") or author.get("family-names") for author in cited["authors"])
+    assert cited["version"] == PROJECT["version"]
+    released = cited["date-released"]
+    assert isinstance(released, datetime.date)
+    assert f"## [{cited['version']}] - {released}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "SECURITY.md"])
+def test_the_pages_name_what_exists(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    targets = re.findall(r"`make ([\w-]+)`", text)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
