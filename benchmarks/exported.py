@@ -5,7 +5,7 @@ import pathlib
 
 from convnlp import train_tokenizer
 from convnlp.models import SIZES, Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
-from convnlp.export.saved_models import versions
+from export.saved_models import versions
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 

@@ -34,7 +34,7 @@ from benchmarks.rows import Row
 from benchmarks.serving_load import SIGNATURES, example, run_load, write_request
 from benchmarks.timing import interleaved
 
-_MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier, by `convnlp.export.saved_model`.")
+_MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier, by `export.saved_model`.")
 _MINUTES = flags.DEFINE_float("minutes", None, "How long the last load lasts. Default: 10; 0.1 with --short.")
 _INPUTS = flags.DEFINE_list("inputs", list(SIGNATURES), f"Kinds of input, of {', '.join(SIGNATURES)}.")
 _ROOT = pathlib.Path(__file__).resolve().parents[1]

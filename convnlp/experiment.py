@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from convnlp.configs import common
+from configs import common
 from convnlp import config_rules, inputs, stages
 from convnlp.layers.mixer_options import route_options
 from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card, preset_names, presets

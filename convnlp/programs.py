@@ -12,7 +12,7 @@ import sys
 import tensorflow as tf
 from absl import app, flags, logging
 
-from convnlp.configs import common
+from configs import common
 from convnlp import startup
 from convnlp.data import source_error_message
 from convnlp.training import strategy
@@ -133,7 +133,7 @@ def import_modules(names):
     """Imports modules, each of which registers something of a user's.
 
     That is `convnlp.layers.register_mixer`, `convnlp.objectives.register_objective`,
-    `convnlp.tasks.register_task` or `convnlp.export.lite.forms.register_form`.
+    `convnlp.tasks.register_task` or `export.lite.forms.register_form`.
 
     Raises:
         ValueError: if one cannot be imported.

@@ -14,7 +14,7 @@ import sys
 
 from absl import app, flags
 
-from convnlp.export.edge_model import EdgeModel
+from export.edge_model import EdgeModel
 
 _MODEL = flags.DEFINE_string("model", None, "File of export.tflite.", required=True)
 _TEXT = flags.DEFINE_multi_string("text", [], "A text to answer. Can be repeated.")

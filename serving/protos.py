@@ -2,7 +2,7 @@
 
 Here are the configuration messages of TF Serving: `BatchingParameters`
 (servables/tensorflow/session_bundle_config.proto) and `MonitoringConfig` (config/monitoring_config.proto),
-with the fields' names, numbers and types, in the package tensorflow.serving. `convnlp.serving.client.grpc_messages`
+with the fields' names, numbers and types, in the package tensorflow.serving. `serving.client.grpc_messages`
 has those of gRPC.
 """
 

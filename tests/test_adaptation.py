@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from convnlp.configs import finetune_classification
+from configs import finetune_classification
 from convnlp import adaptation, config_rules, experiment, finetune
 from convnlp.data import SourceError
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer

@@ -6,7 +6,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from convnlp.configs import finetune_classification, finetune_cogs, pretrain_mini
+from configs import finetune_classification, finetune_cogs, pretrain_mini
 from convnlp import experiment, finetune, outputs, pretrain
 from convnlp.data import SourceError, examples, source_error_message
 from convnlp.training import loop

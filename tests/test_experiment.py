@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from convnlp.configs import finetune_classification, pretrain_mini
+from configs import finetune_classification, pretrain_mini
 from convnlp import experiment, finetune, pretrain
 from convnlp.data import SourceError, source_error_message, sources
 from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer

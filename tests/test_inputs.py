@@ -2,7 +2,7 @@
 
 import pytest
 
-from convnlp.configs import common
+from configs import common
 from convnlp import inputs
 from convnlp.data import pydocs
 from convnlp.training import storage

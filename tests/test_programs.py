@@ -15,7 +15,7 @@ from absl import flags, logging
 from absl.testing import flagsaver
 from ml_collections import config_flags
 
-from convnlp.configs import common
+from configs import common
 from convnlp import programs
 from convnlp.data import SourceError
 from convnlp.training import finite, run_lock, schedules

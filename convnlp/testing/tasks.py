@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from convnlp.configs import common
+from configs import common
 from convnlp import tasks
 from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone

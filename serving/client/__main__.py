@@ -2,6 +2,6 @@
 
 import sys
 
-from convnlp.serving.client.command_line import main
+from serving.client.command_line import main
 
 sys.exit(main())

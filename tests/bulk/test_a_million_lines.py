@@ -58,7 +58,7 @@ def write(folder):
 def save_model(folder):
     """Exports the smallest classifier there is."""
     from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
-    from convnlp.export.saved_models import versions
+    from export.saved_models import versions
 
     tokenizer = Tokenizer(corpus.tiny_proto())
     backbone = Seq2SeqBackbone(

@@ -16,7 +16,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from convnlp.configs import pretrain_prefix_lm
+from configs import pretrain_prefix_lm
 from convnlp import kernels, layers
 from convnlp.models import (
     Seq2SeqBackbone,
@@ -27,10 +27,10 @@ from convnlp.models import (
     Tokenizer,
     checksums,
 )
-from convnlp.export import preset
-from convnlp.export.lite import tflite_files
-from convnlp.export.saved_models import signatures, versions
-from convnlp.export.verification import checks, loaders
+from export import preset
+from export.lite import tflite_files
+from export.saved_models import signatures, versions
+from export.verification import checks, loaders
 from tests import corpus
 from tests.run_program import run_program
 from tests.small_classifier import small_classifier

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from convnlp.export.edge_model import EdgeModel
-from convnlp.export.lite import metadata
+from export.edge_model import EdgeModel
+from export.lite import metadata
 from tests import corpus
 from tests.export.conftest import LABELS, LENGTH
 from tests.run_program import ROOT

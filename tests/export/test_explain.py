@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.tasks.classification import explain
-from convnlp.export.saved_models import signatures
-from convnlp.export.verification import parity
+from export.saved_models import signatures
+from export.verification import parity
 from tests import corpus
 
 LENGTH = 12

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from convnlp.tasks.classification import ClassifierAnswers
-from convnlp.export.edge_model import EdgeModel
-from convnlp.export.lite import calibration, conversion, tflite_files
-from convnlp.export.lite.forms import FORMS, INPUTS, Form, form_named, register_form
+from export.edge_model import EdgeModel
+from export.lite import calibration, conversion, tflite_files
+from export.lite.forms import FORMS, INPUTS, Form, form_named, register_form
 from tests import corpus, your_own
 from tests.documentation import ROOT
 from tests.export.conftest import LABELS

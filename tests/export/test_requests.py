@@ -7,8 +7,8 @@ import tensorflow as tf
 from convnlp.tasks import Classification
 from convnlp.tasks.classification import ClassifierAnswers
 from convnlp.tasks.rows import TEXT, signature
-from convnlp.export.saved_models import signatures
-from convnlp.export.verification import requests
+from export.saved_models import signatures
+from export.verification import requests
 from tests.small_classifier import small_classifier
 
 

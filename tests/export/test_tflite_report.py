@@ -13,7 +13,7 @@ from convnlp.models import (
     Tokenizer,
 )
 from convnlp.tasks import Fields
-from convnlp.export.lite import report
+from export.lite import report
 from tests import corpus
 from tests.small_classifier import small_classifier
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from convnlp.serving.client import Client, RequestError
+from serving.client import Client, RequestError
 from tests.run_program import Program
 from tests.serving.small_models import free_port
 

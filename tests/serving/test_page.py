@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import convnlp.serving.page.site
-from convnlp.serving.page.site import page_routes
-from convnlp.serving.rest.site import build_site
+import serving.page.site
+from serving.page.site import page_routes
+from serving.rest.site import build_site
 from tests.serving.in_process import request
 
 FOLDER = Path(serving.page.site.__file__).parent

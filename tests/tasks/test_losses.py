@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.configs import common
+from configs import common
 from convnlp import tasks
 from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer

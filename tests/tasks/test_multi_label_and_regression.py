@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.configs import common, finetune_classification
+from configs import common, finetune_classification
 from convnlp import experiment, finetune, scores, tasks
 from convnlp.data import MultiLabel, Source, SourceError, sources
 from convnlp.models import (
@@ -18,7 +18,7 @@ from convnlp.models import (
     Tokenizer,
 )
 from convnlp.tasks import Fields, fields
-from convnlp.export import edge_model
+from export import edge_model
 from tests import corpus
 from tests.data.test_formats import write_hf, write_table
 

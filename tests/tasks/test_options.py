@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from convnlp.configs import common, finetune_classification
+from configs import common, finetune_classification
 from convnlp import experiment, finetune, stages
 from convnlp.data import Source, rules
 from convnlp.models import Tokenizer
