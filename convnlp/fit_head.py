@@ -21,7 +21,7 @@ from absl import flags
 
 from convnlp import experiment, finetune, programs, scores, tasks
 from convnlp.models import TextClassifier, linear_head
-from convnlp.tasks import fields
+from convnlp.tasks import fields, rows
 
 PENALTIES = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # from the simplest model to the one that fits best
 
@@ -72,8 +72,9 @@ def run(config, workdir, strategy):
     started = time.time(), time.process_time()
     encode = encoder(model)
     batch_size = config.train.batch_size
-    features, labels = encode(task.batches(found, batch_size))
-    validation = encode(task.batches(held_out["validation"], batch_size))
+    group = {"group": 1} if task.takes_group and rows.mixes_any_length(backbone) else {}
+    features, labels = encode(task.batches(found, batch_size, **group))
+    validation = encode(task.batches(held_out["validation"], batch_size, **group))
     heads = linear_head.fit(features, labels, model.num_classes, PENALTIES)
     ranks = [_rank(*validation, *head) for head in heads]
     best = max(range(len(heads)), key=ranks.__getitem__)
