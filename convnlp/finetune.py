@@ -87,6 +87,7 @@ def run(config, workdir, strategy, finish=False):
     )
 
     if worker == 0:
+        model = task.trained(model, found, held_out["validation"])
         save(config, workdir, task, model, held_out, summary)
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
     experiment.finish(workdir)

@@ -79,6 +79,7 @@ def run(config, workdir, strategy):
     ranks = [_rank(*validation, *head) for head in heads]
     best = max(range(len(heads)), key=ranks.__getitem__)
     model.head.set_weights(heads[best])
+    model = task.trained(model, found, held_out["validation"])
     summary = {
         "penalty": PENALTIES[best],
         "num_examples": len(labels),

@@ -23,6 +23,7 @@ RULES = {
             "keras_hub",
             "keras_nlp",
             "numpy",
+            "scipy",
             "sentencepiece",
             "tensorflow",
             "tensorflow_text",
@@ -50,7 +51,7 @@ RULES = {
             "convnlp.scores",
             "convnlp.tables",
         ),
-        ("numpy", "tensorflow"),
+        ("numpy", "scipy", "tensorflow"),
     ),
     "convnlp.objectives": (
         (

@@ -54,13 +54,19 @@ class HashedNgrams(keras.layers.Layer):
 
     def call(self, token_ids, padding_mask):
         """Int [B,T] and bool [B,T], True = token -> float32 [B,D]."""
-        single, pairs = self._buckets(token_ids)
-        tokens = tf.cast(padding_mask, tf.float32)
-        present = tf.concat([tokens, tokens[:, 1:] * tokens[:, :-1]], axis=1)  # [B,2T-1]
-        rows = tf.gather(tf.convert_to_tensor(self.table), tf.concat([single, pairs], axis=1))  # [B,2T-1,D]
+        buckets, is_present = self.buckets(token_ids, padding_mask)
+        present = tf.cast(is_present, tf.float32)
+        rows = tf.gather(tf.convert_to_tensor(self.table), buckets)  # [B,2T-1,D]
         count = tf.reduce_sum(present, axis=1, keepdims=True)  # [B,1]
         total = tf.reduce_sum(rows * tf.expand_dims(present, 2), axis=1)  # [B,D]
         return total * (SCALE * tf.math.rsqrt(tf.maximum(count, 1.0)))
+
+    def buckets(self, token_ids, padding_mask):
+        """What `call` takes -> int32 [B,2T-1], buckets of all n-grams; bool, whether the text has them."""
+        is_present = tf.concat(
+            [padding_mask, tf.logical_and(padding_mask[:, 1:], padding_mask[:, :-1])], axis=1
+        )
+        return tf.concat(self._buckets(token_ids), axis=1), is_present
 
     def _buckets(self, token_ids):
         """Those of the tokens, int32 [B,T], and of the pairs, [B,T-1]. No product is more than an int32."""

@@ -10,8 +10,6 @@ from convnlp.models import arguments, arrays
 from convnlp.models import labels as label_names
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 
-_NGRAM_DIM = 16
-
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
@@ -30,6 +28,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         dropout: float in [0, 1). Of the pooled vector. Default 0.3.
         ngram_buckets: int in [0, 2**16]. Rows of a table of hashed tokens and pairs of tokens, see
             `convnlp.layers.HashedNgrams`, whose sum stands beside the pooled vector. Default 0: none.
+        ngram_dim: int >= 1. Columns of that table. Default 16.
         labels: list of C str, saved with the model; None when the classes have no names. With them, `fit` and
             `evaluate` take names in `y` as well as numbers.
         compile: bool. Default False: an optimiser belongs to the user, or inside a strategy's scope.
@@ -71,6 +70,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         dropout=0.3,
         labels=None,
         ngram_buckets=0,
+        ngram_dim=16,
         compile=False,
         **kwargs,
     ):
@@ -91,7 +91,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         inputs = token_inputs()
         pooled = self.pooled(inputs, pooling)
         if ngram_buckets:
-            self.ngrams = HashedNgrams(ngram_buckets, _NGRAM_DIM, name="ngrams")
+            self.ngrams = HashedNgrams(ngram_buckets, ngram_dim, name="ngrams")
             pooled = ops.concatenate([pooled, self.ngrams(**inputs)], axis=-1)
         super().__init__(inputs=inputs, outputs=self.head(self.head_dropout(pooled)), compile=False, **kwargs)
 
@@ -101,6 +101,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         self.dropout = dropout
         self.labels = labels
         self.ngram_buckets = ngram_buckets
+        self.ngram_dim = ngram_dim
         self._prepare(compile)
 
     def fit(
@@ -167,4 +168,5 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
             "dropout": self.dropout,
             "labels": self.labels,
             "ngram_buckets": self.ngram_buckets,
+            "ngram_dim": self.ngram_dim,
         }

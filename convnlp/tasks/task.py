@@ -139,6 +139,16 @@ class Task(abc.ABC):
     def model(self, backbone):
         """A model of `model_cls` around a backbone, to be trained."""
 
+    def trained(self, model, found, held_out):
+        """The model to be scored and saved: the one that was trained, or more than that; the default is it.
+
+        Args:
+            model: what `model` returned, trained.
+            found: what it was trained on.
+            held_out: what `read` returned of the examples that it was not.
+        """
+        return model
+
     @abc.abstractmethod
     def loss(self, model):
         """`loss_fn(batch, seed, training=True)` for `convnlp.training.loop`."""

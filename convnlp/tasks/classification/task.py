@@ -11,6 +11,7 @@ from convnlp.data import Label, examples, rules, sources
 from convnlp.layers import dropout_seed
 from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.options import option
+from convnlp.tasks.classification import ngrams
 from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.teachers import soft_labels
 from convnlp.tasks.rows import mixes_any_length
@@ -40,7 +41,7 @@ class Classification(Task):
         sequence_length: int. L, tokens of an example.
         pooling: str, of the classifier. Defaults to "mean_max".
         head_dropout: float, of the classifier. Default 0.
-        ngram_buckets: int, of the classifier. An option. Default 0.
+        ngram_buckets: int, of `ngrams.join` after training. An option. Default 0: none.
         r_drop: float, see `classification_loss`. An option. Default 0.
         teachers: sequence of str, presets of classifiers of the same classes, whose mean answer to a text is
             learned beside its label; see `classification_loss`. An option. Default none.
@@ -137,8 +138,10 @@ class Classification(Task):
             pooling=self.pooling,
             dropout=self.head_dropout,
             labels=list(self.label.names),
-            ngram_buckets=self.ngram_buckets,
         )
+
+    def trained(self, model, found, held_out):
+        return ngrams.join(model, self.ngram_buckets, found, held_out) if self.ngram_buckets else model
 
     def loss(self, model):
         return classification_loss(model, self.r_drop)

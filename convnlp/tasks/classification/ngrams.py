@@ -1,0 +1,123 @@
+"""A linear classifier on hashed n-grams beside one that is trained, weighed on held-out texts."""
+
+import numpy as np
+import tensorflow as tf
+from scipy import optimize, sparse
+
+from convnlp.data import examples
+from convnlp.layers import hashed_ngrams
+from convnlp.models import TextClassifier, linear_head
+
+PENALTY = 0.1  # over the number of examples
+_BATCH_SIZE = 64
+
+
+def join(model, num_buckets, found, held_out):
+    """A classifier whose logits are a z + b u: z those of `model`, u those of a linear one on n-grams.
+
+    u = U x + c is fitted on the examples that were trained on, by softmax regression; x is the weight of
+    each bucket of `convnlp.layers.HashedNgrams`: its count, over the square root of the number of n-grams,
+    times the logarithm of how rare it is. Then a and b, at least 0, are those of the smallest loss on the
+    held-out examples, which also makes the probabilities fit: a model that is too sure has a small a.
+
+    Words decide many classes, and no small encoder has seen all of them often enough; where the encoder
+    alone is better, b is near 0.
+
+    Args:
+        model: `TextClassifier` without n-grams, trained.
+        num_buckets: int, M, at most 2**16.
+        found: `convnlp.data.examples.Examples` that it was trained on.
+        held_out: `Examples` that it was not.
+
+    Returns:
+        `TextClassifier` with the same backbone.
+    """
+    num_classes = model.num_classes
+    joined = TextClassifier(
+        model.backbone,
+        num_classes=num_classes,
+        preprocessor=model.preprocessor,
+        pooling=model.pooling,
+        dropout=model.dropout,
+        labels=model.labels,
+        ngram_buckets=num_buckets,
+        ngram_dim=num_classes,
+    )
+    counts = features(joined.ngrams, found)
+    rarity = np.log((1 + len(found)) / (1 + np.bincount(counts.indices, minlength=num_buckets))) + 1
+    rarity /= np.sqrt(counts.power(2).dot(rarity**2).mean())  # so that |x| is 1 on average
+    weights, bias = linear_head.softmax_regression(
+        counts * rarity[None], found.labels, num_classes, PENALTY / len(found), weights=found.weights
+    )
+    table = weights * rarity[:, None]
+    own = logits(model, held_out)
+    share, ngram_share = mixture(own, features(joined.ngrams, held_out) @ table + bias, held_out.labels)
+    kernel, own_bias = model.head.get_weights()
+    joined.ngrams.set_weights([table])
+    identity = np.eye(num_classes) * ngram_share / hashed_ngrams.SCALE
+    joined.head.set_weights(
+        [np.concatenate([share * kernel, identity]), share * own_bias + ngram_share * bias]
+    )
+    return joined
+
+
+def features(layer, found):
+    """What a `HashedNgrams` layer sums up: how often a text has an n-gram of each bucket, over sqrt(n).
+
+    Args:
+        layer: `HashedNgrams` of M buckets.
+        found: `Examples`, N of them.
+
+    Returns:
+        SciPy's sparse float64 array [N,M].
+    """
+    parts, sizes = [], []
+    for first in range(0, len(found), _BATCH_SIZE):
+        token_ids = found.columns[0][first : first + _BATCH_SIZE].to_tensor()
+        mask = tf.sequence_mask(found.columns[0][first : first + _BATCH_SIZE].row_lengths())
+        buckets, is_present = (value.numpy() for value in layer.buckets(token_ids, mask))
+        parts.append(buckets[is_present])
+        sizes.append(is_present.sum(1))
+    sizes = np.concatenate(sizes)
+    places = np.concatenate([[0], np.cumsum(sizes)])
+    values = np.repeat(1 / np.sqrt(sizes), sizes)
+    rows = sparse.csr_array((values, np.concatenate(parts), places), shape=(len(found), layer.num_buckets))
+    rows.sum_duplicates()
+    return rows
+
+
+def logits(model, found):
+    """Those of a classifier, float32 [N,C], in the order of the examples."""
+    call = tf.function(lambda inputs: model(inputs, training=False), autograph=False)
+    parts = [
+        call({name: batch[name] for name in ("token_ids", "padding_mask")}).numpy()
+        for batch in examples.labelled_batches(found, _BATCH_SIZE, training=False)
+    ]
+    return np.concatenate(parts)[: len(found)]
+
+
+def mixture(first, second, labels):
+    """The weights a, b >= 0 of the smallest mean CE(a first + b second, labels).
+
+    A pull to 1/2 and 1/2, as strong as one example, keeps them small where all examples are right.
+
+    Args:
+        first: float [N,C], logits.
+        second: float [N,C], logits.
+        labels: int [N].
+
+    Returns:
+        float [2].
+    """
+    both = np.stack([first, second])
+    targets = np.eye(first.shape[1])[labels]
+
+    def objective(weights):
+        log_probabilities = linear_head.log_softmax(np.tensordot(weights, both, 1))
+        error = np.exp(log_probabilities) - targets
+        loss = np.sum((weights - 0.5) ** 2) - np.sum(log_probabilities * targets)
+        slope = 2 * (weights - 0.5) + np.tensordot(both, error, 2)
+        return loss / len(labels), slope / len(labels)
+
+    bounds = [(0, None)] * 2
+    return optimize.minimize(objective, [0.5, 0.5], jac=True, method="L-BFGS-B", bounds=bounds).x

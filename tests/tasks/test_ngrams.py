@@ -1,0 +1,114 @@
+"""A linear classifier on n-grams joined to a trained one: against plain loops."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.data import examples
+from convnlp.models import Seq2SeqBackbone, TextClassifier, linear_head
+from convnlp.tasks.classification import ngrams
+
+NUM_CLASSES, LENGTH, NUM_BUCKETS = 3, 12, 64
+
+
+def some_examples(count, seed):
+    """Texts whose class is which of the tokens 5, 6 and 7 they have, among others."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, NUM_CLASSES, count)
+    rows = [[*random.integers(8, 40, random.integers(1, LENGTH - 2)), 5 + label, 1] for label in labels]
+    return examples.Examples((tf.ragged.constant(rows, tf.int32),), (LENGTH,), labels)
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(0)
+    size = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+    return TextClassifier(Seq2SeqBackbone(40, **size, num_decoder_layers=0), NUM_CLASSES, pooling="mean")
+
+
+@pytest.fixture(scope="module")
+def found():
+    return some_examples(90, 1)
+
+
+@pytest.fixture(scope="module")
+def held_out():
+    return some_examples(70, 2)
+
+
+@pytest.fixture(scope="module")
+def joined(model, found, held_out):
+    return ngrams.join(model, NUM_BUCKETS, found, held_out)
+
+
+def loss(logits, labels):
+    return -linear_head.log_softmax(logits)[np.arange(len(labels)), labels].mean()
+
+
+def test_features_are_what_the_layer_sums_up(joined, held_out):
+    rows = ngrams.features(joined.ngrams, held_out).toarray()
+    assert rows.shape == (70, NUM_BUCKETS)
+    for row, ids in zip(rows, held_out.columns[0].to_list(), strict=True):
+        expected = np.zeros(NUM_BUCKETS)
+        hashed = [ids[i] % 64 * 31_337 % 64 for i in range(len(ids))]
+        hashed += [(a % 64 * 28_411 % 64 + b) % 64 for a, b in itertools.pairwise(ids)]
+        for bucket in hashed:
+            expected[bucket] += 1 / np.sqrt(len(hashed))
+        np.testing.assert_allclose(row, expected)
+
+
+def test_logits_are_in_the_order_of_the_examples(model, held_out):
+    found = ngrams.logits(model, held_out)
+    for row, ids in zip(found, held_out.columns[0].to_list(), strict=True):
+        ids = tf.constant([ids])
+        expected = model({"token_ids": ids, "padding_mask": ids != 0}, training=False)
+        np.testing.assert_allclose(row, expected[0], rtol=1e-4, atol=1e-5)
+
+
+def test_the_joined_logits_are_a_sum_of_both(model, joined, found, held_out):
+    own, both = (ngrams.logits(classifier, held_out) for classifier in (model, joined))
+    kernel, bias = joined.head.get_weights()
+    linear = ngrams.features(joined.ngrams, held_out) @ joined.ngrams.get_weights()[0]  # [N,C]
+    share = kernel[0, 0] / model.head.get_weights()[0][0, 0]
+    ngram_share = kernel[-1, -1] * 10
+    constant = bias - share * model.head.get_weights()[1]
+    assert share >= 0 < ngram_share
+    np.testing.assert_allclose(both, share * own + ngram_share * linear + constant, rtol=1e-3, atol=1e-4)
+
+
+def test_words_decide(model, joined, held_out):
+    own, both = (ngrams.logits(classifier, held_out) for classifier in (model, joined))
+    labels = held_out.labels
+    assert (own.argmax(1) == labels).mean() < 0.6
+    assert (both.argmax(1) == labels).mean() > 0.9
+    assert loss(both, labels) < loss(own, labels) / 2
+
+
+def test_a_classifier_that_knows_better_is_left_as_it_is(held_out):
+    labels = held_out.labels
+    right = 3.0 * np.eye(NUM_CLASSES)[labels] + np.random.default_rng(0).normal(size=[70, NUM_CLASSES])
+    useless = np.random.default_rng(1).normal(size=[70, NUM_CLASSES])
+    share, ngram_share = ngrams.mixture(right, useless, labels)
+    assert share > 5 * ngram_share
+
+
+def test_the_mixture_has_the_smallest_loss():
+    random = np.random.default_rng(3)
+    labels = random.integers(0, NUM_CLASSES, 400)
+    first, second = (scale * (np.eye(NUM_CLASSES)[labels] + random.normal(size=[400, 3])) for scale in (4, 1))
+    best = ngrams.mixture(first, second, labels)
+
+    def objective(weights):
+        return loss(weights[0] * first + weights[1] * second, labels) + np.sum((weights - 0.5) ** 2) / 400
+
+    assert best[0] < best[1]  # the first is too sure
+    for step in ([0.01, 0], [-0.01, 0], [0, 0.01], [0, -0.01]):
+        assert objective(best) < objective(best + step)
+
+
+def test_all_right_gives_finite_weights():
+    logits = np.eye(NUM_CLASSES)[[0, 1, 2]]
+    assert max(ngrams.mixture(logits, logits, np.array([0, 1, 2]))) < 5
