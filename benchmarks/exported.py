@@ -4,8 +4,8 @@ import os
 import pathlib
 
 from convnlp import train_tokenizer
+from convnlp.export.saved_models import versions
 from convnlp.models import SIZES, Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
-from export.saved_models import versions
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 

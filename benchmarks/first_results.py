@@ -21,8 +21,8 @@ from absl import app, flags
 
 from benchmarks import first_results_report, tfidf
 from benchmarks.run_once import run_once
+from convnlp.serving.client import Client
 from convnlp.tour import Tour, free_port
-from serving.client import Client
 
 # Equal for both starts. Lengths hold nearly all texts of a set; epochs by its size.
 CLASSIFICATION = {

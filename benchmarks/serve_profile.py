@@ -23,22 +23,22 @@ from absl import flags
 from benchmarks import machine
 from benchmarks.serving_load import run_load, write_request
 from convnlp import programs
-from serving.core.batching import Batcher
-from serving.core.config import read_batching_options
-from serving.core.limits import Limits
-from serving.core.metrics import Metrics
-from serving.core.models import ModelConfig, ModelManager
-from serving.core.warmup import Loader
-from serving.rest import predict
-from serving.rest.http_protocol import Protocol
-from serving.rest.interface import RestApp
+from convnlp.serving.core.batching import Batcher
+from convnlp.serving.core.config import read_batching_options
+from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.metrics import Metrics
+from convnlp.serving.core.models import ModelConfig, ModelManager
+from convnlp.serving.core.warmup import Loader
+from convnlp.serving.rest import predict
+from convnlp.serving.rest.http_protocol import Protocol
+from convnlp.serving.rest.interface import RestApp
 
 _MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier.", required=True)
 _CLIENTS = flags.DEFINE_list("clients", ["1", "32"], "Numbers of clients.")
 _SECONDS = flags.DEFINE_float("seconds", 5.0, "How long each load lasts.")
 _LENGTH = flags.DEFINE_integer("length", 128, "Tokens of a text.")
 _BATCHING = pathlib.Path(__file__).resolve().parents[1] / "serving" / "batching.config"
-# What the event loop's thread does: the functions in `serving.rest.predict` that are counted.
+# What the event loop's thread does: the functions in `convnlp.serving.rest.predict` that are counted.
 _STAGES = {
     "JSON read": ("read_object",),
     "tensors made": ("tensors_from_instances", "tensors_from_inputs"),

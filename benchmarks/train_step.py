@@ -23,8 +23,8 @@ from benchmarks import machine, memory, program, timing
 from benchmarks.peers import keras_nlp_models
 from benchmarks.rows import Row
 from benchmarks.small_models import ATTENTION, CONVOLUTION, KERNEL_SIZE, SEED, SIZES, backbone, token_ids
-from configs import common
 from convnlp import losses
+from convnlp.configs import common
 from convnlp.layers import MIXERS
 from convnlp.objectives import build_objectives, pretraining_loss
 from convnlp.training import loop, optimizers

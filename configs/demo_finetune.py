@@ -5,7 +5,7 @@
 From random weights: `--config.tokenizer=spm.model` in place of `--config.init_from=PRESET`.
 """
 
-from configs import finetune_classification
+from convnlp.configs import finetune_classification
 
 SOURCE = "pydocs:8"
 TEST_SPLIT = "train[:10%]"  # neither pre-trained on nor fine-tuned on

@@ -5,7 +5,7 @@
 The first tenth of the text is left out: `configs/demo_finetune.py` is tested on it.
 """
 
-from configs import pretrain_mini
+from convnlp.configs import pretrain_mini
 
 
 def get_config():

@@ -8,7 +8,7 @@ With `--config.init_from=` and `--config.tokenizer=spm.model` the same model is 
 then `--config=configs/finetune_classification.py:fourier` names another mixer.
 """
 
-from configs import common
+from convnlp.configs import common
 
 
 def get_config(mixer="dynamic_conv"):

@@ -7,7 +7,7 @@ r"""Sequence-to-sequence on COGS (sentence -> logical form): text-to-text from r
 Several examples share a row (`task.pack`), since most are short.
 """
 
-from configs import common
+from convnlp.configs import common
 
 
 def get_config():

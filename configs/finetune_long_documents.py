@@ -8,7 +8,7 @@ From random weights; with `--config.init_from=PRESET` the preset's own model is 
 merged in pairs in front of the second and the third layer, so that both attention layers see 512 of 2048.
 """
 
-from configs import finetune_classification
+from convnlp.configs import finetune_classification
 
 
 def get_config():

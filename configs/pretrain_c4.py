@@ -8,7 +8,7 @@ Source: Tay et al., 2021, section 4; optimiser and schedule of T5. The argument 
 run took about 12 hours on 16 TPU chips. It needs a TPU and a prepared C4, and has not been run by us.
 """
 
-from configs import common
+from convnlp.configs import common
 
 
 def get_config(arguments="dynamic_conv,base"):

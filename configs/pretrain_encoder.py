@@ -8,7 +8,7 @@ argument is the mixer. Rows of 128 tokens, 4,096 tokens per step, 10M tokens in 
 `benchmarks.pretraining.search` tries other values beside these.
 """
 
-from configs import common
+from convnlp.configs import common
 
 
 def get_config(mixer="dynamic_conv"):

@@ -9,7 +9,7 @@ argument is the mixer, or a layout: `c_c_t_t`, or `cross_segment_attention` for 
 cannot be causal makes an encoder alone, pre-trained by masked-LM alone.
 """
 
-from configs import common
+from convnlp.configs import common
 
 
 def get_config(mixer="dynamic_conv"):

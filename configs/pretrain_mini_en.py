@@ -7,7 +7,7 @@ The argument is the mixer. What was tried before is in docs/recipes.md. The rate
 so that a run can be judged, made longer or ended on the way; an average of the weights is what is evaluated.
 """
 
-from configs import pretrain_encoder
+from convnlp.configs import pretrain_encoder
 
 
 def get_config(mixer="dynamic_conv"):

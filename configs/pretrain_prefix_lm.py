@@ -8,7 +8,7 @@ One stack without a decoder. It reads the prefix from both sides and the rest fr
 is a mixer with supports_prefix.
 """
 
-from configs import pretrain_mini
+from convnlp.configs import pretrain_mini
 
 
 def get_config(mixer="dynamic_conv"):

@@ -1,10 +1,23 @@
 """Pre-trained convolutional text models. Importing it registers the models with keras_nlp's `from_preset`."""
 
-from convnlp import startup
+import importlib
 
+from convnlp import folders, startup
+
+folders.make_importable()
 if startup.is_program():  # not in a process that only uses us
     startup.begin()  # before TensorFlow is imported
-
-from convnlp import models as models
+if not folders.is_asked_for():
+    from convnlp import models as models
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name):
+    """`convnlp.models`, `convnlp.layers`, where only one of the folders has been imported before."""
+    try:
+        return importlib.import_module(f"convnlp.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"convnlp.{name}":
+            raise
+        raise AttributeError(f"module 'convnlp' has no attribute {name!r}") from None

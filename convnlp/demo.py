@@ -16,7 +16,7 @@ import sys
 
 from absl import app, flags
 
-from configs.demo_finetune import SOURCE, TEST_SPLIT
+from convnlp.configs.demo_finetune import SOURCE, TEST_SPLIT
 from convnlp.tour import Tour, free_port
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs/demo", "Directory for everything that the demo writes.")

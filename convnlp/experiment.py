@@ -17,8 +17,8 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from configs import common
 from convnlp import config_rules, inputs, stages
+from convnlp.configs import common
 from convnlp.layers.mixer_options import route_options
 from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card, preset_names, presets
 from convnlp.models.layouts import layer_mixers
@@ -234,7 +234,7 @@ def check_fields(config, default, prefix=""):
             raise ValueError(f"unknown config field {prefix}{name}{hint}")
         if name not in config:
             raise ValueError(
-                f"config field {prefix}{name} is missing; start from configs.common.get_config()"
+                f"config field {prefix}{name} is missing; start from convnlp.configs.common.get_config()"
             )
         if isinstance(default[name], dict) and prefix + name not in OPEN_FIELDS:
             check_fields(config[name], default[name], f"{prefix}{name}.")

@@ -12,8 +12,8 @@ import sys
 import tensorflow as tf
 from absl import app, flags, logging
 
-from configs import common
 from convnlp import startup
+from convnlp.configs import common
 from convnlp.data import source_error_message
 from convnlp.training import strategy
 from convnlp.training.finite import NonFiniteError
@@ -118,7 +118,7 @@ def _is_raised_by_us(error):
 
 
 def _is_ours(module):
-    ours = {*startup.PROGRAMS, "configs", "__main__"}
+    ours = {*startup.PROGRAMS, "configs", "__main__"}  # "configs": where a file of a user's imports it so
     if flags.FLAGS.is_parsed():
         ours |= {name.partition(".")[0] for name in modules()}
     return module.partition(".")[0] in ours
@@ -133,7 +133,7 @@ def import_modules(names):
     """Imports modules, each of which registers something of a user's.
 
     That is `convnlp.layers.register_mixer`, `convnlp.objectives.register_objective`,
-    `convnlp.tasks.register_task` or `export.lite.forms.register_form`.
+    `convnlp.tasks.register_task` or `convnlp.export.lite.forms.register_form`.
 
     Raises:
         ValueError: if one cannot be imported.

@@ -36,10 +36,14 @@ def is_note(line):
 
 
 def is_program():
-    """Whether this process was started as a program of ours: by `python -m`, or the command `convnlp`."""
+    """Whether this process was started as a program of ours: by `python -m`, or the command `convnlp`.
+
+    The server and its client handle their signals and messages themselves.
+    """
     arguments = sys.orig_argv
     if "-m" in arguments[:-1]:
-        return arguments[arguments.index("-m") + 1].partition(".")[0] in PROGRAMS
+        module = arguments[arguments.index("-m") + 1]
+        return module.partition(".")[0] in PROGRAMS and not module.startswith("convnlp.serving")
     return os.path.basename(sys.argv[0] if sys.argv else "") == "convnlp"
 
 

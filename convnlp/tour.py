@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from serving.client import Client, RequestError
+from convnlp.serving.client import Client, RequestError
 
 _SERVER_START_SECONDS = 120
 

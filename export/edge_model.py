@@ -1,4 +1,4 @@
-"""A TFLite file of `export.tflite`, run with ai-edge-litert, NumPy and sentencepiece alone.
+"""A TFLite file of `convnlp.export.tflite`, run with ai-edge-litert, NumPy and sentencepiece alone.
 
     model = EdgeModel("sentiment.tflite")
     model.predict(["a gripping film"])  # [{"label": "positive", "scores": {"negative": 0.03, ...}}]
@@ -21,7 +21,7 @@ class EdgeModel:
     """The model of a file, with its tokenizer and the names of its classes.
 
     Args:
-        path: str. A file of `export.tflite`, made for token ids.
+        path: str. A file of `convnlp.export.tflite`, made for token ids.
         num_threads: int. Of LiteRT. Default 1.
 
     Raises:

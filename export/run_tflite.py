@@ -14,9 +14,12 @@ import sys
 
 from absl import app, flags
 
-from export.edge_model import EdgeModel
+try:
+    from convnlp.export.edge_model import EdgeModel
+except ModuleNotFoundError:  # a copy of both files in one folder
+    from edge_model import EdgeModel
 
-_MODEL = flags.DEFINE_string("model", None, "File of export.tflite.", required=True)
+_MODEL = flags.DEFINE_string("model", None, "File of convnlp.export.tflite.", required=True)
 _TEXT = flags.DEFINE_multi_string("text", [], "A text to answer. Can be repeated.")
 _TEXT_PAIR = flags.DEFINE_multi_string("text_pair", [], "The second text of a pair, one for each --text.")
 _INPUT = flags.DEFINE_string(

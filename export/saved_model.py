@@ -4,7 +4,7 @@
 
 writes MODELS/sentiment/1 (texts in; version numbers go up) and MODELS/sentiment_ids/1 (token ids in: no text
 ops, for runtimes without tensorflow_text), each complete or not at all, after asking every signature in a
-process without convnlp. The signatures are those of `export.saved_models.signatures.servable`.
+process without convnlp. The signatures are those of `convnlp.export.saved_models.signatures.servable`.
 """
 
 import time
@@ -12,7 +12,7 @@ import time
 from absl import app, flags
 
 from convnlp import programs
-from export.saved_models import versions
+from convnlp.export.saved_models import versions
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset to export.", required=True)
 _OUTPUT = flags.DEFINE_string(

@@ -12,14 +12,14 @@ activations too and needs texts of yours for their ranges, which should be of al
 
 The file is a zip archive too: `unzip -p sentiment.tflite labels.txt` gives the names of the classes, one a
 line; model.json, config.json and vocabulary.spm, the SentencePiece model that makes the ids, are there beside
-it. `export.run_tflite` asks the file; `export.tflite_report` compares the modes.
+it. `convnlp.export.run_tflite` asks the file; `convnlp.export.tflite_report` compares the modes.
 """
 
 from absl import app, flags
 
 from convnlp import programs
-from export import preset
-from export.lite import calibration_flags, forms, tflite_files
+from convnlp.export import preset
+from convnlp.export.lite import calibration_flags, forms, tflite_files
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset to export.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write.", required=True)

@@ -17,11 +17,11 @@ from absl import app, flags
 
 from convnlp import programs
 from convnlp.data import Source
+from convnlp.export import preset
+from convnlp.export.lite import calibration_flags, comparison, report
+from convnlp.export.lite.forms import FORMS, form_named
 from convnlp.models import preset_names
 from convnlp.tasks import fields, task_of
-from export import preset
-from export.lite import calibration_flags, comparison, report
-from export.lite.forms import FORMS, form_named
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset, of any task.", required=True)
 _SOURCE = flags.DEFINE_string(

@@ -15,12 +15,12 @@ import sys
 from absl import app, flags
 
 from convnlp import programs
+from convnlp.export import preset
+from convnlp.export.saved_models import signatures
+from convnlp.export.saved_models.versions import is_version
+from convnlp.export.verification import checks, parity, recorded, requests
+from convnlp.export.verification.graph import Graph
 from convnlp.models import preset_names
-from export import preset
-from export.saved_models import signatures
-from export.saved_models.versions import is_version
-from export.verification import checks, parity, recorded, requests
-from export.verification.graph import Graph
 
 _MODEL = flags.DEFINE_string(
     "model",

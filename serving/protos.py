@@ -2,8 +2,8 @@
 
 Here are the configuration messages of TF Serving: `BatchingParameters`
 (servables/tensorflow/session_bundle_config.proto) and `MonitoringConfig` (config/monitoring_config.proto),
-with the fields' names, numbers and types, in the package tensorflow.serving. `serving.client.grpc_messages`
-has those of gRPC.
+with the fields' names, numbers and types, in the package tensorflow.serving.
+`convnlp.serving.client.grpc_messages` has those of gRPC.
 """
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2

@@ -19,12 +19,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from absl import app, flags
 
-from serving.core.batching import Batcher, BatchingOptions
-from serving.core.drain import SIGNALS, drain
-from serving.core.limits import Limits
-from serving.core.metrics import Metrics
-from serving.core.models import ModelConfig, ModelManager
-from serving.core.runner import Runner
+from convnlp.serving.core.batching import Batcher, BatchingOptions
+from convnlp.serving.core.drain import SIGNALS, drain
+from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.metrics import Metrics
+from convnlp.serving.core.models import ModelConfig, ModelManager
+from convnlp.serving.core.runner import Runner
 
 _SWITCH_SECONDS = 0.0005
 # How many objects more there are before Python looks for dead ones: requests under way are some hundred each.
@@ -148,11 +148,11 @@ def _start(listener):
     import tensorflow as tf
     import uvicorn
 
-    from serving.core.warmup import Loader
-    from serving.grpc.service import build_grpc_server
-    from serving.rest.hosts import allowed_hosts
-    from serving.rest.http_protocol import Protocol, Timeouts
-    from serving.rest.interface import RestApp
+    from convnlp.serving.core.warmup import Loader
+    from convnlp.serving.grpc.service import build_grpc_server
+    from convnlp.serving.rest.hosts import allowed_hosts
+    from convnlp.serving.rest.http_protocol import Protocol, Timeouts
+    from convnlp.serving.rest.interface import RestApp
 
     tf.get_logger().setLevel(logging.ERROR)
     gc.set_threshold(_COLLECTOR_THRESHOLD)
@@ -193,7 +193,7 @@ def _start(listener):
 
 
 def _model_configs():
-    from serving.core.config import read_model_configs
+    from convnlp.serving.core.config import read_model_configs
 
     if _MODEL_CONFIG_FILE.value:
         return read_model_configs(_MODEL_CONFIG_FILE.value)
@@ -201,7 +201,7 @@ def _model_configs():
 
 
 def _runner(metrics):
-    from serving.core.config import read_batching_options
+    from convnlp.serving.core.config import read_batching_options
 
     if not _BATCHING.value:
         return Runner(_THREADS.value, _LIMITS["queue_length"].value)
@@ -210,9 +210,9 @@ def _runner(metrics):
 
 
 def _site(metrics, manager):
-    from serving.core.config import read_metrics_path
-    from serving.page.site import page_routes
-    from serving.rest.site import build_site
+    from convnlp.serving.core.config import read_metrics_path
+    from convnlp.serving.page.site import page_routes
+    from convnlp.serving.rest.site import build_site
 
     path = read_metrics_path(_MONITORING_CONFIG_FILE.value) if _MONITORING_CONFIG_FILE.value else None
     return build_site(metrics if path else None, path, page_routes(manager.names) if _PAGE.value else ())

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from configs import finetune_classification
 from convnlp import adaptation, config_rules, experiment, finetune
+from convnlp.configs import finetune_classification
 from convnlp.data import SourceError
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
 from convnlp.training import loop

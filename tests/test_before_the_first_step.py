@@ -6,8 +6,8 @@ import os
 import pytest
 import tensorflow as tf
 
-from configs import finetune_classification, finetune_cogs, pretrain_mini
 from convnlp import experiment, finetune, outputs, pretrain
+from convnlp.configs import finetune_classification, finetune_cogs, pretrain_mini
 from convnlp.data import SourceError, examples, source_error_message
 from convnlp.training import loop
 from tests import corpus

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from configs import common, finetune_classification, finetune_cogs
 from convnlp import config_rules
+from convnlp.configs import common, finetune_classification, finetune_cogs
 from tests.test_configs import FILES
 
 
@@ -24,7 +24,7 @@ def test_every_field_has_a_rule():
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_config_keeps_them(name):
-    config_rules.check(importlib.import_module(f"configs.{name}").get_config())
+    config_rules.check(importlib.import_module(f"convnlp.configs.{name}").get_config())
 
 
 @pytest.mark.parametrize("path", config_rules.RULES)

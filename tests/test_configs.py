@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
-from configs import common, finetune_classification, pretrain_c4, pretrain_mini
 from convnlp import experiment, pretrain
+from convnlp.configs import common, finetune_classification, pretrain_c4, pretrain_mini
 from convnlp.layers import MIXERS
 from convnlp.models import LAYOUTS, SIZES
 from convnlp.objectives import build_objectives, pretraining_loss
@@ -14,12 +14,12 @@ from convnlp.objectives import build_objectives, pretraining_loss
 FILES = sorted(
     path.stem for path in pathlib.Path("configs").glob("*.py") if path.stem not in ("__init__", "common")
 )
-DEFAULT = importlib.import_module("configs.common").get_config()
+DEFAULT = importlib.import_module("convnlp.configs.common").get_config()
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_fields_and_sizes(name):
-    config = importlib.import_module(f"configs.{name}").get_config()
+    config = importlib.import_module(f"convnlp.configs.{name}").get_config()
     experiment.check_fields(config.to_dict(), DEFAULT.to_dict())
     size = SIZES[config.model.size]
     num_layers = config.model.num_layers or size["num_layers"]
@@ -30,11 +30,11 @@ def test_fields_and_sizes(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_docstring_says_how_to_run_it(name):
-    assert f"configs/{name}.py" in importlib.import_module(f"configs.{name}").__doc__
+    assert f"configs/{name}.py" in importlib.import_module(f"convnlp.configs.{name}").__doc__
 
 
 def test_the_papers_run():
-    config = importlib.import_module("configs.pretrain_c4").get_config("dilated_conv,base")
+    config = importlib.import_module("convnlp.configs.pretrain_c4").get_config("dilated_conv,base")
     assert config.train.num_steps == 524_288
     assert config.train.batch_size == 128
     assert config.data.input_length == 512

@@ -11,8 +11,8 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from configs import finetune_classification, pretrain_mini
 from convnlp import experiment, finetune, pretrain
+from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import SourceError, source_error_message, sources
 from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer
 from convnlp.training import loop, metrics, run_lock, storage

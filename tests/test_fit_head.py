@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from configs import finetune_classification
 from convnlp import experiment, fit_head
+from convnlp.configs import finetune_classification
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
 from tests import corpus
 

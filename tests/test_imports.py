@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TOP_LEVEL = ("benchmarks", "configs", "convnlp", "export", "serving", "tests")
+TOP_LEVEL = ("benchmarks", "configs", "convnlp", "export", "serving", "tests")  # folders
+INSIDE = ("configs", "export", "serving")  # which are imported as convnlp.configs, ...
+# What no part may import but itself and those whose rule names it, though it may import convnlp.
+APART = ("convnlp.configs", "convnlp.export", "convnlp.serving")
 
 # Per part: the parts of ours that it may import besides itself, and the packages of others; None is any.
 RULES = {
@@ -66,7 +69,7 @@ RULES = {
     ),
     "convnlp.testing": (
         (
-            "configs",
+            "convnlp.configs",
             "convnlp.data",
             "convnlp.kernels",
             "convnlp.layers",
@@ -76,11 +79,11 @@ RULES = {
         ),
         ("keras", "numpy", "tensorflow"),
     ),
-    "convnlp": (("configs", "convnlp"), None),
-    "convnlp.demo": (("configs", "convnlp.tour"), ("absl",)),  # runs all else as processes
-    "convnlp.tour": (("serving.client",), ()),
-    "configs": ((), ("ml_collections",)),
-    "export": (
+    "convnlp": (("convnlp.configs", "convnlp"), None),
+    "convnlp.demo": (("convnlp.configs", "convnlp.tour"), ("absl",)),  # runs all else as processes
+    "convnlp.tour": (("convnlp.serving.client",), ()),
+    "convnlp.configs": ((), ("ml_collections",)),
+    "convnlp.export": (
         (
             "convnlp.data",
             "convnlp.kernels",
@@ -88,7 +91,7 @@ RULES = {
             "convnlp.programs",
             "convnlp.tables",
             "convnlp.tasks",
-            "export.edge_model",
+            "convnlp.export.edge_model",
         ),
         (
             "absl",
@@ -101,15 +104,18 @@ RULES = {
             "tensorflow_text",
         ),
     ),
-    "export.verification.c_api": ((), ("numpy",)),
-    "export.edge_model": ((), ("ai_edge_litert", "numpy", "sentencepiece")),
-    "export.run_tflite": (("export.edge_model",), ("absl",)),
-    "serving.client": (("serving.client.grpc_client",), ("tqdm",)),
-    "serving.client.grpc_client": (("serving.client", "serving.client.grpc_messages"), ("google", "grpc")),
-    "serving.client.grpc_messages": (("serving.protos",), ("google",)),
-    "serving.protos": ((), ("google",)),
-    "serving": (
-        ("serving.protos",),
+    "convnlp.export.verification.c_api": ((), ("numpy",)),
+    "convnlp.export.edge_model": ((), ("ai_edge_litert", "numpy", "sentencepiece")),
+    "convnlp.export.run_tflite": (("convnlp.export.edge_model",), ("absl", "edge_model")),
+    "convnlp.serving.client": (("convnlp.serving.client.grpc_client",), ("tqdm",)),
+    "convnlp.serving.client.grpc_client": (
+        ("convnlp.serving.client", "convnlp.serving.client.grpc_messages"),
+        ("google", "grpc"),
+    ),
+    "convnlp.serving.client.grpc_messages": (("convnlp.serving.protos",), ("google",)),
+    "convnlp.serving.protos": ((), ("google",)),
+    "convnlp.serving": (
+        ("convnlp.serving.protos",),
         (
             "absl",
             "google",
@@ -123,8 +129,8 @@ RULES = {
             "uvicorn",
         ),
     ),
-    "benchmarks": (("configs", "convnlp", "export", "serving"), None),
-    "tests": (TOP_LEVEL, None),
+    "benchmarks": ((*APART, "convnlp"), None),
+    "tests": ((*APART, "benchmarks", "convnlp", "tests"), None),
 }
 # The mixers whose definition contains another one.
 MIXERS_OF_MIXERS = {
@@ -139,6 +145,7 @@ def modules():
     for top in TOP_LEVEL:
         for path in sorted((ROOT / top).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
+            parts = ("convnlp", *parts) if top in INSIDE else parts
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
@@ -168,7 +175,8 @@ def violations(module, names):
     for name in names:
         top = name.split(".")[0]
         if top in TOP_LEVEL:
-            allowed = within(name, RULES) == part or within(name, ours)
+            # The longest part decides: who may import convnlp may not import convnlp.serving.
+            allowed = within(name, RULES) == part or within(name, {*ours, *APART}) in ours
             forbidden = top in ("tests", "benchmarks") and part not in ("tests", top)
             if forbidden or not allowed:
                 yield name
@@ -189,12 +197,15 @@ def test_every_module_keeps_its_rule():
         ("convnlp.layers.feed_forward", "convnlp.models"),
         ("convnlp.data.sources", "convnlp.layers.Dropout"),
         ("convnlp.training.loop", "convnlp.models"),
-        ("configs.common", "convnlp"),
-        ("export.saved_model", "convnlp.training"),
-        ("serving.client", "tensorflow"),
-        ("serving.rest.interface", "convnlp.models"),
+        ("convnlp.configs.common", "convnlp"),
+        ("convnlp.export.saved_model", "convnlp.training"),
+        ("convnlp.serving.client", "tensorflow"),
+        ("convnlp.serving.rest.interface", "convnlp.models"),
         ("convnlp.pretrain", "benchmarks.baselines"),
-        ("export.tflite", "tests.corpus"),
+        ("convnlp.export.tflite", "tests.corpus"),
+        ("convnlp.pretrain", "convnlp.serving.client"),
+        ("convnlp.experiment", "configs.common"),
+        ("tests.test_configs", "configs.common"),  # twice in one process
     ],
 )
 def test_the_rules_forbid(module, name):
@@ -218,6 +229,32 @@ def test_convnlp_can_be_imported_without_tensorflow_text():
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "dynamic_conv" in done.stdout
+
+
+@pytest.mark.multiprocess
+def test_the_folders_need_no_tensorflow_and_nothing_else_is_found_inside():
+    code = """
+import sys
+import convnlp.configs.common, convnlp.serving.client
+assert "tensorflow" not in sys.modules, "tensorflow"
+for name in ("benchmarks", "convnlp", "tests"):
+    try:
+        __import__(f"convnlp.{name}")
+    except ModuleNotFoundError as error:
+        print(error)
+import convnlp
+print(hasattr(convnlp, "nothing"), "tensorflow" in sys.modules, len(convnlp.layers.MIXERS) > 9)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    lines = [f"No module named 'convnlp.{name}'" for name in ("benchmarks", "convnlp", "tests")]
+    assert done.stdout.splitlines() == [*lines, "False False True"], done.stderr
+
+
+@pytest.mark.multiprocess
+def test_importing_convnlp_registers_its_models():
+    code = "import convnlp, keras; print(keras.saving.get_registered_object('convnlp>TextClassifier'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "text_classifier" in done.stdout, done.stderr
 
 
 def test_no_committed_file_names_a_directory_of_a_machine():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from configs import common
 from convnlp import inputs
+from convnlp.configs import common
 from convnlp.data import pydocs
 from convnlp.training import storage
 from tests import corpus

@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from configs import finetune_classification
 from convnlp import experiment, fit_head, inputs, outputs, tasks
+from convnlp.configs import finetune_classification
+from convnlp.export import preset as export_preset
 from convnlp.models import Seq2SeqBackbone, preset_names
-from export import preset as export_preset
 from tests import corpus
 from tests.run_program import run_program
 from tests.small_classifier import small_classifier

@@ -60,11 +60,39 @@ def test_the_wheel_carries_its_licence(wheel):
 @pytest.mark.multiprocess
 def test_the_presets_are_in_both(built, wheel):
     names = set(wheel.namelist())
-    assert names >= PRESET | {"convnlp/presets/__init__.py", "serving/page/index.html"}
+    assert names >= PRESET | {"convnlp/presets/__init__.py", "convnlp/serving/page/index.html"}
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
     assert packed >= PRESET | {"convnlp/presets/__init__.py", "serving/page/index.html"}
+
+
+@pytest.mark.multiprocess
+def test_the_wheel_holds_one_package_with_all_files_of_the_folders(wheel):
+    expected = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("convnlp", "configs", "export", "serving")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.name != "BUILD" and "__pycache__" not in path.parts
+    }
+    inside = {name if name.startswith("convnlp/") else f"convnlp/{name}" for name in expected}
+    assert {"convnlp/configs/common.py", "convnlp/serving/models.config"} <= inside
+    assert {"convnlp/export/verify.py", "convnlp/serving/deploy/Dockerfile"} <= inside
+    dist_info = f"convnlp-{PROJECT['version']}.dist-info/"
+    assert {name for name in wheel.namelist() if not name.startswith(dist_info)} == inside | PRESET
+
+
+@pytest.mark.multiprocess
+def test_an_installed_wheel_finds_its_folders_in_itself(wheel, tmp_path):
+    wheel.extractall(tmp_path / "site")
+    code = """
+import sys
+sys.path.insert(0, "site")
+import convnlp.configs.common, convnlp.export.edge_model, convnlp.serving.client
+print(convnlp.serving.client.__file__, "tensorflow" in sys.modules, "keras" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.endswith("site/convnlp/serving/client/__init__.py False False\n"), done.stderr
 
 
 def test_the_changelog_has_an_entry_for_the_version():

@@ -179,7 +179,7 @@ def test_a_mistake_is_one_line(tmp_path, inputs, flags, message):
 def test_a_misspelt_field_in_a_file(tmp_path, inputs):
     path = tmp_path / "misspelt.py"
     path.write_text(
-        "from configs import common\n\n\ndef get_config():\n    config = common.get_config()\n"
+        "from convnlp.configs import common\n\n\ndef get_config():\n    config = common.get_config()\n"
         "    config.train.bacth_size = 4\n    return config\n"
     )
     process = run_program("convnlp.pretrain", f"--config={path}", *inputs, f"--workdir={tmp_path}/run")

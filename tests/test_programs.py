@@ -15,8 +15,8 @@ from absl import flags, logging
 from absl.testing import flagsaver
 from ml_collections import config_flags
 
-from configs import common
 from convnlp import programs
+from convnlp.configs import common
 from convnlp.data import SourceError
 from convnlp.training import finite, run_lock, schedules
 from tests.run_program import ROOT

@@ -8,8 +8,8 @@ import signal
 import numpy as np
 import pytest
 
-from configs import finetune_classification, pretrain_mini
 from convnlp import config_rules, experiment, finetune, pretrain, stages
+from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, TextClassifier
 from convnlp.training import loop, metrics
 from tests import corpus

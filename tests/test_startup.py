@@ -111,6 +111,9 @@ def test_with_stderr_closed():
     [
         (["python", "-m", "convnlp.pretrain", "--workdir=x"], True),
         (["python", "-X", "dev", "-m", "export.saved_model"], True),
+        (["python", "-m", "convnlp.export.saved_model"], True),
+        (["python", "-m", "convnlp.serving.server"], False),
+        (["python", "-m", "serving.server"], False),
         (["python", "-m", "pytest", "tests"], False),
         (["python", "-m", "convnlpx"], False),
         (["python", "notebook.py"], False),

@@ -8,10 +8,10 @@ import pytest
 
 from convnlp import tasks, testing
 from convnlp.data import Source
+from convnlp.export.edge_model import EdgeModel
+from convnlp.export.lite import report, tflite_files
 from convnlp.models import Tokenizer
 from convnlp.tasks import TASKS
-from export.edge_model import EdgeModel
-from export.lite import report, tflite_files
 from tests import corpus, your_own
 
 TASK, REGRESSION, SUITE = your_own.python_blocks("your_own_task.md")

@@ -21,8 +21,8 @@ from benchmarks import memory
 from benchmarks.comparison.plan import KINDS, Plan, steps_of, training_flops
 from benchmarks.comparison.variants import Variant
 from benchmarks.timing import interleaved
-from configs import finetune_classification, pretrain_mini
 from convnlp import experiment, finetune, pretrain, programs
+from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import Source
 from convnlp.models import SIZES, TextClassifier
 from convnlp.tasks import Classification, Fields

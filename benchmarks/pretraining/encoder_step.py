@@ -16,8 +16,8 @@ import tensorflow as tf
 from benchmarks import machine, program, timing
 from benchmarks.rows import Row
 from benchmarks.small_models import ATTENTION, SEED
-from configs import pretrain_encoder
 from convnlp import experiment
+from convnlp.configs import pretrain_encoder
 from convnlp.objectives import build_objectives, masked_lm, pretraining_loss
 from convnlp.objectives.objective import Seeds
 from convnlp.training import loop, optimizers

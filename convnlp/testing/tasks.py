@@ -11,8 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from configs import common
 from convnlp import tasks
+from convnlp.configs import common
 from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone
 from convnlp.testing.requirements import require

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from export.lite import calibration
+from convnlp.export.lite import calibration
 
 _SOURCE = flags.DEFINE_string(
     "calibration_source",

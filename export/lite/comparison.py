@@ -9,12 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.export import preset
+from convnlp.export.lite import calibration, tflite_files
+from convnlp.export.lite.forms import form_named
+from convnlp.export.saved_models import signatures, versions
 from convnlp.tasks import task_of
 from convnlp.tasks.reference import full_rows
-from export import preset
-from export.lite import calibration, tflite_files
-from export.lite.forms import form_named
-from export.saved_models import signatures, versions
 
 SAVED_MODEL = "SavedModel"
 _BATCH_SIZE = 32
@@ -25,7 +25,7 @@ class Candidate:
     """A model as it is shipped.
 
     Attributes:
-        name: str, `SAVED_MODEL` or a key of `export.lite.forms.FORMS`.
+        name: str, `SAVED_MODEL` or a key of `convnlp.export.lite.forms.FORMS`.
         megabytes: float, of all its files.
         run: function from token ids int32 [B,T] to float32 [B,N], the output of `Answers.edge`.
     """
@@ -48,7 +48,7 @@ def candidates(preset_dir, modes, rows, directory):
 
     Args:
         preset_dir: str. Of any task.
-        modes: sequence of str, keys of `export.lite.forms.FORMS`.
+        modes: sequence of str, keys of `convnlp.export.lite.forms.FORMS`.
         rows: list of int32 [1,T], what calibrates the modes that need it; None without those.
         directory: str or path. An empty one, which must last as long as they are used.
     """

@@ -5,7 +5,7 @@ import tempfile
 import tensorflow as tf
 
 from convnlp import kernels
-from export.lite.forms import FORMS, form_named
+from convnlp.export.lite.forms import FORMS, form_named
 
 TEXT_OPERATIONS = {"TFText>FastSentencepieceTokenize", "RaggedTensorToTensor"}
 _SIGNATURE = "serving_default"
@@ -20,8 +20,8 @@ def convert(servable, mode, inputs, calibration=None):
 
     Args:
         servable: `Servable` with the one signature of `signatures.edge`.
-        mode: str, one of `export.lite.forms.FORMS`.
-        inputs: str, one of `export.lite.forms.INPUTS`.
+        mode: str, one of `convnlp.export.lite.forms.FORMS`.
+        inputs: str, one of `convnlp.export.lite.forms.INPUTS`.
         calibration: list of int32 [1,T], token ids, all of one T; for a mode that is `calibrated`.
 
     Returns:

@@ -14,8 +14,8 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from export.edge_model import FACTS, VOCABULARY
-from export.lite.float_operations import packed
+from convnlp.export.edge_model import FACTS, VOCABULARY
+from convnlp.export.lite.float_operations import packed
 
 ENTRY = "TFLITE_METADATA"
 LABELS = "labels.txt"

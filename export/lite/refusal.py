@@ -2,9 +2,9 @@
 
 import tensorflow as tf
 
+from convnlp.export.lite import conversion
+from convnlp.export.saved_models import signatures
 from convnlp.tasks.rows import reading_mixers, signature
-from export.lite import conversion
-from export.saved_models import signatures
 
 _BATCH, _LENGTH = 2, 8
 

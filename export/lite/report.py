@@ -1,9 +1,9 @@
-"""What `export.tflite_report` measures, and its table."""
+"""What `convnlp.export.tflite_report` measures, and its table."""
 
 import tempfile
 
+from convnlp.export.lite import comparison, tflite_files
 from convnlp.tasks import task_of
-from export.lite import comparison, tflite_files
 
 
 def measure(candidate, token_ids, lengths, score):
@@ -37,7 +37,7 @@ def rows(preset_dir, model, source, fields, modes, calibrating, lengths):
         model: its model, of any task.
         source: `convnlp.data.Source`.
         fields: `convnlp.tasks.Fields`.
-        modes: sequence of str, keys of `export.lite.forms.FORMS`.
+        modes: sequence of str, keys of `convnlp.export.lite.forms.FORMS`.
         calibrating: list of int32 [1,T], for the modes that are calibrated; None without those.
         lengths: list of int, tokens of the texts that are timed.
 

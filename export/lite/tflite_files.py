@@ -7,11 +7,11 @@ import time
 
 import numpy as np
 
+from convnlp.export import edge_model, preset
+from convnlp.export.lite import conversion, forms, metadata, refusal
+from convnlp.export.saved_models import signatures
+from convnlp.export.verification import requests
 from convnlp.tasks import task_of
-from export import edge_model, preset
-from export.lite import conversion, forms, metadata, refusal
-from export.saved_models import signatures
-from export.verification import requests
 
 TIMED_RUNS = 31
 
@@ -22,7 +22,7 @@ def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
     Args:
         preset_dir: str. Name, or directory written by `save_to_preset`.
         output: str. The file; one that exists is replaced.
-        mode: str, one of `export.lite.forms.FORMS`.
+        mode: str, one of `convnlp.export.lite.forms.FORMS`.
         inputs: "ids" or "text".
         rows: list of int32 [1,T], token ids that calibrate a mode which is `calibrated`, see
             `calibration.rows`; None for the others.

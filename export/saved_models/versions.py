@@ -10,10 +10,10 @@ import tempfile
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.export import preset
+from convnlp.export.saved_models import signatures
+from convnlp.export.verification import checks, requests
 from convnlp.tasks import task_of
-from export import preset
-from export.saved_models import signatures
-from export.verification import checks, requests
 
 
 def export(preset_dir, output, ids_output=None, version=None, max_length=None, check=True):

@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 
+from convnlp.export.verification import joining, loaders, parity, requests, stock
+from convnlp.export.verification.graph import Graph
 from convnlp.tasks.reference import relative_difference
-from export.verification import joining, loaders, parity, requests, stock
-from export.verification.graph import Graph
 
 
 @dataclasses.dataclass

@@ -18,7 +18,7 @@ def parts(asked, graph):
 
     Args:
         asked: list of (signature, {input: array}).
-        graph: the SavedModel's `export.verification.graph.Graph`.
+        graph: the SavedModel's `convnlp.export.verification.graph.Graph`.
 
     Returns:
         list of (signature, {input: array}, whether it was cut, which the model need not understand).

@@ -8,7 +8,7 @@ import tempfile
 
 from tensorflow.core.framework import op_def_pb2
 
-from export.verification import stock
+from convnlp.export.verification import stock
 
 LOADERS = ("python", "session", "c_api")  # tf.saved_model.load, TensorFlow Serving's Session, the C library
 _FOLDER = pathlib.Path(__file__).parent

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from export.verification import requests
+from convnlp.export.verification import requests
 
 WARM_UP = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
 _MAX_ELEMENTS = 2**24
@@ -22,7 +22,7 @@ def of_saved_model(directory, graph):
 
     Args:
         directory: str or path. Of the SavedModel.
-        graph: its `export.verification.graph.Graph`.
+        graph: its `convnlp.export.verification.graph.Graph`.
 
     Returns:
         (list of (signature, {input: array}), list of the signatures with made-up values).

@@ -1,7 +1,8 @@
 """The operations that TensorFlow Serving's stock server has: TensorFlow's own and those of tensorflow_text.
 
 model_servers/BUILD of TensorFlow Serving links `@org_tensorflow_text//tensorflow_text:ops_lib` (2.20.0). What
-TensorFlow itself registers is asked of its C library (`export.verification.c_api`), which holds no Python.
+TensorFlow itself registers is asked of its C library, which holds no Python
+(`convnlp.export.verification.c_api`).
 """
 
 _TEXT = """
@@ -29,7 +30,7 @@ def violations(graph, core_ops):
     """What of a `Graph` the stock server cannot run, a line each.
 
     Args:
-        graph: `export.verification.graph.Graph`.
+        graph: `convnlp.export.verification.graph.Graph`.
         core_ops: set of str, the operations of TensorFlow itself.
     """
     found = []

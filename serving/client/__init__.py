@@ -1,16 +1,16 @@
 """Asks a server for predictions: over REST with nothing but the standard library, or over gRPC.
 
 gRPC needs grpcio and protobuf, but no TensorFlow. `python -m serving.client` works through files
-(`serving.client.command_line`). In Python:
+(`convnlp.serving.client.command_line`). In Python:
 
-    >>> from serving.client import Client
+    >>> from convnlp.serving.client import Client
     >>> client = Client("http://127.0.0.1:8501")
     >>> client.predict("classifier", ["a gripping film", "dull"])  # doctest: +SKIP
     [{'label': 'positive', 'scores': [0.03, 0.97]}, {'label': 'negative', 'scores': [0.91, 0.09]}]
 """
 
-from serving.client.connection import connect
-from serving.client.errors import RequestError
-from serving.client.rest_client import Client
+from convnlp.serving.client.connection import connect
+from convnlp.serving.client.errors import RequestError
+from convnlp.serving.client.rest_client import Client
 
 __all__ = ["Client", "RequestError", "connect"]

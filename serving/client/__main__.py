@@ -2,6 +2,6 @@
 
 import sys
 
-from serving.client.command_line import main
+from convnlp.serving.client.command_line import main
 
 sys.exit(main())

@@ -5,7 +5,7 @@ import json
 import os
 import stat
 
-from serving.client.http_exchange import to_base64
+from convnlp.serving.client.http_exchange import to_base64
 
 try:
     import fcntl

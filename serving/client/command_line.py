@@ -16,11 +16,11 @@ import json
 import os
 import sys
 
-from serving.client.answers import open_answers
-from serving.client.connection import connect
-from serving.client.errors import RequestError, one_line
-from serving.client.examples import Lines, Texts, batches
-from serving.client.retries import DEFAULT_RETRIES
+from convnlp.serving.client.answers import open_answers
+from convnlp.serving.client.connection import connect
+from convnlp.serving.client.errors import RequestError, one_line
+from convnlp.serving.client.examples import Lines, Texts, batches
+from convnlp.serving.client.retries import DEFAULT_RETRIES
 
 _FAILED, _INTERRUPTED, _BROKEN_PIPE = 1, 130, 141
 

@@ -1,8 +1,8 @@
 """Which client talks to an address."""
 
-from serving.client.errors import RequestError
-from serving.client.rest_client import Client
-from serving.client.retries import DEFAULT_RETRIES
+from convnlp.serving.client.errors import RequestError
+from convnlp.serving.client.rest_client import Client
+from convnlp.serving.client.retries import DEFAULT_RETRIES
 
 
 def connect(url: str, timeout_seconds: float = 60.0, retries: int = DEFAULT_RETRIES):
@@ -14,7 +14,8 @@ def connect(url: str, timeout_seconds: float = 60.0, retries: int = DEFAULT_RETR
         retries: int >= 0. How often to repeat a request that the server was too busy for, or that was lost.
 
     Returns:
-        `Client` or `serving.client.grpc_client.GrpcClient`; both have `predict`, `status` and `close`.
+        `Client` or `convnlp.serving.client.grpc_client.GrpcClient`; both have `predict`,
+        `status` and `close`.
 
     Raises:
         RequestError: if gRPC is asked for and grpcio is not installed.
@@ -23,7 +24,7 @@ def connect(url: str, timeout_seconds: float = 60.0, retries: int = DEFAULT_RETR
     if not url.startswith("grpc://"):
         return Client(url, timeout_seconds, retries)
     try:
-        from serving.client.grpc_client import GrpcClient
+        from convnlp.serving.client.grpc_client import GrpcClient
     except ImportError as error:
         raise RequestError(f"grpc:// needs grpcio and protobuf: {error}") from error
     return GrpcClient(url.removeprefix("grpc://"), timeout_seconds, retries)

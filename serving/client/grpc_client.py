@@ -5,11 +5,11 @@ import re
 import grpc
 from google.protobuf.message import DecodeError
 
-from serving.client.address import check_timeout, is_loopback, parse_url
-from serving.client.errors import RequestError
-from serving.client.grpc_messages import MESSAGES
-from serving.client.grpc_tensors import fill, values
-from serving.client.retries import DEFAULT_RETRIES, Retries
+from convnlp.serving.client.address import check_timeout, is_loopback, parse_url
+from convnlp.serving.client.errors import RequestError
+from convnlp.serving.client.grpc_messages import MESSAGES
+from convnlp.serving.client.grpc_tensors import fill, values
+from convnlp.serving.client.retries import DEFAULT_RETRIES, Retries
 
 _STATES = {0: "UNKNOWN", 10: "START", 20: "LOADING", 30: "AVAILABLE", 40: "UNLOADING", 50: "END"}
 _TRANSIENT = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
@@ -18,7 +18,7 @@ _TOO_LARGE = re.compile("(?:larger|longer) than")
 
 
 class GrpcClient:
-    """Talks to TF Serving's gRPC interface, as `serving.client.Client` does to REST.
+    """Talks to TF Serving's gRPC interface, as `convnlp.serving.client.Client` does to REST.
 
     Args:
         address: str. The server's host and port, such as "127.0.0.1:8500".
@@ -43,7 +43,7 @@ class GrpcClient:
         self._dtypes: dict = {}
 
     def predict(self, model, instances, signature_name=None, version=None, label=None) -> list:
-        """Returns the predictions for a batch of examples; see `serving.client.Client.predict`."""
+        """Returns the predictions for a batch of examples; see `convnlp.serving.client.Client.predict`."""
         instances = list(instances)
         spec = _spec(model, signature_name, version, label)
         dtypes = self._input_types(spec)

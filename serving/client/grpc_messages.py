@@ -6,7 +6,7 @@ They live in a pool of their own, so that they do not meet those of tensorflow-s
 
 from google.protobuf import any_pb2, descriptor_pool, wrappers_pb2
 
-from serving.protos import build_messages
+from convnlp.serving.protos import build_messages
 
 _pool = descriptor_pool.DescriptorPool()
 for _file in (wrappers_pb2, any_pb2):

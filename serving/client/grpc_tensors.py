@@ -2,7 +2,7 @@
 
 import math
 
-from serving.client.errors import RequestError
+from convnlp.serving.client.errors import RequestError
 
 # The field of values of each type, by the numbers of TensorFlow's DataType.
 _FIELDS = {

@@ -11,8 +11,8 @@ import time
 import urllib.error
 import urllib.request
 
-from serving.client.address import check_timeout, is_loopback, parse_url
-from serving.client.errors import RequestError
+from convnlp.serving.client.address import check_timeout, is_loopback, parse_url
+from convnlp.serving.client.errors import RequestError
 
 _TRANSIENT = (429, 503)
 _REFUSED = (400, 413)

@@ -4,13 +4,13 @@ import contextlib
 import time
 import urllib.parse
 
-from serving.client.errors import RequestError
-from serving.client.http_exchange import HttpExchange
-from serving.client.retries import DEFAULT_RETRIES, Retries
+from convnlp.serving.client.errors import RequestError
+from convnlp.serving.client.http_exchange import HttpExchange
+from convnlp.serving.client.retries import DEFAULT_RETRIES, Retries
 
 
 class Client:
-    """Talks to TF Serving's REST interface: tensorflow_model_server or `serving.server`.
+    """Talks to TF Serving's REST interface: tensorflow_model_server or `convnlp.serving.server`.
 
     Args:
         url: str. The server's address, such as "http://127.0.0.1:8501".

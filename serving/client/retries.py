@@ -4,7 +4,7 @@ import logging
 import random
 from time import sleep
 
-from serving.client.errors import RequestError
+from convnlp.serving.client.errors import RequestError
 
 DEFAULT_RETRIES = 5
 _FIRST_PAUSE_SECONDS = 0.5

@@ -22,8 +22,8 @@ from functools import partial
 
 import numpy as np
 
-from serving.core.cancellation import CancellableFuture, Cancellation
-from serving.core.errors import ServingError, invalid_argument
+from convnlp.serving.core.cancellation import CancellableFuture, Cancellation
+from convnlp.serving.core.errors import ServingError, invalid_argument
 
 _MAX_TURNS = 1000  # queues that are remembered: clients choose their outputs, and must not fill the memory
 
@@ -127,7 +127,7 @@ class Batcher:
             threading.Thread(target=self._work, name=f"batch-{number}", daemon=True).start()
 
     def submit(self, servable, feeds, fetches):
-        """Adds a request to a batch; see `serving.core.runner.Runner.submit`.
+        """Adds a request to a batch; see `convnlp.serving.core.runner.Runner.submit`.
 
         Raises:
             ServingError: if the tensors have no common batch axis, there are too many of them, or too many

@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import Future
 
-from serving.core.errors import ServingError
+from convnlp.serving.core.errors import ServingError
 
 
 class CancellableFuture(Future):

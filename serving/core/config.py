@@ -5,10 +5,10 @@ import os
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.core.batching import BatchingOptions
-from serving.core.models import ModelConfig
-from serving.protos import BatchingParameters, MonitoringConfig
-from serving.rest.site import METRICS_PATH
+from convnlp.serving.core.batching import BatchingOptions
+from convnlp.serving.core.models import ModelConfig
+from convnlp.serving.protos import BatchingParameters, MonitoringConfig
+from convnlp.serving.rest.site import METRICS_PATH
 
 
 def read_model_configs(path):

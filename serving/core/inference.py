@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from serving.core.errors import ServingError, invalid_argument
+from convnlp.serving.core.errors import ServingError, invalid_argument
 
 DEFAULT_SIGNATURE = "serving_default"
 CLASSIFY_METHOD = "tensorflow/serving/classify"

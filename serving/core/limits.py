@@ -4,7 +4,7 @@ import math
 import threading
 from dataclasses import dataclass
 
-from serving.core.errors import ServingError, too_large
+from convnlp.serving.core.errors import ServingError, too_large
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.core import inference
-from serving.core.errors import ServingError
-from serving.core.tensors import serialized_examples, to_array
+from convnlp.serving.core import inference
+from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.tensors import serialized_examples, to_array
 
 # The field of a TensorProto that holds the values of a type, for the clients that read it directly.
 _VALUE_FIELDS = {

@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from serving.core.errors import ServingError, invalid_argument
+from convnlp.serving.core.errors import ServingError, invalid_argument
 
 _MAX_VERSION = 2**63 - 1  # of TF Serving, and of the messages that name versions
 _log = logging.getLogger("serving")

@@ -1,10 +1,10 @@
-"""Runs computations in threads of their own, one by one; `serving.core.batching` runs several as one."""
+"""Runs computations in threads, one by one; `convnlp.serving.core.batching` runs several as one."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from serving.core.cancellation import CancellableFuture, Cancellation
-from serving.core.limits import Gate
+from convnlp.serving.core.cancellation import CancellableFuture, Cancellation
+from convnlp.serving.core.limits import Gate
 
 
 class Runner:

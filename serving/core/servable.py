@@ -8,9 +8,9 @@ import tensorflow_text  # noqa: F401  (registers the tokenizer ops that exported
 from tensorflow.core.protobuf import error_codes_pb2
 from tensorflow.python.saved_model import loader_impl
 
-from serving.core.errors import ServingError, timed_out
-from serving.core.prepared_run import PreparedRun
-from serving.core.stop_switch import StopSwitches
+from convnlp.serving.core.errors import ServingError, timed_out
+from convnlp.serving.core.prepared_run import PreparedRun
+from convnlp.serving.core.stop_switch import StopSwitches
 
 # How many are kept, one for each choice of inputs and outputs that was asked for.
 _MAX_PREPARED_RUNS = 64

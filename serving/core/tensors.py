@@ -9,7 +9,7 @@ import math
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from serving.core.errors import invalid_argument, too_large
+from convnlp.serving.core.errors import invalid_argument, too_large
 
 _MAX_RANK = 254  # of TensorFlow
 _STRING_BYTES = 24  # of a tensor, for each string, beside what is in it

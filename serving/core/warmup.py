@@ -11,18 +11,18 @@ import tensorflow as tf
 from tensorflow.core.protobuf import error_codes_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
-from serving.core import inference, messages
-from serving.core.damage import damaged_file, first_line
-from serving.core.errors import ServingError, invalid_argument
-from serving.core.limits import Limits
-from serving.core.servable import Servable
+from convnlp.serving.core import inference, messages
+from convnlp.serving.core.damage import damaged_file, first_line
+from convnlp.serving.core.errors import ServingError, invalid_argument
+from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.servable import Servable
 
 FILE_NAME = os.path.join("assets.extra", "tf_serving_warmup_requests")
 _MAX_RECORDS = 1000
 
 
 class Loader:
-    """Loads versions for `serving.core.models.ModelManager`.
+    """Loads versions for `convnlp.serving.core.models.ModelManager`.
 
     Args:
         metrics: `Metrics`.

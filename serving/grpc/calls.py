@@ -5,7 +5,7 @@ import threading
 import grpc
 from google.protobuf.message import DecodeError
 
-from serving.core.errors import ServingError, invalid_argument, timed_out
+from convnlp.serving.core.errors import ServingError, invalid_argument, timed_out
 
 # The words of a status travel in HTTP headers, of which clients take 8 kB, and which triple most bytes.
 _MAX_DETAILS_BYTES = 2000

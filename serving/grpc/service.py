@@ -15,11 +15,11 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.core import inference, messages
-from serving.core.config import model_configs
-from serving.core.errors import ServingError, invalid_argument
-from serving.core.limits import Limits
-from serving.grpc.calls import Careful, fail, wait
+from convnlp.serving.core import inference, messages
+from convnlp.serving.core.config import model_configs
+from convnlp.serving.core.errors import ServingError, invalid_argument
+from convnlp.serving.core.limits import Limits
+from convnlp.serving.grpc.calls import Careful, fail, wait
 
 _log = logging.getLogger("serving")
 

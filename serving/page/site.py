@@ -11,7 +11,7 @@ from pathlib import Path
 from starlette.responses import Response
 from starlette.routing import Route
 
-from serving.rest.interface import not_found
+from convnlp.serving.rest.interface import not_found
 
 _FOLDER = Path(__file__).parent
 _CONTENT_TYPES = {

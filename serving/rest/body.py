@@ -4,7 +4,7 @@ import asyncio
 import functools
 import zlib
 
-from serving.core.errors import ServingError, too_large
+from convnlp.serving.core.errors import ServingError, too_large
 
 # How much is decompressed at a time, and how much compressed data is looked at for it.
 _PIECE_BYTES = 2**20

@@ -2,12 +2,12 @@
 
 import tensorflow as tf
 
-from serving.core.errors import invalid_argument
-from serving.core.inference import classify, example_signature, regress
-from serving.rest.json_reader import Object
-from serving.rest.json_writer import bracket, float32_decimal, quote
-from serving.rest.predict import format_error, signature_name
-from serving.rest.tensors import base64_decoded, is_base64, rows_json, type_name
+from convnlp.serving.core.errors import invalid_argument
+from convnlp.serving.core.inference import classify, example_signature, regress
+from convnlp.serving.rest.json_reader import Object
+from convnlp.serving.rest.json_writer import bracket, float32_decimal, quote
+from convnlp.serving.rest.predict import format_error, signature_name
+from convnlp.serving.rest.tensors import base64_decoded, is_base64, rows_json, type_name
 
 _PLAIN_KINDS = {int: "int64_list", float: "float_list", bytes: "bytes_list"}
 _KINDS = {"int64_list": "int64", "float_list": "float", "bytes_list": "bytes"}
@@ -43,7 +43,7 @@ def read_examples(document, limits):
 
 
 def classify_json(document, find_servable, limits):
-    """Reads a classify request; see `serving.rest.predict.predict_json` for the arguments.
+    """Reads a classify request; see `convnlp.serving.rest.predict.predict_json` for the arguments.
 
     Returns:
         The `Servable`, the `Computation`, and a Callable that writes its result:
@@ -54,7 +54,7 @@ def classify_json(document, find_servable, limits):
 
 
 def regress_json(document, find_servable, limits):
-    """Reads a regress request; see `serving.rest.predict.predict_json` for the arguments.
+    """Reads a regress request; see `convnlp.serving.rest.predict.predict_json` for the arguments.
 
     Returns:
         The `Servable`, the `Computation`, and a Callable that writes its result: {"results": [number, ...]}.

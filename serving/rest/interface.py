@@ -7,18 +7,18 @@ import re
 import time
 from urllib.parse import unquote_to_bytes
 
-from serving.core.errors import ServingError, invalid_argument, timed_out, too_large
-from serving.core.limits import Gate, Limits
-from serving.core.messages import model_status, to_dict
-from serving.rest import predict
-from serving.rest.aside import Aside
-from serving.rest.body import Body, header
-from serving.rest.examples import classify_json, regress_json
-from serving.rest.http_protocol import VERBS, html
-from serving.rest.inbox import Inbox
-from serving.rest.json_reader import UNREAD, count_nodes
-from serving.rest.json_writer import quote
-from serving.rest.predict import predict_json
+from convnlp.serving.core.errors import ServingError, invalid_argument, timed_out, too_large
+from convnlp.serving.core.limits import Gate, Limits
+from convnlp.serving.core.messages import model_status, to_dict
+from convnlp.serving.rest import predict
+from convnlp.serving.rest.aside import Aside
+from convnlp.serving.rest.body import Body, header
+from convnlp.serving.rest.examples import classify_json, regress_json
+from convnlp.serving.rest.http_protocol import VERBS, html
+from convnlp.serving.rest.inbox import Inbox
+from convnlp.serving.rest.json_reader import UNREAD, count_nodes
+from convnlp.serving.rest.json_writer import quote
+from convnlp.serving.rest.predict import predict_json
 
 # The methods of a POST, each called with (document, find_servable, limits); in other letters they are none.
 METHODS = {"predict": predict_json, "classify": classify_json, "regress": regress_json}

@@ -14,7 +14,7 @@ import re
 
 import numpy as np
 
-from serving.core.errors import invalid_argument
+from convnlp.serving.core.errors import invalid_argument
 
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]*)?")

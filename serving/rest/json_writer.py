@@ -8,7 +8,7 @@ import re
 import struct
 from decimal import Decimal
 
-from serving.rest.json_reader import Object
+from convnlp.serving.rest.json_reader import Object
 
 # What TF Serving shows of a value in an error message, in bytes; the value at the limit is shown whole.
 _SHOWN_BYTES = 256

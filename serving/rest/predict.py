@@ -1,10 +1,15 @@
 """The :predict method: a request's JSON to tensors, and the signature's outputs back."""
 
-from serving.core import inference
-from serving.core.errors import invalid_argument
-from serving.rest.json_reader import UNREAD, Object, read, read_quickly
-from serving.rest.json_writer import shown
-from serving.rest.tensors import outputs_json, predictions_json, tensors_from_inputs, tensors_from_instances
+from convnlp.serving.core import inference
+from convnlp.serving.core.errors import invalid_argument
+from convnlp.serving.rest.json_reader import UNREAD, Object, read, read_quickly
+from convnlp.serving.rest.json_writer import shown
+from convnlp.serving.rest.tensors import (
+    outputs_json,
+    predictions_json,
+    tensors_from_inputs,
+    tensors_from_instances,
+)
 
 
 def predict_json(document, find_servable, limits):

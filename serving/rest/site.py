@@ -4,8 +4,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from serving.rest.http_protocol import VERBS
-from serving.rest.interface import not_found, target
+from convnlp.serving.rest.http_protocol import VERBS
+from convnlp.serving.rest.interface import not_found, target
 
 METRICS_PATH = "/monitoring/prometheus/metrics"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from serving.core.errors import ServingError, invalid_argument
-from serving.rest.json_reader import Object
-from serving.rest.json_writer import bracket, decimal, float32_decimal, quote, shown, write
+from convnlp.serving.core.errors import ServingError, invalid_argument
+from convnlp.serving.rest.json_reader import Object
+from convnlp.serving.rest.json_writer import bracket, decimal, float32_decimal, quote, shown, write
 
 # NumPy's own limit; TF Serving's is 254.
 _MAX_RANK = 64

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import edge, goals
 from benchmarks.rows import Row
-from export.lite.forms import FORMS
+from convnlp.export.lite.forms import FORMS
 from tests import corpus
 from tests.small_classifier import small_classifier
 

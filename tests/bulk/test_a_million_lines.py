@@ -57,8 +57,8 @@ def write(folder):
 
 def save_model(folder):
     """Exports the smallest classifier there is."""
+    from convnlp.export.saved_models import versions
     from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
-    from export.saved_models import versions
 
     tokenizer = Tokenizer(corpus.tiny_proto())
     backbone = Seq2SeqBackbone(

@@ -165,8 +165,8 @@ def test_a_full_disk_is_an_error_of_one_line(folder, predict, monkeypatch):
 @pytest.mark.multiprocess
 def test_a_language_model_writes_a_text_a_line(tmp_path):
     """`generate` of an exported preset, by the program as a user runs it."""
+    from convnlp.export.saved_models import versions
     from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
-    from export.saved_models import versions
 
     tokenizer = Tokenizer(corpus.tiny_proto())
     backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16, dropout=0.0)

@@ -16,8 +16,12 @@ import keras
 import pytest
 import tensorflow as tf
 
-from configs import pretrain_prefix_lm
 from convnlp import kernels, layers
+from convnlp.configs import pretrain_prefix_lm
+from convnlp.export import preset
+from convnlp.export.lite import tflite_files
+from convnlp.export.saved_models import signatures, versions
+from convnlp.export.verification import checks, loaders
 from convnlp.models import (
     Seq2SeqBackbone,
     Seq2SeqLM,
@@ -27,10 +31,6 @@ from convnlp.models import (
     Tokenizer,
     checksums,
 )
-from export import preset
-from export.lite import tflite_files
-from export.saved_models import signatures, versions
-from export.verification import checks, loaders
 from tests import corpus
 from tests.run_program import run_program
 from tests.small_classifier import small_classifier

@@ -1,7 +1,9 @@
 """What a device has of a TFLite file: LiteRT, sentencepiece, and the archive behind the model."""
 
 import json
+import os
 import pydoc_data.topics
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,8 +12,8 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from export.edge_model import EdgeModel
-from export.lite import metadata
+from convnlp.export.edge_model import EdgeModel
+from convnlp.export.lite import metadata
 from tests import corpus
 from tests.export.conftest import LABELS, LENGTH
 from tests.run_program import ROOT
@@ -81,9 +83,7 @@ import runpy, sys
 try:
     runpy.run_module("export.run_tflite", run_name="__main__", alter_sys=True)
 finally:
-    heavy = {"convnlp", "keras", "keras_hub", "tensorflow", "tensorflow_text"} & {
-        name.partition(".")[0] for name in sys.modules
-    }
+    heavy = {"convnlp.models", "keras", "keras_hub", "tensorflow", "tensorflow_text"} & set(sys.modules)
     print("imported:", sorted(heavy), file=sys.stderr)
 """
 
@@ -91,6 +91,25 @@ finally:
 def run_tflite(*flags, stdin=None):
     command = [sys.executable, "-c", RUNNER, *flags]
     return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, check=False)
+
+
+COPIES = """
+import runpy, sys
+sys.path.insert(0, ".")
+for name in ("convnlp", "export", "tensorflow"):
+    sys.modules[name] = None  # importing it now raises ImportError
+runpy.run_path("run_tflite.py", run_name="__main__")
+"""
+
+
+@pytest.mark.multiprocess
+def test_copies_of_the_two_files_answer_alone(tmp_path, fp32_file):
+    for name in ("edge_model.py", "run_tflite.py"):
+        shutil.copy(os.path.join(ROOT, "export", name), tmp_path)
+    command = [sys.executable, "-I", "-c", COPIES, f"--model={fp32_file}", "--text=one"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["scores"]) == set(LABELS)
 
 
 def test_a_text_too_long_is_cut_where_the_metadata_says(model, fp32_file):

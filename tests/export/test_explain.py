@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.export.saved_models import signatures
+from convnlp.export.verification import parity
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.tasks.classification import explain
-from export.saved_models import signatures
-from export.verification import parity
 from tests import corpus
 
 LENGTH = 12

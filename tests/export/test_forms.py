@@ -8,10 +8,10 @@ import zipfile
 import numpy as np
 import pytest
 
+from convnlp.export.edge_model import EdgeModel
+from convnlp.export.lite import calibration, conversion, tflite_files
+from convnlp.export.lite.forms import FORMS, INPUTS, Form, form_named, register_form
 from convnlp.tasks.classification import ClassifierAnswers
-from export.edge_model import EdgeModel
-from export.lite import calibration, conversion, tflite_files
-from export.lite.forms import FORMS, INPUTS, Form, form_named, register_form
 from tests import corpus, your_own
 from tests.documentation import ROOT
 from tests.export.conftest import LABELS
@@ -112,7 +112,7 @@ class Half(Form):
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ({"name": "int8"}, r"'int8' is export\.lite\.forms\.full_int8\.FullInt8"),
+        ({"name": "int8"}, r"'int8' is convnlp\.export\.lite\.forms\.full_int8\.FullInt8"),
         ({"name": "a b"}, r"`name` of Own must be an identifier\. Received: name='a b'"),
         ({"name": None}, r"`name` of Own must be an identifier\. Received: name=None"),
         ({"name": "own", "summary": ""}, r"`summary` of Own must be a text\. Received: summary=''"),

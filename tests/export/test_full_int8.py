@@ -7,9 +7,9 @@ import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 
 from convnlp import layers
+from convnlp.export.lite import calibration, conversion, refusal, tflite_files
+from convnlp.export.saved_models import signatures
 from convnlp.layers import TokenMixer
-from export.lite import calibration, conversion, refusal, tflite_files
-from export.saved_models import signatures
 from tests import corpus
 from tests.export.conftest import LENGTH
 from tests.small_classifier import small_classifier

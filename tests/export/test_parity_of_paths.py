@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from export.edge_model import EdgeModel
-from export.lite import tflite_files
-from export.saved_models import versions
-from export.verification import loaders, parity
-from export.verification.graph import Graph
-from serving.client.grpc_client import GrpcClient
+from convnlp.export.edge_model import EdgeModel
+from convnlp.export.lite import tflite_files
+from convnlp.export.saved_models import versions
+from convnlp.export.verification import loaders, parity
+from convnlp.export.verification.graph import Graph
+from convnlp.serving.client.grpc_client import GrpcClient
 from tests import corpus
 from tests.serving import server_process
 from tests.serving.small_models import free_port

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.export import preset
+from convnlp.export.lite import tflite_files
+from convnlp.export.saved_models import signatures
+from convnlp.export.verification import parity
+from convnlp.export.verification.graph import Graph
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, TextClassifier
 from convnlp.tasks import task_of
-from export import preset
-from export.lite import tflite_files
-from export.saved_models import signatures
-from export.verification import parity
-from export.verification.graph import Graph
 from tests.export.conftest import EVERY, GENERATED, LENGTH, SHORT
 
 KEPT = LENGTH - GENERATED  # tokens of a prompt

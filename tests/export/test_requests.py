@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.export.saved_models import signatures
+from convnlp.export.verification import requests
 from convnlp.tasks import Classification
 from convnlp.tasks.classification import ClassifierAnswers
 from convnlp.tasks.rows import TEXT, signature
-from export.saved_models import signatures
-from export.verification import requests
 from tests.small_classifier import small_classifier
 
 

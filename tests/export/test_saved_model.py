@@ -14,11 +14,11 @@ import pytest
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.export.saved_models import signatures, versions
+from convnlp.export.verification import checks, loaders, requests
+from convnlp.export.verification.graph import Graph
 from convnlp.models import Seq2SeqBackbone
 from convnlp.tasks import task_of
-from export.saved_models import signatures, versions
-from export.verification import checks, loaders, requests
-from export.verification.graph import Graph
 from tests.export.conftest import EVERY, GENERATED, KINDS, LABELS, LENGTH, SHORT
 from tests.run_program import ROOT, run_program
 

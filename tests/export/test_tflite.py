@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export import preset
-from export.lite import conversion, tflite_files
-from export.saved_models import signatures
-from export.verification import requests
+from convnlp.export import preset
+from convnlp.export.lite import conversion, tflite_files
+from convnlp.export.saved_models import signatures
+from convnlp.export.verification import requests
 from tests.export.conftest import LABELS, LENGTH, SHORT
 from tests.run_program import run_program
 

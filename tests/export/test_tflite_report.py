@@ -4,6 +4,7 @@ import keras
 import pytest
 
 from convnlp.data import Source, SourceError
+from convnlp.export.lite import report
 from convnlp.models import (
     PrefixLM,
     PrefixLMPreprocessor,
@@ -13,7 +14,6 @@ from convnlp.models import (
     Tokenizer,
 )
 from convnlp.tasks import Fields
-from export.lite import report
 from tests import corpus
 from tests.small_classifier import small_classifier
 

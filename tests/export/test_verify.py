@@ -1,4 +1,4 @@
-"""What `export.verify` sees: wrong answers, operations that servers lack, loaders that disagree."""
+"""What `convnlp.export.verify` sees: wrong answers, operations that servers lack, loaders that disagree."""
 
 import pickle
 import shutil
@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from export.verification import checks, joining, loaders, recorded, requests, stock
-from export.verification.graph import Graph
+from convnlp.export.verification import checks, joining, loaders, recorded, requests, stock
+from convnlp.export.verification.graph import Graph
 from tests.run_program import run_program
 
 LONG = b"longer than what a TF_TString holds in place" * 3

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs import finetune_classification
+from convnlp.configs import finetune_classification
 from convnlp.models import Seq2SeqLM, TextClassifier, TextClassifierPreprocessor, recipe
 from convnlp.training import optimizers, schedules
 from tests import corpus

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from serving.core.limits import Limits
-from serving.core.metrics import Metrics
-from serving.core.models import ModelConfig, ModelManager
-from serving.core.runner import Runner
-from serving.core.warmup import Loader
-from serving.page.site import page_routes
-from serving.rest.interface import RestApp
-from serving.rest.site import build_site
+from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.metrics import Metrics
+from convnlp.serving.core.models import ModelConfig, ModelManager
+from convnlp.serving.core.runner import Runner
+from convnlp.serving.core.warmup import Loader
+from convnlp.serving.page.site import page_routes
+from convnlp.serving.rest.interface import RestApp
+from convnlp.serving.rest.site import build_site
 
 
 class InProcess:

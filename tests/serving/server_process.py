@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from serving.client import Client, RequestError
+from convnlp.serving.client import Client, RequestError
 from tests.run_program import Program
 from tests.serving.small_models import free_port
 

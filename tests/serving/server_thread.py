@@ -8,7 +8,7 @@ import time
 
 import uvicorn
 
-from serving.rest.http_protocol import DEFAULT_TIMEOUTS, Protocol
+from convnlp.serving.rest.http_protocol import DEFAULT_TIMEOUTS, Protocol
 
 
 @contextlib.contextmanager

@@ -7,9 +7,9 @@ from concurrent.futures import Future
 
 import pytest
 
-from serving.core.batching import Batcher, BatchingOptions
-from serving.core.limits import Limits
-from serving.core.metrics import Metrics
+from convnlp.serving.core.batching import Batcher, BatchingOptions
+from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.metrics import Metrics
 from tests.serving import server_thread
 from tests.serving.in_process import InProcess
 

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from serving.core import batching
-from serving.core.batching import Batcher, BatchingOptions
-from serving.core.errors import ServingError
-from serving.core.metrics import Metrics
+from convnlp.serving.core import batching
+from convnlp.serving.core.batching import Batcher, BatchingOptions
+from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.metrics import Metrics
 
 
 class Doubler:

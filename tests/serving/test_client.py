@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from serving.client import Client, RequestError, connect
-from serving.client.command_line import main
-from serving.client.examples import batches
-from serving.grpc.service import build_grpc_server
+from convnlp.serving.client import Client, RequestError, connect
+from convnlp.serving.client.command_line import main
+from convnlp.serving.client.examples import batches
+from convnlp.serving.grpc.service import build_grpc_server
 from tests.serving.server_thread import serving
 
 
@@ -93,8 +93,8 @@ def test_batches_keep_the_order_and_the_rest():
 @pytest.mark.multiprocess
 def test_it_needs_nothing_but_the_standard_library():
     code = (
-        "import sys; before = set(sys.modules); import serving.client.command_line;"
-        "names = {name.split('.')[0] for name in set(sys.modules) - before} - {'serving'};"
+        "import sys; before = set(sys.modules); import convnlp.serving.client.command_line;"
+        "names = {name.split('.')[0] for name in set(sys.modules) - before} - {'convnlp'};"
         "print(names - set(sys.stdlib_module_names))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -178,8 +178,8 @@ def test_errors_of_grpc(both, model, instances, options, message, status):
 @pytest.mark.multiprocess
 def test_grpc_needs_no_tensorflow():
     code = (
-        "import sys; import serving.client.grpc_client;"
-        "print({'tensorflow', 'tensorflow_serving', 'numpy', 'convnlp'} & set(sys.modules))"
+        "import sys; import convnlp.serving.client.grpc_client;"
+        "print({'tensorflow', 'tensorflow_serving', 'numpy', 'convnlp.models'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -9,11 +9,11 @@ from concurrent import futures
 import grpc
 import pytest
 
-from serving.client import Client, RequestError, connect, retries
-from serving.client.address import is_loopback
-from serving.client.command_line import main
-from serving.client.grpc_messages import MESSAGES
-from serving.client.http_exchange import retry_after
+from convnlp.serving.client import Client, RequestError, connect, retries
+from convnlp.serving.client.address import is_loopback
+from convnlp.serving.client.command_line import main
+from convnlp.serving.client.grpc_messages import MESSAGES
+from convnlp.serving.client.http_exchange import retry_after
 from tests.serving.scripted_server import ScriptedServer, http, lengths
 
 OK = http(200, {"predictions": [3]})

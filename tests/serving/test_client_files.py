@@ -10,9 +10,9 @@ import threading
 
 import pytest
 
-from serving.client import Client, retries
-from serving.client.command_line import main
-from serving.client.examples import batches
+from convnlp.serving.client import Client, retries
+from convnlp.serving.client.command_line import main
+from convnlp.serving.client.examples import batches
 from tests.serving.scripted_server import ScriptedServer, http, lengths
 
 

@@ -6,11 +6,11 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.core.batching import BatchingOptions
-from serving.core.config import read_batching_options, read_metrics_path, read_model_configs
-from serving.core.models import ModelConfig
-from serving.protos import BatchingParameters, MonitoringConfig
-from serving.rest.site import METRICS_PATH
+from convnlp.serving.core.batching import BatchingOptions
+from convnlp.serving.core.config import read_batching_options, read_metrics_path, read_model_configs
+from convnlp.serving.core.models import ModelConfig
+from convnlp.serving.protos import BatchingParameters, MonitoringConfig
+from convnlp.serving.rest.site import METRICS_PATH
 
 FOLDER = Path(__file__).resolve().parents[2] / "serving"
 

@@ -7,8 +7,8 @@
 - Queries: promql-parser, a port of Prometheus's parser.
 
 No package has a schema for prometheus.yml, prometheus_kubernetes.yml and prometheus_adapter.yml: of these,
-the queries are tested, and what must agree with the other files and with serving.core.metrics. Nothing here
-runs a container.
+the queries are tested, and what must agree with the other files and with convnlp.serving.core.metrics.
+Nothing here runs a container.
 """
 
 import functools
@@ -29,8 +29,8 @@ from grafana_foundation_sdk.cog import plugins
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from serving.core.config import read_batching_options, read_metrics_path, read_model_configs
-from serving.core.metrics import Histogram, Metrics
+from convnlp.serving.core.config import read_batching_options, read_metrics_path, read_model_configs
+from convnlp.serving.core.metrics import Histogram, Metrics
 
 SERVING = Path(__file__).resolve().parents[2] / "serving"
 DEPLOY = SERVING / "deploy"

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import hashlib, os, signal, sys, threading, time
-from serving.core.drain import drain
+from convnlp.serving.core.drain import drain
 
 called = threading.Event()
 signal.signal(signal.SIGTERM, {handler})

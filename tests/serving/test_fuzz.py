@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from serving.core.limits import Limits
+from convnlp.serving.core.limits import Limits
 from tests.serving.in_process import InProcess, request
 
 # 501: a verb or a type that is not implemented; 503: a queue is full; 504: a request takes too long.

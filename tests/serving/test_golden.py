@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from serving.core.config import read_model_configs
-from serving.core.metrics import Metrics
-from serving.core.models import ModelManager
-from serving.core.runner import Runner
-from serving.core.warmup import Loader
-from serving.page.site import page_routes
-from serving.rest.interface import RestApp
-from serving.rest.site import build_site
+from convnlp.serving.core.config import read_model_configs
+from convnlp.serving.core.metrics import Metrics
+from convnlp.serving.core.models import ModelManager
+from convnlp.serving.core.runner import Runner
+from convnlp.serving.core.warmup import Loader
+from convnlp.serving.page.site import page_routes
+from convnlp.serving.rest.interface import RestApp
+from convnlp.serving.rest.site import build_site
 from tests.serving import server_thread
 
 RECORDED = Path(__file__).resolve().parents[3] / "shared" / "rest"

@@ -22,12 +22,12 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.core.errors import ServingError
-from serving.core.inference import CLASSIFY_METHOD, REGRESS_METHOD
-from serving.core.limits import Limits
-from serving.core.metrics import Metrics
-from serving.core.tensors import to_array
-from serving.grpc.service import build_grpc_server
+from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.inference import CLASSIFY_METHOD, REGRESS_METHOD
+from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.metrics import Metrics
+from convnlp.serving.core.tensors import to_array
+from convnlp.serving.grpc.service import build_grpc_server
 from tests.serving.in_process import InProcess
 from tests.serving.small_models import TYPES
 from tests.serving.test_warmup import example

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from serving.rest.hosts import AllowedHosts, allowed_hosts
+from convnlp.serving.rest.hosts import AllowedHosts, allowed_hosts
 from tests.serving.in_process import InProcess
 
 

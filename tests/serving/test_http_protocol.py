@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from serving.rest import http_protocol
-from serving.rest.http_protocol import Timeouts
+from convnlp.serving.rest import http_protocol
+from convnlp.serving.rest.http_protocol import Timeouts
 from tests.serving.server_thread import serving
 
 

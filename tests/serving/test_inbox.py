@@ -6,7 +6,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from serving.rest.inbox import Inbox
+from convnlp.serving.rest.inbox import Inbox
 
 
 class CountingLoop(asyncio.SelectorEventLoop):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from serving.core.errors import ServingError
-from serving.rest import json_reader
-from serving.rest.json_reader import UNREAD, Object, count_nodes, read, read_quickly, read_slowly
-from serving.rest.json_writer import decimal, float32_decimal, shown, write
+from convnlp.serving.core.errors import ServingError
+from convnlp.serving.rest import json_reader
+from convnlp.serving.rest.json_reader import UNREAD, Object, count_nodes, read, read_quickly, read_slowly
+from convnlp.serving.rest.json_writer import decimal, float32_decimal, shown, write
 
 
 def plain(value):

@@ -10,11 +10,11 @@ import zlib
 import numpy as np
 import pytest
 
-from serving.core.errors import ServingError
-from serving.core.limits import Gate, Limits
-from serving.core.runner import Runner
-from serving.rest import body as rest_body
-from serving.rest import examples, predict
+from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.limits import Gate, Limits
+from convnlp.serving.core.runner import Runner
+from convnlp.serving.rest import body as rest_body
+from convnlp.serving.rest import examples, predict
 from tests.serving.in_process import InProcess, request
 
 PATH = "/v1/models/affine:predict"

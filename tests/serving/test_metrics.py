@@ -1,6 +1,6 @@
 """The page of metrics, in the format that Prometheus reads and by TF Serving's names."""
 
-from serving.core.metrics import Counter, Histogram, Metrics
+from convnlp.serving.core.metrics import Counter, Histogram, Metrics
 from tests.serving.in_process import InProcess
 
 

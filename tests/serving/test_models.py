@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.core.errors import ServingError
-from serving.core.models import ModelConfig, ModelManager
-from serving.rest.interface import status_json
+from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.models import ModelConfig, ModelManager
+from convnlp.serving.rest.interface import status_json
 
 
 class Fake:

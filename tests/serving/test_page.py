@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import serving.page.site
-from serving.page.site import page_routes
-from serving.rest.site import build_site
+import convnlp.serving.page.site
+from convnlp.serving.page.site import page_routes
+from convnlp.serving.rest.site import build_site
 from tests.serving.in_process import request
 
-FOLDER = Path(serving.page.site.__file__).parent
+FOLDER = Path(convnlp.serving.page.site.__file__).parent
 BROWSER = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")]
 
 

@@ -7,10 +7,10 @@ import math
 import pytest
 import tensorflow as tf
 
-from serving.client import Client
-from serving.core.errors import ServingError
-from serving.core.limits import Limits
-from serving.core.models import ModelConfig
+from convnlp.serving.client import Client
+from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.models import ModelConfig
 from tests.serving import browser, server_thread
 from tests.serving.browser import CONTROL, ENTER, TAB
 from tests.serving.in_process import InProcess

@@ -14,7 +14,7 @@ import grpc
 import pytest
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
-from serving.client import RequestError
+from convnlp.serving.client import RequestError
 from tests.serving import server_process
 from tests.serving.small_models import free_port, save_affine
 

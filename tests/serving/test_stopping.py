@@ -10,15 +10,15 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from serving.core import prepared_run
-from serving.core.batching import Batcher, BatchingOptions
-from serving.core.cancellation import CancellableFuture, Cancellation
-from serving.core.errors import ServingError
-from serving.core.limits import Limits
-from serving.core.metrics import Metrics
-from serving.core.runner import Runner
-from serving.core.servable import Servable
-from serving.grpc.service import build_grpc_server
+from convnlp.serving.core import prepared_run
+from convnlp.serving.core.batching import Batcher, BatchingOptions
+from convnlp.serving.core.cancellation import CancellableFuture, Cancellation
+from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.metrics import Metrics
+from convnlp.serving.core.runner import Runner
+from convnlp.serving.core.servable import Servable
+from convnlp.serving.grpc.service import build_grpc_server
 from tests.serving import server_thread
 from tests.serving.in_process import InProcess
 from tests.serving.test_abandoned import send, until

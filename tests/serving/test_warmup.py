@@ -7,10 +7,10 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from serving.core.errors import ServingError
-from serving.core.inference import CLASSIFY_METHOD, REGRESS_METHOD
-from serving.core.metrics import Metrics
-from serving.core.warmup import FILE_NAME, Loader
+from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.inference import CLASSIFY_METHOD, REGRESS_METHOD
+from convnlp.serving.core.metrics import Metrics
+from convnlp.serving.core.warmup import FILE_NAME, Loader
 
 
 def write_requests(version, *logs):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs import common
 from convnlp import tasks
+from convnlp.configs import common
 from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
 from convnlp.tasks.classification import classification_loss

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs import common, finetune_classification
 from convnlp import experiment, finetune, scores, tasks
+from convnlp.configs import common, finetune_classification
 from convnlp.data import MultiLabel, Source, SourceError, sources
+from convnlp.export import edge_model
 from convnlp.models import (
     MultiLabelClassifier,
     Seq2SeqBackbone,
@@ -18,7 +19,6 @@ from convnlp.models import (
     Tokenizer,
 )
 from convnlp.tasks import Fields, fields
-from export import edge_model
 from tests import corpus
 from tests.data.test_formats import write_hf, write_table
 

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import pytest
 
-from configs import common, finetune_classification
 from convnlp import experiment, finetune, stages
+from convnlp.configs import common, finetune_classification
 from convnlp.data import Source, rules
 from convnlp.models import Tokenizer
 from convnlp.options import options_of

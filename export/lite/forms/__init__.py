@@ -6,7 +6,7 @@ What the two have in common is what any exported model answers, and that is the 
 (`convnlp.tasks.Answers`).
 """
 
-from export.lite.forms.form import INPUTS, Form
-from export.lite.forms.table import FORMS, form_named, register_form
+from convnlp.export.lite.forms.form import INPUTS, Form
+from convnlp.export.lite.forms.table import FORMS, form_named, register_form
 
 __all__ = ["FORMS", "INPUTS", "Form", "form_named", "register_form"]

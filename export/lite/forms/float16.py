@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from export.lite.forms.form import Form
+from convnlp.export.lite.forms.form import Form
 
 
 class Float16(Form):

@@ -1,7 +1,7 @@
 """Float32: nothing is quantized."""
 
-from export.lite.forms.form import Form
-from export.verification import parity
+from convnlp.export.lite.forms.form import Form
+from convnlp.export.verification import parity
 
 
 class Float32(Form):

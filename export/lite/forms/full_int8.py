@@ -3,15 +3,15 @@
 import tensorflow as tf
 from tensorflow.lite.python.convert import mlir_quantize
 
-from export.lite import float_operations
-from export.lite.forms.form import Form
+from convnlp.export.lite import float_operations
+from convnlp.export.lite.forms.form import Form
 
 
 class FullInt8(Form):
     """For hardware that wants integers.
 
     Norms and softmax, and whatever meets the large values that hide positions, compute in float32 inside of
-    it (`export.lite.float_operations`); so do the logits that come out.
+    it (`convnlp.export.lite.float_operations`); so do the logits that come out.
     """
 
     name = "int8"

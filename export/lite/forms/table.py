@@ -1,11 +1,11 @@
 """The table of forms, and what reads it."""
 
 from convnlp import tables
-from export.lite.forms.dynamic_range import DynamicRange
-from export.lite.forms.float16 import Float16
-from export.lite.forms.float32 import Float32
-from export.lite.forms.form import INPUTS, Form
-from export.lite.forms.full_int8 import FullInt8
+from convnlp.export.lite.forms.dynamic_range import DynamicRange
+from convnlp.export.lite.forms.float16 import Float16
+from convnlp.export.lite.forms.float32 import Float32
+from convnlp.export.lite.forms.form import INPUTS, Form
+from convnlp.export.lite.forms.full_int8 import FullInt8
 
 FORMS = {
     "dynamic": DynamicRange,

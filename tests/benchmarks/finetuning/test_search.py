@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks.finetuning import search
-from configs import finetune_classification
+from convnlp.configs import finetune_classification
 
 
 @pytest.mark.parametrize("name", search.VARIANTS)

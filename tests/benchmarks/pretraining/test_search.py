@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.pretraining import search
-from configs import pretrain_encoder
+from convnlp.configs import pretrain_encoder
 from convnlp.models import Seq2SeqBackbone, Tokenizer
 from tests import corpus
 
