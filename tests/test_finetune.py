@@ -57,7 +57,7 @@ def test_classification_then_again_from_its_preset(directory):
     assert results["validation"]["num_examples"] == 64
     assert results["test"]["num_examples"] == 256
     assert results["test"]["accuracy"] > 0.8  # one of twelve words decides
-    assert results["best_value"] == pytest.approx(results["validation"]["accuracy"])
+    assert results["best_value"] <= results["validation"]["accuracy"] + 1e-6  # n-grams never take from it
     assert results["step"] == 8 * 192 // 8
     kept = json.loads((scratch / "preset" / "experiment.json").read_text())
     assert (kept["train"]["num_steps"], kept["optimizer"]["warmup_steps"]) == (192, 19)

@@ -93,6 +93,7 @@ def finetune_config(plan, mixer, seed=0, preset=""):
     config.task.label_names = data.label_names
     config.task.text_field, config.task.label_field = data.text_field, data.label_field
     config.task.num_epochs = 0.0
+    config.task.options.ngram_buckets = 0  # the mixer is the only variable
     config.optimizer.learning_rate = plan.learning_rate
     config.train.batch_size = plan.batch_size
     return config

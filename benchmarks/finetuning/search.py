@@ -26,7 +26,7 @@ VARIANTS = {
     "average of the weights": {"optimizer.ema_momentum": 0.99},
     "R-Drop 1": {"task.options.r_drop": 1.0},
     "R-Drop 3": {"task.options.r_drop": 3.0},
-    "hashed n-grams": {"task.options.ngram_buckets": 65536},
+    "without n-grams": {"task.options.ngram_buckets": 0},
     "twice the epochs": {"epochs": 2.0},
     "half the epochs": {"epochs": 0.5},
     "dropout 0.2": {"model.dropout": 0.2},

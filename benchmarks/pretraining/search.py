@@ -137,6 +137,7 @@ def _finetuning_fields(task, seed, folder, data_dir):
         "config.data.input_length": facts["length"],
         "config.task.label_names": tuple(str(label) for label in range(facts["classes"])),
         "config.task.num_epochs": facts["epochs"],
+        "config.task.options.ngram_buckets": 0,  # the encoder is judged
     }
 
 

@@ -1,5 +1,6 @@
 """A linear classifier on n-grams joined to a trained one: against plain loops."""
 
+import dataclasses
 import itertools
 
 import keras
@@ -95,6 +96,18 @@ def test_a_classifier_that_knows_better_is_left_as_it_is(held_out):
     assert share > 5 * ngram_share
 
 
+def test_n_grams_that_do_harm_are_left_out(model, found, held_out, monkeypatch):
+    before, weights = ngrams.logits(model, held_out), model.head.get_weights()
+    right = dataclasses.replace(held_out, labels=before.argmax(1))  # by the encoder alone
+    wrong = np.zeros([NUM_BUCKETS, NUM_CLASSES]), np.array([0.0, 0.0, 100.0])
+    monkeypatch.setattr(linear_head, "softmax_regression", lambda *_, **__: wrong)
+    monkeypatch.setattr(ngrams, "mixture", lambda *_: np.array([0.25, 1.0]))
+    assert ngrams.join(model, NUM_BUCKETS, found, right) is model
+    after = ngrams.logits(model, held_out)
+    model.head.set_weights(weights)
+    np.testing.assert_allclose(after, 0.25 * before, rtol=1e-3, atol=1e-4)
+
+
 def test_the_mixture_has_the_smallest_loss():
     random = np.random.default_rng(3)
     labels = random.integers(0, NUM_CLASSES, 400)
@@ -112,3 +125,11 @@ def test_the_mixture_has_the_smallest_loss():
 def test_all_right_gives_finite_weights():
     logits = np.eye(NUM_CLASSES)[[0, 1, 2]]
     assert max(ngrams.mixture(logits, logits, np.array([0, 1, 2]))) < 5
+
+
+@pytest.mark.parametrize("num_classes", [2, 16, 17, 100, 256, 257, 10**6, 10**7])
+def test_the_table_is_never_large(num_classes):
+    buckets = ngrams.buckets_for(num_classes)
+    assert buckets == 0 or 2**12 <= buckets <= 2**16
+    assert buckets * num_classes <= 2**20
+    assert (buckets > 0) == (num_classes <= 256)

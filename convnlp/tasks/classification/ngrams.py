@@ -9,7 +9,21 @@ from convnlp.layers import hashed_ngrams
 from convnlp.models import TextClassifier, linear_head
 
 PENALTY = 0.1  # over the number of examples
+MAX_WEIGHTS = 2**20
+_LEAST_BUCKETS = 2**12
+_LEAST_SHARE = 0.01  # of the encoder, whose answers would else be lost
 _BATCH_SIZE = 64
+
+
+def buckets_for(num_classes):
+    """How many buckets a classifier gets: a power of two, with at most `MAX_WEIGHTS` weights; 0: too few.
+
+    Example:
+    >>> [buckets_for(number) for number in (2, 16, 20, 1_000)]
+    [65536, 65536, 32768, 0]
+    """
+    buckets = min(hashed_ngrams.MAX_BUCKETS, 1 << (MAX_WEIGHTS // num_classes).bit_length() >> 1)
+    return buckets if buckets >= _LEAST_BUCKETS else 0
 
 
 def join(model, num_buckets, found, held_out):
@@ -20,8 +34,8 @@ def join(model, num_buckets, found, held_out):
     times the logarithm of how rare it is. Then a and b, at least 0, are those of the smallest loss on the
     held-out examples, which also makes the probabilities fit: a model that is too sure has a small a.
 
-    Words decide many classes, and no small encoder has seen all of them often enough; where the encoder
-    alone is better, b is near 0.
+    Words decide many classes, and no small encoder has seen all of them often enough. Where the sum gets
+    fewer of the held-out examples right than the encoder alone, the n-grams are left out.
 
     Args:
         model: `TextClassifier` without n-grams, trained.
@@ -30,7 +44,7 @@ def join(model, num_buckets, found, held_out):
         held_out: `Examples` that it was not.
 
     Returns:
-        `TextClassifier` with the same backbone.
+        `TextClassifier` with the same backbone; `model` itself, with a in its head, where it is better.
     """
     num_classes = model.num_classes
     joined = TextClassifier(
@@ -50,15 +64,24 @@ def join(model, num_buckets, found, held_out):
         counts * rarity[None], found.labels, num_classes, PENALTY / len(found), weights=found.weights
     )
     table = weights * rarity[:, None]
-    own = logits(model, held_out)
-    share, ngram_share = mixture(own, features(joined.ngrams, held_out) @ table + bias, held_out.labels)
+    own, labels = logits(model, held_out), held_out.labels
+    linear = features(joined.ngrams, held_out) @ table + bias
+    share, ngram_share = mixture(own, linear, labels)
     kernel, own_bias = model.head.get_weights()
+    if _hits(share * own + ngram_share * linear, labels) < _hits(own, labels):
+        share, _ = mixture(own, np.zeros_like(own), labels)
+        model.head.set_weights([share * kernel, share * own_bias])
+        return model
     joined.ngrams.set_weights([table])
     identity = np.eye(num_classes) * ngram_share / hashed_ngrams.SCALE
     joined.head.set_weights(
         [np.concatenate([share * kernel, identity]), share * own_bias + ngram_share * bias]
     )
     return joined
+
+
+def _hits(logits, labels):
+    return np.sum(logits.argmax(1) == labels)
 
 
 def features(layer, found):
@@ -97,7 +120,7 @@ def logits(model, found):
 
 
 def mixture(first, second, labels):
-    """The weights a, b >= 0 of the smallest mean CE(a first + b second, labels).
+    """The weights a > 0, b >= 0 of the smallest mean CE(a first + b second, labels).
 
     A pull to 1/2 and 1/2, as strong as one example, keeps them small where all examples are right.
 
@@ -119,5 +142,5 @@ def mixture(first, second, labels):
         slope = 2 * (weights - 0.5) + np.tensordot(both, error, 2)
         return loss / len(labels), slope / len(labels)
 
-    bounds = [(0, None)] * 2
+    bounds = [(_LEAST_SHARE, None), (0, None)]
     return optimize.minimize(objective, [0.5, 0.5], jac=True, method="L-BFGS-B", bounds=bounds).x

@@ -9,6 +9,7 @@ import tensorflow as tf
 from convnlp import losses, scores
 from convnlp.data import Label, examples, rules, sources
 from convnlp.layers import dropout_seed
+from convnlp.layers.hashed_ngrams import MAX_BUCKETS
 from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.options import option
 from convnlp.tasks.classification import ngrams
@@ -19,6 +20,8 @@ from convnlp.tasks.task import Task
 
 TAUGHT_SHARE = 0.75  # of the target, where there are teachers
 
+_COUNT = rules.integer(0, MAX_BUCKETS + 1)
+_BUCKETS = rules.Rule(f"None, or {_COUNT.text}", lambda value: value is None or _COUNT.holds(value))
 _WEIGHT = rules.number("(0, inf)")
 _CLASS_WEIGHTS = rules.Rule(
     "None, 'balanced', or a number > 0 for each of some names of classes",
@@ -41,7 +44,8 @@ class Classification(Task):
         sequence_length: int. L, tokens of an example.
         pooling: str, of the classifier. Defaults to "mean_max".
         head_dropout: float, of the classifier. Default 0.
-        ngram_buckets: int, of `ngrams.join` after training. An option. Default 0: none.
+        ngram_buckets: int, of `ngrams.join` after training; 0: none. An option. Default None:
+            `ngrams.buckets_for` of the classes.
         r_drop: float, see `classification_loss`. An option. Default 0.
         teachers: sequence of str, presets of classifiers of the same classes, whose mean answer to a text is
             learned beside its label; see `classification_loss`. An option. Default none.
@@ -65,7 +69,7 @@ class Classification(Task):
     text_fields: tuple = ("text",)
     pooling: str = "mean_max"
     head_dropout: float = 0.0
-    ngram_buckets: int = option(0, rules.integer(0, 2**16 + 1))
+    ngram_buckets: int | None = option(None, _BUCKETS)
     r_drop: float = option(0.0, rules.number("[0, inf)"))
     teachers: tuple = option((), rules.sequence_of(rules.NAME))
     class_weights: object = option(None, _CLASS_WEIGHTS)
@@ -141,7 +145,10 @@ class Classification(Task):
         )
 
     def trained(self, model, found, held_out):
-        return ngrams.join(model, self.ngram_buckets, found, held_out) if self.ngram_buckets else model
+        num_buckets = self.ngram_buckets
+        if num_buckets is None:
+            num_buckets = ngrams.buckets_for(self.label.num_classes)
+        return ngrams.join(model, num_buckets, found, held_out) if num_buckets else model
 
     def loss(self, model):
         return classification_loss(model, self.r_drop)
