@@ -74,11 +74,10 @@ def prepare(descriptors, program, arguments, environment, directory):
     sys.orig_argv = [sys.executable, "-I" if sys.flags.isolated else "-m", program, *arguments]
 
 
-class _Stderr:
-    """Python's standard error of the moment, for libraries that keep it: a program changes it."""
-
-    def __getattr__(self, name):
-        return getattr(sys.__stderr__, name)
+def write_to_stderr_of_the_moment(handler):
+    """A library's log goes to Python's standard error as it is then: a program changes it when it starts."""
+    late = property(lambda self: sys.stderr, lambda self, stream: None)
+    handler.__class__ = type("Late", (type(handler),), {"stream": late})
 
 
 def _paths(environment):
@@ -86,10 +85,10 @@ def _paths(environment):
 
 
 if __name__ == "__main__":
-    sys.stderr = _Stderr()
     for library in sys.argv[1:]:
         __import__(library)
-    sys.stderr = sys.__stderr__
+    if "absl.logging" in sys.modules:
+        write_to_stderr_of_the_moment(sys.modules["absl.logging"].get_absl_handler().python_handler)
     gc.collect()
     gc.freeze()  # or each program would look through all of TensorFlow when it ends
     request, descriptors = serve()
