@@ -5,10 +5,11 @@ import importlib
 from convnlp import folders, startup
 
 folders.make_importable()
-if startup.is_program():  # not in a process that only uses us
-    startup.begin()  # before TensorFlow is imported
-if not folders.is_asked_for():
-    from convnlp import models as models
+if not startup.is_command():  # which does both when it knows its program
+    if startup.is_program():  # not in a process that only uses us
+        startup.begin()  # before TensorFlow is imported
+    if not folders.is_asked_for():
+        from convnlp import models as models
 
 __version__ = "0.1.0"
 

@@ -44,7 +44,15 @@ def is_program():
     if "-m" in arguments[:-1]:
         module = arguments[arguments.index("-m") + 1]
         return module.partition(".")[0] in PROGRAMS and not module.startswith("convnlp.serving")
-    return os.path.basename(sys.argv[0] if sys.argv else "") == "convnlp"
+    return is_command()
+
+
+def is_command():
+    """Whether this process is the command `convnlp`, or `python -m convnlp`: see `convnlp.command`."""
+    arguments = sys.orig_argv
+    if "-m" in arguments[:-1]:
+        return arguments[arguments.index("-m") + 1] == "convnlp"
+    return os.path.basename(sys.argv[0] if sys.argv else "") in ("convnlp", "convnlp.exe")
 
 
 def begin():

@@ -130,6 +130,13 @@ def test_the_command_is_a_program_of_ours(monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["python", "/usr/bin/convnlp", "pretrain"])
     monkeypatch.setattr(sys, "argv", ["/usr/bin/convnlp", "pretrain"])
     assert startup.is_program()
+    assert startup.is_command()
+
+
+@pytest.mark.parametrize("module", ["convnlp.pretrain", "export.verify", "pytest"])
+def test_a_module_is_not_the_command(monkeypatch, module):
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", module, "convnlp"])
+    assert not startup.is_command()
 
 
 def test_importing_convnlp_leaves_the_process_alone():

@@ -1,0 +1,6 @@
+"""`python -m convnlp NAME ...`."""
+
+from convnlp.command import main
+
+if __name__ == "__main__":
+    main()
