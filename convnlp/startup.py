@@ -15,7 +15,8 @@ import sys
 PROGRAMS = ("benchmarks", "convnlp", "export")  # packages of ours whose modules are programs
 _STDERR = 2
 # Information with its heading and second lines. Errors are shown, but for those that every start has: a GPU's
-# libraries that are there twice, no driver (303), and attributes newer than the code that reads them.
+# libraries that are there twice, no driver (303), attributes newer than the code that reads them, and that
+# integers are added as ever.
 _NOTE = re.compile(
     rb"WARNING: All log messages before absl::InitializeLog"
     rb"|I\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: I "
@@ -23,6 +24,7 @@ _NOTE = re.compile(
     rb"|To suppress this warning, set the environment variable|Skipping registering GPU devices"
     rb"|[EW]\d{4} .*(failed call to cuInit: .*\(303\)"
     rb"|node_def_util\.cc:\d+\] NodeDef mentions attribute"
+    rb"|util\.cc:\d+\] oneDNN supports DT_INT\d+ only on platforms with AVX-512"
     rb"|Unable to register cu\w+ factory|computation_placer\.cc:\d+\] computation placer already registered"
     rb"|Cannot dlopen some GPU libraries)"
 )
