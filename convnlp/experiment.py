@@ -293,9 +293,16 @@ def tokenizer(config):
 
 
 def backbone(config, vocabulary_size, dtype):
-    """The backbone of `config.init_from` with the config's dropout, or a new one. To be called in scope."""
+    """The backbone of `config.init_from` with the config's dropout, or a new one. To be called in scope.
+
+    An encoder alone is given the decoder layers that the config asks for.
+    """
     if config.init_from:
-        return Seq2SeqBackbone.from_preset(_local_preset(config), dropout=config.model.dropout, dtype=dtype)
+        found = Seq2SeqBackbone.from_preset(_local_preset(config), dropout=config.model.dropout, dtype=dtype)
+        if found.decoder is not None or not config.model.num_decoder_layers:
+            return found
+        mixer = config.model.decoder_mixer and _one_or_list(config.model.decoder_mixer.split(","))
+        return found.with_decoder(config.model.num_decoder_layers, mixer, config.model.cross_attention_init)
     model = config.model.to_dict()
     size = model.pop("size")
     if size not in SIZES:

@@ -201,6 +201,11 @@ def test_an_encoder_alone_is_saved_with_its_tokenizer_for_fine_tuning(tmp_path):
     classifier = TextClassifier.from_preset(config.init_from, num_classes=2)
     assert classifier.predict([text], verbose=0).shape == (1, 2)
 
+    config.model.num_decoder_layers, config.model.decoder_mixer = 1, "lightweight_conv"
+    with_decoder = experiment.backbone(config, tokenizer.vocabulary_size(), "float32")
+    np.testing.assert_array_equal(with_decoder.encode(ids), backbone.encode(ids))
+    assert [layer.mixer.name for layer in with_decoder.decoder.layers] == ["lightweight_conv"]
+
 
 def config_of_flags(mixer, *options):
     """The config that a program gets from these flags."""

@@ -413,12 +413,44 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
                 config[argument] = [mixer[argument] for mixer in stack.mixers]
             config["encoder_mixer"] = [mixer["name"] for mixer in stack.mixers]
         config["dtype"] = self.dtype_policy
-        backbone = type(self).from_config(config)
+        return self._with_weights(type(self).from_config(config), stack)
+
+    def _with_weights(self, backbone, stack):
+        """`backbone`, with a copy of the embeddings here and of a stack as its encoder."""
         backbone.token_embedding.set_weights(self.token_embedding.get_weights())
         if self.position_layer is not None:
             backbone.position_layer.set_weights(self.position_layer.get_weights())
         backbone.encoder.set_weights(stack.get_weights())
         return backbone
+
+    def with_decoder(self, num_layers, mixer=None, cross_attention_init="independent"):
+        """A new backbone with a copy of the embedding and the encoder, and a decoder that is not trained.
+
+        Args:
+            num_layers: int >= 1. Decoder layers. Kernels and dilations are those of the first encoder layers.
+            mixer: as `decoder_mixer`. Default None: as in the encoder.
+            cross_attention_init: "independent" or "tied"; see `convnlp.layers.CrossAttention`.
+
+        Raises:
+            ValueError: if there is a decoder already, the mixer cannot be causal, or LoRA is enabled.
+        """
+        lora.refuse_copy(self)
+        if self.decoder is not None:
+            raise ValueError(
+                "`with_decoder` needs a backbone without one. Received: one with "
+                f"num_decoder_layers={self.num_decoder_layers}"
+            )
+        if not isinstance(num_layers, int) or num_layers < 1:
+            raise ValueError(f"`num_layers` must be a whole number >= 1. Received: {num_layers!r}")
+        config = {
+            **self.get_config(),
+            "num_decoder_layers": num_layers,
+            "decoder_mixer": mixer or self.encoder_mixer,
+            "cross_attention_init": cross_attention_init,
+            "dtype": self.dtype_policy,
+        }
+        config.pop("name")
+        return self._with_weights(type(self).from_config(config), self.encoder)
 
     def cost(self, encoder_length, decoder_length=0):
         """Cost of one example, by the formulae of the layers.

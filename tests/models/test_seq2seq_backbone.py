@@ -82,6 +82,26 @@ def test_encoder_only_keeps_the_encoder():
         encoder.decode(DECODER_IDS, encoder.encode(IDS))
 
 
+def test_an_encoder_is_given_a_decoder():
+    encoder = Seq2SeqBackbone(**{**SMALL, "num_decoder_layers": 0}, mixer="fourier", max_sequence_length=8)
+    both = encoder.with_decoder(1, mixer="dynamic_conv", cross_attention_init="tied")
+    np.testing.assert_array_equal(both.encode(IDS, MASK), encoder.encode(IDS, MASK))
+    assert both.decode(DECODER_IDS, both.encode(IDS, MASK), MASK).shape == (2, 5, 16)
+    assert both.get_config()["cross_attention_init"] == "tied"
+    assert encoder.decoder is None
+    np.testing.assert_array_equal(both.encoder_only().encode(IDS, MASK), encoder.encode(IDS, MASK))
+
+
+def test_a_decoder_that_cannot_be_is_refused():
+    encoder = Seq2SeqBackbone(**{**SMALL, "num_decoder_layers": 0}, mixer="fourier")
+    with pytest.raises(ValueError, match="`mixer` must be causal in a decoder, and 'fourier'"):
+        encoder.with_decoder(1)
+    with pytest.raises(ValueError, match=r"`num_layers` must be a whole number >= 1\. Received: 0"):
+        encoder.with_decoder(0)
+    with pytest.raises(ValueError, match=r"without one\. Received: one with num_decoder_layers=2"):
+        Seq2SeqBackbone(**SMALL).with_decoder(1)
+
+
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_cost_counts_the_parameters(mixer):
     decoder = {} if MIXERS[mixer].supports_causal else {"num_decoder_layers": 0}
