@@ -23,3 +23,14 @@ TASK_TABLE = {
     },
     "continuation": {"records": [{"text": text} for text in TEXTS]},
 }
+
+# A further row for a task: two input texts.
+TEXT_PAIR_TO_TEXT = {
+    "records": [{"question": text[:9], "passage": text, "answer": text[4:12]} for text in TEXTS],
+    "config": {
+        "task.input_field": "question",
+        "task.second_text_field": "passage",
+        "task.target_field": "answer",
+    },
+    "fields": Fields(texts=("question", "passage"), target="answer"),
+}

@@ -12,7 +12,7 @@ from convnlp.models import arguments, arrays
 from convnlp.models.language_model import LanguageModel, is_any, up_to_end
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
-from convnlp.models.token_rows import check_length
+from convnlp.models.token_rows import check_length, text_batches
 
 _IMPOSSIBLE = -1e9  # a logit whose probability is 0 in float32
 
@@ -91,8 +91,9 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         """As in keras_nlp.
 
         Args:
-            inputs: str, list of str, a dict with "encoder_text" and "decoder_text" (the prompt), or a data
-                set of what the preprocessor takes.
+            inputs: str, list of str, a dict with "encoder_text" and "decoder_text" (the prompt, which may be
+                left out), or a data set of what the preprocessor takes. Pairs of texts are a tuple of two, as
+                "encoder_text": `generate({"encoder_text": (questions, passages)})`.
             max_length: int >= 2, with start and end token. Default: the preprocessor's.
             stop_token_ids: "auto" (the tokenizer's end token), None or an empty list (nothing stops before
                 `max_length`), or a list of token ids.
@@ -109,6 +110,12 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         stop_token_ids = self._stop_token_ids(stop_token_ids)
         if self.preprocessor is not None and arrays.is_empty(inputs):
             return []
+        if is_single := _is_single_pair(inputs):
+            inputs = {name: _listed(value) for name, value in inputs.items()}
+        found = self._generate(inputs, max_length, stop_token_ids, strip_prompt)
+        return found[0] if is_single else found
+
+    def _generate(self, inputs, max_length, stop_token_ids, strip_prompt):
         if not strip_prompt:
             return super().generate(inputs, max_length, stop_token_ids)
         generate_function = self.make_generate_function()
@@ -213,7 +220,7 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         """The log p(label | text) of every label string, its end token included: T5's rank classification.
 
         Args:
-            texts: list of N str.
+            texts: list of N str, or a tuple of two for pairs.
             label_names: list of C str.
             batch_size: int. Texts per step; each is decoded C times.
 
@@ -228,12 +235,9 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         )
         score = tf.function(self._label_scores, autograph=False)
         scores = []
-        for start in range(0, len(texts), batch_size):
-            chunk = list(texts[start : start + batch_size])
-            x = self.preprocessor.generate_preprocess(chunk + [""] * (batch_size - len(chunk)))
-            scores.append(
-                score(x["encoder_token_ids"], x["encoder_padding_mask"], *label).numpy()[: len(chunk)]
-            )
+        for chunk, count in text_batches(texts, batch_size):
+            x = self.preprocessor.generate_preprocess(chunk)
+            scores.append(score(x["encoder_token_ids"], x["encoder_padding_mask"], *label).numpy()[:count])
         return np.concatenate(scores)
 
     def _label_scores(self, encoder_token_ids, encoder_padding_mask, label_inputs, label_ids, label_weight):
@@ -264,6 +268,16 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         """Token ids [B] at position `index` -> logits [B,V] of the next one, hidden [B,D], state."""
         hidden, state = self.backbone.decode_step(ops.expand_dims(last, 1), state, index)
         return self.backbone.logits(hidden)[:, 0], hidden[:, 0], state
+
+
+def _is_single_pair(inputs):
+    """Whether these are inputs of `generate` for one pair, which keras_nlp takes for a batch."""
+    text = inputs.get("encoder_text") if isinstance(inputs, dict) else None
+    return isinstance(text, tuple) and all(isinstance(each, str) for each in text)
+
+
+def _listed(text):
+    return tuple(map(_listed, text)) if isinstance(text, tuple) else [text]
 
 
 def _without_prompt(outputs, inputs):

@@ -18,6 +18,7 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
     x holds "encoder_token_ids" [B,S] (`tokens </s>`), "decoder_token_ids" [B,T] (start token, then the target
     shifted right by one) and their masks; y [B,T] is the target, `tokens </s>`, and sample_weight its mask.
     The start token has the id of pad, so every mask comes from lengths and none from id != pad.
+    A tuple of two texts as "encoder_text" is a pair, `first </s> second </s>`.
 
     Args:
         tokenizer: a `convnlp.models.Tokenizer`.
@@ -77,8 +78,8 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
         """Inputs of `Seq2SeqLM.generate`.
 
         Args:
-            x: str, list of str or string tensor [B]; or a dict with "encoder_text" and "decoder_text", the
-                text that the output begins with.
+            x: str, list of str or string tensor [B], or a tuple of two of them for pairs; or a dict with
+                "encoder_text" and, if the output has to begin with some text, "decoder_text".
             encoder_sequence_length: int. S, default that of the preprocessor.
             decoder_sequence_length: int. T, with start and end token; default that of the preprocessor.
             sequence_length: int. Another name for `decoder_sequence_length`.
@@ -87,7 +88,7 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
             dict of "encoder_token_ids" [B,S], "decoder_token_ids" [B,T] (start token, prompt, pads) and
             their masks.
         """
-        source, prompt = (x["encoder_text"], x["decoder_text"]) if isinstance(x, dict) else (x, None)
+        source, prompt = (x["encoder_text"], x.get("decoder_text")) if isinstance(x, dict) else (x, None)
         ids, mask, single = self._rows(source, encoder_sequence_length or self.encoder_sequence_length)
         prompt = tf.fill(tf.shape(ids)[:1], "") if prompt is None else prompt
         start, start_mask, _ = self._rows(
@@ -110,8 +111,14 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
         return self.tokenizer.detokenize(tf.where(x["decoder_padding_mask"], x["decoder_token_ids"], pad))
 
     def _rows(self, text, length):
-        text, single = batched(text)
-        return *token_rows([self.tokenizer.ragged(text)], length, self.tokenizer.end_token_id), single
+        texts = text if isinstance(text, tuple) else (text,)
+        if len(texts) > 2:
+            raise ValueError(f"A text must be one or a tuple of two. Received: a tuple of {len(texts)}")
+        texts, singles = zip(*map(batched, texts), strict=True)
+        rows = token_rows(
+            [self.tokenizer.ragged(each) for each in texts], length, self.tokenizer.end_token_id
+        )
+        return *rows, all(singles)
 
     def _shift_right(self, token_ids):
         return tf.pad(token_ids[:, :-1], [[0, 0], [1, 0]], constant_values=self.tokenizer.start_token_id)

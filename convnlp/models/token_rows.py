@@ -48,6 +48,24 @@ def batched(text):
     return (tf.expand_dims(text, 0) if single else text), single
 
 
+def text_batches(texts, batch_size):
+    """Batches of texts, of which the last is filled up with "": one graph serves all.
+
+    Args:
+        texts: list of N str, or a tuple of two lists for pairs.
+        batch_size: int, B.
+
+    Yields:
+        (list of B str, or a tuple of two; how many of them there are in `texts`).
+    """
+    columns = texts if isinstance(texts, tuple) else (texts,)
+    for start in range(0, len(columns[0]), batch_size):
+        chunks = [list(column[start : start + batch_size]) for column in columns]
+        count = len(chunks[0])
+        chunks = [chunk + [""] * (batch_size - count) for chunk in chunks]
+        yield tuple(chunks) if isinstance(texts, tuple) else chunks[0], count
+
+
 def check_length(name, value, least):
     """Returns `value`, or raises ValueError unless it is a whole number >= `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:

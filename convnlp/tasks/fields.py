@@ -56,8 +56,9 @@ def of_preset(model, directory, source, **given):
     task = presets.entry(directory, "experiment.json", "task") or {}
     there = sources.Sample(source, 1).fields
     if roles == ("input_field", "target_field"):
-        names = {"texts": (task.get("input_field"),), "target": task.get("target_field")}
-        is_trained_so = not given and {*names["texts"], names["target"]} <= set(there)
+        texts = tuple(filter(None, (task.get("input_field"), task.get("second_text_field"))))
+        names = {"texts": texts, "target": task.get("target_field")}
+        is_trained_so = not given and texts and {*texts, names["target"]} <= set(there)
         return dataclasses.replace(found, **(names if is_trained_so else given))
     texts = tuple(filter(None, (task.get("text_field"), task.get("second_text_field"))))
     names = {"texts": texts, "label": task.get("label_field")}

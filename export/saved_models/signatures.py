@@ -53,6 +53,7 @@ def servable(model, max_length=None):
     | | ids | token_ids [B,T], pads = 0 | label [B], scores [B,C] |
     | | explain | text [B] | label [B], scores [B,C], tokens [B,L], importances [B,L]: see `explain` |
     | Seq2SeqLM | serving_default, generate | text [B] | generated_text [B] |
+    | | pair | text [B], text_pair [B] | generated_text [B] |
     | | ids | token_ids [B,T], pads = 0 | generated_ids [B,max_length], pads = 0 |
     | PrefixLM | serving_default, generate | text [B] | generated_text [B], the text and what continues it |
     | | ids | token_ids [B,T], pads = 0, no end token | generated_ids [B,max_length], what continues them |

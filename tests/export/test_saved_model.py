@@ -23,7 +23,7 @@ from tests.export.conftest import EVERY, GENERATED, KINDS, LABELS, LENGTH, SHORT
 from tests.run_program import ROOT, run_program
 
 CLASSIFIER_SIGNATURES = {"serving_default", "pair", "classify", "ids", "explain", "embed"}
-LM_SIGNATURES = {"serving_default", "generate", "ids", "embed"}
+LM_SIGNATURES = {"serving_default", "generate", "pair", "ids", "embed"}
 SIGNATURES = {kind: CLASSIFIER_SIGNATURES if kind == "classifier" else LM_SIGNATURES for kind in KINDS}
 
 # What TensorFlow Serving's stock server has anyway. A new name belongs here after a look at its registry.

@@ -7,10 +7,11 @@ from convnlp.models import Tokenizer
 from convnlp.tasks import TASKS
 from convnlp.testing import task_checks
 from tests import corpus
-from tests.task_table import TASK_TABLE
+from tests.task_table import TASK_TABLE, TEXT_PAIR_TO_TEXT
 
 TOKENIZER = Tokenizer(corpus.tiny_proto())
 CHECKS = [check for name, row in TASK_TABLE.items() for check in task_checks(name, TOKENIZER, **row)]
+CHECKS += task_checks("text_to_text", TOKENIZER, **TEXT_PAIR_TO_TEXT)
 
 
 def test_every_task_has_a_row():

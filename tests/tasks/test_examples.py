@@ -91,6 +91,15 @@ def test_text_to_text_equals_the_model_s_preprocessor(pairs, tokenizer):
     assert not column(dataset, "decoder_padding_mask")[50:].any()  # rows that fill up the last batch
 
 
+def test_two_input_texts_equal_the_model_s_preprocessor(pairs, tokenizer):
+    dataset = text_to_text(pairs, tokenizer, input_field=("text_a", "text_b"))
+    columns = [[row[field] for row in PAIRS] for field in ("text_a", "text_b", "targets")]
+    texts = {"encoder_text": tuple(columns[:2]), "decoder_text": columns[2]}
+    x, _, _ = Seq2SeqLMPreprocessor(tokenizer, 48, 64)(texts)
+    for key in ("encoder_token_ids", "encoder_padding_mask"):
+        np.testing.assert_array_equal(column(dataset, key)[:50], x[key], err_msg=key)
+
+
 def test_training_shuffles_for_some_epochs(reviews, tokenizer):
     dataset = classification(reviews, tokenizer, training=True, num_epochs=2.5)
     assert int(dataset.cardinality()) == 125 // 8

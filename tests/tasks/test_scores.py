@@ -81,6 +81,19 @@ def test_greedy_predictions_are_what_generate_writes():
     assert greedy_predictions(lm, texts, batch_size=2) == lm.generate(texts)
 
 
+def test_pairs_are_written_and_ranked_one_by_one():
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16)
+    lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 8))
+    pairs = ["the old river", "", "a"], ["garden", "music", "the river"]
+    written = [lm.generate({"encoder_text": pair}) for pair in zip(*pairs, strict=True)]
+    assert greedy_predictions(lm, pairs, batch_size=2) == written == lm.generate({"encoder_text": pairs})
+    names = ["garden", "river"]
+    ranked = [lm.rank_labels(([a], [b]), names) for a, b in zip(*pairs, strict=True)]
+    np.testing.assert_allclose(lm.rank_labels(pairs, names, batch_size=2), np.concatenate(ranked), atol=1e-4)
+    assert abs(lm.rank_labels(pairs, names) - lm.rank_labels(pairs[0], names)).max() > 1e-3
+
+
 @pytest.mark.parametrize(("a", "b"), [("ﬁne  day\n", "fine day"), ("e\u0301", "é"), ("", "  ")])
 def test_texts_are_compared_after_normalisation(a, b):
     assert scores.normalized(a) == scores.normalized(b)

@@ -10,6 +10,8 @@ from convnlp.tasks.text_to_text.reference import LanguageModelReference
 class LanguageModelAnswers(Answers):
     """Generated texts and ids, by greedy decoding; see `Answers`."""
 
+    takes_pairs = True
+
     @property
     def sequence_length(self):
         return self.model.preprocessor.encoder_sequence_length
@@ -40,8 +42,18 @@ class LanguageModelAnswers(Answers):
         return {
             "serving_default": text_to_text,
             "generate": text_to_text,
+            "pair": signature(lambda text, text_pair: generate((text, text_pair)), text=TEXT, text_pair=TEXT),
             "ids": signature(from_ids, token_ids=TOKEN_IDS),
         }, self.rows
+
+    def request(self, name, texts, rows):
+        """As of `Answers`; "ids" is asked the rows of the texts and those of the pairs, see the reference."""
+        found = super().request(name, texts, rows)
+        text = tf.constant(texts)
+        both = [rows.of_texts(each)["token_ids"] for each in (text, (text, text[::-1]))]
+        width = max(row.shape[1] for row in both)
+        both = [tf.pad(row, [[0, 0], [0, width - row.shape[1]]]) for row in both]
+        return {**found, "token_ids": tf.concat(both, axis=0).numpy()} if name == "ids" else found
 
     def reference(self):
         return LanguageModelReference(self.model, self.sequence_length, self.preprocess)

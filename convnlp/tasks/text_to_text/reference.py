@@ -25,7 +25,7 @@ class LanguageModelReference(Reference):
     def error(self, name, inputs, outputs):
         """The largest error of an answer; infinite where a text is not that of the generated ids.
 
-        The answers of "ids" have to come before those of "generate", for the same rows.
+        The answers of "ids" have to come before those of "generate" and "pair", for the same rows.
         """
         if name == "embed":
             return relative_difference(outputs["embedding"], self.edge(inputs))
@@ -58,7 +58,8 @@ class LanguageModelReference(Reference):
         if "token_ids" in inputs:
             token_ids = full_rows(inputs["token_ids"], self._length)
             return token_ids, token_ids != 0
-        rows = self._preprocess(inputs["text"])
+        text = (inputs["text"], inputs["text_pair"]) if "text_pair" in inputs else inputs["text"]
+        rows = self._preprocess(text)
         return rows["token_ids"].numpy(), rows["padding_mask"].numpy()
 
     def _texts(self, generated):

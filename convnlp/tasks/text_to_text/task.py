@@ -10,6 +10,7 @@ from convnlp import losses, scores
 from convnlp.data import Label, examples, packing, sources
 from convnlp.layers import dropout_seed
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
+from convnlp.models.token_rows import text_batches
 from convnlp.tasks.task import Task
 from convnlp.tasks.text_to_text.answers import LanguageModelAnswers
 
@@ -18,11 +19,11 @@ METRICS = ("exact_match", "ranked_accuracy", "ranked_f1", "ranked_f1_macro")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextToText(Task):
-    """A text to a text, which may be the name of a class, by a `Seq2SeqLM`.
+    """A text, or a pair, to a text, which may be the name of a class, by a `Seq2SeqLM`.
 
     Args:
         tokenizer: `Tokenizer`.
-        input_field: str.
+        input_fields: tuple of one or two str, the text or the pair.
         target_field: str, a text; or a class, where there are `label_names`.
         label_names: tuple of str. Default None.
         input_length: int. S, tokens of an input.
@@ -39,7 +40,7 @@ class TextToText(Task):
     found_fields: ClassVar[tuple] = ("input_field", "target_field")
 
     tokenizer: Tokenizer
-    input_field: str
+    input_fields: tuple
     target_field: str
     input_length: int
     target_length: int
@@ -56,7 +57,7 @@ class TextToText(Task):
             )
         return cls(
             tokenizer=tokenizer,
-            input_field=task.input_field,
+            input_fields=tuple(filter(None, (task.input_field, task.second_text_field))),
             target_field=task.target_field,
             label_names=tuple(task.label_names) or None,
             input_length=config.data.input_length,
@@ -66,10 +67,6 @@ class TextToText(Task):
 
     @classmethod
     def from_model(cls, model, source, fields):
-        if len(fields.texts) != 1:
-            raise ValueError(
-                f"`text_fields` must be one field for a Seq2SeqLM. Received: {list(fields.texts)}"
-            )
         tokenizer, target, names = model.preprocessor.tokenizer, fields.target, None
         target_length = model.preprocessor.decoder_sequence_length
         if target is None:
@@ -79,7 +76,7 @@ class TextToText(Task):
             target_length = max(target_length, *(len(row) + 1 for row in tokenizer.tokenize(list(names))))
         return cls(
             tokenizer=tokenizer,
-            input_field=fields.texts[0],
+            input_fields=tuple(fields.texts),
             target_field=target,
             label_names=names,
             input_length=model.preprocessor.encoder_sequence_length,
@@ -106,7 +103,7 @@ class TextToText(Task):
             self.tokenizer,
             input_length=self.input_length,
             target_length=self.target_length,
-            input_field=self.input_field,
+            input_field=self.input_fields,
             target_field=self.target_field,
             label_names=self.label_names,
             keep_texts=not training,
@@ -130,7 +127,9 @@ class TextToText(Task):
         return text_to_text_loss(model.backbone)
 
     def scores(self, model, found, batch_size=32):
-        inputs, targets = (found.texts[field] for field in (self.input_field, self.target_field))
+        inputs = tuple(found.texts[field] for field in self.input_fields)
+        inputs = inputs if len(inputs) > 1 else inputs[0]
+        targets = found.texts[self.target_field]
         return text_to_text_scores(model, inputs, targets, self.label_names, batch_size)
 
 
@@ -297,7 +296,7 @@ def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
 
     Args:
         lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
-        inputs: list of str.
+        inputs: list of str, or a tuple of two for pairs.
         targets: list of str, what the model should write.
         label_names: list of str, which holds every target. When given, "ranked_accuracy", "ranked_f1" (two
             names) and "ranked_f1_macro" take as answer the name of highest log-probability.
@@ -322,7 +321,7 @@ def greedy_predictions(lm, inputs, batch_size=32):
 
     Args:
         lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
-        inputs: list of str.
+        inputs: list of str, or a tuple of two for pairs.
         batch_size: int. The last batch is filled up, so that one graph serves all.
 
     Returns:
@@ -331,11 +330,10 @@ def greedy_predictions(lm, inputs, batch_size=32):
     max_length = lm.preprocessor.decoder_sequence_length - 1  # without the start token
     generate = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, max_length), autograph=False)
     texts = []
-    for start in range(0, len(inputs), batch_size):
-        chunk = list(inputs[start : start + batch_size])
-        x = lm.preprocessor.generate_preprocess(chunk + [""] * (batch_size - len(chunk)))
+    for chunk, count in text_batches(inputs, batch_size):
+        x = lm.preprocessor.generate_preprocess(chunk)
         ids = generate(x["encoder_token_ids"], x["encoder_padding_mask"])
-        texts += lm.preprocessor.tokenizer.detokenize(ids)[: len(chunk)]
+        texts += lm.preprocessor.tokenizer.detokenize(ids)[:count]
     return texts
 
 
