@@ -1,5 +1,6 @@
 """What the scores of several tasks are made of."""
 
+import collections
 import unicodedata
 
 import keras
@@ -9,6 +10,22 @@ import numpy as np
 def normalized(text):
     """The form in which texts are compared: NFKC, as SentencePiece normalises, and single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+def word_f1(found, wanted):
+    """The harmonic mean of precision and recall of words, as bags, of two texts in normalised form.
+
+    Source: Rajpurkar et al., 2016, section 6.1, https://arxiv.org/abs/1606.05250. Departs from their program:
+    case, articles and punctuation count. Two texts without words agree.
+
+    Example:
+    >>> word_f1("the old bridge", "old bridge")
+    0.8
+    """
+    found, wanted = (collections.Counter(normalized(text).split()) for text in (found, wanted))
+    if not found or not wanted:
+        return float(found == wanted)
+    return 2 * (found & wanted).total() / (found.total() + wanted.total())
 
 
 def of_logits(logits, labels):

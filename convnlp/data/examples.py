@@ -13,6 +13,7 @@ from absl import logging
 
 from convnlp.data import rules, sources
 from convnlp.data.errors import SourceError, source_error_message
+from convnlp.data.schema import SEVERAL
 from convnlp.data.source import ALL
 
 POOLED_GROUPS = 10  # of batches of one length, which are cut from examples in the order of their length
@@ -26,6 +27,7 @@ class Rows(typing.NamedTuple):
     fields: tuple
     length: int
     option: str = "data.input_length"
+    several: bool = False  # whether a field may hold a list of texts; the first one makes the row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Examples:
         columns: tuple of int32 RaggedTensors [n, (tokens)], one for each of the `Rows`.
         lengths: tuple of ints, how many tokens a row of each column may have.
         labels: int64 array [n] of classes, float32 of numbers, or None.
-        texts: dict, field -> list of n strings; empty where they were not asked for.
+        texts: dict, field -> list of n strings, with `schema.SEVERAL` between those of one example; empty
+            where they were not asked for.
         soft_labels: float32 array [n,C], a probability of each class, or None. Default None.
         weights: float32 array [n], how much each example counts in training, or None. Default None.
     """
@@ -83,7 +86,12 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
     def tokenize(block):
         built = [
             concatenate(
-                [tokenizer.tokenize(block[field]) for field in row.fields], row.length, tokenizer.end_token_id
+                [
+                    tokenizer.tokenize(_first(block[field]) if row.several else block[field])
+                    for field in row.fields
+                ],
+                row.length,
+                tokenizer.end_token_id,
             )
             for row in rows
         ]
@@ -91,7 +99,8 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
         texts = {field: block[field] for field in fields if keep_texts}
         return ids, counts, block.get("label", tf.zeros([0], tf.int64)), texts
 
-    blocks = sources.read_blocks(source, fields, label)
+    several = {field for row in rows if row.several for field in row.fields}
+    blocks = sources.read_blocks(source, fields, label, several=several)
     try:
         blocks = list(blocks.map(tokenize, num_parallel_calls, deterministic=True))
     except tf.errors.OpError as error:
@@ -116,6 +125,11 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
             if keep_texts
         },
     )
+
+
+def _first(texts):
+    """The first text of each value of a field that may hold several."""
+    return tf.strings.regex_replace(texts, f"(?s){SEVERAL}.*", "")
 
 
 def concatenate(segments, length, end_token_id):

@@ -13,6 +13,7 @@ from convnlp.data.rules import short
 
 CLASS_NAMES = rules.sequence_of(rules.NAME, at_least=2)
 MISSING = ("", "nan", "NaN", "NAN", "null", "NULL", "<NA>", "#N/A")  # how tables write that there is no value
+SEVERAL = "\x1e"  # between the texts of one field; ASCII's separator of records
 _MAX_FLOAT32 = 3.4028234663852886e38
 _NAMED_FIELDS = 10  # of a record, in an error
 
@@ -265,10 +266,13 @@ class Schema:
     Args:
         texts: tuple of strings, names of text fields.
         label: `Label`, `Number`, `MultiLabel` or None.
+        several: tuple of strings, those of `texts` that may hold a list of texts, which are read as one, with
+            `SEVERAL` between them.
     """
 
     texts: tuple
     label: Label | Number | MultiLabel | None = None
+    several: tuple = ()
 
     @property
     def fields(self):
@@ -283,8 +287,17 @@ class Schema:
 
     def values(self, record):
         """UTF-8 texts, and the label, of a dict; raises ValueError where a field is missing or wrong."""
-        texts = [_utf8(field, value_of(field, record)) for field in self.texts]
+        texts = [_utf8(field, self._text(field, value_of(field, record))) for field in self.texts]
         return texts + ([self.label.parse(self._label_value(record))] if self.label else [])
+
+    def _text(self, field, value):
+        if field not in self.several or isinstance(value, str):
+            return value
+        if not isinstance(value, list | tuple) or not value or not all(isinstance(one, str) for one in value):
+            raise ValueError(
+                f"`{field}` must be a string, or a list of one or more. Received: {short(value)}"
+            )
+        return SEVERAL.join(value)
 
     def _label_value(self, record):
         field = self.label.field

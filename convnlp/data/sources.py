@@ -68,9 +68,13 @@ def read(source, fields=("text",), label=None, *, shard=ALL, seed=None):
     return read_blocks(source, fields, label, shard=shard, seed=seed).unbatch()
 
 
-def read_blocks(source, fields=("text",), label=None, *, shard=ALL, seed=None):
-    """As `read`, in blocks: {field: string [n]}, n >= 1 as it comes, which is much faster for short texts."""
-    schema = _schema(fields, label)
+def read_blocks(source, fields=("text",), label=None, *, shard=ALL, seed=None, several=()):
+    """As `read`, in blocks: {field: string [n]}, n >= 1 as it comes, which is much faster for short texts.
+
+    `several` names those of the fields that may hold a list of texts; see `schema.Schema`. They are single
+    texts in `tfds:`.
+    """
+    schema = _schema(fields, label, tuple(several))
     if source.kind == "tfds":
         return tfds_source.blocks(source, schema, shard, seed)
     return _stream(source, schema, shard).dataset()
@@ -282,8 +286,8 @@ def numbers(source, label):
         raise
 
 
-def _schema(fields, label):
-    schema = Schema(tuple(fields), label)
+def _schema(fields, label, several=()):
+    schema = Schema(tuple(fields), label, several)
     if not schema.keys:
         raise ValueError("`fields` must name at least one field where no label is read. Received: none")
     return schema

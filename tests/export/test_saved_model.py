@@ -25,6 +25,7 @@ from tests.run_program import ROOT, run_program
 CLASSIFIER_SIGNATURES = {"serving_default", "pair", "classify", "ids", "explain", "embed"}
 LM_SIGNATURES = {"serving_default", "generate", "pair", "ids", "embed"}
 SIGNATURES = {kind: CLASSIFIER_SIGNATURES if kind == "classifier" else LM_SIGNATURES for kind in KINDS}
+SIGNATURES["prefix_lm"] = LM_SIGNATURES - {"pair"}
 
 # What TensorFlow Serving's stock server has anyway. A new name belongs here after a look at its registry.
 _STOCK = """

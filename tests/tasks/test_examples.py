@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp.data import Label, Source, SourceError
+from convnlp.data.schema import SEVERAL
 from convnlp.models import Seq2SeqLMPreprocessor, TextClassifierPreprocessor
 from convnlp.tasks.classification import classification_batches, read_classification
 from convnlp.tasks.text_to_text import read_text_to_text, text_to_text_batches
@@ -98,6 +99,25 @@ def test_two_input_texts_equal_the_model_s_preprocessor(pairs, tokenizer):
     x, _, _ = Seq2SeqLMPreprocessor(tokenizer, 48, 64)(texts)
     for key in ("encoder_token_ids", "encoder_padding_mask"):
         np.testing.assert_array_equal(column(dataset, key)[:50], x[key], err_msg=key)
+
+
+def test_of_several_answers_the_first_is_the_target(tokenizer, tmp_path):
+    answers = [["the river", "a garden"], "music", ["river"]]
+    rows = [{"inputs": "a", "targets": answer} for answer in answers]
+    source = Source("jsonl:" + corpus.write_jsonl(tmp_path / "rows.jsonl", rows))
+    lengths = {"input_length": 8, "target_length": 8}
+    found = read_text_to_text(source, tokenizer, keep_texts=True, **lengths)
+    assert [tokenizer.detokenize(row) for row in found.columns[1]] == ["the river", "music", "river"]
+    assert [text.split(SEVERAL) for text in found.texts["targets"]] == [answers[0], ["music"], ["river"]]
+    for wrong in ([], ["a", 1], 7):
+        path = corpus.write_jsonl(tmp_path / "wrong.jsonl", [{"inputs": "a", "targets": wrong}])
+        with pytest.raises(
+            SourceError, match=r"line 1: `targets` must be a string, or a list of one or more"
+        ):
+            read_text_to_text(Source(f"jsonl:{path}"), tokenizer, **lengths)
+    path = corpus.write_jsonl(tmp_path / "inputs.jsonl", [{"inputs": ["a"], "targets": "a"}])
+    with pytest.raises(SourceError, match=r"line 1: `inputs` must be a string\. Received"):
+        read_text_to_text(Source(f"jsonl:{path}"), tokenizer, **lengths)
 
 
 def test_training_shuffles_for_some_epochs(reviews, tokenizer):

@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp import scores
+from convnlp.data.schema import SEVERAL
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
 from convnlp.tasks.classification import classification_scores
 from convnlp.tasks.text_to_text import greedy_predictions, text_to_text_scores
@@ -61,7 +62,17 @@ def lm():
 def test_exact_match_counts_what_is_written(lm):
     targets = ["river", " river ", "River", "the river", "rivers"]
     result = text_to_text_scores(lm, ["a"] * 5, targets, batch_size=2)
-    assert result == {"exact_match": pytest.approx(2 / 5), "num_examples": 5.0}
+    f1 = pytest.approx((1 + 1 + 0 + 2 / 3 + 0) / 5)
+    assert result == {"exact_match": pytest.approx(2 / 5), "num_examples": 5.0, "word_f1": f1}
+
+
+def test_the_best_of_several_answers_counts(lm):
+    targets = [
+        SEVERAL.join(answers) for answers in (["garden", "river"], ["the old river", "the river"], ["a"])
+    ]
+    result = text_to_text_scores(lm, ["a"] * 3, targets, batch_size=2)
+    assert result["exact_match"] == pytest.approx(1 / 3)
+    assert result["word_f1"] == pytest.approx((1 + 2 / 3 + 0) / 3)
 
 
 def test_ranking_takes_the_most_probable_name(lm):

@@ -8,13 +8,14 @@ import tensorflow as tf
 
 from convnlp import losses, scores
 from convnlp.data import Label, examples, packing, sources
+from convnlp.data.schema import SEVERAL
 from convnlp.layers import dropout_seed
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
 from convnlp.models.token_rows import text_batches
 from convnlp.tasks.task import Task
 from convnlp.tasks.text_to_text.answers import LanguageModelAnswers
 
-METRICS = ("exact_match", "ranked_accuracy", "ranked_f1", "ranked_f1_macro")
+METRICS = ("exact_match", "word_f1", "ranked_accuracy", "ranked_f1", "ranked_f1_macro")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,8 @@ class TextToText(Task):
     Args:
         tokenizer: `Tokenizer`.
         input_fields: tuple of one or two str, the text or the pair.
-        target_field: str, a text; or a class, where there are `label_names`.
+        target_field: str, a text, or a list of texts that are all right: the first one is trained on, and
+            the best of them counts in scores; or a class, where there are `label_names`.
         label_names: tuple of str. Default None.
         input_length: int. S, tokens of an input.
         target_length: int. T, tokens of a target.
@@ -94,8 +96,9 @@ class TextToText(Task):
     @property
     def known_metrics(self):
         if not self.label_names:
-            return ("exact_match",)
-        return tuple(name for name in METRICS if name != "ranked_f1" or len(self.label_names) == 2)
+            return ("exact_match", "word_f1")
+        without = {"word_f1"} | ({"ranked_f1"} if len(self.label_names) != 2 else set())
+        return tuple(name for name in METRICS if name not in without)
 
     def read(self, source, training=False):
         return read_text_to_text(
@@ -152,7 +155,8 @@ def read_text_to_text(
         input_length: int, S, with the end token.
         target_length: int, T, with the end token. Longer texts are cut, and their number is logged.
         input_field: string, or a tuple of two for a pair of texts, each followed by the end token.
-        target_field: string, a text; or a class, where there are `label_names`.
+        target_field: string, a text, or a list of texts, of which the first is the target; or a class, where
+            there are `label_names`.
         label_names: sequence of strings: the target is the name of the class in `target_field`. Default None.
         keep_texts: bool, whether the texts are kept, for scores. Default False.
 
@@ -173,7 +177,7 @@ def read_text_to_text(
     fields = (input_field,) if isinstance(input_field, str) else tuple(input_field)
     rows = [examples.Rows(fields, input_length)]
     if not label_names:
-        rows.append(examples.Rows((target_field,), target_length, "data.target_length"))
+        rows.append(examples.Rows((target_field,), target_length, "data.target_length", several=True))
         return examples.load(source, tokenizer, rows, keep_texts=keep_texts)
     names = _label_rows(tokenizer, label_names, target_length)
     label = Label(target_field, names=tuple(label_names))
@@ -297,19 +301,23 @@ def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
     Args:
         lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
         inputs: list of str, or a tuple of two for pairs.
-        targets: list of str, what the model should write.
+        targets: list of str, what the model should write; where several texts are right, with
+            `convnlp.data.schema.SEVERAL` between them, and the best counts.
         label_names: list of str, which holds every target. When given, "ranked_accuracy", "ranked_f1" (two
             names) and "ranked_f1_macro" take as answer the name of highest log-probability.
         batch_size: int.
 
     Returns:
-        dict of floats: "exact_match" (see `normalized`), "num_examples" and those of `label_names`.
+        dict of floats: "exact_match" (see `normalized`), "num_examples" and, without `label_names`, "word_f1"
+        (see `scores.word_f1`), else those of `label_names`.
     """
     predictions = greedy_predictions(lm, inputs, batch_size)
-    hits = [scores.normalized(a) == scores.normalized(b) for a, b in zip(predictions, targets, strict=True)]
+    pairs = [(a, b.split(SEVERAL)) for a, b in zip(predictions, targets, strict=True)]
+    hits = [max(scores.normalized(a) == scores.normalized(b) for b in right) for a, right in pairs]
     found = {"exact_match": float(np.mean(hits)), "num_examples": float(len(hits))}
     if label_names is None:
-        return found
+        overlaps = [max(scores.word_f1(a, b) for b in right) for a, right in pairs]
+        return {**found, "word_f1": float(np.mean(overlaps))}
     labels = np.array([list(label_names).index(target) for target in targets])
     ranked = scores.of_logits(lm.rank_labels(inputs, label_names, batch_size=batch_size), labels)
     ranked = {f"ranked_{name}": value for name, value in ranked.items()}
