@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="draws the plots of the benchmarks, in requirements-bench.txt")
 
-from benchmarks import pages, report
+from benchmarks import pages, performance_plots, report
 from benchmarks.goals import goal
 from benchmarks.rows import Row, write_json
 
@@ -24,8 +24,8 @@ def folder(tmp_path):
         "encoder": [encoder_row(512, 2.5), encoder_row(1024, 3.0), encoder_row(512, 2.6, "bfloat16")],
         "train_step": [
             Row("training step vs own attention", step, 9000.0, 4000.0, "tokens/s", "higher", 2.0),
-            Row("training memory", {"length": 2048}, 2000.0, 3000.0, "MB", "lower"),
-            Row("training memory", {"length": 4096}, 4000.0, 9000.0, "MB", "lower"),
+            Row("training memory of a_conv vs own attention", {"length": 2048}, 2e3, 3e3, "MB", "lower"),
+            Row("training memory of a_conv vs own attention", {"length": 4096}, 4e3, 9e3, "MB", "lower"),
         ],
         "cost": [
             Row("fourier parameters", {"length": 512}, 0, 0, "parameters", "limit"),
@@ -40,22 +40,20 @@ def folder(tmp_path):
 
 def test_a_page_from_nothing(folder):
     results = report.read(folder / "json")
-    assert list(results) == ["encoder", "train_step", "cost"]
+    assert list(results) == ["train_step", "encoder", "cost"]
     report.write(results, folder / "out")
     text = (folder / "out" / "performance.md").read_text()
     assert "**2 of 3 goals met.**" in text
-    # Met and missed, with what the rows do not share.
-    assert "| float32, length=512 | 10 | 25 | ms | 2.5 | ≥ 2.2 | yes |" in text
-    assert "| float32, length=1024 | 10 | 30 | ms | 3 | ≥ 3.3 | **no** |" in text
-    assert "All rows: hidden_dim=256." in text
+    line = "encoder, 64 to 8,192 tokens | encoder forward vs own attention | float32 | 2.5 to 3 | 1 of 2"
+    assert f"| {line} | at 1024: 3, 3.3 |" in text
+    assert "| training step vs own attention | bfloat16 | 2.25 | 1 of 1 |  |" in text
     assert "| cpu | Some CPU |" in text
     assert "`run encoder`" in text
-    assert "| fourier | 512 | 0 | 1,000 (1,010) |" in text
-    assert "| fourier | base | 5 |" in text
-    for name in ("ratio", "rate", "memory"):
+    for name in ("encoder", "memory"):
         plot = folder / "out" / f"performance_{name}.svg"
         assert plot.stat().st_size > 1000
         assert f"]({plot.name})" in text
+    assert "performance_kernels" not in text
     written = json.loads((folder / "out" / "performance.json").read_text())
     assert set(written) == set(results)
     assert len(written["encoder"]["rows"]) == 3
@@ -89,19 +87,26 @@ def test_nothing_to_report_is_an_error(tmp_path):
         report.write(report.read(tmp_path), tmp_path)
 
 
-def test_kernels_are_shown_in_part():
-    rows = [{"setting": {"padding": padding, "length": 512}} for padding in ("same", "causal")]
-    assert report._shown("kernels", rows) == rows[:1]
-    assert report._shown("kernels", rows[1:]) == rows[1:]  # rather all than none
+def test_lines_of_a_plot_have_names_and_do_not_share_a_color():
+    def row(mixer, kernel_size, dtype, ratio):
+        setting = {"kernel_size": kernel_size, "dtype": dtype}
+        return {"name": f"{mixer} forward vs PyTorch", "setting": setting, "ratio": ratio, "unit": "ms"}
 
-
-def test_ranges_are_over_all_else_that_was_varied():
-    def row(name, kernel_size, ratio):
-        return {"name": name, "setting": {"kernel_size": kernel_size}, "ratio": ratio}
-
-    found = [row("a vs b", 31, 12.34), row("a vs b", 31, 2), row("a vs b", 7, 0.5), row("a vs c", 7, 1)]
-    text = report.ranges_table(found)
-    assert "of all 4 rows" in text
-    assert "| what | K = 7 | K = 31 |" in text
-    assert "| a vs b | 0.5 | 2 to 12.3 |" in text
-    assert "| a vs c | 1 |  |" in text
+    found = [
+        row(mixer, size, dtype, ratio)
+        for mixer in ("lightweight_conv", "dynamic_conv")
+        for size in (3, 7)
+        for dtype in ("float32", "bfloat16")
+        for ratio in (1.0, 2.0, 4.0)
+    ]
+    found += [{**each, "name": each["name"].replace("forward", "forward+backward")} for each in found]
+    figure = performance_plots.kernels({"kernels": {"rows": found}})
+    drawn = [axis for axis in figure.axes if axis.texts]
+    assert len(drawn) == 4
+    for axis in drawn:
+        assert {text.get_text() for text in axis.texts} == {"forward", "with gradient"}
+        lines = [line for line in axis.lines if line.get_marker() == "."]
+        assert len({line.get_color() for line in lines}) == 2
+        assert all(list(line.get_ydata()) == [2.0, 2.0] for line in lines)  # the median
+    assert len({tuple(axis.get_ylim()) for axis in figure.axes}) == 1
+    assert performance_plots.kernels({"kernels": {"rows": found[:1]}}) is None
