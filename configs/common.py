@@ -1,7 +1,7 @@
 """All fields of an experiment and their defaults; every other config starts from these.
 
-Lengths are in tokens, times in steps unless the name says otherwise. A field that is not here does not
-exist: setting an unknown one raises, on the command line and in a file.
+What each means is in `convnlp/config_help.py`, and printed by --help_config. A field that is not here does
+not exist: setting an unknown one raises, on the command line and in a file.
 """
 
 import ml_collections
@@ -49,71 +49,66 @@ def get_config():
     """The default experiment: the paper's recipe at size base, with dynamic convolutions."""
     config = ml_collections.ConfigDict()
     config.seed = 0
-    config.tokenizer = ""  # path of a SentencePiece model; "" takes the one of `init_from`
-    config.init_from = ""  # name or directory of a preset to start from; "" starts from random weights
+    config.tokenizer = ""
+    config.init_from = ""
 
     config.model = model = ml_collections.ConfigDict()
-    model.size = "base"  # a row of convnlp.models.SIZES; the fields below that are not None override it
+    model.size = "base"
     model.num_layers = ml_collections.config_dict.placeholder(int)
     model.num_decoder_layers = ml_collections.config_dict.placeholder(int)
     model.num_heads = ml_collections.config_dict.placeholder(int)
     model.hidden_dim = ml_collections.config_dict.placeholder(int)
     model.intermediate_dim = ml_collections.config_dict.placeholder(int)
-    model.mixer = "dynamic_conv"  # a mixer, a layout (convnlp.models.LAYOUTS), or a mixer per layer: a,b
+    model.mixer = "dynamic_conv"
     model.encoder_mixer = ml_collections.config_dict.placeholder(str)
     model.decoder_mixer = ml_collections.config_dict.placeholder(str)
-    model.kernel_size = (7,)  # one, or one per encoder layer
+    model.kernel_size = (7,)
     model.dilation_rate = (1,)
-    model.pool_size = (1,)  # positions that become one in front of a layer: one, or one per encoder layer
-    model.weight_softmax = ml_collections.config_dict.placeholder(bool)  # None: as is usual for the mixer
-    model.mixer_options = OpenConfig()  # of the mixers' own: any name that a mixer of the model has
+    model.pool_size = (1,)
+    model.weight_softmax = ml_collections.config_dict.placeholder(bool)
+    model.mixer_options = OpenConfig()
     model.residual_form = "pre"
     model.dropout = 0.1
-    # For mixers with weights for each position. None: the longer of data.input_length and target_length; in a
-    # decoder-only model their sum.
     model.max_sequence_length = ml_collections.config_dict.placeholder(int)
     model.cross_attention_init = "independent"
-    model.position_embedding = "auto"  # sinusoidal where no mixer knows the order; none, learned, sinusoidal
+    model.position_embedding = "auto"
 
     config.data = data = ml_collections.ConfigDict()
     data.source = "tfds:c4/en"
-    data.data_dir = ""  # of TFDS; "" is TFDS's own default
+    data.data_dir = ""
     data.split = "train"
-    data.validation_source = ""  # "" takes `source`
-    data.validation_split = "validation"  # fine-tuning: "" holds a part of `split` out
+    data.validation_source = ""
+    data.validation_split = "validation"
     data.test_source = ""
     data.test_split = "test"
     data.input_length = 512
-    data.target_length = 128  # of text-to-text tasks; span corruption computes its own
+    data.target_length = 128
     data.shuffle_buffer = 8192
-    data.group_by_length = False  # fine-tuning: texts of about the same length side by side, for fewer pads
+    data.group_by_length = False
 
     config.objective = objective = ml_collections.ConfigDict()
     objective.names = ("span_corruption",)
-    objective.noise_density = 0.15  # of every objective that has one and none of its own in `options`
+    objective.noise_density = 0.15
     objective.mean_span_length = 3.0
     objective.masked_lm_weight = 1.0
-    # Own options of an objective, by its name: noise_density, input_length, weight, ...
     objective.options = OpenConfig()
 
     config.optimizer = optimizer = ml_collections.ConfigDict()
-    optimizer.name = "adafactor"  # or "adamw"
-    optimizer.schedule = "inverse_sqrt"  # or "constant", "warmup_flat_linear", "warmup_linear"
-    optimizer.learning_rate = 1.0  # factor of inverse_sqrt: 1 / sqrt(max(step, warmup_steps))
+    optimizer.name = "adafactor"
+    optimizer.schedule = "inverse_sqrt"
+    optimizer.learning_rate = 1.0
     optimizer.warmup_steps = 10_000
-    optimizer.decay_steps = 0  # last steps of warmup_flat_linear, in which the rate falls to 0
+    optimizer.decay_steps = 0
     optimizer.weight_decay = 0.0
-    optimizer.clip_norm = 0.0  # 0: none
-    optimizer.beta_2 = 0.98  # of AdamW
-    optimizer.layer_decay = 1.0  # factor on the rate for every layer further down; 1: none
-    optimizer.ema_momentum = 0.0  # of an average of the weights that is evaluated and saved; 0: none
+    optimizer.clip_norm = 0.0
+    optimizer.beta_2 = 0.98
+    optimizer.layer_decay = 1.0
+    optimizer.ema_momentum = 0.0
 
     config.train = train = ml_collections.ConfigDict()
-    train.batch_size = 128  # over all replicas
-    train.accumulate_steps = 1  # parts that a batch is cut to, to save memory: the same gradient
+    train.batch_size = 128
+    train.accumulate_steps = 1
     train.num_steps = 2**19
-    # Stages: steps of each, which sum to num_steps, and their batch sizes and lengths of input. Empty: one
-    # stage; as batch_size; as data.input_length, which must be the longest of them.
     train.stage_steps = ()
     train.stage_batch_sizes = ()
     train.stage_input_lengths = ()
@@ -122,27 +117,25 @@ def get_config():
     train.eval_batches = 20
     train.checkpoint_every = 5_120
     train.keep_checkpoints = 3
-    train.dtype = "auto"  # mixed_bfloat16 where the machine computes in it, else float32
-    train.deterministic = True  # only operations whose results do not depend on the order of threads
-    train.num_samples = 2  # predictions shown at each evaluation
+    train.dtype = "auto"
+    train.deterministic = True
+    train.num_samples = 2
 
-    config.task = task = ml_collections.ConfigDict()  # fine-tuning only
-    task.kind = "classification"  # or "text_to_text"
-    # Texts without labels, in the field "text", on which masked LM goes on before fine-tuning; "": none.
+    config.task = task = ml_collections.ConfigDict()
+    task.kind = "classification"
     task.unlabelled_source = ""
     task.text_field = "text"
-    task.second_text_field = ""  # of a pair
+    task.second_text_field = ""
     task.label_field = "label"
-    task.label_names = ()  # of a source that has none of its own
-    task.input_field = "inputs"  # of text_to_text
+    task.label_names = ()
+    task.input_field = "inputs"
     task.target_field = "targets"
     task.pack = False
-    # > 0 sets num_steps from the size of the data, None the epochs too (convnlp.finetune.epochs_for).
     task.num_epochs = ml_collections.config_dict.placeholder(float)
     task.num_epochs = 0.0
     task.pooling = "mean_max"
     task.head_dropout = 0.3
-    task.options = OpenConfig()  # of the task's own: any name that it makes by `convnlp.tasks.option`
+    task.options = OpenConfig()
     return config
 
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from convnlp import config_rules, inputs, stages
+from convnlp import config_files, config_help, config_rules, inputs, stages
 from convnlp.configs import common
 from convnlp.layers.mixer_options import route_options
 from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card, preset_names, presets
@@ -51,10 +51,15 @@ _MOST_LAYERS = max(size["num_layers"] for size in SIZES.values())  # a layout th
 
 def define_flags():
     """Defines the flags of a training program."""
-    config_flags.DEFINE_config_file("config", None, "The experiment, a file of configs/.", lock_config=True)
-    flags.DEFINE_string(
-        "workdir", None, "Directory of the run; the same command continues it.", required=True
+    about = (
+        f"The experiment: one of {', '.join(config_files.names())}, or a file of your own. What stands "
+        "behind a colon is its argument. Each of its fields is a flag, --config.train.batch_size=64; "
+        "--help_config lists them."
     )
+    config_flags.DEFINE_config_file("config", None, about, lock_config=True)
+    flags.FLAGS["config"].parser = config_files.ConfigParser("config")
+    flags.DEFINE_boolean("help_config", False, "Prints all fields of --config, and does nothing else.")
+    flags.DEFINE_string("workdir", None, "Directory of the run; the same command continues it.")
     flags.DEFINE_enum("strategy", "one_device", strategy_lib.STRATEGIES, "Where the replicas run.")
     flags.DEFINE_string("tpu", "", "Name or address of the TPU; empty: the one of this TPU VM.")
     flags.DEFINE_integer(
@@ -67,7 +72,6 @@ def define_flags():
         False,
         "Continues the run in --workdir with another learning rate, schedule or length (docs/training.md).",
     )
-    flags.mark_flag_as_required("config")
 
 
 def define_finish_flag():
@@ -93,6 +97,12 @@ def start(open_fields=lambda config: ()):
             had, or a directory that holds the run of another config or is in use.
     """
     args = flags.FLAGS
+    if args.help_config:
+        print(config_help.page(args.config or common.get_config(), args["config"].parser.about))
+        sys.exit(0)
+    for name in ("config", "workdir"):  # not by absl: --help_config needs none of them
+        if args[name].value is None:
+            raise ValueError(f"`--{name}` must be given; --help says what it is")
     workdir = storage.normal(args.workdir)
     strategy = prepare(
         args.config,

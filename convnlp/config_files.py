@@ -1,0 +1,66 @@
+"""The flag --config: a shipped config by its name, one of your own by its path."""
+
+import ast
+import difflib
+import importlib.util
+import os
+import pathlib
+
+from ml_collections.config_flags import config_flags
+
+_NO_CONFIGS = ("__init__", "common")
+
+
+def folder():
+    """The directory of the shipped configs, a path."""
+    return pathlib.Path(importlib.util.find_spec("convnlp.configs").origin).parent
+
+
+def names():
+    """The names of the shipped configs, sorted."""
+    return sorted(path.stem for path in folder().glob("*.py") if path.stem not in _NO_CONFIGS)
+
+
+def locate(config):
+    """The path of a config's file, with its argument.
+
+    Args:
+        config: str, the name of a shipped config or the path of a file, which has a separator or ends in
+            ".py"; then ":" and the argument of its `get_config`, if there is one.
+
+    Returns:
+        str, "PATH" or "PATH:ARGUMENT".
+
+    Raises:
+        ValueError: if there is no such name or file.
+    """
+    name, colon, argument = config.partition(":")
+    is_path = os.path.basename(name) != name or name.endswith(".py")
+    path = name if is_path else folder() / f"{name}.py"
+    if not os.path.isfile(path) or name in _NO_CONFIGS:
+        stem = pathlib.Path(name).stem
+        near = difflib.get_close_matches(stem, names(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(
+            f"`config` must be one of {', '.join(names())}, or the path of a file of your own. "
+            f"Received: {name!r}{hint}"
+        )
+    return f"{path}{colon}{argument}"
+
+
+class ConfigParser(config_flags.ConfigFileFlagParser):
+    """As of ml_collections, which knows paths alone.
+
+    Attributes:
+        about: str, what the file says about the config that was parsed last.
+    """
+
+    about = ""
+
+    def parse(self, path):
+        """The config that a value of the flag stands for."""
+        path = locate(path)
+        config = super().parse(path)
+        source = pathlib.Path(path.partition(":")[0]).read_text(encoding="utf-8")
+        self.about = ast.get_docstring(ast.parse(source)) or ""
+        return config

@@ -1,0 +1,62 @@
+"""Configs by name, and what is printed of their fields."""
+
+import pytest
+
+from convnlp import config_files, config_help, config_rules
+from convnlp.configs import common, finetune_classification
+from tests.run_program import run_program
+from tests.test_config_rules import fields
+from tests.test_configs import FILES
+
+
+def test_every_shipped_config_has_its_name():
+    assert config_files.names() == FILES
+    for name in FILES:
+        assert config_files.locate(name).endswith(f"configs/{name}.py")
+    assert config_files.locate("pretrain_mini:fourier").endswith("configs/pretrain_mini.py:fourier")
+
+
+def test_own_configs_have_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("")
+    assert config_files.locate("finetune_cogs").endswith("configs/finetune_cogs.py")
+    assert config_files.locate("mine.py:a:b") == "mine.py:a:b"
+    assert config_files.locate(f"{tmp_path}/mine.py") == f"{tmp_path}/mine.py"
+    for wrong in ("mine", "yours.py", "./mine", "common", "__init__", "", ":fourier"):
+        with pytest.raises(ValueError, match=r"^`config` must be one of demo_finetune, .*Received: "):
+            config_files.locate(wrong)
+    with pytest.raises(ValueError, match=r"'configs/finetune_cogz.py'; did you mean finetune_cogs\?$"):
+        config_files.locate("configs/finetune_cogz.py")
+
+
+def test_every_field_says_what_it_means():
+    of_options = {"model.mixer_options", "objective.options", "task.options"}
+    assert {*config_help.FIELDS} == {*config_rules.RULES} | of_options
+    assert {*fields(common.get_config().to_dict())} <= {*config_help.FIELDS}
+
+
+def test_the_page_shows_each_field_once_as_it_is_set():
+    lines = config_help.page(finetune_classification.get_config("fourier"), "About.").splitlines()
+    assert lines[0] == "About."
+    shown = [line.partition("=")[0] for line in lines if line.startswith("--config.")]
+    assert shown == [f"--config.{path}" for path in config_help.FIELDS]
+    assert "--config.model.mixer=fourier " in "\n".join(lines)
+    assert max(map(len, lines)) <= 110
+
+
+def test_a_program_takes_names_and_prints_the_fields(tmp_path):
+    command = ["convnlp.finetune", "--help_config"]
+    done = run_program(*command, "--config=finetune_cogs", "--config.train.batch_size=7")
+    assert done.returncode == 0, done.stderr
+    assert "--config.train.batch_size=7 " in done.stdout
+    assert done.stdout.startswith("Sequence-to-sequence on COGS")
+    assert list(tmp_path.iterdir()) == []
+    done = run_program("convnlp.finetune", "--config=finetune_cogs")
+    assert (done.returncode, done.stderr) == (1, "error: `--workdir` must be given; --help says what it is\n")
+    done = run_program("convnlp.finetune", f"--workdir={tmp_path}/run")
+    assert (done.returncode, done.stderr) == (1, "error: `--config` must be given; --help says what it is\n")
+    done = run_program("convnlp.pretrain", "--config=pretrain", f"--workdir={tmp_path}/run")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: flag --config=pretrain: `config` must be one of demo_finetune, ")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
