@@ -2,7 +2,9 @@
 
 import json
 import os
+import pathlib
 import pydoc_data.topics
+import re
 import shutil
 import subprocess
 import sys
@@ -110,6 +112,32 @@ def test_copies_of_the_two_files_answer_alone(tmp_path, fp32_file):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert set(json.loads(done.stdout)["scores"]) == set(LABELS)
+
+
+@pytest.mark.slow
+@pytest.mark.multiprocess
+def test_a_machine_that_has_only_what_the_page_names(tmp_path, fp32_file, model):
+    """In a virtual environment with the packages that docs/edge.md installs, and nothing else of ours."""
+    page = pathlib.Path(ROOT, "docs", "edge.md").read_text(encoding="utf-8")
+    packages = re.search(r"`pip install ([^`]+)`, then copies of", page)[1].split()
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "device"], check=True)
+    python = tmp_path / "device" / "bin" / "python"
+    pins = pathlib.Path(ROOT, "requirements.txt")
+    install = [python, "-m", "pip", "install", "--quiet", *packages, "--constraint", pins]
+    done = subprocess.run(install, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    there = subprocess.run([python, "-m", "pip", "list"], capture_output=True, text=True, check=True).stdout
+    assert "tensorflow" not in there
+    for name in ("edge_model.py", "run_tflite.py"):
+        shutil.copy(os.path.join(ROOT, "export", name), tmp_path)
+    command = [python, "run_tflite.py", f"--model={fp32_file}", *(f"--text={text}" for text in TEXTS)]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    for answer, expected in zip(answers, model.predict(TEXTS), strict=True):
+        assert answer["label"] == expected["label"]
+        assert answer["scores"] == pytest.approx(expected["scores"], abs=5e-6)
 
 
 def test_a_text_too_long_is_cut_where_the_metadata_says(model, fp32_file):
