@@ -15,9 +15,9 @@ SHARE, LEAST, MOST, MOST_SHARE = 0.1, 200, 2000, 0.2
 def choose(found):
     """Which examples are held out for validation: a tenth, at least 200 if that is no fifth, at most 2,000.
 
-    Each class gives the same share of its examples. Which of them depends on their tokens alone, so the
-    order of the data does not matter; examples of the same tokens stay together, so that none is trained on
-    and validated on.
+    Each class gives the same share of its examples; one of several labels counts for its rarest. Which of
+    them depends on their tokens alone, so the order of the data does not matter; examples of the same tokens
+    stay together, so that none is trained on and validated on.
 
     Args:
         found: `convnlp.data.examples.Examples`.
@@ -38,8 +38,7 @@ def choose(found):
     keys = np.fromiter(_keys(found), np.uint64, len(found))
     count = len(found)
     share = min(max(count * SHARE, LEAST), MOST, count * MOST_SHARE) / count
-    is_class = found.labels is not None and found.labels.dtype.kind == "i"
-    classes = found.labels if is_class else np.zeros(count, int)
+    classes = _classes(found.labels, count)
     chosen = set()
     for label in np.unique(classes):
         own = collections.Counter(keys[classes == label])
@@ -58,6 +57,15 @@ def choose(found):
             f"Received: {count} examples"
         )
     return is_held
+
+
+def _classes(labels, count):
+    """The class of each example, int [n]: its label, of several the rarest; 0 where there are none."""
+    if labels is not None and labels.ndim == 2:
+        by_count = np.argsort(labels.sum(axis=0), kind="stable")  # [C], rare ones first
+        has_any = labels.any(axis=1)
+        return np.where(has_any, by_count[labels[:, by_count].argmax(axis=1)], -1)
+    return labels if labels is not None and labels.dtype.kind == "i" else np.zeros(count, int)
 
 
 def take(found, is_taken):

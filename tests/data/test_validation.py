@@ -39,6 +39,15 @@ def test_each_class_gives_the_same_share_though_the_file_is_sorted():
     assert np.bincount(labels[is_held]).tolist() == [200, 90, 10]
 
 
+def test_of_several_labels_the_rarest_gives_its_share():
+    number = np.arange(3000)
+    labels = np.stack([number < 2900, number % 2 == 0, number % 100 == 0], 1).astype("float32")
+    is_held = validation.choose(examples(3000, labels))
+    assert np.sum(is_held) == 300
+    assert labels[is_held][:, 2].sum() == 3  # of 30
+    assert (~labels[is_held].any(1)).sum() == 5  # of 50 without any
+
+
 def test_the_order_of_the_data_does_not_matter():
     found = examples(400, RNG.integers(0, 3, 400))
     order = RNG.permutation(400)
