@@ -15,7 +15,7 @@ import sentencepiece
 from absl import flags, logging
 
 from convnlp import outputs, programs
-from convnlp.data import Source, rules, sources
+from convnlp.data import Source, fields, rules, sources
 
 NUM_SENTINELS = 100
 MAX_LINE_BYTES = 8192  # longer lines are cut, the trainer would leave them out
@@ -151,7 +151,10 @@ def main(_):
     args = flags.FLAGS
     source = Source(args.source, args.split, args.data_dir)
     outputs.check_file("output", args.output, inputs=sources.paths(source))
-    lines = sample(source, args.text_fields, num_documents=args.num_documents, num_bytes=args.sample_bytes)
+    names = args.text_fields
+    if names == ["text"]:
+        names = [fields.take(source, {"text_field": "text"}).get("text_field", "text")]
+    lines = sample(source, names, num_documents=args.num_documents, num_bytes=args.sample_bytes)
     model = train(lines, args.vocabulary_size, args.character_coverage)
     outputs.write_file(args.output, model)
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()

@@ -106,3 +106,13 @@ def test_the_program(tmp_path):
     assert done.stdout == f"{output}: 90 pieces, 190 tokens with 100 sentinels\n"
     assert os.listdir(output.parent) == ["spm.model"]
     assert Tokenizer.from_file(str(output)).vocabulary_size() == 190
+
+    named = corpus.write_jsonl(tmp_path / "b.jsonl", [{"id": 7, "question": line} for line in LINES])
+    done = run("--vocabulary_size=190", f"--source=jsonl:{named}", f"--output={tmp_path}/b.model")
+    assert done.returncode == 0, done.stderr
+    assert "taking 'question' as text_field" in done.stderr
+    assert (tmp_path / "b.model").read_bytes() == output.read_bytes()
+    unclear = corpus.write_jsonl(tmp_path / "c.jsonl", [{"a": line, "b": line, "c": line} for line in LINES])
+    failed = run(f"--source=jsonl:{unclear}", f"--output={tmp_path}/c.model")
+    assert failed.returncode == 1
+    assert "no field 'text' (there are: 'a', 'b', 'c'); name the one to read as text_field" in failed.stderr
