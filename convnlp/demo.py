@@ -36,13 +36,13 @@ def whole_way(tour, workdir):
     here = shlex.quote(str(workdir))
     tour.run(
         "train a tokenizer",
-        "python -m convnlp.train_tokenizer --source=pydocs --sample_bytes=5000000"
+        "python -m convnlp train-tokenizer --source=pydocs --sample_bytes=5000000"
         f" --vocabulary_size=4000 --output={here}/spm.model",
         path=f"{workdir}/spm.model",
     )
     tour.run(
         "pre-train on raw text",
-        "python -m convnlp.pretrain --config=configs/demo_pretrain.py"
+        "python -m convnlp pretrain --config=demo_pretrain"
         f" --config.tokenizer={here}/spm.model --workdir={here}/pretrained",
         lambda _: _last_evaluation(workdir / "pretrained"),
         f"{workdir}/pretrained/preset",
@@ -54,39 +54,39 @@ def whole_way(tour, workdir):
     for run, start in starts.items():
         tour.run(
             f"fine-tune ({run})",
-            f"python -m convnlp.finetune --config=configs/demo_finetune.py {start} --workdir={here}/{run}",
+            f"python -m convnlp finetune --config=demo_finetune {start} --workdir={here}/{run}",
             lambda _, run=run: f"validation {_accuracy(_read(workdir / run / 'results.json')['validation'])}",
             f"{workdir}/{run}/preset",
         )
     for run in starts:
         tour.run(
             f"evaluate ({run})",
-            f"python -m convnlp.evaluate --preset={here}/{run}/preset --source={SOURCE}"
+            f"python -m convnlp evaluate --preset={here}/{run}/preset --source={SOURCE}"
             f" --split={shlex.quote(TEST_SPLIT)} --output={here}/{run}/scores.json",
             lambda _, run=run: f"test {_accuracy(_read(workdir / run / 'scores.json')['scores'])}",
             f"{workdir}/{run}/scores.json",
         )
     tour.run(
         "export for serving",
-        f"python -m export.saved_model --preset={here}/finetuned/preset --output={here}/models/packages",
+        f"python -m convnlp export --preset={here}/finetuned/preset --output={here}/models/packages",
         lambda lines: next(line for line in lines if line.startswith("largest difference")),
         f"{workdir}/models/packages",
     )
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    server = f"python -m serving.server --rest_api_port={port} --model_name=packages"
+    server = f"python -m convnlp serve --rest_api_port={port} --model_name=packages"
     with tour.served(
         "packages", f"{server} --model_base_path={here}/models/packages", url, workdir / "server.log"
     ):
         for text in _TEXTS:
             tour.run(
                 "ask over REST",
-                f"python -m serving.client --url={url} --model=packages --text={shlex.quote(text)}",
+                f"python -m convnlp ask --url={url} --model=packages --text={shlex.quote(text)}",
                 lambda lines, text=text: f"{json.loads(lines[-1])['label']} <- {text[:40]}...",
             )
     tour.run(
         "convert to TFLite",
-        f"python -m export.tflite --preset={here}/finetuned/preset --output={here}/packages.tflite",
+        f"python -m convnlp export-tflite --preset={here}/finetuned/preset --output={here}/packages.tflite",
         lambda lines: f"{lines[-3].partition('  ')[2]}; {lines[-1]}",
         f"{workdir}/packages.tflite",
     )

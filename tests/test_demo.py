@@ -17,10 +17,10 @@ _TRAINING = (
     " --config.optimizer.warmup_steps=1 --config.data.source={source}"
 )
 QUICK = {
-    "convnlp.train_tokenizer": "--source={source} --vocabulary_size=200",
-    "convnlp.pretrain": f"{_TRAINING} --config.optimizer.decay_steps=2 --config.train.eval_batches=1",
-    "convnlp.finetune": f"{_TRAINING} --config.task.num_epochs=0",
-    "convnlp.evaluate": "--source={source}",
+    "train-tokenizer": "--source={source} --vocabulary_size=200",
+    "pretrain": f"{_TRAINING} --config.optimizer.decay_steps=2 --config.train.eval_batches=1",
+    "finetune": f"{_TRAINING} --config.task.num_epochs=0",
+    "evaluate": "--source={source}",
 }
 
 
@@ -32,8 +32,8 @@ class QuickTour(Tour):
         self._source = shlex.quote(source)
 
     def run(self, title, command, result=None, path=""):
-        module = shlex.split(command)[2]
-        quick = QUICK.get(module, "").format(source=self._source)
+        program = shlex.split(command)[3]  # behind python -m convnlp
+        quick = QUICK.get(program, "").format(source=self._source)
         super().run(title, f"{command} {quick}", result, path)
 
 

@@ -108,6 +108,10 @@ def test_what_cannot_be_answered_costs_nothing(folder):
             {"preset": "lm", "metrics": ["ranked_f1"], "target_field": "t"},
             "--metrics must be of exact_match, word_f1 here",
         ),
+        (
+            {"preset": "lm", "text_fields": ["a", "b", "c"], "target_field": "t"},
+            "`text_fields` must be one or two fields for a Seq2SeqLM. Received: .'a', 'b', 'c'.",
+        ),
         ({"preset": "lm", "output": f"{folder}"}, "`output` must be a file, not a directory"),
         (
             {"preset": "lm", "output": f"{folder}/numbers.jsonl"},

@@ -71,7 +71,7 @@ function row({ name, version, state, error, signatures, tasks }) {
   const answers = label ? "labels texts" : generated ? "generates text" : "answers texts";
   const uses = [
     tasks.text && answers,
-    tasks.pair && "labels pairs",
+    tasks.pair && (label ? "labels pairs" : "takes pairs"),
     tasks.generate && "generates text",
     tasks.explain && "shows what mattered",
   ].filter(Boolean);

@@ -58,3 +58,10 @@ def test_of_a_classifier_where_it_is_not_clear(tmp_path):
 def test_of_text_to_text(tmp_path, rows, given, expected):
     recorded = {"input_field": "inputs", "target_field": "targets"}
     assert found(tmp_path, Seq2SeqLM, recorded, rows, **given) == expected
+
+
+def test_of_text_to_text_of_pairs(tmp_path):
+    recorded = {"input_field": "question", "second_text_field": "passage", "target_field": "answer"}
+    rows = [{"question": "a", "passage": "b", "answer": "c"}]
+    assert found(tmp_path, Seq2SeqLM, recorded, rows) == Fields(("question", "passage"), target="answer")
+    assert found(tmp_path, Seq2SeqLM, recorded, [{"question": "a", "answer": "c"}]) == Fields()
