@@ -24,6 +24,9 @@ PROGRAMS = {
         "pretrain": ("convnlp.pretrain", "train a language model on plain text"),
     },
     "Ask a trained model": {
+        "predict": ("convnlp.predict", "label texts: given ones, files, or the standard input"),
+        "explain": ("convnlp.explain", "label texts, and say which words that rests on"),
+        "embed": ("convnlp.embed", "a vector for each text"),
         "evaluate": ("convnlp.evaluate", "score a preset on a data set"),
         "generate": ("convnlp.generate", "write text, or answer text with text"),
         "batch-predict": ("convnlp.batch_predict", "predict whole files and data sets, on Apache Beam"),

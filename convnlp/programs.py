@@ -4,6 +4,7 @@ import difflib
 import dis
 import errno
 import importlib
+import logging as python_logging
 import os
 import re
 import signal
@@ -54,6 +55,7 @@ def run(main):
     def quiet_main(argv):
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)  # absl's default shows TensorFlow's notes to itself
+            logging.get_absl_handler().setFormatter(python_logging.Formatter("%(message)s"))
         import_modules(modules())
         return main(argv)
 

@@ -24,7 +24,7 @@ def run_program(program, *arguments, stdin="", timeout=300, directory=ROOT):
     Args:
         program: str, the module; or the path of a file, which runs as `python -I file.py arguments`.
         *arguments: its flags.
-        stdin: str.
+        stdin: str; half a surrogate pair, such as "\udcff", stands for the byte 0xff.
         timeout: seconds.
         directory: where it runs.
 
@@ -32,7 +32,7 @@ def run_program(program, *arguments, stdin="", timeout=300, directory=ROOT):
         The finished process as of `subprocess.run`, with its outputs as text.
     """
     with tempfile.TemporaryFile() as given, concurrent.futures.ThreadPoolExecutor() as readers:
-        given.write(stdin.encode())
+        given.write(stdin.encode("utf-8", "surrogateescape"))
         given.seek(0)
         (stdout, its_stdout), (stderr, its_stderr) = os.pipe(), os.pipe()
         try:

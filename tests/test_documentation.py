@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from convnlp import demo
+from convnlp import command, demo
 from convnlp.tour import Tour
 from tests import documentation
 from tests.documentation import ROOT
@@ -87,12 +87,23 @@ def test_requests_to_a_server_work(tmp_path):
             )
 
 
+FLAGS_OF = {
+    "experiment": "convnlp/experiment.py",
+    "programs": "convnlp/programs.py",
+    "import program, ": "convnlp/prediction/program.py",
+    "calibration_flags": "export/lite/calibration_flags.py",
+}
+
+
 def test_long_commands_name_modules_and_flags_that_exist():
     for python, dash_m, module, *flags in documentation.commands("flags"):
         assert (python, dash_m) == ("python", "-m")
+        if module == "convnlp":
+            module, *flags = command.find(flags[0]), *flags[1:]
+        flags = flags[: flags.index("<")] if "<" in flags else flags
         source = Path(importlib.util.find_spec(module).origin).read_text()
-        for name in ("convnlp/experiment", "convnlp/programs", "export/lite/calibration_flags"):
-            source += (ROOT / f"{name}.py").read_text() if Path(name).name in source else ""
+        for imported, name in FLAGS_OF.items():
+            source += (ROOT / name).read_text() if imported in source else ""
         defined = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', source))
         for flag in flags:
             name = re.fullmatch(r"--(?:no)?([\w.]+)(?:=.*)?", flag)

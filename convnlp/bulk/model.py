@@ -6,6 +6,8 @@ import os
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from convnlp.prediction import asking
+
 _WEIGHTS = "variables.data-"  # their checksums are in variables.index
 _NOT_THE_MODEL = ("assets.extra", "fingerprint.pb")
 
@@ -84,23 +86,7 @@ class Predictor:
         Raises:
             ValueError: if an output has another number of entries than there are examples.
         """
-        # Texts of one length leave few pads. The sort is stable, so that a shard has the same batches again.
-        order = sorted(range(len(rows)), key=lambda i: sum(map(len, rows[i])))
-        answers = [None] * len(rows)
-        for start in range(0, len(rows), self._batch_size):
-            chosen = order[start : start + self._batch_size]
-            columns = zip(*(rows[i] for i in chosen), strict=True)
-            inputs = {name: tf.constant(column) for name, column in zip(self._names, columns, strict=True)}
-            outputs = {name: value.numpy() for name, value in sorted(self._function(**inputs).items())}
-            for name, value in outputs.items():
-                if value.shape[:1] != (len(chosen),):
-                    raise ValueError(
-                        f"the model's output {name!r} must have one entry per example. Received: shape "
-                        f"{list(value.shape)} of {len(chosen)} examples"
-                    )
-            for row, i in enumerate(chosen):
-                answers[i] = {name: value[row] for name, value in outputs.items()}
-        return answers
+        return asking.in_batches(self._function, self._names, rows, self._batch_size)
 
 
 def _contents(path):

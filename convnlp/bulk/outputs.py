@@ -5,12 +5,12 @@ a tf.Example it has the features "file", "line", "input/FIELD" and the outputs; 
 that is neither a text, a number nor a list of such is JSON.
 """
 
-import base64
 import json
 import uuid
 
-import numpy as np
 import tensorflow as tf
+
+from convnlp.prediction.rows import as_json, json_line
 
 FORMATS = ("jsonl", "tfrecord")
 PARTIAL = ".partial-"  # in the names of files that are being written
@@ -52,7 +52,7 @@ def row(file, line, fields, outputs):
     found = {"file": file, "line": line, "input": fields}
     if taken := sorted(set(found) & set(outputs)):
         raise ValueError(f"the model's outputs must not be called file, line or input. Received: {taken}")
-    return found | {name: _json_value(value) for name, value in outputs.items()}
+    return found | as_json(outputs)
 
 
 def write_rows(path, format, rows):
@@ -69,7 +69,7 @@ def write_rows(path, format, rows):
             with tf.io.gfile.GFile(partial, "wb") as file:
                 file.write(b"")  # without a write there would be no file
                 for found in rows:
-                    file.write(_json_line(found))
+                    file.write(json_line(found))
         else:
             with tf.io.TFRecordWriter(partial) as writer:
                 for found in rows:
@@ -98,26 +98,6 @@ def _predictions(folder, shard, format):
 
 def _bad(folder, shard):
     return f"{folder}/bad-{shard}.jsonl"
-
-
-def _json_line(found):
-    try:
-        return json.dumps(found, ensure_ascii=False).encode("utf-8") + b"\n"
-    except UnicodeEncodeError:  # half of a surrogate pair, which only the escaped form can say
-        return json.dumps(found).encode("utf-8") + b"\n"
-
-
-def _json_value(value):
-    if isinstance(value, bytes):
-        try:
-            return value.decode("utf-8")
-        except UnicodeDecodeError:
-            return {"b64": base64.b64encode(value).decode()}
-    value = np.asarray(value)
-    if value.dtype == object:
-        return [_json_value(item) for item in value]
-    # The shortest decimal numbers that are read back as these; 0.1, not 0.10000000149011612.
-    return (value.astype(str).astype(float) if value.dtype.kind == "f" else value).tolist()
 
 
 def _feature(value):

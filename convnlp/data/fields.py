@@ -5,7 +5,8 @@ if it is the only one that it can be:
 
 1. the only field with a name that is well known for the role (`ROLES`), in capitals or not;
 2. of exactly two columns (numbers of rows beside them do not count) the one with long texts, most of them
-   different, as the text; the one with few different, shorter values as the label.
+   different, as the text; the one with few different, shorter values as the label;
+3. the only column, as the text.
 
 Where there are several, or none, the error lists the fields. A name that somebody has chosen is never
 replaced.
@@ -110,8 +111,10 @@ def take(source, given):
 
 
 def _other_column(sample, role, used):
-    """Of two columns the one that is not used, or the one that looks like it; None where it is not clear."""
+    """The only column, or of two the one that looks like the role's; None where it is not clear."""
     columns = [field for field in sample.fields if field.strip().lower() not in _ROW_NUMBERS]
+    if len(columns) == 1 and role in ("text_field", "input_field") and columns[0] not in used:
+        return columns[0]
     fits = {"text_field": _is_text, "label_field": _is_label}.get(role)
     if len(columns) != 2 or not sample.rows or fits is None:
         return None

@@ -356,6 +356,22 @@ class OneField:
         return [value_of(self.field, record)]
 
 
+@dataclasses.dataclass(frozen=True)
+class RecordAndTexts:
+    """All fields of a record as they stand in it, and some texts among them.
+
+    Args:
+        texts: tuple of strings, names of the text fields.
+    """
+
+    texts: tuple
+    fields = None
+
+    def values(self, record):
+        """(the record, a dict; its UTF-8 texts, a tuple); raises ValueError where one is missing or wrong."""
+        return record, tuple(Schema(self.texts).values(record))
+
+
 class EveryField:
     """All fields of a record as they stand in it, before it is known which there are."""
 

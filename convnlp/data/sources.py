@@ -30,7 +30,16 @@ from convnlp.data import files, pydocs, tfds_source
 from convnlp.data.errors import SourceError, source_error_message
 from convnlp.data.formats import FORMATS
 from convnlp.data.rules import short
-from convnlp.data.schema import SEPARATORS, Cell, ClassSchema, EveryField, OneField, Schema, parts_of
+from convnlp.data.schema import (
+    SEPARATORS,
+    Cell,
+    ClassSchema,
+    EveryField,
+    OneField,
+    RecordAndTexts,
+    Schema,
+    parts_of,
+)
 from convnlp.data.source import ALL, Split
 
 CHECKED_BYTES = 1 << 30  # of a shard, by `check`: seconds, beside a training that reads more than that
@@ -78,6 +87,28 @@ def read_blocks(source, fields=("text",), label=None, *, shard=ALL, seed=None, s
     if source.kind == "tfds":
         return tfds_source.blocks(source, schema, shard, seed)
     return _stream(source, schema, shard).dataset()
+
+
+def records(source, fields=("text",)):
+    r"""The records of a source with all that stands in them, in order.
+
+    Args:
+        source: `Source`; not of `tfds:`.
+        fields: tuple of strings, the text fields. Defaults to `("text",)`.
+
+    Returns:
+        Iterator of (dict, field -> value as it stands there; tuple of bytes, the UTF-8 text of each field).
+
+    Raises:
+        SourceError: if the source is missing or empty, or a text is missing or is none; of the first record
+            at once, of others when they are reached.
+
+    Example:
+    >>> _ = open("days.csv", "w").write("day,text\n7,A fine day.\n")
+    >>> list(records(Source("csv:days.csv")))
+    [({'day': '7', 'text': 'A fine day.'}, (b'A fine day.',))]
+    """
+    return iter(_stream(source, RecordAndTexts(tuple(fields)), ALL))
 
 
 def check(source, fields=("text",), label=None, *, shard=ALL):

@@ -27,6 +27,7 @@ class Answers(abc.ABC):
     labels = None
     takes_pairs = False  # whether `preprocess` takes two texts per example
     edge_output = "embedding"  # the name of `edge`'s tensor
+    takes_threshold = False  # whether `row` does
 
     def __init__(self, model):
         if model.preprocessor is None:
@@ -79,6 +80,20 @@ class Answers(abc.ABC):
         text = tf.constant(texts)
         values = {"text": text, "text_pair": text[::-1], "token_ids": rows.of_texts(text)["token_ids"]}
         return {key: value.numpy() for key, value in values.items()}
+
+    def row(self, answer, threshold=None):
+        """What a person reads of one text's answer; the default is the answer.
+
+        Args:
+            answer: dict, output of "serving_default" or "pair" -> its value for the text, as JSON has it.
+            threshold: float in (0, 1), the probability from which a label counts; None for the task's own.
+                Only where the class `takes_threshold`.
+
+        Returns:
+            dict, name of a column -> None, a str, number or list of such. "scores" is a dict, label ->
+            probability.
+        """
+        return answer
 
     def compare(self, outputs, expected):
         """How far outputs of `edge` are from others; the default is for embeddings.

@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from convnlp.data import fields, sources
+from convnlp.data import SourceError, fields, sources
 from convnlp.models import presets
-from convnlp.tasks.table import task_named, task_of
+from convnlp.tasks.table import TASKS, task_named, task_of
 from convnlp.tasks.task import Fields
 
 
@@ -34,6 +34,46 @@ def take(config, train):
         config.task.update(fields.take(train, given))
 
 
+def texts_of_preset(directory, source, given=None):
+    """The fields of the texts to ask a preset about: one, or two for pairs.
+
+    Args:
+        directory: str, the preset.
+        source: `convnlp.data.Source`.
+        given: tuple of str, or None where nobody has named them.
+
+    Returns:
+        Tuple of str: those given, else those it was trained on, else those of the data.
+
+    Raises:
+        SourceError: if it is not clear which fields are meant.
+    """
+    if given:
+        return tuple(given)
+    trained = trained_on(directory)
+    if trained and set(trained) <= set(sources.Sample(source, 1).fields):
+        return trained
+    if len(trained) > 1:
+        raise SourceError(f"{source}: no fields {' and '.join(trained)}, which the preset was trained on")
+    role = _text_role(presets.entry(directory, "experiment.json", "task", "kind"))
+    default = fields.ROLES[role].default
+    return (fields.take(source, {role: default}).get(role, default),)
+
+
+def trained_on(directory):
+    """The fields of the texts that a preset was trained on, a tuple; empty where it does not say."""
+    task = presets.entry(directory, "experiment.json", "task") or {}
+    return _texts(task, _text_role(task.get("kind")))
+
+
+def _text_role(kind):
+    return "input_field" if kind in TASKS and "input_field" in TASKS[kind].found_fields else "text_field"
+
+
+def _texts(task, role):
+    return tuple(filter(None, (task.get(role), task.get("second_text_field"))))
+
+
 def of_preset(model, directory, source, **given):
     """The fields to score a model on: those given, else those it was trained on, else those of the data.
 
@@ -55,12 +95,11 @@ def of_preset(model, directory, source, **given):
         return dataclasses.replace(found, **given)
     task = presets.entry(directory, "experiment.json", "task") or {}
     there = sources.Sample(source, 1).fields
+    texts = _texts(task, roles[0])
     if roles == ("input_field", "target_field"):
-        texts = tuple(filter(None, (task.get("input_field"), task.get("second_text_field"))))
         names = {"texts": texts, "target": task.get("target_field")}
         is_trained_so = not given and texts and {*texts, names["target"]} <= set(there)
         return dataclasses.replace(found, **(names if is_trained_so else given))
-    texts = tuple(filter(None, (task.get("text_field"), task.get("second_text_field"))))
     names = {"texts": texts, "label": task.get("label_field")}
     names = {name: value for name, value in names.items() if value and {*_tuple(value)} <= set(there)}
     found = dataclasses.replace(found, **{**names, **given})

@@ -15,6 +15,7 @@ from convnlp import tasks
 from convnlp.configs import common
 from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone
+from convnlp.prediction import asking, rows
 from convnlp.testing.requirements import require
 
 LENGTH = 16
@@ -200,6 +201,20 @@ def signatures_answer_as_the_reference(case):
     np.testing.assert_allclose(edge, reference.edge({"text": texts.numpy()}), atol=ROUNDING)
 
 
+def answers_become_rows(case):
+    """A text's answer, as JSON has it, becomes a row of a table: columns with plain values."""
+    model = case.model()
+    answers = tasks.task_of(model).answers(model)
+    serve = answers.signatures()[0]["serving_default"]
+    (answer,) = asking.in_batches(serve, ["text"], [(b"the river",)], 1)
+    for threshold in (None, *[0.7] * answers.takes_threshold):
+        row = answers.row(rows.as_json(answer), threshold)
+        require(row, "`row` gives no columns")
+        require(json.loads(rows.json_line(row)) == row, f"`row` gives what JSON does not keep: {row}")
+        scores = row.get("scores", {})
+        require(set(scores) <= set(answers.labels or ()), f"there are scores of {sorted(scores)}")
+
+
 def the_edge_is_compared_and_scored(case):
     """Equal outputs do not differ; those on the edge have the scores that the task names, as the model."""
     model, task = case.model(), case.task
@@ -226,6 +241,7 @@ TASK_SUITE = (
     scores_are_the_known_ones,
     a_saved_model_is_known_and_scores_the_same,
     signatures_answer_as_the_reference,
+    answers_become_rows,
     the_edge_is_compared_and_scored,
 )
 

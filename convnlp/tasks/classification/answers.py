@@ -13,6 +13,7 @@ class ClassifierAnswers(EncoderAnswers):
     """Labels and scores of texts, pairs, tf.Examples and token ids, and explanations; see `Answers`."""
 
     edge_output = "logits"
+    takes_threshold = True
 
     @property
     def labels(self):
@@ -36,6 +37,13 @@ class ClassifierAnswers(EncoderAnswers):
             texts = [text[:100] for text in texts]
         examples = np.array([_example(text) for text in texts], object)
         return {**super().request(name, texts, rows), "inputs": examples}
+
+    def row(self, answer, threshold=None):
+        """{"label", "probability", "scores"}; the label is None where no class is as probable as that."""
+        scores = dict(zip(self.labels, answer["scores"], strict=True))
+        probability = max(answer["scores"])
+        label = answer["label"] if probability >= (threshold or 0) else None
+        return {"label": label, "probability": probability, "scores": scores}
 
     def compare(self, outputs, expected):
         same = np.mean(outputs.argmax(axis=1) == expected.argmax(axis=1))

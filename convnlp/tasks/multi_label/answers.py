@@ -16,6 +16,7 @@ class MultiLabelAnswers(EncoderAnswers):
     """
 
     edge_output = "probabilities"
+    takes_threshold = True
 
     @property
     def labels(self):
@@ -25,6 +26,12 @@ class MultiLabelAnswers(EncoderAnswers):
         scores = self.edge(rows)
         names = tf.tile([self.labels], [tf.shape(scores)[0], 1])  # [B,C]
         return {"labels": tf.where(scores >= THRESHOLD, names, ""), "scores": scores}
+
+    def row(self, answer, threshold=None):
+        """{"labels", "scores"}; the labels are those that are at least as probable as that."""
+        scores = dict(zip(self.labels, answer["scores"], strict=True))
+        threshold = THRESHOLD if threshold is None else threshold
+        return {"labels": [name for name, score in scores.items() if score >= threshold], "scores": scores}
 
     def edge(self, rows):
         return tf.sigmoid(self.model(rows, training=False))

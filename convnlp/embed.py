@@ -1,0 +1,81 @@
+r"""Writes a vector for each text, of a preset's encoder as it is: for search, clustering, your own classifier.
+
+    python -m convnlp.embed --preset=PRESET --source=csv:texts.csv --output=vectors.npy
+    python -m convnlp.embed --preset=PRESET --text="A fine day."
+
+Any preset will do, trained for a task or not. NAME.npy is a float32 array [N,D], a row per text in order;
+NAME.jsonl, and the standard output, have what stood in each record, and the vector as `embedding`.
+"""
+
+import io
+
+import numpy as np
+from absl import flags
+
+from convnlp import outputs
+from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer, presets
+from convnlp.models.pooled_encoder import POOLING
+from convnlp.prediction import program, rows
+from convnlp.programs import run
+from convnlp.tasks.rows import TEXT, EncoderRows, signature
+
+_FORMATS = ("jsonl", "npy")
+_LENGTH = 512  # tokens, of a preset that does not say how many it was trained on
+
+_POOLING = flags.DEFINE_enum(
+    "pooling",
+    "mean",
+    POOLING,
+    "What the vector is: the mean or the maximum of the encoder's output over the tokens, both, or the means "
+    "of all layers, which are best for a linear classifier.",
+)
+_SEQUENCE_LENGTH = flags.DEFINE_integer(
+    "sequence_length", None, "Tokens that are read of a text. Default: the preset's.", lower_bound=3
+)
+
+
+def encoder(directory):
+    """A model that has only an encoder and the way from texts to its rows."""
+    backbone, tokenizer = Seq2SeqBackbone.from_preset(directory), Tokenizer.from_preset(directory)
+    length = (
+        _SEQUENCE_LENGTH.value
+        or presets.entry(directory, "experiment.json", "data", "input_length")
+        or min(_LENGTH, backbone.reading_stack.longest_text() or _LENGTH)
+    )
+    return TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, length))
+
+
+def main(_):
+    """Texts -> encoder -> vectors."""
+    format = program.output_format(_FORMATS)
+    directory = program.preset()
+    model = encoder(directory)
+    reader = EncoderRows(
+        model.backbone,
+        model.preprocessor.sequence_length,
+        lambda text: model.preprocessor(text, y=None),
+    )
+
+    def embed(text):
+        return {"embedding": model.pooled(reader.of_texts(text), _POOLING.value)}
+
+    num_texts, found = program.texts(directory)
+    if num_texts == 1:
+        function = signature(embed, text=TEXT)
+    else:
+        function = signature(lambda text, text_pair: embed((text, text_pair)), text=TEXT, text_pair=TEXT)
+    answered = program.answered(function, num_texts, found)
+    if format == "npy":
+        vectors = np.array([answer["embedding"] for _, answer in answered], "float32")
+        file = io.BytesIO()
+        np.save(file, vectors)
+        outputs.write_file(program.output(), file.getvalue())
+        return
+    with rows.writer(program.output(), format) as write:
+        for record, answer in answered:
+            write(rows.joined(record, rows.as_json(answer)))
+
+
+if __name__ == "__main__":
+    flags.adopt_module_key_flags(program)
+    run(main)

@@ -1,0 +1,158 @@
+"""What `convnlp predict`, `embed` and `explain` share: their flags, and the way from texts to answers."""
+
+import itertools
+import pathlib
+import sys
+import time
+
+from absl import flags
+
+from convnlp import outputs
+from convnlp.data import Source, SourceError, sources
+from convnlp.models import preset_names
+from convnlp.prediction import asking
+from convnlp.tasks import fields
+
+CHUNK = 4096  # texts that are read and answered at a time
+
+_PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset.", required=True)
+_TEXT = flags.DEFINE_multi_string("text", None, "A text; may be given several times.")
+_TEXT_PAIR = flags.DEFINE_multi_string("text_pair", None, "The second text of each --text, for pairs.")
+_SOURCE = flags.DEFINE_string("source", None, "csv:GLOB, jsonl:GLOB, ... (docs/training.md).")
+_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
+_TEXT_FIELDS = flags.DEFINE_list(
+    "text_fields", None, "Field of the text; two of them for pairs. Default: as the preset was trained."
+)
+flags.DEFINE_alias("text_field", "text_fields")
+_OUTPUT = flags.DEFINE_string("output", None, "File to write. Default: the standard output.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Texts at a time.", lower_bound=1)
+
+
+def preset():
+    """The directory of --preset, once the other flags are checked.
+
+    Raises:
+        ValueError: naming the flag, the rule and what was received.
+    """
+    texts, pairs = _TEXT.value or [], _TEXT_PAIR.value or []
+    if _SOURCE.value and texts:
+        raise ValueError("`source` must not be given beside `text`. Received: both")
+    if pairs and len(pairs) != len(texts):
+        raise ValueError(
+            f"`text_pair` must be given as often as `text`. Received: {len(pairs)} and {len(texts)}"
+        )
+    if _TEXT_FIELDS.value and not _SOURCE.value:
+        raise ValueError("`text_fields` must only be given for a source. Received: no source")
+    if len(_TEXT_FIELDS.value or ()) > 2:
+        raise ValueError(f"`text_fields` must be one or two. Received: {','.join(_TEXT_FIELDS.value)}")
+    read = sources.paths(_source()) if _SOURCE.value else []
+    if _SOURCE.value and not read:
+        raise ValueError(f"`source` must be files, such as csv:GLOB. Received: source={_SOURCE.value}")
+    directory = preset_names.locate(_PRESET.value)
+    if _OUTPUT.value:
+        outputs.check_file("output", _OUTPUT.value, inputs=[directory, *read])
+    return directory
+
+
+def output_format(formats, format=None):
+    """The format of the output: the one that is given, else by the ending of --output.
+
+    Args:
+        formats: tuple of str, those that there are; the first is that of the standard output.
+        format: str or None, the value of a flag.
+
+    Raises:
+        ValueError: if the ending is none of them.
+    """
+    ending = pathlib.Path(_OUTPUT.value or "").suffix.removeprefix(".")
+    format = format or (ending if _OUTPUT.value else formats[0])
+    if format not in formats:
+        endings = ", ".join(f".{each}" for each in formats)
+        raise ValueError(f"`output` must end in one of {endings}. Received: output={_OUTPUT.value}")
+    return format
+
+
+def texts(directory):
+    """What is asked about.
+
+    Args:
+        directory: str, the preset.
+
+    Returns:
+        (1 or 2, how many texts an answer is about; iterator of (record, a dict; its texts, a tuple of bytes in
+        UTF-8)).
+
+    Raises:
+        ValueError: if there are no texts, or the model was trained on pairs and gets none.
+    """
+    trained = fields.trained_on(directory)
+    if _SOURCE.value:
+        names = fields.texts_of_preset(directory, _source(), _TEXT_FIELDS.value)
+        found = sources.records(_source(), names)
+    elif _TEXT.value:
+        names = ("text", "text_pair") if _TEXT_PAIR.value else ("text",)
+        given = zip(_TEXT.value, *([_TEXT_PAIR.value] if _TEXT_PAIR.value else []), strict=True)
+        found = ((dict(zip(names, each, strict=True)), tuple(map(_bytes, each))) for each in given)
+    else:
+        names = ("text",)
+        if sys.stdin.isatty():
+            print("reading texts from the terminal, one per line; Ctrl-D ends them", file=sys.stderr)
+        found = _lines()
+    if trained and len(trained) != len(names):
+        raise ValueError(
+            f"preset {_PRESET.value}: was trained on {' and '.join(trained)}, so it must be asked about "
+            f"{('one text each', 'pairs of texts')[len(trained) - 1]}. Received: {' and '.join(names)}"
+        )
+    return len(names), found
+
+
+def answered(function, num_texts, found):
+    """Answers to all of the texts.
+
+    Args:
+        function: as of `asking.in_batches`, of `text` and, for pairs, `text_pair`.
+        num_texts: int, 1 or 2.
+        found: what `texts` returned.
+
+    Yields:
+        (record, dict, output -> NumPy value), in order.
+
+    Raises:
+        ValueError: if there are no texts.
+    """
+    started, count = time.monotonic(), 0
+    names = ("text", "text_pair")[:num_texts]
+    is_asked_by_hand = not (_SOURCE.value or _TEXT.value) and sys.stdin.isatty()
+    while chunk := list(itertools.islice(found, 1 if is_asked_by_hand else CHUNK)):
+        answers = asking.in_batches(function, names, [texts for _, texts in chunk], _BATCH_SIZE.value)
+        for (record, _), answer in zip(chunk, answers, strict=True):
+            yield record, answer
+        count += len(chunk)
+    if not count:
+        raise ValueError("there is no text: give --source, --text, or lines on the standard input")
+    if _OUTPUT.value:
+        seconds = time.monotonic() - started
+        print(f"{count:,} texts in {seconds:.1f} s -> {_OUTPUT.value}", file=sys.stderr)
+
+
+def output():
+    """The path of --output, or None for the standard output."""
+    return _OUTPUT.value
+
+
+def _source():
+    return Source(_SOURCE.value, _SPLIT.value)
+
+
+def _lines():
+    """Lines of the standard input, as `texts` has them."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        line = line.rstrip(b"\r\n")
+        try:
+            yield {"text": line.decode("utf-8")}, (line,)
+        except UnicodeDecodeError as error:
+            raise SourceError(f"standard input, line {number}: not UTF-8 (byte {error.start + 1})") from error
+
+
+def _bytes(text):
+    return text.encode("utf-8", "surrogateescape")

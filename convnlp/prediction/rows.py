@@ -1,0 +1,126 @@
+"""Rows of answers as JSON-lines or CSV, in a file that is there whole or not at all, or on stdout.
+
+In CSV a list is its entries with "|" between them, a dict has a column per entry, named NAME.KEY, and what is
+None is an empty cell.
+"""
+
+import base64
+import contextlib
+import csv
+import io
+import json
+import os
+import pathlib
+import sys
+
+import numpy as np
+
+FORMATS = ("jsonl", "csv")
+BETWEEN = "|"  # of a list's entries, in a cell
+
+
+def json_value(value):
+    """A NumPy value or bytes as JSON has it; bytes that are no text as {"b64": ...}."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(value).decode()}
+    value = np.asarray(value)
+    if value.dtype == object:
+        return [json_value(item) for item in value]
+    # The shortest decimal numbers that are read back as these; 0.1, not 0.10000000149011612.
+    return (value.astype(str).astype(float) if value.dtype.kind == "f" else value).tolist()
+
+
+def as_json(answer):
+    """A dict of NumPy values or bytes as JSON has it."""
+    return {name: json_value(value) for name, value in answer.items()}
+
+
+def json_line(row):
+    """A dict as a line of UTF-8."""
+    try:
+        return json.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair, which only the escaped form can say
+        return json.dumps(row).encode("utf-8") + b"\n"
+
+
+def joined(record, answer):
+    """A record with the answer to it; a column of the answer whose name is taken is called predicted_NAME.
+
+    Raises:
+        ValueError: if that name is taken too.
+
+    Example:
+    >>> joined({"text": "A fine day.", "label": "bad"}, {"label": "good", "probability": 0.9})
+    {'text': 'A fine day.', 'label': 'bad', 'predicted_label': 'good', 'probability': 0.9}
+    """
+    named = {f"predicted_{name}" if name in record else name: value for name, value in answer.items()}
+    if taken := sorted(set(named) & set(record)):
+        raise ValueError(f"a record must not have the field {taken[0]!r}, which is for the answer")
+    return {**record, **named}
+
+
+@contextlib.contextmanager
+def writer(path, format):
+    """A function that writes a row, a dict.
+
+    Args:
+        path: str; None for the standard output, where a row can be read as soon as it is written.
+        format: of `FORMATS`.
+    """
+    write_row = {"jsonl": lambda: json_line, "csv": _csv_lines}[format]()
+    if path is None:
+
+        def show(row):
+            sys.stdout.buffer.write(write_row(row))
+            sys.stdout.buffer.flush()
+
+        yield show
+        return
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with partial.open("wb") as file:
+            yield lambda row: file.write(write_row(row))
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _csv_lines():
+    """A function from a row to its line, the first time with the header above it."""
+    columns = []
+
+    def line(row):
+        cells = {name: _cell(value) for name, value in _flat(row)}
+        rows = [list(cells.values())]
+        if not columns:
+            columns.extend(cells)
+            rows.insert(0, columns)
+        if list(cells) != columns:
+            raise ValueError(
+                "`format` must be jsonl for records of different fields. Received: format=csv, fields "
+                f"{', '.join(cells)} after {', '.join(columns)}"
+            )
+        file = io.StringIO()
+        csv.writer(file, lineterminator="\n").writerows(rows)
+        return file.getvalue().encode("utf-8", "backslashreplace")
+
+    return line
+
+
+def _flat(row):
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{key}", each) for key, each in value.items())
+        else:
+            yield name, value
+
+
+def _cell(value):
+    if isinstance(value, list | tuple):
+        return BETWEEN.join(str(_cell(each)) for each in value)
+    return "" if value is None else value

@@ -1,0 +1,26 @@
+"""The words of a text with what they weigh, from the pieces of an explanation."""
+
+
+def of_pieces(tokens, importances):
+    """Joins pieces to words; the importance of a word is the sum of those of its pieces.
+
+    Args:
+        tokens: list of str, as the signature "explain" gives them: a space begins a word, "" fills up.
+        importances: list of float, one per token.
+
+    Returns:
+        list of [word, importance], in the order of the text.
+
+    Example:
+    >>> of_pieces([" un", "kind", " day", ""], [0.5, 0.25, -0.1, 0.0])
+    [['unkind', 0.75], ['day', -0.1]]
+    """
+    words = []
+    for token, importance in zip(tokens, importances, strict=True):
+        if not token:
+            continue
+        if token.startswith(" ") or not words:
+            words.append(["", 0.0])
+        words[-1][0] += token.removeprefix(" ")
+        words[-1][1] += importance
+    return [[word, float(f"{importance:.4g}")] for word, importance in words if word]

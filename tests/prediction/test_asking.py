@@ -1,0 +1,22 @@
+"""`convnlp.prediction.asking`."""
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.prediction import asking
+
+
+def test_answers_are_in_the_order_of_the_texts_and_batches_of_one_length():
+    sizes = []
+
+    def function(text, text_pair):
+        sizes.append([len(each) for each in text.numpy()])
+        return {"both": text + text_pair, "length": tf.strings.length(text)}
+
+    texts = [(b"x" * (i * 7 % 11), str(i).encode()) for i in range(11)]
+    found = asking.in_batches(function, ["text", "text_pair"], texts, 4)
+    assert [each["both"] for each in found] == [first + second for first, second in texts]
+    assert [each["length"] for each in found] == [len(first) for first, _ in texts]
+    assert list(map(len, sizes)) == [4, 4, 3]
+    assert np.all(np.diff(np.concatenate(sizes)) >= -1)  # a second text has one or two characters
+    assert asking.in_batches(function, ["text", "text_pair"], [], 4) == []

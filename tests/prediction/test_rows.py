@@ -1,0 +1,64 @@
+"""`convnlp.prediction.rows` and `words`: what is written of an answer."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from convnlp.prediction import rows, words
+
+
+def test_as_json():
+    answer = {"label": "gut ü".encode(), "scores": np.array([0.1, 0.9], "float32"), "raw": b"\xff"}
+    answer["tokens"] = np.array([b"a", b""], object)
+    found = rows.as_json(answer)
+    assert found == {"label": "gut ü", "scores": [0.1, 0.9], "raw": {"b64": "/w=="}, "tokens": ["a", ""]}
+
+
+def test_an_answer_never_hides_what_stood_in_the_record():
+    assert rows.joined({"label": "x"}, {"label": "y"}) == {"label": "x", "predicted_label": "y"}
+    with pytest.raises(ValueError, match="must not have the field 'predicted_label'"):
+        rows.joined({"label": "x", "predicted_label": "z"}, {"label": "y"})
+
+
+def write(path, format, found):
+    with rows.writer(str(path), format) as write_row:
+        for row in found:
+            write_row(row)
+
+
+def test_csv_reads_back(tmp_path):
+    found = [
+        {"text": 'a "quoted", text\nof two lines', "label": None, "labels": ["a", "b"], "scores": {"x": 0.5}},
+        {"text": "", "label": "c", "labels": [], "scores": {"x": 0.25}},
+    ]
+    write(tmp_path / "new" / "out.csv", "csv", found)
+    with open(tmp_path / "new" / "out.csv", newline="", encoding="utf-8") as file:
+        read = list(csv.DictReader(file))
+    assert read == [
+        {"text": found[0]["text"], "label": "", "labels": "a|b", "scores.x": "0.5"},
+        {"text": "", "label": "c", "labels": "", "scores.x": "0.25"},
+    ]
+
+
+def test_json_lines_read_back(tmp_path):
+    found = [{"text": "ü\n\ud83d", "label": None}, {"other": [1]}]
+    write(tmp_path / "out.jsonl", "jsonl", found)
+    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == found
+
+
+def test_a_file_is_there_whole_or_as_before(tmp_path):
+    path = tmp_path / "out.csv"
+    path.write_text("of before")
+    with pytest.raises(ValueError, match=r"must be jsonl for records of different fields.*a, b after a"):
+        write(path, "csv", [{"a": 1}, {"a": 1, "b": 2}])
+    assert path.read_text() == "of before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_words_weigh_what_their_pieces_do():
+    tokens, importances = [" un", "kind", ",", " day", "", ""], [0.5, 0.25, 0.125, -1, 0, 0]
+    assert words.of_pieces(tokens, importances) == [["unkind,", 0.875], ["day", -1.0]]
+    assert words.of_pieces(["und", " er"], [1, 2]) == [["und", 1.0], ["er", 2.0]]  # none begins the text
+    assert words.of_pieces([], []) == []

@@ -1,0 +1,206 @@
+"""`convnlp predict`, `explain` and `embed`, as a user runs them."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.models import (
+    MultiLabelClassifier,
+    Seq2SeqBackbone,
+    Seq2SeqLM,
+    Seq2SeqLMPreprocessor,
+    TextClassifier,
+    TextClassifierPreprocessor,
+    Tokenizer,
+)
+from tests import corpus
+from tests.run_program import run_program
+
+pytestmark = pytest.mark.multiprocess
+TEXTS = ["the river", "", "an old captain repairs the engine 😀"]
+LABELS = ["bad", "good", "other"]
+
+
+@pytest.fixture(scope="module")
+def presets(tmp_path_factory):
+    """A folder of presets, and the models by name."""
+    folder = tmp_path_factory.mktemp("presets")
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16, dropout=0.0)
+    preprocessor = TextClassifierPreprocessor(tokenizer, 24)
+    models = {
+        "classifier": TextClassifier(backbone, 3, preprocessor, labels=LABELS),
+        "tagger": MultiLabelClassifier(backbone, 3, preprocessor, labels=LABELS),
+        "lm": Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 24, 8)),
+    }
+    for name, model in models.items():
+        model.save_to_preset(str(folder / name))
+    encoder = backbone.encoder_only()
+    encoder.save_to_preset(str(folder / "encoder"))
+    tokenizer.save_to_preset(str(folder / "encoder"))
+    return folder, models
+
+
+def run(program, *arguments, **options):
+    done = run_program(f"convnlp.{program}", *arguments, **options)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def error(program, *arguments, **options):
+    done = run_program(f"convnlp.{program}", *arguments, **options)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+def probabilities(model):
+    return tf.nn.softmax(model.predict(TEXTS, verbose=0)).numpy()
+
+
+def test_given_texts(presets):
+    folder, models = presets
+    found = run("predict", f"--preset={folder}/classifier", *[f"--text={text}" for text in TEXTS])
+    expected = probabilities(models["classifier"])
+    assert [row["text"] for row in found] == TEXTS
+    assert [row["label"] for row in found] == [LABELS[i] for i in expected.argmax(1)]
+    np.testing.assert_allclose([row["probability"] for row in found], expected.max(1), rtol=1e-5)
+    assert set(found[0]) == {"text", "label", "probability"}
+
+
+def test_lines_with_all_scores_and_a_threshold(presets):
+    folder, models = presets
+    flags = [f"--preset={folder}/classifier", "--scores", "--threshold=1.0", "--batch_size=2"]
+    found = run("predict", *flags, stdin="\r\n".join(TEXTS))
+    expected = probabilities(models["classifier"])
+    assert [row["text"] for row in found] == TEXTS
+    assert [list(row["scores"]) for row in found] == [LABELS] * 3
+    np.testing.assert_allclose([list(row["scores"].values()) for row in found], expected, rtol=1e-5)
+    assert [row["label"] for row in found] == [None] * 3  # none is that sure
+
+
+def test_a_table_keeps_its_columns(presets, tmp_path):
+    folder, models = presets
+    with open(tmp_path / "in.csv", "w", newline="", encoding="utf-8") as file:
+        rows = [[i, text, "?"] for i, text in enumerate(TEXTS)]
+        csv.writer(file).writerows([["id", "review", "label"], *rows])
+    source = f"--source=csv:{tmp_path}/in.csv"
+    done = run_program(
+        "convnlp.predict", f"--preset={folder}/classifier", source, f"--output={tmp_path}/out.csv"
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "taking 'review' as text_field" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("3 texts in ")
+    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == ["id", "review", "label", "predicted_label", "probability"]
+    expected = probabilities(models["classifier"])
+    assert [row["predicted_label"] for row in found] == [LABELS[i] for i in expected.argmax(1)]
+    assert [(row["id"], row["review"], row["label"]) for row in found] == [
+        (str(i), text, "?") for i, text in enumerate(TEXTS)
+    ]
+
+
+def test_pairs(presets):
+    folder, models = presets
+    found = run("predict", f"--preset={folder}/classifier", "--text=a boat", "--text_pair=the river")
+    logits = models["classifier"].predict((tf.constant(["a boat"]), tf.constant(["the river"])), verbose=0)
+    assert found[0]["text_pair"] == "the river"
+    assert found[0]["probability"] == pytest.approx(float(tf.nn.softmax(logits).numpy().max()), rel=1e-5)
+
+
+def test_several_labels(presets):
+    folder, models = presets
+    expected = tf.sigmoid(models["tagger"].predict(TEXTS, verbose=0)).numpy()
+    for threshold in (None, 0.4):
+        flags = [] if threshold is None else [f"--threshold={threshold}"]
+        found = run("predict", f"--preset={folder}/tagger", *flags, *[f"--text={text}" for text in TEXTS])
+        names = [[LABELS[i] for i in np.flatnonzero(row >= (threshold or 0.5))] for row in expected]
+        assert [row["labels"] for row in found] == names
+
+
+def test_text_to_text(presets):
+    folder, models = presets
+    found = run("predict", f"--preset={folder}/lm", *[f"--text={text}" for text in TEXTS])
+    expected = models["lm"].generate(TEXTS)  # whose first token is the start
+    assert all(row["generated_text"].startswith(text) for row, text in zip(found, expected, strict=True))
+
+
+def test_explained_words(presets):
+    folder, models = presets
+    found = run("explain", f"--preset={folder}/classifier", *[f"--text={text}" for text in TEXTS])
+    assert [" ".join(word for word, _ in row["words"]) for row in found][:2] == TEXTS[:2]
+    assert found[1]["words"] == []
+    tokenizer = models["classifier"].preprocessor.tokenizer
+    assert len(tokenizer("river")) == len(tokenizer("the river")) - len(tokenizer("the"))
+    logits = models["classifier"].predict(["the river", "the", "river"], verbose=0)
+    best = logits[0].argmax()
+    logs = tf.nn.log_softmax(logits).numpy()[:, best]
+    if len(tokenizer("the")) == len(tokenizer("river")) == 1:
+        expected = [["the", logs[0] - logs[2]], ["river", logs[0] - logs[1]]]
+        for (word, weight), (expected_word, expected_weight) in zip(found[0]["words"], expected, strict=True):
+            assert word == expected_word
+            assert weight == pytest.approx(expected_weight, rel=1e-2, abs=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "layers"])
+def test_vectors_of_any_preset(presets, tmp_path, pooling):
+    folder, models = presets
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    source = f"--source=jsonl:{tmp_path}/in.jsonl"
+    flags = [source, f"--pooling={pooling}", f"--output={tmp_path}/v.npy", "--sequence_length=24"]
+    run("embed", f"--preset={folder}/encoder", *flags)
+    model = models["classifier"]
+    expected = np.asarray(model.pooled(model.preprocessor(tf.constant(TEXTS), y=None), pooling))
+    vectors = np.load(tmp_path / "v.npy")
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    rows = run("embed", f"--preset={folder}/classifier", f"--pooling={pooling}", f"--text={TEXTS[2]}")
+    np.testing.assert_allclose(rows[0]["embedding"], expected[2], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("program", "flags", "message"),
+    [
+        ("predict", ["--preset=none"], "preset none: no such directory"),
+        ("predict", ["--preset={}/classifier"], "there is no text: give --source"),
+        ("predict", ["--preset={}/classifier", "--text=a", "--text_pair=b", "--text_pair=c"], "as often as"),
+        ("predict", ["--preset={}/classifier", "--text=a", "--source=csv:x.csv"], "beside `text`"),
+        ("predict", ["--preset={}/classifier", "--text=a", "--text_fields=b"], "only be given for a source"),
+        ("predict", ["--preset={}/classifier", "--source=csv:none.csv"], "no such file: none.csv"),
+        ("predict", ["--preset={}/classifier", "--source=tfds:glue/sst2"], "must be files, such as csv:GLOB"),
+        (
+            "predict",
+            ["--preset={}/classifier", "--text=a", "--output=a.txt"],
+            ".jsonl, .csv. Received: output=a.txt",
+        ),
+        ("predict", ["--preset={}/lm", "--text=a", "--threshold=0.5"], "that chooses labels"),
+        ("predict", ["--preset={}/encoder", "--text=a"], "Fine-tune it with convnlp.finetune"),
+        ("explain", ["--preset={}/tagger", "--text=a"], "must be a classifier of one label"),
+        ("explain", ["--preset={}/classifier", "--text=a", "--text_pair=b"], "must be of single texts"),
+        ("embed", ["--preset={}/encoder", "--text=a", "--output=a.csv"], "must end in one of .jsonl, .npy"),
+    ],
+)
+def test_one_clear_line(presets, tmp_path, program, flags, message):
+    line = error(program, *[flag.format(presets[0]) for flag in flags])
+    assert line.startswith("error: ")
+    assert message in line
+
+
+def test_what_is_wrong_late_in_a_file_leaves_nothing_half_written(presets, tmp_path):
+    rows = [json.dumps({"text": "the river"})] * 50 + [json.dumps({"text": 7})]
+    (tmp_path / "in.jsonl").write_text("\n".join(rows))
+    flags = [f"--source=jsonl:{tmp_path}/in.jsonl", f"--output={tmp_path}/out.jsonl"]
+    line = error("predict", f"--preset={presets[0]}/classifier", *flags)
+    assert line.endswith("in.jsonl, line 51: `text` must be a string. Received: 7")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+    line = error("predict", f"--preset={presets[0]}/classifier", flags[0], f"--output={tmp_path}/in.jsonl")
+    assert "must not be what is read" in line
+
+
+def test_a_line_that_is_no_text(presets):
+    line = error("predict", f"--preset={presets[0]}/classifier", stdin="fine\n\udcff")
+    assert line == "error: standard input, line 2: not UTF-8 (byte 1)"
