@@ -1,4 +1,4 @@
-r"""Writes a vector for each text, of a preset's encoder as it is: for search, clustering, your own classifier.
+r"""Writes a vector for each text, of a preset's encoder as it is: for search, clusters, your own classifier.
 
     python -m convnlp.embed --preset=PRESET --source=csv:texts.csv --output=vectors.npy
     python -m convnlp.embed --preset=PRESET --text="A fine day."

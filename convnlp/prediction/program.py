@@ -79,8 +79,8 @@ def texts(directory):
         directory: str, the preset.
 
     Returns:
-        (1 or 2, how many texts an answer is about; iterator of (record, a dict; its texts, a tuple of bytes in
-        UTF-8)).
+        (1 or 2, how many texts an answer is about; iterator of (record, a dict; its texts, a tuple of UTF-8
+        bytes)).
 
     Raises:
         ValueError: if there are no texts, or the model was trained on pairs and gets none.
