@@ -6,9 +6,9 @@ r"""Predicts texts with a preset: from the command line, from files, or from the
 
 Each text gives a row: what stood in its record, and the answer of the model. A classifier's is `label` and
 its `probability`, or no label where --threshold is not reached; one of several labels has `labels`, a
-regressor `score`, a model that writes text `generated_text`. --scores adds the probabilities of all classes. Rows are
-JSON-lines, or CSV where --output ends in .csv; an output file is there whole or not at all. For more than one
-machine can do there is convnlp.batch_predict.
+regressor `score`, a model that writes text `generated_text`. --scores adds the probabilities of all classes.
+Rows are JSON-lines, or CSV where --output ends in .csv; an output file is there whole or not at all. For more
+than one machine can do there is convnlp.batch_predict.
 """
 
 from absl import flags
