@@ -6,12 +6,13 @@ r"""Fine-tunes a preset, or trains from random weights, on labelled texts or on 
 
 Writes what pretrain writes; preset/ is a `TextClassifier` (task.kind "classification") or a `Seq2SeqLM`
 ("text_to_text") with the weights of the best evaluation, and results.json holds its scores on the
-validation and test data and what the training took.
+validation and test data and what the training took; report.html shows them with what else there is to know
+of the data and the model, and report.json has the same.
 """
 
 from absl import flags, logging
 
-from convnlp import adaptation, config_rules, experiment, outputs, programs, stages, tasks
+from convnlp import adaptation, config_rules, experiment, outputs, programs, report, stages, tasks
 from convnlp.data import Shard, Source, examples, overlap, rules, sources, validation
 from convnlp.tasks import fields, rows
 from convnlp.training import loop, optimizers, storage
@@ -46,8 +47,7 @@ def run(config, workdir, strategy, finish=False):
     fields.take(config, train)
     task = tasks.build_task(config, tokenizer, train)
     found, held_out, is_trained_on = read_examples(task, train, held_out)
-    if worker == 0:
-        report_overlap(found, held_out, tokenizer)
+    trained_on = report_overlap(found, held_out, tokenizer) if worker == 0 else {}
     found = task.for_training(found)
     adaptation.check(config)
     batch_size = config.train.batch_size // num_workers
@@ -88,7 +88,7 @@ def run(config, workdir, strategy, finish=False):
 
     if worker == 0:
         model = task.trained(model, found, held_out["validation"])
-        save(config, workdir, task, model, held_out, summary)
+        save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary)
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
     experiment.finish(workdir)
 
@@ -146,11 +146,15 @@ def report_overlap(found, held_out, tokenizer):
         found: `Examples` to train on.
         held_out: dict, name -> `Examples`.
         tokenizer: their `Tokenizer`.
+
+    Returns:
+        dict, name -> how many.
     """
-    pieces = overlap.Pieces(tokenizer)
+    pieces, counts = overlap.Pieces(tokenizer), {}
     for name, others in held_out.items():
         is_found = overlap.near_duplicates(others, found, pieces)
-        if count := int(is_found.sum()):
+        counts[name] = count = int(is_found.sum())
+        if count:
             tokens = others.columns[0][int(is_found.argmax())]
             logging.warning(
                 "%d of %d %s examples (%.1f%%) are equal, or almost, to one that is trained on, such as %s",
@@ -160,20 +164,24 @@ def report_overlap(found, held_out, tokenizer):
                 100 * count / len(others),
                 rules.short(tokenizer.detokenize(tokens)),
             )
+    return counts
 
 
-def save(config, workdir, task, model, held_out, summary):
-    """Scores a model; writes its preset with a model card, and results.json.
+def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary):
+    """Scores a model; writes its preset with a model card, results.json, and the report of the run.
 
     Args:
         config: the experiment.
         workdir: directory of the run.
         task: `Task`.
         model: its model, trained.
+        tokenizer: `Tokenizer`.
+        found: `Examples` that were trained on.
         held_out: dict, name -> what `task.read` returned.
+        trained_on: dict, what `report_overlap` returned.
         summary: dict, what the training took; see `experiment.card`.
     """
-    results = {name: task.scores(model, found, config.train.batch_size) for name, found in held_out.items()}
+    results = {name: task.scores(model, each, config.train.batch_size) for name, each in held_out.items()}
     card = experiment.card(config, summary, model.backbone, task.decoder_length)
     card["objective"] = task.name
     named = [(f"{s} {name}", name, v, values) for s, values in results.items() for name, v in values.items()]
@@ -187,6 +195,8 @@ def save(config, workdir, task, model, held_out, summary):
     storage.write_json(f"{workdir}/results.json", {**summary, **results})
     for title, _, value, _ in named:
         print(f"{title}: {value:.4f}")
+    report.write(workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card)
+    print(f"report: {workdir}/report.html")
 
 
 def _parts(config, tokenizer, train, is_trained_on, task, found, shard, group):

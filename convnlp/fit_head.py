@@ -67,7 +67,7 @@ def run(config, workdir, strategy):
     task = tasks.build_task(config, tokenizer, train)
     model = task.model(backbone)
     found, held_out, _ = finetune.read_examples(task, train, held_out)
-    finetune.report_overlap(found, held_out, tokenizer)
+    trained_on = finetune.report_overlap(found, held_out, tokenizer)
 
     started = time.time(), time.process_time()
     encode = encoder(model)
@@ -86,7 +86,7 @@ def run(config, workdir, strategy):
         "seconds": time.time() - started[0],
         "cpu_seconds": time.process_time() - started[1],
     }
-    finetune.save(config, workdir, task, model, held_out, summary)
+    finetune.save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary)
     experiment.finish(workdir)
 
 

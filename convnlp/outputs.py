@@ -10,6 +10,8 @@ RUN_FILES = (
     "metrics.jsonl",
     "times.jsonl",
     "results.json",
+    "report.html",
+    "report.json",
     "adapted",
     "run.lock",
     "checkpoints",

@@ -65,6 +65,19 @@ def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys):
     assert results["num_examples"] == 192
     assert f"test accuracy: {results['test']['accuracy']:.4f}" in capsys.readouterr().out
 
+    report = json.loads((tmp_path / "report.json").read_text())
+    scores = report["scores"]["test"]["values"]
+    assert scores["accuracy"]["value"] == results["test"]["accuracy"]
+    low, high = scores["accuracy"]["interval"]
+    assert low < results["test"]["accuracy"] <= high
+    assert [section["kind"] for section in report["sections"]][:3] == ["table", "confusion", "calibration"]
+    counts = np.array(report["sections"][1]["counts"])
+    assert counts.sum() == 256
+    assert np.trace(counts) / 256 == pytest.approx(results["test"]["accuracy"])
+    assert report["data"]["train"]["num_examples"] == 192
+    assert any("are trained on" in sentence for sentence in report["warnings"])  # the test set holds them
+    assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
+
     classifier = TextClassifier.from_preset(str(tmp_path / "preset"))
     before = Seq2SeqBackbone.from_preset(str(directory / "preset"))
     for one, other in zip(classifier.backbone.weights, before.weights, strict=True):

@@ -56,6 +56,7 @@ RULES = {
             "convnlp.losses",
             "convnlp.models",
             "convnlp.options",
+            "convnlp.prediction",
             "convnlp.scores",
             "convnlp.tables",
         ),
@@ -72,6 +73,7 @@ RULES = {
         ),
         ("tensorflow",),
     ),
+    "convnlp.report": (("convnlp.data", "convnlp.models", "convnlp.tasks", "convnlp.training"), ("numpy",)),
     "convnlp.testing": (
         (
             "convnlp.configs",

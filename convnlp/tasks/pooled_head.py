@@ -3,13 +3,9 @@
 import dataclasses
 from typing import ClassVar
 
-import numpy as np
-import tensorflow as tf
-
 from convnlp.data import examples
 from convnlp.layers import dropout_seed
 from convnlp.models import TextClassifierPreprocessor, Tokenizer
-from convnlp.tasks.rows import mixes_any_length
 from convnlp.tasks.task import Task
 
 
@@ -89,17 +85,3 @@ class PooledHeadTask(Task):
     def _losses(self, model, outputs, labels, weights):
         """What `loss` gives: outputs [B,U] of the model, labels [B] or [B,C] and weights [B] -> dict."""
         raise NotImplementedError
-
-    def _outputs(self, model, found, batch_size):
-        """(outputs [N,U], labels [N] or [N,C]) of all examples, as arrays in the order of the batches."""
-        predict = tf.function(
-            lambda inputs: model(inputs, training=False), reduce_retracing=True, autograph=False
-        )
-        outputs, labels = [], []
-        group = 1 if mixes_any_length(model.backbone) else None
-        for batch in self.batches(found, batch_size, group=group):
-            is_real = batch["weight"].numpy() > 0  # not what fills up the last batch
-            inputs = {name: batch[name] for name in ("token_ids", "padding_mask")}
-            outputs.append(predict(inputs).numpy()[is_real])
-            labels.append(batch["label"].numpy()[is_real])
-        return np.concatenate(outputs), np.concatenate(labels)

@@ -1,7 +1,9 @@
 """How texts and token ids become what an exported model reads."""
 
+import numpy as np
 import tensorflow as tf
 
+from convnlp.data import examples
 from convnlp.layers import TokenMixer
 
 TEXT = tf.TensorSpec([None], tf.string)
@@ -23,6 +25,33 @@ def reading_mixers(backbone):
 def mixes_any_length(backbone):
     """Whether rows may be as short as the longest text of the batch, in the stack that reads a text."""
     return all(mixer.pad_length_invariant for mixer in reading_mixers(backbone))
+
+
+def outputs_of(model, found, batch_size=64):
+    """What a model with a head on the encoder gives for examples, in their order.
+
+    Args:
+        model: `convnlp.models.PooledEncoder`.
+        found: `convnlp.data.examples.Examples` of one column, N of them.
+        batch_size: int, examples at a time; those of about one length together. Default 64.
+
+    Returns:
+        float array [N,U].
+    """
+    (ids,), (length,) = found.columns, found.lengths
+    any_length = mixes_any_length(model.backbone)
+    shape = [None, None if any_length else length]
+    specs = {"token_ids": tf.TensorSpec(shape, tf.int32), "padding_mask": tf.TensorSpec(shape, tf.bool)}
+    call = tf.function(lambda rows: model(rows, training=False), input_signature=[specs], autograph=False)
+    order = np.argsort(ids.row_lengths().numpy(), kind="stable")
+    outputs = []
+    for first in range(0, len(order), batch_size):
+        rows = tf.gather(ids, order[first : first + batch_size])
+        longest = int(rows.bounding_shape(axis=1)) if any_length else length
+        token_ids, padding_mask = examples.dense(rows, [int(rows.nrows()), longest])
+        outputs.append(call({"token_ids": token_ids, "padding_mask": padding_mask}).numpy())
+    outputs = np.concatenate(outputs)
+    return outputs[np.argsort(order)]
 
 
 class EncoderRows:

@@ -5,6 +5,7 @@ import dataclasses
 from typing import ClassVar
 
 from convnlp import options
+from convnlp.tasks.review import Review
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,6 +157,13 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def scores(self, model, found, batch_size=32):
         """Scores on what was read: dict of floats by `known_metrics`, and "num_examples"."""
+
+    def review(self, model, found, batch_size=32):
+        """What the report of a run shows beside the scores: a `convnlp.tasks.review.Review`.
+
+        The default has no section. Arguments as of `scores`.
+        """
+        return Review()
 
     def edge_scores(self, outputs, found):
         """Scores of a TFLite file on what was read; the default has none.

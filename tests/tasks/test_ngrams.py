@@ -11,6 +11,7 @@ import tensorflow as tf
 from convnlp.data import examples
 from convnlp.models import Seq2SeqBackbone, TextClassifier, linear_head
 from convnlp.tasks.classification import ngrams
+from convnlp.tasks.rows import outputs_of
 
 NUM_CLASSES, LENGTH, NUM_BUCKETS = 3, 12, 64
 
@@ -62,7 +63,7 @@ def test_features_are_what_the_layer_sums_up(joined, held_out):
 
 
 def test_logits_are_in_the_order_of_the_examples(model, held_out):
-    found = ngrams.logits(model, held_out)
+    found = outputs_of(model, held_out)
     for row, ids in zip(found, held_out.columns[0].to_list(), strict=True):
         ids = tf.constant([ids])
         expected = model({"token_ids": ids, "padding_mask": ids != 0}, training=False)
@@ -70,7 +71,7 @@ def test_logits_are_in_the_order_of_the_examples(model, held_out):
 
 
 def test_the_joined_logits_are_a_sum_of_both(model, joined, found, held_out):
-    own, both = (ngrams.logits(classifier, held_out) for classifier in (model, joined))
+    own, both = (outputs_of(classifier, held_out) for classifier in (model, joined))
     kernel, bias = joined.head.get_weights()
     linear = ngrams.features(joined.ngrams, held_out) @ joined.ngrams.get_weights()[0]  # [N,C]
     share = kernel[0, 0] / model.head.get_weights()[0][0, 0]
@@ -81,7 +82,7 @@ def test_the_joined_logits_are_a_sum_of_both(model, joined, found, held_out):
 
 
 def test_words_decide(model, joined, held_out):
-    own, both = (ngrams.logits(classifier, held_out) for classifier in (model, joined))
+    own, both = (outputs_of(classifier, held_out) for classifier in (model, joined))
     labels = held_out.labels
     assert (own.argmax(1) == labels).mean() < 0.6
     assert (both.argmax(1) == labels).mean() > 0.9
@@ -97,13 +98,13 @@ def test_a_classifier_that_knows_better_is_left_as_it_is(held_out):
 
 
 def test_n_grams_that_do_harm_are_left_out(model, found, held_out, monkeypatch):
-    before, weights = ngrams.logits(model, held_out), model.head.get_weights()
+    before, weights = outputs_of(model, held_out), model.head.get_weights()
     right = dataclasses.replace(held_out, labels=before.argmax(1))  # by the encoder alone
     wrong = np.zeros([NUM_BUCKETS, NUM_CLASSES]), np.array([0.0, 0.0, 100.0])
     monkeypatch.setattr(linear_head, "softmax_regression", lambda *_, **__: wrong)
     monkeypatch.setattr(ngrams, "mixture", lambda *_: np.array([0.25, 1.0]))
     assert ngrams.join(model, NUM_BUCKETS, found, right) is model
-    after = ngrams.logits(model, held_out)
+    after = outputs_of(model, held_out)
     model.head.set_weights(weights)
     np.testing.assert_allclose(after, 0.25 * before, rtol=1e-3, atol=1e-4)
 

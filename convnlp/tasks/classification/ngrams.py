@@ -4,9 +4,9 @@ import numpy as np
 import tensorflow as tf
 from scipy import optimize, sparse
 
-from convnlp.data import examples
 from convnlp.layers import hashed_ngrams
 from convnlp.models import TextClassifier, linear_head
+from convnlp.tasks.rows import outputs_of
 
 PENALTY = 0.1  # over the number of examples
 MAX_WEIGHTS = 2**20
@@ -64,7 +64,7 @@ def join(model, num_buckets, found, held_out):
         counts * rarity[None], found.labels, num_classes, PENALTY / len(found), weights=found.weights
     )
     table = weights * rarity[:, None]
-    own, labels = logits(model, held_out), held_out.labels
+    own, labels = outputs_of(model, held_out), held_out.labels
     linear = features(joined.ngrams, held_out) @ table + bias
     share, ngram_share = mixture(own, linear, labels)
     kernel, own_bias = model.head.get_weights()
@@ -107,16 +107,6 @@ def features(layer, found):
     rows = sparse.csr_array((values, np.concatenate(parts), places), shape=(len(found), layer.num_buckets))
     rows.sum_duplicates()
     return rows
-
-
-def logits(model, found):
-    """Those of a classifier, float32 [N,C], in the order of the examples."""
-    call = tf.function(lambda inputs: model(inputs, training=False), autograph=False)
-    parts = [
-        call({name: batch[name] for name in ("token_ids", "padding_mask")}).numpy()
-        for batch in examples.labelled_batches(found, _BATCH_SIZE, training=False)
-    ]
-    return np.concatenate(parts)[: len(found)]
 
 
 def mixture(first, second, labels):

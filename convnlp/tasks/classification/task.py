@@ -12,10 +12,10 @@ from convnlp.layers import dropout_seed
 from convnlp.layers.hashed_ngrams import MAX_BUCKETS
 from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.options import option
-from convnlp.tasks.classification import ngrams
+from convnlp.tasks.classification import ngrams, review
 from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.teachers import soft_labels
-from convnlp.tasks.rows import mixes_any_length
+from convnlp.tasks.rows import mixes_any_length, outputs_of
 from convnlp.tasks.task import Task
 
 TAUGHT_SHARE = 0.75  # of the target, where there are teachers
@@ -156,6 +156,9 @@ class Classification(Task):
     def scores(self, model, found, batch_size=32):
         group = 1 if mixes_any_length(model.backbone) else None
         return classification_scores(model, self.batches(found, batch_size, group=group))
+
+    def review(self, model, found, batch_size=32):
+        return review.review(model, found, outputs_of(model, found, batch_size))
 
     def edge_scores(self, outputs, found):
         return {"accuracy": float(np.mean(outputs.argmax(axis=1) == found.labels))}

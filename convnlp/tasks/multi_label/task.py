@@ -10,8 +10,10 @@ from convnlp import scores
 from convnlp.data import MultiLabel, rules, sources
 from convnlp.models import MultiLabelClassifier
 from convnlp.options import option
+from convnlp.tasks.multi_label import review
 from convnlp.tasks.multi_label.answers import MultiLabelAnswers
 from convnlp.tasks.pooled_head import PooledHeadTask
+from convnlp.tasks.rows import outputs_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,10 @@ class MultiLabelClassification(PooledHeadTask):
         }
 
     def scores(self, model, found, batch_size=32):
-        return scores.of_several_labels(*self._outputs(model, found, batch_size))
+        return scores.of_several_labels(outputs_of(model, found, batch_size), found.labels)
+
+    def review(self, model, found, batch_size=32):
+        return review.review(self.label.names, found, outputs_of(model, found, batch_size))
 
     def edge_scores(self, outputs, found):
         outputs = np.clip(outputs, 1e-7, 1 - 1e-7)

@@ -9,7 +9,9 @@ from convnlp import scores
 from convnlp.data import Number, sources
 from convnlp.models import TextRegressor
 from convnlp.tasks.pooled_head import PooledHeadTask
+from convnlp.tasks.regression import review
 from convnlp.tasks.regression.answers import RegressionAnswers
+from convnlp.tasks.rows import outputs_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,8 +63,10 @@ class Regression(PooledHeadTask):
         return {"loss_sum": tf.reduce_sum(squares * weights), "weight": tf.reduce_sum(weights)}
 
     def scores(self, model, found, batch_size=32):
-        outputs, labels = self._outputs(model, found, batch_size)
-        return scores.of_numbers(outputs[:, 0], labels)
+        return scores.of_numbers(outputs_of(model, found, batch_size)[:, 0], found.labels)
+
+    def review(self, model, found, batch_size=32):
+        return review.review(self.tokenizer, found, outputs_of(model, found, batch_size)[:, 0])
 
     def edge_scores(self, outputs, found):
         found = scores.of_numbers(outputs[:, 0], found.labels)

@@ -1,0 +1,106 @@
+"""What the examples of a run are like, and what a person should know before trusting the scores."""
+
+import numpy as np
+
+MAX_IMBALANCE = 10  # of the most frequent class to the rarest
+MIN_OF_CLASS = 20  # examples of a class, to learn it from
+MIN_HELD_OUT = 200  # examples, to tell models apart
+MAX_SHARE = 0.01  # of duplicates, or of unknown pieces
+MAX_CUT = 0.05  # of the examples
+SHOWN_CLASSES = 50
+
+
+def of_split(found, tokenizer, names=None):
+    """Numbers on the examples of one split.
+
+    Args:
+        found: `convnlp.data.examples.Examples`.
+        tokenizer: their `Tokenizer`.
+        names: sequence of str, those of the classes; None where there are none.
+
+    Returns:
+        dict: "num_examples", "tokens" (quantiles of the lengths, end tokens included), "cut" (examples that
+        fill all of the length), "empty", "equal_texts" (examples whose text stood there before), "unknown"
+        (share of the pieces), and, where there are classes, "classes": {name: examples}.
+    """
+    ids, length = found.columns[0], found.lengths[0]
+    lengths, values = ids.row_lengths().numpy(), ids.values.numpy()
+    ends = np.bincount(ids.value_rowids().numpy()[values == tokenizer.end_token_id], minlength=len(found))
+    quantiles = np.percentile(lengths, (0, 50, 95, 100)).astype(int).tolist()
+    facts = {
+        "num_examples": len(found),
+        "tokens": dict(zip(("least", "median", "95 %", "most"), quantiles, strict=True)),
+        "length": length,
+        "cut": int(np.sum(lengths >= length)),
+        "empty": int(np.sum(lengths <= ends)),
+        "equal_texts": len(found) - len({row.tobytes() for row in np.split(values, np.cumsum(lengths)[:-1])}),
+        "unknown": float(np.mean(values == tokenizer.unk_token_id)),
+    }
+    if (classes := _classes(found, names)) is not None:
+        facts["classes"] = classes
+    return facts
+
+
+def warnings(facts, trained_on):
+    """Sentences on what may spoil a model, or the trust in its scores.
+
+    Args:
+        facts: dict, name of a split -> what `of_split` returned; "train" among them.
+        trained_on: dict, name of a held-out split -> number of its examples that are trained on, or almost.
+
+    Returns:
+        list of str.
+    """
+    train = facts["train"]
+    total = train["num_examples"]
+    found = []
+    classes = train.get("classes", {})
+    if len(classes) > 1:
+        (rarest, few), (commonest, many) = (
+            pick(classes.items(), key=lambda item: item[1]) for pick in (min, max)
+        )
+        if many > MAX_IMBALANCE * max(few, 1):
+            found.append(
+                f"The classes are out of balance: {many:,} examples of {commonest!r} and {few:,} of "
+                f"{rarest!r}. Look at the scores per class; task.options.class_weights=balanced may help."
+            )
+        rare = [name for name, count in classes.items() if count < MIN_OF_CLASS]
+        if rare:
+            named = ", ".join(map(repr, rare[:5])) + (", ..." if len(rare) > 5 else "")
+            found.append(
+                f"{len(rare)} of {len(classes)} classes have fewer than {MIN_OF_CLASS} examples: {named}."
+            )
+    if train["cut"] > MAX_CUT * total:
+        found.append(
+            f"{train['cut']:,} of {total:,} texts are cut at {train['length']} tokens "
+            f"({train['cut'] / total:.0%}); data.input_length lengthens it."
+        )
+    if train["empty"]:
+        found.append(f"{train['empty']:,} texts to train on are empty.")
+    if train["equal_texts"] > MAX_SHARE * total:
+        found.append(f"{train['equal_texts']:,} of {total:,} texts to train on stood there before.")
+    if train["unknown"] > MAX_SHARE:
+        found.append(f"{train['unknown']:.1%} of the pieces are unknown to the vocabulary.")
+    for name, count in trained_on.items():
+        if count:
+            number = facts[name]["num_examples"]
+            found.append(
+                f"{count:,} of {number:,} {name} examples ({count / number:.1%}) are trained on, or almost: "
+                "the scores are too good by what that gives."
+            )
+        if facts[name]["num_examples"] < MIN_HELD_OUT:
+            found.append(
+                f"There are only {facts[name]['num_examples']} {name} examples: small differences of scores "
+                "mean nothing."
+            )
+    return found
+
+
+def _classes(found, names):
+    if names is None or found.labels is None or len(names) > SHOWN_CLASSES:
+        return None
+    if found.labels.ndim == 2:
+        counts = (found.labels > 0.5).sum(0)
+    else:
+        counts = np.bincount(found.labels, minlength=len(names))
+    return {name: int(count) for name, count in zip(names, counts, strict=True)}

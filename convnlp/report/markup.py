@@ -1,0 +1,36 @@
+"""HTML and SVG out of Python, in which no text can become markup by mistake."""
+
+import html
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def element(name, *children, **attributes):
+    """An element; strings among its children are texts unless they are `Markup`.
+
+    An underscore at the end of an attribute's name is left out, one in it becomes a hyphen.
+
+    Example:
+    >>> element("p", "1 < 2 ", element("b", "yes"), class_="note")
+    '<p class="note">1 &lt; 2 <b>yes</b></p>'
+    """
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(_number(value))}"'
+        for key, value in attributes.items()
+    )
+    return Markup(f"<{name}{given}>{join(children)}</{name}>")
+
+
+def join(parts, between=""):
+    """Markup of some parts in a row."""
+    return Markup(
+        between.join(part if isinstance(part, Markup) else html.escape(str(part)) for part in parts)
+    )
+
+
+def _number(value):
+    return f"{value:.2f}".removesuffix(".00") if isinstance(value, float) else str(value)

@@ -1,0 +1,91 @@
+"""Gathers what a fine-tuning run has to say, as report.json and report.html in its directory."""
+
+import dataclasses
+import json
+
+from convnlp.models import model_card
+from convnlp.report import data_facts, page
+from convnlp.training import storage
+
+FILES = ("report.html", "report.json")
+_REVIEWED = ("test", "validation")  # the first of them that there is
+
+
+def write(workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card):
+    """Writes the two files.
+
+    Args:
+        workdir: str, the directory of the run, with its metrics.jsonl.
+        task: `Task`.
+        model: its model, trained.
+        tokenizer: `Tokenizer` of the examples.
+        found: `Examples` that were trained on.
+        held_out: dict, name -> `Examples`; "validation" among them, and "test" where there is one.
+        trained_on: dict, name of a held-out split -> number of its examples that are trained on, or almost.
+        results: dict, name of a split -> its scores.
+        summary: dict, what the training took.
+        card: dict, entries of the model card.
+
+    Returns:
+        dict, what report.json holds.
+    """
+    name = next(name for name in _REVIEWED if name in held_out)
+    review = task.review(model, held_out[name])
+    names = getattr(getattr(task, "label", None), "names", None)
+    facts = {
+        split: data_facts.of_split(each, tokenizer, names)
+        for split, each in {"train": found, **held_out}.items()
+    }
+    report = {
+        "title": f"{task.name.replace('_', ' ').capitalize()}: {card['trained_on']}",
+        "scores": {split: _scores(task, values, split == name, review) for split, values in results.items()},
+        "reviewed": name,
+        "warnings": data_facts.warnings(facts, trained_on),
+        "sections": [{"kind": section.kind, **dataclasses.asdict(section)} for section in review.sections],
+        "curves": _curves(workdir, task),
+        "data": facts,
+        "cost": _cost(model, summary, card),
+        "command": card["command"],
+    }
+    storage.write_json(storage.join(workdir, "report.json"), report)
+    storage.write(storage.join(workdir, "report.html"), page.render(report).encode())
+    return report
+
+
+def _scores(task, values, is_reviewed, review):
+    number = int(values["num_examples"])
+    rows = {}
+    for name, value in values.items():
+        if name == "num_examples":
+            continue
+        interval = review.intervals.get(name) if is_reviewed else None
+        if name in task.share_metrics and number and 0 <= value <= 1:
+            interval = model_card.share_interval(value, number)
+        rows[name] = {"value": value, "interval": interval and list(interval)}
+    return {"num_examples": number, "values": rows}
+
+
+def _curves(workdir, task):
+    """{name of a metric: [[step, value], ...]}: the losses, and what the best step is chosen by."""
+    try:
+        lines = storage.read(storage.join(workdir, "metrics.jsonl")).decode().splitlines()
+    except storage.ERRORS:
+        return {}  # of a head that is fitted in one go
+    wanted = ("loss", "valid/loss", task.best[0])
+    curves = {}
+    for row in map(json.loads, lines):
+        for name in dict.fromkeys(wanted):
+            if name in row:
+                curves.setdefault(name, []).append([row["step"], row[name]])
+    return curves
+
+
+def _cost(model, summary, card):
+    cost = {"parameters": model.count_params(), "seconds": summary["seconds"]}
+    if "cpu_seconds" in summary:
+        hours = summary["cpu_seconds"] / 3600
+        cost |= {"cpu_hours": hours, "kilowatt_hours": hours * model_card.WATTS_PER_CPU / 1000}
+    for name in ("step", "best_step", "tokens"):
+        if name in summary:
+            cost[name] = summary[name]
+    return cost | {"hardware": card["hardware"]}

@@ -1,0 +1,118 @@
+"""What the report of a run shows of a classifier."""
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp import scores
+from convnlp.data import examples
+from convnlp.prediction import words
+from convnlp.tasks.classification.explain import explain
+from convnlp.tasks.review import Calibration, Confusion, Mistakes, Review, Table
+
+NUM_BINS = 10
+NUM_MISTAKES = 10
+MAX_EXPLAINED = 256  # tokens of a mistake whose words are looked at: it costs a forward pass for each
+MAX_MATRIX = 30  # classes; of more only those that are most often confused are shown
+NUM_CONFUSED = 20
+
+
+def review(model, found, logits):
+    """Sections on the classes, what is confused, how sure the model is, and where it is surely wrong.
+
+    Args:
+        model: `TextClassifier` with its preprocessor.
+        found: `Examples`, n of them.
+        logits: float [n,C], the model's.
+
+    Returns:
+        `Review`.
+    """
+    labels = model.labels or [str(index) for index in range(model.num_classes)]
+    log_probabilities = tf.nn.log_softmax(logits).numpy()
+    answers, best = logits.argmax(1), np.exp(log_probabilities.max(1))
+    counts = np.zeros([len(labels)] * 2, int)
+    np.add.at(counts, (found.labels, answers), 1)
+    is_right = answers == found.labels
+    sections = [
+        _per_class(labels, counts),
+        _confusion(labels, counts),
+        _calibration(best, is_right),
+    ]
+    surest = [i for i in np.argsort(-best, kind="stable") if not is_right[i]][:NUM_MISTAKES]
+    if surest:
+        explained = _explained(model, found, logits, surest)
+        rows = [
+            {
+                "text": model.preprocessor.tokenizer.detokenize(found.columns[0][int(i)]),
+                "wanted": labels[found.labels[i]],
+                "found": labels[answers[i]],
+                "probability": float(best[i]),
+                "words": explained.get(int(i)),
+            }
+            for i in surest
+        ]
+        sections.append(
+            Mistakes(
+                "The mistakes it was most sure of",
+                rows,
+                "Look here for wrong labels first. A word speaks for the answer where leaving it out makes "
+                "the answer less probable.",
+            )
+        )
+    return Review(sections, scores.f1_intervals(counts))
+
+
+def _per_class(labels, counts):
+    rows = [
+        [label, int(counts[i].sum()), *scores.of_class(counts[i, i], counts[:, i].sum(), counts[i].sum())]
+        for i, label in enumerate(labels)
+    ]
+    rows.sort(key=lambda row: -row[1])
+    return Table(
+        "Per class",
+        ("class", "examples", "precision", "recall", "F1"),
+        rows,
+        "Precision: how many of those that were given the class belong to it. Recall: how many of those that "
+        "belong to it were given it.",
+    )
+
+
+def _confusion(labels, counts):
+    if len(labels) <= MAX_MATRIX:
+        return Confusion("What was taken for what", list(labels), counts.tolist())
+    wrong = counts - np.diag(np.diag(counts))
+    places = np.argsort(-wrong, axis=None, kind="stable")[:NUM_CONFUSED]
+    pairs = [divmod(int(place), len(labels)) for place in places]
+    rows = [[labels[i], labels[j], int(wrong[i, j])] for i, j in pairs if wrong[i, j]]
+    return Table("What was most often taken for what", ("class", "taken for", "examples"), rows)
+
+
+def _calibration(best, is_right):
+    bin_of = np.minimum((best * NUM_BINS).astype(int), NUM_BINS - 1)
+    bins = [
+        (float(best[bin_of == b].mean()), float(is_right[bin_of == b].mean()), int((bin_of == b).sum()))
+        for b in np.unique(bin_of)
+    ]
+    error = sum(number * abs(sure - right) for sure, right, number in bins) / len(best)
+    return Calibration("How far its probabilities can be trusted", bins, float(error))
+
+
+def _explained(model, found, logits, chosen):
+    """{index of an example: its words with what they weigh}, of those of `chosen` that are not too long."""
+    ids, length = found.columns[0], found.lengths[0]
+    chosen = [int(i) for i in chosen if len(ids[int(i)]) <= MAX_EXPLAINED]
+    if not chosen:
+        return {}
+    token_ids, mask = examples.dense(tf.gather(ids, chosen), [len(chosen), length])
+    rows = {"token_ids": token_ids, "padding_mask": mask}
+    specs = {name: tf.TensorSpec([None, length], values.dtype) for name, values in rows.items()}
+    call = tf.function(
+        lambda rows, logits: explain(model, rows, logits),
+        input_signature=[specs, tf.TensorSpec([None, logits.shape[1]], tf.float32)],
+        autograph=False,
+    )
+    pieces = {name: values.numpy() for name, values in call(rows, logits[chosen]).items()}
+    return {
+        i: words.of_pieces([token.decode("utf-8", "replace") for token in tokens], importances.tolist())
+        for i, tokens, importances in zip(chosen, pieces["tokens"], pieces["importances"], strict=True)
+    }

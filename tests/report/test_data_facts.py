@@ -1,0 +1,64 @@
+"""`convnlp.report.data_facts`: what is counted, and what a person is warned of."""
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.data.examples import Examples
+from convnlp.models import Tokenizer
+from convnlp.report import data_facts
+from tests import corpus
+
+NAMES = ("bad", "good")
+
+
+def examples(texts, labels, length=8):
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    rows = [[*tokenizer.tokenize(text).numpy()[: length - 1], tokenizer.end_token_id] for text in texts]
+    return Examples((tf.ragged.constant(rows, dtype=tf.int32),), (length,), np.array(labels)), tokenizer
+
+
+def test_counts():
+    texts = ["the river", "", "the river", "the old captain repairs the engine of the boat", "☃"]
+    found, tokenizer = examples(texts, [0, 1, 1, 1, 1])
+    facts = data_facts.of_split(found, tokenizer, NAMES)
+    lengths = [min(len(tokenizer(text)) + 1, 8) for text in texts]
+    assert facts["num_examples"] == 5
+    assert facts["tokens"]["most"] == 8
+    assert facts["tokens"]["median"] == sorted(lengths)[2]
+    assert (facts["cut"], facts["empty"], facts["equal_texts"]) == (1, 1, 1)
+    unknown = sum(list(tokenizer(text)).count(tokenizer.unk_token_id) for text in texts)
+    assert facts["unknown"] == unknown / sum(lengths)
+    assert facts["classes"] == {"bad": 1, "good": 4}
+
+
+def test_several_labels_and_none():
+    found, tokenizer = examples(["a", "b"], [[1.0, 0.0], [1.0, 1.0]])
+    assert data_facts.of_split(found, tokenizer, NAMES)["classes"] == {"bad": 2, "good": 1}
+    assert "classes" not in data_facts.of_split(found, tokenizer)
+
+
+def facts(**changes):
+    values = {"num_examples": 1000, "length": 8, "cut": 0, "empty": 0, "equal_texts": 0, "unknown": 0.0}
+    return {**values, "classes": {"bad": 500, "good": 500}, **changes}
+
+
+def test_nothing_to_warn_of():
+    assert data_facts.warnings({"train": facts(), "test": facts()}, {"test": 0}) == []
+
+
+def test_each_warning():
+    train = facts(cut=60, empty=2, equal_texts=20, unknown=0.02, classes={"bad": 985, "good": 15})
+    found = data_facts.warnings({"train": train, "test": facts(num_examples=100)}, {"test": 7})
+    expected = (
+        "out of balance: 985 examples of 'bad' and 15 of 'good'",
+        "1 of 2 classes have fewer than 20 examples: 'good'",
+        "60 of 1,000 texts are cut at 8 tokens (6%)",
+        "2 texts to train on are empty",
+        "20 of 1,000 texts to train on stood there before",
+        "2.0% of the pieces are unknown",
+        "7 of 100 test examples (7.0%) are trained on, or almost",
+        "only 100 test examples",
+    )
+    assert len(found) == len(expected)
+    for sentence, part in zip(found, expected, strict=True):
+        assert part in sentence

@@ -1,0 +1,109 @@
+"""What a task shows beside its scores, beside a plain computation."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.data.examples import Examples
+from convnlp.models import Tokenizer
+from convnlp.tasks.classification import review as of_classifier
+from convnlp.tasks.multi_label import review as of_several
+from convnlp.tasks.regression import review as of_numbers
+from convnlp.tasks.rows import outputs_of
+from tests import corpus
+from tests.small_classifier import small_classifier
+
+LABELS = ["bad", "good", "other"]
+NUMBER, LENGTH = 60, 24
+
+
+@pytest.fixture(scope="module")
+def found():
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    texts = [row["text"] for row in corpus.reviews(NUMBER)]
+    rows = [[*tokenizer(text).numpy()[: LENGTH - 1], tokenizer.end_token_id] for text in texts]
+    labels = np.random.default_rng(0).integers(0, 3, NUMBER)
+    return Examples((tf.ragged.constant(rows, dtype=tf.int32),), (LENGTH,), labels)
+
+
+@pytest.mark.parametrize("mixer", ["lightweight_conv", "fourier"])  # of any length, and of one alone
+def test_outputs_are_in_the_order_of_the_examples(found, mixer):
+    keras.utils.set_random_seed(0)
+    model = small_classifier([mixer], LENGTH, LABELS)
+    ids = found.columns[0].to_tensor(shape=[None, LENGTH])
+    mask = tf.sequence_mask(found.columns[0].row_lengths(), LENGTH)
+    expected = model({"token_ids": ids, "padding_mask": mask}).numpy()
+    np.testing.assert_allclose(outputs_of(model, found, 7), expected, atol=1e-5)
+
+
+def test_of_a_classifier(found):
+    keras.utils.set_random_seed(0)
+    model = small_classifier(["lightweight_conv"], LENGTH, LABELS)
+    logits = np.random.default_rng(1).normal(size=[NUMBER, 3]).astype("float32")
+    logits[found.labels == 2, 2] = -9  # never right
+    made = of_classifier.review(model, found, logits)
+    per_class, confusion, calibration, mistakes = made.sections
+
+    answers, probabilities = logits.argmax(1), tf.nn.softmax(logits).numpy().max(1)
+    for label, there, precision, recall, f1 in per_class.rows:
+        c = LABELS.index(label)
+        assert there == sum(found.labels == c)
+        hits = sum((found.labels == c) & (answers == c))
+        given = sum(answers == c)
+        assert recall == hits / there
+        assert precision == (hits / given if given else None)
+        assert f1 == 2 * hits / (there + given)
+    for i in range(3):
+        for j in range(3):
+            assert confusion.counts[i][j] == sum((found.labels == i) & (answers == j))
+    error = 0.0
+    for low in np.arange(10) / 10:
+        inside = (probabilities >= low) & (probabilities < low + 0.1)
+        if inside.any():
+            right = np.mean((answers == found.labels)[inside])
+            error += inside.mean() * abs(probabilities[inside].mean() - right)
+    assert calibration.error == pytest.approx(error, rel=1e-4)
+    assert sum(number for *_, number in calibration.bins) == NUMBER
+
+    wrong = [i for i in np.argsort(-probabilities, kind="stable") if answers[i] != found.labels[i]]
+    assert len(mistakes.rows) == 10
+    for row, i in zip(mistakes.rows, wrong, strict=False):
+        assert (row["wanted"], row["found"]) == (LABELS[found.labels[i]], LABELS[answers[i]])
+        assert row["probability"] == pytest.approx(probabilities[i])
+        assert " ".join(word for word, _ in row["words"]) == row["text"].strip()
+
+
+def test_of_a_classifier_that_is_always_right(found):
+    model = small_classifier(["lightweight_conv"], LENGTH, LABELS)
+    made = of_classifier.review(model, found, 20 * np.eye(3, dtype="float32")[found.labels])
+    assert [section.kind for section in made.sections] == ["table", "confusion", "calibration"]
+    assert made.intervals["f1_macro"] == (1.0, 1.0)
+
+
+def test_of_many_classes(found):
+    labels = [f"class {i}" for i in range(40)]
+    model = small_classifier(["lightweight_conv"], LENGTH, labels)
+    logits = np.zeros([NUMBER, 40], "float32")
+    logits[:, 7] = 1.0
+    confused = of_classifier.review(model, found, logits).sections[1]
+    counts = np.bincount(found.labels)
+    assert confused.kind == "table"
+    assert sorted(confused.rows) == [[f"class {i}", "class 7", int(counts[i])] for i in range(3)]
+
+
+def test_of_several_labels(found):
+    wanted = np.array([[1, 0], [1, 1], [0, 0]], "float32")
+    logits = np.array([[1.0, 1.0], [-1.0, 2.0], [-1.0, -3.0]])
+    several = Examples(found.columns, found.lengths, wanted)
+    (table,) = of_several.review(("a", "b"), several, logits).sections
+    assert table.rows == [["a", 2, 1.0, 0.5, pytest.approx(2 / 3)], ["b", 1, 0.5, 1.0, pytest.approx(2 / 3)]]
+
+
+def test_of_numbers(found):
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    wanted = np.arange(NUMBER, dtype="float32")
+    given = wanted + np.where(np.arange(NUMBER) == 17, -5.0, 0.1)
+    (table,) = of_numbers.review(tokenizer, Examples(found.columns, found.lengths, wanted), given).sections
+    assert len(table.rows) == 10
+    assert table.rows[0] == [tokenizer.detokenize(found.columns[0][17]), 17.0, 12.0, -5.0]
