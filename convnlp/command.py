@@ -19,6 +19,10 @@ PROGRAMS = {
         "prepare-tfds": ("convnlp.prepare_tfds", "write a data set of TensorFlow Datasets to disk"),
     },
     "Train": {
+        "baseline": (
+            "convnlp.baseline",
+            "what TF-IDF and logistic regression reach on your texts",
+        ),
         "finetune": ("convnlp.finetune", "train on your labelled texts, from a preset or from nothing"),
         "fit-head": ("convnlp.fit_head", "fit a classifier to a frozen preset, in seconds"),
         "pretrain": ("convnlp.pretrain", "train a language model on plain text"),

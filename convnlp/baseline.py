@@ -1,0 +1,96 @@
+r"""The score that a text classifier has to beat: TF-IDF of words and word pairs with logistic regression.
+
+    python -m convnlp.baseline --source=csv:train.csv --test_source=csv:test.csv --output=baseline.json
+
+It is scikit-learn's (`pip install 'convnlp[baseline]'`), with the strength of the penalty chosen by
+cross-validation, and takes seconds: run it before you train anything larger. Fields and labels are found as
+`convnlp finetune` finds them; accuracy and F1 are those of `convnlp evaluate`, with an interval of 95 %.
+"""
+
+import json
+import time
+
+import numpy as np
+from absl import flags
+
+from convnlp import outputs, scores
+from convnlp.data import Label, Source, fields, sources
+from convnlp.models import model_card
+from convnlp.programs import run
+
+_SOURCE = flags.DEFINE_string("source", None, "csv:GLOB, jsonl:GLOB, ... (docs/training.md).", required=True)
+_SPLIT = flags.DEFINE_string("split", "train", "Split of it, with a slice where wanted: train[10%:].")
+_TEST_SOURCE = flags.DEFINE_string("test_source", None, "What is scored. Default: --source.")
+_TEST_SPLIT = flags.DEFINE_string("test_split", "train", "Split of that; of the same source another slice.")
+_DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
+_TEXT_FIELD = flags.DEFINE_string("text_field", "text", "Field of the text. Default: the obvious one.")
+_LABEL_FIELD = flags.DEFINE_string("label_field", "label", "Field of the label. Default: the obvious one.")
+_OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the scores to.")
+
+PENALTIES = (1.0, 10.0, 100.0)  # scikit-learn's C
+
+
+def classifier():
+    """Scikit-learn's pipeline.
+
+    Raises:
+        ValueError: if it is not installed.
+    """
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.model_selection import GridSearchCV
+        from sklearn.pipeline import make_pipeline
+    except ImportError as error:
+        raise ValueError("convnlp.baseline needs scikit-learn: pip install 'convnlp[baseline]'") from error
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")
+    return make_pipeline(words, GridSearchCV(LogisticRegression(max_iter=1000), {"C": PENALTIES}, cv=3))
+
+
+def read(source, text_field, label):
+    """(texts, a list of str; classes, int array) of a source."""
+    rows = [
+        (row[text_field].decode(), int(row["label"]))
+        for row in sources.read(source, (text_field,), label).as_numpy_iterator()
+    ]
+    texts, labels = zip(*rows, strict=True)
+    return list(texts), np.array(labels)
+
+
+def main(_):
+    """Texts -> TF-IDF -> logistic regression -> scores."""
+    model = classifier()
+    train = Source(_SOURCE.value, _SPLIT.value, _DATA_DIR.value)
+    test = Source(_TEST_SOURCE.value or _SOURCE.value, _TEST_SPLIT.value, _DATA_DIR.value)
+    if train == test:
+        raise ValueError(
+            "`test_source` or `test_split` must be given: a model is not scored on what it was trained on. "
+            f"Received: {test} for both"
+        )
+    if _OUTPUT.value:
+        outputs.check_file("output", _OUTPUT.value, inputs=[*sources.paths(train), *sources.paths(test)])
+    names = {"text_field": _TEXT_FIELD.value, "label_field": _LABEL_FIELD.value}
+    names |= fields.take(train, names)
+    label = Label(names["label_field"], names=sources.label_names(train.whole, names["label_field"]))
+    texts, labels = read(train, names["text_field"], label)
+    test_texts, test_labels = read(test, names["text_field"], label)
+    if np.bincount(labels).max() == len(labels):
+        raise ValueError(f"`split` must hold two classes or more. Received: one, of {train}")
+    started = time.monotonic()
+    model.fit(texts, labels)
+    answers = np.zeros([len(test_texts), label.num_classes], "float32")
+    answers[:, model.classes_] = model.predict_log_proba(test_texts)
+    if missing := sorted({*range(label.num_classes)} - {*model.classes_.tolist()}):
+        answers[:, missing] = answers.min() - 1.0
+    results = scores.of_logits(answers, test_labels)
+    results["seconds"] = time.monotonic() - started
+    low, high = model_card.share_interval(results["accuracy"], len(test_labels))
+    print(f"accuracy {results['accuracy']:.4f} ({low:.3f} to {high:.3f}) on {len(test_labels):,} examples")
+    print(f"f1_macro {results['f1_macro']:.4f}")
+    if _OUTPUT.value:
+        report = {"source": str(train), "test_source": str(test), "scores": results}
+        outputs.write_file(_OUTPUT.value, f"{json.dumps(report, indent=2)}\n".encode())
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,72 @@
+"""`convnlp baseline`, as a user runs it."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegressionCV
+
+from tests import corpus
+from tests.run_program import run_program
+
+pytestmark = pytest.mark.multiprocess
+LABELS = ("bad", "good")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with train.jsonl and test.jsonl, of obvious fields, and their rows."""
+    folder = tmp_path_factory.mktemp("reviews")
+    rows = [{"review": row["text"], "stars": LABELS[row["label"]]} for row in corpus.reviews(300)]
+    split = {"train": rows[:200], "test": rows[200:]}
+    for name, each in split.items():
+        corpus.write_jsonl(folder / f"{name}.jsonl", each)
+    return folder, split
+
+
+def test_it_scores_as_scikit_learn(files):
+    folder, split = files
+    flags = [f"--source=jsonl:{folder}/train.jsonl", f"--test_source=jsonl:{folder}/test.jsonl"]
+    done = run_program("convnlp.baseline", *flags, f"--output={folder}/scores.json")
+    assert done.returncode == 0, done.stderr
+    assert "taking 'review' as text_field and 'stars' as label_field" in done.stderr
+    found = json.loads((folder / "scores.json").read_text())["scores"]
+
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")
+    texts, labels = zip(*map(dict.values, split["train"]), strict=True)
+    test_texts, test_labels = zip(*map(dict.values, split["test"]), strict=True)
+    model = LogisticRegressionCV(Cs=[1.0, 10.0, 100.0], cv=3, max_iter=1000)
+    model.fit(vectorizer.fit_transform(texts), labels)
+    expected = np.mean(model.predict(vectorizer.transform(test_texts)) == np.array(test_labels))
+    assert found["accuracy"] == pytest.approx(expected, abs=0.02)
+    assert found["accuracy"] > 0.9
+    assert f"accuracy {found['accuracy']:.4f} (" in done.stdout
+
+
+def test_a_class_that_is_only_tested(files, tmp_path):
+    rows = [*files[1]["train"][:100], {"review": "the river", "stars": "other"}]
+    corpus.write_jsonl(tmp_path / "all.jsonl", rows)
+    source = f"jsonl:{tmp_path}/all.jsonl"
+    flags = [f"--source={source}", "--split=train[:100]", "--test_split=train[90:]"]
+    done = run_program("convnlp.baseline", *flags)
+    assert done.returncode == 0, done.stderr
+    assert "on 11 examples" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--source=jsonl:{}/train.jsonl"], "a model is not scored on what it was trained on"),
+        (["--source=jsonl:{}/none.jsonl", "--test_split=train[:5%]"], "no such file"),
+        (
+            ["--source=jsonl:{}/train.jsonl", "--test_source=jsonl:{}/test.jsonl", "--output={}"],
+            "must be a file",
+        ),
+    ],
+)
+def test_one_clear_line(files, flags, message):
+    done = run_program("convnlp.baseline", *[flag.format(files[0]) for flag in flags])
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr.splitlines()[-1]
