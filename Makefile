@@ -5,9 +5,11 @@ RUN := $(VENV)/bin/python
 # Processes that share the tests, a file at a time; three keep two cores busy while one waits: make test JOBS=8
 JOBS ?= 3
 SHARED := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# The packages whose docstrings make the API reference.
+REFERENCE := convnlp.models convnlp.layers convnlp.tasks convnlp.objectives convnlp.data convnlp.training convnlp.testing
 BENCHMARKS := kernels encoder train_step decode matmul cost input
 
-.PHONY: setup demo test test-all test-beam lint bench clean
+.PHONY: setup demo test test-all test-beam lint reference bench clean
 
 setup: $(VENV)/.ready-dev
 
@@ -38,6 +40,9 @@ test-beam: .venv-beam/.ready
 
 lint: setup
 	$(RUN) -m ruff check .
+
+reference: setup
+	$(RUN) -m pdoc --docformat google --output-directory runs/reference $(REFERENCE)
 
 bench: setup $(VENV)/.ready-bench
 	for program in $(BENCHMARKS); do \

@@ -1,8 +1,8 @@
-"""The pre-training of `make demo`: a tiny model on the documentation of the installed Python.
+"""A pre-training to try: a tiny model on the documentation of the installed Python, in minutes.
 
     python -m convnlp.pretrain --config=configs/demo_pretrain.py --workdir=DIR --config.tokenizer=spm.model
 
-The first tenth of the text is left out: `configs/demo_finetune.py` is tested on it.
+The first tenth of the text is left for tests.
 """
 
 from convnlp.configs import pretrain_mini

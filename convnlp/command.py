@@ -15,6 +15,7 @@ PROGRAMS = {
         "demo": ("convnlp.demo", "the whole way on a small example: train, fine-tune, export, serve"),
     },
     "Prepare data": {
+        "example-data": ("convnlp.example_data", "a CSV with labelled texts, to try the programs on"),
         "train-tokenizer": ("convnlp.train_tokenizer", "make a vocabulary from text"),
         "prepare-tfds": ("convnlp.prepare_tfds", "write a data set of TensorFlow Datasets to disk"),
     },
@@ -44,6 +45,7 @@ PROGRAMS = {
         "pack-preset": ("convnlp.pack_preset", "make a preset smaller, to hand it on"),
     },
     "Serve": {
+        "serve-preset": ("convnlp.serve_preset", "export a preset and serve it, in one go"),
         "serve": ("convnlp.serving.server", "serve SavedModels over REST and gRPC"),
         "ask": ("convnlp.serving.client", "ask a server for predictions"),
     },

@@ -23,7 +23,7 @@ def test_own_configs_have_paths(tmp_path, monkeypatch):
     assert config_files.locate("mine.py:a:b") == "mine.py:a:b"
     assert config_files.locate(f"{tmp_path}/mine.py") == f"{tmp_path}/mine.py"
     for wrong in ("mine", "yours.py", "./mine", "common", "__init__", "", ":fourier"):
-        with pytest.raises(ValueError, match=r"^`config` must be one of demo_finetune, .*Received: "):
+        with pytest.raises(ValueError, match=r"^`config` must be one of demo_pretrain, .*Received: "):
             config_files.locate(wrong)
     with pytest.raises(ValueError, match=r"'configs/finetune_cogz.py'; did you mean finetune_cogs\?$"):
         config_files.locate("configs/finetune_cogz.py")
@@ -57,6 +57,6 @@ def test_a_program_takes_names_and_prints_the_fields(tmp_path):
     assert (done.returncode, done.stderr) == (1, "error: `--config` must be given; --help says what it is\n")
     done = run_program("convnlp.pretrain", "--config=pretrain", f"--workdir={tmp_path}/run")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: flag --config=pretrain: `config` must be one of demo_finetune, ")
+    assert done.stderr.startswith("error: flag --config=pretrain: `config` must be one of demo_pretrain, ")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

@@ -10,17 +10,14 @@ from convnlp.tour import Tour
 from tests import corpus
 
 # What is appended to the commands of each program: absl takes the last value of a flag.
-_TRAINING = (
-    "--config.model.hidden_dim=16 --config.model.intermediate_dim=32 --config.model.num_heads=2"
-    " --config.data.input_length=32 --config.train.batch_size=4 --config.train.num_steps=4"
-    " --config.train.steps_per_call=2 --config.train.eval_every=2 --config.train.checkpoint_every=2"
-    " --config.optimizer.warmup_steps=1 --config.data.source={source}"
-)
 QUICK = {
-    "train-tokenizer": "--source={source} --vocabulary_size=200",
-    "pretrain": f"{_TRAINING} --config.optimizer.decay_steps=2 --config.train.eval_batches=1",
-    "finetune": f"{_TRAINING} --config.task.num_epochs=0",
-    "evaluate": "--source={source}",
+    "baseline": "--source={source} --test_source={source} --split=train[:300] --test_split=train[300:]",
+    "finetune": (
+        "--config.data.source={source} --config.data.input_length=32 --config.task.num_epochs=0"
+        " --config.train.batch_size=4 --config.train.num_steps=4 --config.train.steps_per_call=2"
+        " --config.data.test_source={source} --config.train.eval_every=2"
+        " --config.train.checkpoint_every=2 --config.optimizer.warmup_steps=1"
+    ),
 }
 
 
@@ -40,7 +37,7 @@ class QuickTour(Tour):
 @pytest.mark.slow
 @pytest.mark.serving
 @pytest.mark.multiprocess
-def test_the_tour_works_from_text_to_answer(tmp_path, monkeypatch):
+def test_the_tour_works_from_texts_to_answers(tmp_path, monkeypatch):
     monkeypatch.chdir(Path(demo.__file__).parents[1])
     rows = [{**row, "label": f"class {row['label']}"} for row in corpus.reviews(400)]
     source = f"jsonl:{corpus.write_jsonl(tmp_path / 'texts.jsonl', rows)}"
@@ -49,9 +46,9 @@ def test_the_tour_works_from_text_to_answer(tmp_path, monkeypatch):
     tour = QuickTour(source)
     demo.whole_way(tour, workdir)
 
-    assert len(tour.rows) == 11
-    assert (workdir / "models" / "packages" / "1" / "saved_model.pb").exists()
-    assert (workdir / "packages.tflite").stat().st_size > 0
+    assert len(tour.rows) == 9
+    assert (workdir / "models" / "banking" / "1" / "saved_model.pb").exists()
+    assert (workdir / "banking.tflite").stat().st_size > 0
     answers = [result for title, _, result, _ in tour.rows if title == "ask over REST"]
     assert len(answers) == 2
     assert all(answer.startswith(("class 0 <- ", "class 1 <- ")) for answer in answers)

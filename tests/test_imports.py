@@ -88,6 +88,10 @@ RULES = {
         ("keras", "numpy", "tensorflow"),
     ),
     "convnlp": (("convnlp.configs", "convnlp"), None),
+    "convnlp.serve_preset": (
+        ("convnlp.export.saved_models", "convnlp.models", "convnlp.programs"),
+        ("absl",),
+    ),
     "convnlp.demo": (("convnlp.configs", "convnlp.tour"), ("absl",)),  # runs all else as processes
     "convnlp.tour": (("convnlp.serving.client",), ()),
     "convnlp.configs": ((), ("ml_collections",)),

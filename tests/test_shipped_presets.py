@@ -46,7 +46,7 @@ def _problems(entry, folder):
     card = (folder / "README.md").read_text(encoding="utf-8") if "README.md" in own else ""
     if missing := [title for title in SECTIONS if f"\n## {title}\n" not in card]:
         yield f"has a card without {', '.join(missing)}"
-    if f'from_preset("{folder.name}")' not in card:
+    if f'from_preset("{folder.name}"' not in card:
         yield "has a card with another name"
     for path in folder.glob("*.json"):
         value = json.loads(path.read_text(encoding="utf-8"))

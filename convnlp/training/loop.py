@@ -377,7 +377,8 @@ def evaluation(strategy, loss_fn):
         names[:] = sums
         return tf.stack([tf.stack(pair) for pair in sums.values()])  # [M,2]
 
-    @tf.function(autograph=False)
+    # Batches of one length each: a TPU wants a graph for every shape, others do with one for all.
+    @tf.function(autograph=False, reduce_retracing=not isinstance(strategy, tf.distribute.TPUStrategy))
     def call(batches):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batches,)))[0]
 

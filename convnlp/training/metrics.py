@@ -1,4 +1,4 @@
-"""What a run says: a progress bar, metrics.jsonl, times.jsonl and TensorBoard.
+"""What a run says: its progress, metrics.jsonl, times.jsonl and TensorBoard.
 
 metrics.jsonl depends on the config alone: an interrupted and resumed run writes the same bytes as one left
 alone. Whatever depends on the clock (seconds, tokens per second) goes into times.jsonl.
@@ -9,10 +9,9 @@ import sys
 import time
 
 import tensorflow as tf
-import tqdm
 from absl import logging
 
-from convnlp.training import storage
+from convnlp.training import progress, storage
 
 SHOWN = ("loss", "accuracy", "encoder_use")  # in the bar; everything is in the files
 
@@ -46,13 +45,7 @@ class Metrics:
         self.position = self._file.position
         self._times = storage.Appended(storage.join(workdir, "times.jsonl"))
         self._summaries = tf.summary.create_file_writer(storage.join(workdir, "tensorboard"))
-        self._bar = tqdm.tqdm(
-            total=num_steps,
-            initial=step,
-            unit="step",
-            dynamic_ncols=True,
-            mininterval=0 if sys.stderr.isatty() else 30,
-        )
+        self._bar = progress.shown(num_steps, step)
         self._shown = {}
         self._clock = time.monotonic()
 

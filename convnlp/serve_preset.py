@@ -1,0 +1,61 @@
+r"""Serves a preset over REST, in one go: exports it where that has not been done yet, and starts the server.
+
+    python -m convnlp.serve_preset --preset=RUN/preset --rest_api_port=8501
+
+The SavedModel goes to --output, by default RUN/models/NAME, and is made anew when the preset is newer. It is
+the one that `convnlp export` makes; to deploy it, give it to TensorFlow Serving (docs/serving.md).
+"""
+
+import os
+import pathlib
+import sys
+
+from absl import flags
+
+from convnlp import programs
+from convnlp.export.saved_models import versions
+from convnlp.models import preset_names
+
+_PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset.", required=True)
+_NAME = flags.DEFINE_string("model_name", "default", "Name of the model in requests.")
+_OUTPUT = flags.DEFINE_string(
+    "output", None, "Base directory of the SavedModel. Default: models/NAME beside the preset."
+)
+_REST_PORT = flags.DEFINE_integer("rest_api_port", 8501, "Port of the REST interface.", 1, 65535)
+_HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on.")
+
+
+def newest(output, preset):
+    """The newest version in `output` that is not older than the preset; None where there is none."""
+    made = max(path.stat().st_mtime for path in pathlib.Path(preset).rglob("*") if path.is_file())
+    found = [
+        path
+        for path in pathlib.Path(output).glob("*/saved_model.pb")
+        if versions.is_version(path.parent.name) and path.stat().st_mtime >= made
+    ]
+    return max(found, key=lambda path: int(path.parent.name)).parent if found else None
+
+
+def main(_):
+    """Preset -> SavedModel -> server."""
+    preset = preset_names.locate(_PRESET.value)
+    output = _OUTPUT.value or str(pathlib.Path(preset).absolute().parent / "models" / _NAME.value)
+    there = newest(output, preset)
+    if there is None:
+        there, *_ = versions.export(preset, output)
+        print(f"exported to {there}", flush=True)
+    url = f"http://{_HOST.value}:{_REST_PORT.value}"
+    print(f"serving {there} at {url}/v1/models/{_NAME.value}:predict; {url}/ in a browser", flush=True)
+    server = [
+        *(sys.executable, "-m", "convnlp.serving.server", "--port=0", f"--host={_HOST.value}"),
+        *(
+            f"--rest_api_port={_REST_PORT.value}",
+            f"--model_name={_NAME.value}",
+            f"--model_base_path={output}",
+        ),
+    ]
+    os.execv(server[0], server)
+
+
+if __name__ == "__main__":
+    programs.run(main)

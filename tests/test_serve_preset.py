@@ -1,0 +1,63 @@
+"""`convnlp serve-preset`: from a preset to an answer over REST."""
+
+import os
+import signal
+
+import keras
+import pytest
+
+from convnlp.serving.client import Client
+from tests.run_program import Program, run_program
+from tests.serving.small_models import free_port
+from tests.small_classifier import small_classifier
+
+pytestmark = [pytest.mark.serving, pytest.mark.multiprocess]
+SECONDS = 180
+TEXT = "the river"
+
+
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory):
+    keras.utils.set_random_seed(0)
+    model = small_classifier(["lightweight_conv"], 16, ["bad", "good"])
+    directory = tmp_path_factory.mktemp("run") / "preset"
+    model.save_to_preset(str(directory))
+    return directory, model
+
+
+def answer(preset, log):
+    """The answer of a server of the preset, and what the program has written."""
+    port = free_port()
+    arguments = [f"--preset={preset}", f"--rest_api_port={port}", "--model_name=mine"]
+    with open(log, "w") as file:
+        process = Program("convnlp.serve_preset", *arguments, stdout=file, stderr=file)
+        try:
+            client = Client(f"http://127.0.0.1:{port}")
+            client.wait("mine", SECONDS, lambda: process.poll() is None)
+            return client.predict("mine", [TEXT]), log.read_text()
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(SECONDS)
+
+
+def test_a_preset_is_exported_once_and_again_when_it_is_newer(preset, tmp_path):
+    directory, model = preset
+    (found, *_), log = answer(directory, tmp_path / "log")
+    assert found["label"] == model.labels[model.predict([TEXT], verbose=0).argmax()]
+    assert "exported to" in log
+    models = directory.parent / "models" / "mine"
+    assert (models / "1" / "saved_model.pb").exists()
+
+    _, log = answer(directory, tmp_path / "again")
+    assert "exported to" not in log
+    assert sorted(path.name for path in models.iterdir()) == ["1"]
+
+    os.utime(directory / "config.json")  # as of now
+    _, log = answer(directory, tmp_path / "newer")
+    assert f"exported to {models / '2'}" in log
+
+
+def test_what_is_no_preset(tmp_path):
+    done = run_program("convnlp.serve_preset", f"--preset={tmp_path}/none")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: preset ")
