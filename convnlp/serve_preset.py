@@ -25,22 +25,11 @@ _REST_PORT = flags.DEFINE_integer("rest_api_port", 8501, "Port of the REST inter
 _HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on.")
 
 
-def newest(output, preset):
-    """The newest version in `output` that is not older than the preset; None where there is none."""
-    made = max(path.stat().st_mtime for path in pathlib.Path(preset).rglob("*") if path.is_file())
-    found = [
-        path
-        for path in pathlib.Path(output).glob("*/saved_model.pb")
-        if versions.is_version(path.parent.name) and path.stat().st_mtime >= made
-    ]
-    return max(found, key=lambda path: int(path.parent.name)).parent if found else None
-
-
 def main(_):
     """Preset -> SavedModel -> server."""
     preset = preset_names.locate(_PRESET.value)
     output = _OUTPUT.value or str(pathlib.Path(preset).absolute().parent / "models" / _NAME.value)
-    there = newest(output, preset)
+    there = versions.made_since(output, preset)
     if there is None:
         there, *_ = versions.export(preset, output)
         print(f"exported to {there}", flush=True)

@@ -6,6 +6,7 @@ import signal
 import keras
 import pytest
 
+from convnlp.export.saved_models import versions
 from convnlp.serving.client import Client
 from tests.run_program import Program, run_program
 from tests.serving.small_models import free_port
@@ -40,7 +41,7 @@ def answer(preset, log):
             process.wait(SECONDS)
 
 
-def test_a_preset_is_exported_once_and_again_when_it_is_newer(preset, tmp_path):
+def test_a_preset_is_exported_and_served_and_the_next_time_served_alone(preset, tmp_path):
     directory, model = preset
     (found, *_), log = answer(directory, tmp_path / "log")
     assert found["label"] == model.labels[model.predict([TEXT], verbose=0).argmax()]
@@ -50,11 +51,25 @@ def test_a_preset_is_exported_once_and_again_when_it_is_newer(preset, tmp_path):
 
     _, log = answer(directory, tmp_path / "again")
     assert "exported to" not in log
-    assert sorted(path.name for path in models.iterdir()) == ["1"]
+    assert [path.name for path in models.iterdir()] == ["1"]
 
-    os.utime(directory / "config.json")  # as of now
-    _, log = answer(directory, tmp_path / "newer")
-    assert f"exported to {models / '2'}" in log
+
+def test_a_version_older_than_the_preset_does_not_count(tmp_path):
+    preset, output = tmp_path / "preset", tmp_path / "models"
+    preset.mkdir()
+    assert versions.made_since(str(output), str(write(preset / "config.json", 100).parent)) is None
+    for number, seconds in ((1, 99), (2, 100), (10, 101), ("temporary", 500)):
+        (output / str(number)).mkdir(parents=True)
+        write(output / str(number) / "saved_model.pb", seconds)
+    assert versions.made_since(str(output), str(preset)) == output / "10"
+    write(preset / "tokenizer.json", 102)
+    assert versions.made_since(str(output), str(preset)) is None
+
+
+def write(path, seconds):
+    path.write_bytes(b"")
+    os.utime(path, (seconds, seconds))
+    return path
 
 
 def test_what_is_no_preset(tmp_path):

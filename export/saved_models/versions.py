@@ -16,6 +16,25 @@ from convnlp.export.verification import checks, requests
 from convnlp.tasks import task_of
 
 
+def made_since(output, preset_dir):
+    """The highest version in a base directory that is not older than a preset.
+
+    Args:
+        output: str. The base directory; it need not exist.
+        preset_dir: str. A directory written by `save_to_preset`.
+
+    Returns:
+        pathlib.Path of the version; None where there is none.
+    """
+    saved = max(path.stat().st_mtime for path in pathlib.Path(preset_dir).rglob("*") if path.is_file())
+    found = [
+        path.parent
+        for path in pathlib.Path(output).glob("*/saved_model.pb")
+        if is_version(path.parent.name) and path.stat().st_mtime >= saved
+    ]
+    return max(found, key=lambda path: int(path.name), default=None)
+
+
 def export(preset_dir, output, ids_output=None, version=None, max_length=None, check=True):
     """Writes both SavedModels of a preset.
 

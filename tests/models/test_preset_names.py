@@ -20,6 +20,7 @@ from convnlp.models import (
     preset_names,
     presets,
 )
+from convnlp.presets import PRESETS
 
 ENTRY = {"description": "Four words.", "params": 1234}
 
@@ -60,8 +61,6 @@ def test_a_class_lists_the_names_with_their_descriptions(cls, folder):
 
 
 def test_the_package_lists_its_own():
-    from convnlp.presets import PRESETS
-
     assert preset_names.names() == sorted(PRESETS)
     assert sorted(TextClassifier.presets) == sorted(PRESETS)
 
@@ -144,7 +143,7 @@ def test_a_wrong_name_is_one_line_with_the_names(load, folder, saved):
         load("tiny_eng")
     assert str(error.value) == (
         "preset tiny_eng: no such directory. Expected one written by `save_to_preset`, "
-        "or one of: other_en, tiny_en"
+        f"or one of: {', '.join(sorted([*PRESETS, 'other_en', 'tiny_en']))}"
     )
 
 

@@ -145,6 +145,21 @@ class AsksAnotherInput(ClassifierAnswers):
         return {**signatures, "ask": ask}, rows
 
 
+class WithoutColumns(ClassifierAnswers):
+    def row(self, answer, threshold=None):
+        return {}
+
+
+class RowsOfTensors(ClassifierAnswers):
+    def row(self, answer, threshold=None):
+        return {"label": tf.constant(answer["label"])}
+
+
+class ScoresOfOthers(ClassifierAnswers):
+    def row(self, answer, threshold=None):
+        return {"scores": dict.fromkeys(range(2), 0.5)}
+
+
 class ProbabilitiesOnTheEdge(ClassifierAnswers):
     def edge(self, rows):
         return tf.nn.softmax(super().edge(rows))
@@ -189,6 +204,11 @@ DEFECTS = {
         {"answers": answered(WithoutIds)},
         {"answers": answered(AsksAnotherInput)},
         {"answers": answered(ProbabilitiesOnTheEdge)},
+    ],
+    "answers_become_rows": [
+        {"answers": answered(WithoutColumns)},
+        {"answers": answered(RowsOfTensors)},
+        {"answers": answered(ScoresOfOthers)},
     ],
     "the_edge_is_compared_and_scored": [
         {"answers": answered(ComparesNothing)},
