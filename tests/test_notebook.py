@@ -2,6 +2,8 @@
 
 import json
 
+import keras
+
 from tests.documentation import ROOT
 
 NOTEBOOK = json.loads((ROOT / "docs" / "keras.ipynb").read_text(encoding="utf-8"))
@@ -9,6 +11,7 @@ CELLS = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
 
 
 def test_every_cell_runs(capsys):
+    keras.utils.set_random_seed(0)
     scope = {"__name__": "__main__"}
     for cell in CELLS:
         exec(compile("".join(cell["source"]), "keras.ipynb", "exec"), scope)
