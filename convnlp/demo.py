@@ -2,10 +2,10 @@ r"""The whole way, from a CSV to a served model, by the commands that a user wou
 
     python -m convnlp.demo --workdir=runs/demo
 
-The texts are questions to a bank, and what the customer wants is one of 77 classes (`convnlp.example`). It
-looks what TF-IDF and logistic regression reach, fine-tunes the preset that ships with convnlp, says which
-words an answer rests on, exports, serves over REST, asks with plain text, and converts to TFLite. It prints
-each command before running it, and a table at the end.
+The texts are questions to a bank, and what the customer wants is one of 77 classes (`convnlp.example`).
+It measures what TF-IDF and logistic regression reach, fine-tunes the preset that ships with convnlp, says
+which words an answer rests on, exports, serves over REST, asks with plain text, and converts to TFLite. It
+prints each command before running it, and a table at the end.
 """
 
 import json
