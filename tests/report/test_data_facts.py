@@ -52,7 +52,7 @@ def test_each_warning():
     expected = (
         "out of balance: 985 examples of 'bad' and 15 of 'good'",
         "1 of 2 classes have fewer than 20 examples: 'good'",
-        "60 of 1,000 texts are cut at 8 tokens (6%)",
+        "60 of 1,000 texts (6%) fill all 8 tokens",
         "2 texts to train on are empty",
         "20 of 1,000 texts to train on stood there before",
         "2.0% of the pieces are unknown",
