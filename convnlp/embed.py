@@ -71,7 +71,7 @@ def main(_):
         np.save(file, vectors)
         outputs.write_file(program.output(), file.getvalue())
         return
-    with rows.writer(program.output(), format) as write:
+    with program.writer(format) as write:
         for record, answer in answered:
             write(rows.joined(record, rows.as_json(answer)))
 

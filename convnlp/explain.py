@@ -32,7 +32,7 @@ def main(_):
     num_texts, found = program.texts(directory)
     if num_texts != 1:
         raise ValueError(f"`preset` must be of single texts. Received: preset={directory}, of pairs")
-    with rows.writer(program.output(), format) as write:
+    with program.writer(format) as write:
         for record, answer in program.answered(functions["explain"], num_texts, found):
             answer = rows.as_json(answer)
             row = answers.row(answer)

@@ -1,5 +1,6 @@
 """Files that a program writes: looked at before the work begins, and there whole or not at all."""
 
+import contextlib
 import os
 import pathlib
 
@@ -68,11 +69,19 @@ def check_run_folder(workdir, preset, inputs):
 
 def write_file(path, data):
     """Writes bytes to a file that appears when it is complete; makes its folder where there is none."""
+    with writing(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def writing(path):
+    """A binary file that appears under its name when the block ends, and not at all where that fails."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        partial.write_bytes(data)
+        with partial.open("wb") as file:
+            yield file
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

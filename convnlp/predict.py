@@ -43,7 +43,7 @@ def main(_):
     num_texts, found = program.texts(directory)
     functions, _ = answers.signatures()
     function = functions["serving_default" if num_texts == 1 else "pair"]
-    with rows.writer(program.output(), format) as write:
+    with program.writer(format) as write:
         for record, answer in program.answered(function, num_texts, found):
             row = answers.row(rows.as_json(answer), _THRESHOLD.value)
             if not _SCORES.value:

@@ -8,6 +8,7 @@ the one that `convnlp export` makes; to deploy it, give it to TensorFlow Serving
 
 import os
 import pathlib
+import socket
 import sys
 
 from absl import flags
@@ -25,8 +26,18 @@ _REST_PORT = flags.DEFINE_integer("rest_api_port", 8501, "Port of the REST inter
 _HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on.")
 
 
+def require_free_port(host, port):
+    """Raises ValueError where nothing could be served, before the cost of an export."""
+    try:
+        with socket.create_server((host, port)):
+            pass
+    except OSError as error:
+        raise ValueError(f"`rest_api_port` must be free on {host}. Received: {port} ({error})") from error
+
+
 def main(_):
     """Preset -> SavedModel -> server."""
+    require_free_port(_HOST.value, _REST_PORT.value)
     preset = preset_names.locate(_PRESET.value)
     output = _OUTPUT.value or str(pathlib.Path(preset).absolute().parent / "models" / _NAME.value)
     there = versions.made_since(output, preset)

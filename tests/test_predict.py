@@ -16,6 +16,7 @@ from convnlp.models import (
     TextClassifierPreprocessor,
     Tokenizer,
 )
+from convnlp.prediction import asking
 from tests import corpus
 from tests.run_program import run_program
 
@@ -192,14 +193,28 @@ def test_one_clear_line(presets, tmp_path, program, flags, message):
     assert message in line
 
 
-def test_what_is_wrong_late_in_a_file_leaves_nothing_half_written(presets, tmp_path):
-    rows = [json.dumps({"text": "the river"})] * 50 + [json.dumps({"text": 7})]
-    (tmp_path / "in.jsonl").write_text("\n".join(rows))
-    flags = [f"--source=jsonl:{tmp_path}/in.jsonl", f"--output={tmp_path}/out.jsonl"]
-    line = error("predict", f"--preset={presets[0]}/classifier", *flags)
-    assert line.endswith("in.jsonl, line 51: `text` must be a string. Received: 7")
-    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
-    line = error("predict", f"--preset={presets[0]}/classifier", flags[0], f"--output={tmp_path}/in.jsonl")
+def test_more_texts_than_are_read_at_once(presets, tmp_path):
+    number = asking.CHUNK + 3
+    rows = [{"id": i, "text": TEXTS[i % 3]} for i in range(number)]
+    source = f"--source=jsonl:{corpus.write_jsonl(tmp_path / 'in.jsonl', rows)}"
+    flags = [f"--preset={presets[0]}/classifier", source, f"--output={tmp_path}/out.jsonl"]
+    run("predict", *flags)
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [(row["id"], row["text"]) for row in found] == [(row["id"], row["text"]) for row in rows]
+    expected = [LABELS[i] for i in probabilities(presets[1]["classifier"]).argmax(1)]
+    assert [row["label"] for row in found] == [expected[i % 3] for i in range(number)]
+
+    corpus.write_jsonl(tmp_path / "in.jsonl", [*rows, {"text": 7}])  # found when the first are written
+    before = (tmp_path / "out.jsonl").read_bytes()
+    line = error("predict", *flags)
+    assert line.endswith(f"in.jsonl, line {number + 1}: `text` must be a string. Received: 7")
+    assert (tmp_path / "out.jsonl").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
+
+
+def test_an_output_is_not_written_over_the_input(presets, tmp_path):
+    path = corpus.write_jsonl(tmp_path / "in.jsonl", [{"text": "the river"}])
+    line = error("predict", f"--preset={presets[0]}/classifier", f"--source=jsonl:{path}", f"--output={path}")
     assert "must not be what is read" in line
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 
 import keras
 import pytest
@@ -70,6 +71,17 @@ def write(path, seconds):
     path.write_bytes(b"")
     os.utime(path, (seconds, seconds))
     return path
+
+
+def test_a_port_that_is_taken_is_said_before_the_export(preset):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_program(
+            "convnlp.serve_preset", f"--preset={preset[0]}", f"--rest_api_port={port}", "--model_name=taken"
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: `rest_api_port` must be free on 127.0.0.1.")
+    assert not (preset[0].parent / "models" / "taken").exists()
 
 
 def test_what_is_no_preset(tmp_path):

@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+CHUNK = 4096  # texts that a program reads and answers before it reads the next ones
+
 
 def in_batches(function, names, rows, batch_size):
     """The answers to some texts.

@@ -1,5 +1,6 @@
 """What `convnlp predict`, `embed` and `explain` share: their flags, and the way from texts to answers."""
 
+import contextlib
 import itertools
 import pathlib
 import sys
@@ -10,10 +11,8 @@ from absl import flags
 from convnlp import outputs
 from convnlp.data import Source, SourceError, sources
 from convnlp.models import preset_names
-from convnlp.prediction import asking
+from convnlp.prediction import asking, rows
 from convnlp.tasks import fields
-
-CHUNK = 4096  # texts that are read and answered at a time
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset.", required=True)
 _TEXT = flags.DEFINE_multi_string("text", None, "A text; may be given several times.")
@@ -123,7 +122,7 @@ def answered(function, num_texts, found):
     started, count = time.monotonic(), 0
     names = ("text", "text_pair")[:num_texts]
     is_asked_by_hand = not (_SOURCE.value or _TEXT.value) and sys.stdin.isatty()
-    while chunk := list(itertools.islice(found, 1 if is_asked_by_hand else CHUNK)):
+    while chunk := list(itertools.islice(found, 1 if is_asked_by_hand else asking.CHUNK)):
         answers = asking.in_batches(function, names, [texts for _, texts in chunk], _BATCH_SIZE.value)
         for (record, _), answer in zip(chunk, answers, strict=True):
             yield record, answer
@@ -138,6 +137,26 @@ def answered(function, num_texts, found):
 def output():
     """The path of --output, or None for the standard output."""
     return _OUTPUT.value
+
+
+@contextlib.contextmanager
+def writer(format):
+    """A function that writes a row, a dict: to --output, which is there whole or not at all, or to stdout.
+
+    Args:
+        format: of `rows.FORMATS`.
+    """
+    line = rows.lines(format)
+    if _OUTPUT.value is None:
+
+        def show(row):
+            sys.stdout.buffer.write(line(row))
+            sys.stdout.buffer.flush()  # lest somebody waits for it
+
+        yield show
+        return
+    with outputs.writing(_OUTPUT.value) as file:
+        yield lambda row: file.write(line(row))
 
 
 def _source():

@@ -1,17 +1,13 @@
-"""Rows of answers as JSON-lines or CSV, in a file that is there whole or not at all, or on stdout.
+"""Rows of answers as JSON-lines or CSV.
 
 In CSV a list is its entries with "|" between them, a dict has a column per entry, named NAME.KEY, and what is
 None is an empty cell.
 """
 
 import base64
-import contextlib
 import csv
 import io
 import json
-import os
-import pathlib
-import sys
 
 import numpy as np
 
@@ -62,32 +58,13 @@ def joined(record, answer):
     return {**record, **named}
 
 
-@contextlib.contextmanager
-def writer(path, format):
-    """A function that writes a row, a dict.
+def lines(format):
+    """A function from a row, a dict, to its line in bytes; of CSV the first time with the header above it.
 
     Args:
-        path: str; None for the standard output, where a row can be read as soon as it is written.
         format: of `FORMATS`.
     """
-    write_row = {"jsonl": lambda: json_line, "csv": _csv_lines}[format]()
-    if path is None:
-
-        def show(row):
-            sys.stdout.buffer.write(write_row(row))
-            sys.stdout.buffer.flush()
-
-        yield show
-        return
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with partial.open("wb") as file:
-            yield lambda row: file.write(write_row(row))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    return {"jsonl": lambda: json_line, "csv": _csv_lines}[format]()
 
 
 def _csv_lines():

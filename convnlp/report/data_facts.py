@@ -72,8 +72,8 @@ def warnings(facts, trained_on):
             )
     if train["cut"] > MAX_CUT * total:
         found.append(
-            f"{train['cut']:,} of {total:,} texts ({train['cut'] / total:.0%}) fill all {train['length']} tokens "
-            "that are read, so that most of them are cut; data.input_length lengthens it."
+            f"{train['cut']:,} of {total:,} texts ({train['cut'] / total:.0%}) fill all {train['length']} "
+            "tokens that are read, so that most of them are cut; data.input_length lengthens it."
         )
     if train["empty"]:
         found.append(f"{train['empty']:,} texts to train on are empty.")

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from convnlp import outputs
 from convnlp.prediction import rows, words
 
 
@@ -23,9 +24,10 @@ def test_an_answer_never_hides_what_stood_in_the_record():
 
 
 def write(path, format, found):
-    with rows.writer(str(path), format) as write_row:
+    line = rows.lines(format)
+    with outputs.writing(path) as file:
         for row in found:
-            write_row(row)
+            file.write(line(row))
 
 
 def test_csv_reads_back(tmp_path):
