@@ -114,7 +114,8 @@ def _other_column(sample, role, used):
     """The only column, or of two the one that looks like the role's; None where it is not clear."""
     columns = [field for field in sample.fields if field.strip().lower() not in _ROW_NUMBERS]
     if len(columns) == 1 and role in ("text_field", "input_field") and columns[0] not in used:
-        return columns[0]
+        # A name like "text;label" is that of several columns, read with the wrong delimiter.
+        return None if any(mark in columns[0] for mark in ",;\t|") else columns[0]
     fits = {"text_field": _is_text, "label_field": _is_label}.get(role)
     if len(columns) != 2 or not sample.rows or fits is None:
         return None

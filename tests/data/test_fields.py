@@ -81,3 +81,13 @@ def test_what_is_not_clear_is_an_error(tmp_path, columns, message):
 def test_a_file_that_is_sorted_by_class(tmp_path):
     columns = {"v1": sorted(CLASSES), "v2": TEXTS}
     assert fields.take(source(tmp_path, columns), OPEN) == {"text_field": "v2", "label_field": "v1"}
+
+
+@pytest.mark.parametrize("columns", [{"remarks": TEXTS}, {"": NUMBERS, "remarks": TEXTS}])
+def test_the_only_column_is_the_text(tmp_path, columns):
+    assert fields.take(source(tmp_path, columns), {"text_field": "text"}) == {"text_field": "remarks"}
+
+
+def test_columns_that_are_read_as_one_are_not_the_text(tmp_path):
+    with pytest.raises(SourceError, match=r"no field 'text' \(there are: 'remarks;label'\)"):
+        fields.take(source(tmp_path, {"remarks;label": TEXTS}), {"text_field": "text"})
