@@ -10,9 +10,10 @@ validation and test data and what the training took; report.html shows them with
 of the data and the model, and report.json has the same.
 """
 
+import tensorflow as tf
 from absl import flags, logging
 
-from convnlp import adaptation, config_rules, experiment, outputs, programs, report, stages, tasks
+from convnlp import adaptation, config_rules, estimate, experiment, outputs, programs, report, stages, tasks
 from convnlp.data import Shard, Source, examples, overlap, rules, sources, validation
 from convnlp.tasks import fields, rows
 from convnlp.training import loop, optimizers, storage
@@ -71,6 +72,7 @@ def run(config, workdir, strategy, finish=False):
     evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
     # Training.
+    expected = estimate.report(config, strategy, model.backbone, mean_length(found, groups))
     first, *later = (loop.Stage(step, dataset, own.loss(model)) for step, dataset, own in parts)
     summary = loop.train(
         workdir=workdir,
@@ -85,6 +87,7 @@ def run(config, workdir, strategy, finish=False):
         finish=finish,
         **experiment.loop_arguments(config),
     )
+    summary |= {} if expected is None else {"estimated_seconds": expected.seconds}
 
     if worker == 0:
         model = task.trained(model, found, held_out["validation"])
@@ -213,6 +216,12 @@ def _parts(config, tokenizer, train, is_trained_on, task, found, shard, group):
             again, stage.batch_size // shard.count, training=True, seed=stage.seed, shard=shard, **group
         )
         yield stage.first_step, dataset, own
+
+
+def mean_length(found, groups):
+    """Tokens of a row of input as it is trained on; pads count where rows are not grouped by their length."""
+    lengths = found.columns[0].row_lengths()
+    return float(tf.reduce_mean(tf.cast(lengths, tf.float32))) if groups else None
 
 
 def open_fields(config):

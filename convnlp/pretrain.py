@@ -14,7 +14,7 @@ multi_worker.
 import tensorflow as tf
 from absl import flags
 
-from convnlp import experiment, outputs, programs, stages
+from convnlp import estimate, experiment, outputs, programs, stages
 from convnlp.data import Shard, Source, sources
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
@@ -69,6 +69,8 @@ def run(config, workdir, strategy, finish=False):
     held_out = held_out.take(config.train.eval_batches).cache()
 
     # Training.
+    logits = config.objective.noise_density if "masked_lm" in config.objective.names else 0.0
+    estimate.report(config, strategy, backbone, logits_per_token=logits)
     summary = loop.train(
         workdir=workdir,
         strategy=strategy,

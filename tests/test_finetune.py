@@ -56,6 +56,8 @@ def test_classification_then_again_from_its_preset(directory):
     )
     assert results["validation"]["num_examples"] == 64
     assert results["test"]["num_examples"] == 256
+    assert process.stderr.index("steps of training on this machine") < process.stderr.index("step 2 of")
+    assert results["estimated_seconds"] > 0
     assert results["test"]["accuracy"] > 0.8  # one of twelve words decides
     assert results["best_value"] <= results["validation"]["accuracy"] + 1e-6  # n-grams never take from it
     assert results["step"] == 8 * 192 // 8

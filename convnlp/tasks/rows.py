@@ -8,6 +8,7 @@ from convnlp.layers import TokenMixer
 
 TEXT = tf.TensorSpec([None], tf.string)
 TOKEN_IDS = tf.TensorSpec([None, None], tf.int32)
+ROUND_TO = 8  # tokens
 
 
 def signature(function, **inputs):
@@ -73,11 +74,16 @@ class EncoderRows:
         self.any_length = mixes_any_length(backbone)
 
     def of_texts(self, text):
-        """Texts [B], or a tuple of two for pairs, as in training but without pads that all rows have."""
+        """Texts [B], or a tuple of two for pairs, as in training but without most pads that all rows have.
+
+        The length is rounded up to a multiple of `ROUND_TO`: each new one costs once what the kernels of
+        TensorFlow need to set themselves up, many times the product of a batch.
+        """
         rows = self._preprocess(text)
         if not self.any_length:
             return rows
         longest = tf.reduce_max(tf.reduce_sum(tf.cast(rows["padding_mask"], tf.int32), axis=1))
+        longest = tf.minimum(-(-longest // ROUND_TO) * ROUND_TO, self.max_length)
         return {name: row[:, :longest] for name, row in rows.items()}
 
     def of_ids(self, token_ids):

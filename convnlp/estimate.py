@@ -1,0 +1,126 @@
+"""What a run will take, said before its first step: from the work that it is and a short look at the machine.
+
+The shares below are of training steps of sizes mini and small on two CPU cores, rows of 16 to 512 tokens, in
+bfloat16 and float32, where the formula is within a quarter of what was measured.
+"""
+
+import os
+import pathlib
+import time
+from typing import NamedTuple
+
+import tensorflow as tf
+from absl import logging
+
+from convnlp import stages
+from convnlp.training import progress
+from convnlp.training import strategy as strategy_lib
+
+# A training step, forward and backward, beside three products as large as the forward ones at full speed.
+_TIMES_PRODUCTS = 1.2
+_SECONDS_PER_STEP = 0.03  # its many small operations
+_SECONDS_PER_PARAMETER = 1e-9  # clipping, optimizer
+_COPIES_OF_WEIGHTS = 4  # gradient, its clipped copy, two slots; float32
+_BYTES_PER_ACTIVATION = 60  # for each token, layer and dimension, what the backward pass needs
+_BYTES_OF_GRAPH = 250e6
+_PROBE = (1024, 512, 2048)  # rows, columns and columns of a product that takes some milliseconds
+
+
+class Estimate(NamedTuple):
+    """What a run takes.
+
+    Attributes:
+        seconds: float, of training; reading the data and evaluating not counted.
+        memory_bytes: float, of this process at its highest; None where the system does not tell.
+    """
+
+    seconds: float
+    memory_bytes: float | None
+
+    def __str__(self):
+        memory = f", and {self.memory_bytes / 1e9:.1f} GB of memory" if self.memory_bytes else ""
+        return f"about {progress.duration(self.seconds)}{memory}"
+
+
+def report(config, strategy, backbone, mean_length=None, logits_per_token=0.0):
+    """Logs what the run will take, and returns it.
+
+    Args:
+        config: the experiment, its counts of steps resolved.
+        strategy: `tf.distribute.Strategy`.
+        backbone: `Seq2SeqBackbone` that is trained.
+        mean_length: float, tokens of a row as it is trained on, pads among them; None for all of
+            `data.input_length`.
+        logits_per_token: float, for how many of the encoder's tokens there are scores of all pieces, as a
+            share. Default 0.
+
+    Returns:
+        `Estimate`, or None where nothing is known: on accelerators, and on several devices or machines.
+    """
+    is_cpu = not (tf.config.list_physical_devices("GPU") or isinstance(strategy, tf.distribute.TPUStrategy))
+    if not is_cpu or strategy.num_replicas_in_sync > 1 or strategy_lib.workers(strategy)[1] > 1:
+        return None
+    found = _of(config, backbone, mean_length, logits_per_token, products_per_second(backbone.compute_dtype))
+    logging.warning("%s steps of training on this machine: %s", f"{config.train.num_steps:,}", found)
+    return found
+
+
+def _of(config, backbone, mean_length, logits_per_token, speed):
+    table = backbone.vocabulary_size * backbone.hidden_dim
+    parameters = backbone.count_params()
+    seconds = most = 0
+    for stage in stages.of(config):
+        length = min(mean_length or stage.input_length, stage.input_length)
+        products = backbone.cost(*_lengths(config, backbone, max(1, round(length))))["multiply_adds"]
+        products += logits_per_token * table * length
+        step = 3 * _TIMES_PRODUCTS * products * stage.batch_size / speed
+        seconds += stage.num_steps * (step + _SECONDS_PER_STEP + _SECONDS_PER_PARAMETER * parameters)
+        lengths = _lengths(config, backbone, stage.input_length)
+        most = max(most, stage.batch_size * _activations(backbone, lengths, logits_per_token))
+    most /= config.train.accumulate_steps
+    resident = _resident_bytes()
+    kept = _COPIES_OF_WEIGHTS * 4 * parameters + _BYTES_OF_GRAPH
+    return Estimate(seconds, resident and resident + kept + most)
+
+
+def _lengths(config, backbone, input_length):
+    """Tokens that the encoder and the decoder see of an example; a decoder-only model sees all in one row."""
+    if not backbone.num_layers:
+        return 1, input_length
+    return input_length, config.data.target_length if backbone.decoder is not None else 0
+
+
+def _activations(backbone, lengths, logits_per_token):
+    """Bytes that the backward pass of one example needs."""
+    stacks = (backbone.encoder, backbone.decoder)
+    layers = sum(
+        length * len(stack.layers) for length, stack in zip(lengths, stacks, strict=True) if stack is not None
+    )
+    logits = lengths[0] * logits_per_token + lengths[1]
+    return layers * _BYTES_PER_ACTIVATION * backbone.hidden_dim + 8 * logits * backbone.vocabulary_size
+
+
+def products_per_second(dtype):
+    """Multiply-adds per second of a matrix product on this machine, measured in some ten milliseconds.
+
+    Args:
+        dtype: str, "float32" or "bfloat16".
+    """
+    rows, columns, outputs = _PROBE
+    left, right = (tf.ones(shape, dtype) for shape in ((rows, columns), (columns, outputs)))
+    # Of the product itself only its sum comes back, so that nothing is copied.
+    product = tf.function(lambda left, right: tf.reduce_sum(left @ right), autograph=False)
+    shortest = float("inf")
+    for _ in range(6):
+        start = time.perf_counter()
+        product(left, right).numpy()
+        shortest = min(shortest, time.perf_counter() - start)
+    return rows * columns * outputs / shortest
+
+
+def _resident_bytes():
+    """The memory that this process has, None where the system does not tell."""
+    path = pathlib.Path("/proc/self/statm")
+    if not path.exists():
+        return None
+    return int(path.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,109 @@
+"""`convnlp.estimate`: what a run is said to take before its first step."""
+
+import types
+
+import pytest
+import tensorflow as tf
+
+from convnlp import estimate
+from convnlp.configs import common
+from convnlp.models import Seq2SeqBackbone
+
+SPEED = 1e9  # multiply-adds per second
+PIECES, WIDTH = 50, 16
+
+
+def config_of(**fields):
+    config = common.get_config()
+    config.update_from_flattened_dict(
+        {"train.num_steps": 100, "train.batch_size": 8, "data.input_length": 40, "data.target_length": 20}
+    )
+    config.update_from_flattened_dict(fields)
+    return config
+
+
+def model(num_layers=2, num_decoder_layers=0):
+    return Seq2SeqBackbone(
+        PIECES,
+        num_layers,
+        2,
+        WIDTH,
+        32,
+        num_decoder_layers,
+        mixer="lightweight_conv",
+        kernel_size=3,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _a_machine_of_known_speed(monkeypatch):
+    monkeypatch.setattr(estimate, "products_per_second", lambda dtype: SPEED)
+
+
+def of(backbone, config=None, *arguments):
+    return estimate.report(config or config_of(), tf.distribute.get_strategy(), backbone, *arguments)
+
+
+def test_the_formula():
+    """A step: three times the products of all layers, a fifth more, and what does not depend on the text."""
+    backbone = model()
+    weights = sum(variable.numpy().size for variable in backbone.variables)
+    products = 8 * backbone.cost(40)["multiply_adds"]
+    expected = 100 * (3.6 * products / SPEED + 0.03 + 1e-9 * weights)
+    assert of(backbone).seconds == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_makes_a_run_longer():
+    base = of(model()).seconds
+    assert of(model(), config_of(**{"train.num_steps": 300})).seconds == pytest.approx(3 * base)
+    assert of(model(), config_of(**{"train.batch_size": 16})).seconds > base
+    assert of(model(num_layers=3)).seconds > base
+    assert of(model(num_decoder_layers=1)).seconds > base
+    assert of(model(), None, None, 0.25).seconds > base  # scores of pieces at a quarter of the tokens
+    assert of(model(), None, 20.0).seconds < base  # short texts, sorted by length
+    assert of(model(), None, 900.0).seconds == base  # which are cut
+
+
+def test_stages_are_added_up():
+    stages = {
+        "train.stage_steps": (40, 60),
+        "train.stage_batch_sizes": (8, 4),
+        "train.stage_input_lengths": (16, 40),
+    }
+    first = of(model(), config_of(**{"train.num_steps": 40, "data.input_length": 16})).seconds
+    second = of(model(), config_of(**{"train.num_steps": 60, "train.batch_size": 4})).seconds
+    assert of(model(), config_of(**stages)).seconds == pytest.approx(first + second)
+
+
+def test_a_decoder_only_model_counts_its_rows():
+    backbone = model(num_layers=0, num_decoder_layers=2)
+    assert of(backbone, config_of(**{"data.input_length": 80})).seconds > of(backbone).seconds
+
+
+def test_memory():
+    """That of this process is where it begins; larger batches take more, in parts less."""
+    here = estimate._resident_bytes()
+    assert here is None or here > 1e7
+    base = of(model()).memory_bytes
+    assert base > here
+    large = of(model(), config_of(**{"train.batch_size": 8192})).memory_bytes
+    parts = of(model(), config_of(**{"train.batch_size": 8192, "train.accumulate_steps": 8})).memory_bytes
+    assert large > parts > base - 1e8
+    assert large - base > 8184 * 40 * 2 * WIDTH * 30  # bytes
+
+
+def test_it_is_said(caplog):
+    found = of(model())
+    assert f"100 steps of training on this machine: {found}" in caplog.text
+    assert str(estimate.Estimate(125.0, 1.26e9)) == "about 2 min 5 s, and 1.3 GB of memory"
+    assert str(estimate.Estimate(125.0, None)) == "about 2 min 5 s"
+
+
+def test_nothing_is_said_of_several_devices():
+    strategy = types.SimpleNamespace(num_replicas_in_sync=2)
+    assert estimate.report(config_of(), strategy, model()) is None
+
+
+def test_the_probe_multiplies(monkeypatch):
+    monkeypatch.undo()
+    assert 1e8 < estimate.products_per_second("float32") < 1e15
