@@ -1,26 +1,28 @@
-r"""Fine-tunes an encoder on labelled texts, or on pairs of texts.
+r"""Fine-tunes an encoder on labelled texts, or on pairs of them: the default of `finetune` and `fit_head`.
 
-    python -m convnlp.finetune --config=configs/finetune_classification.py --workdir=DIR \
-        --config.init_from=PRESET --config.data.source=jsonl:train.jsonl \
-        --config.data.test_source=jsonl:test.jsonl
+    python -m convnlp.finetune --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
+        --workdir=DIR
 
-With `--config.init_from=` and `--config.tokenizer=spm.model` the same model is trained from random weights;
-then `--config=configs/finetune_classification.py:fourier` names another mixer.
+starts from the preset that ships with the package; `--config.init_from=PRESET` names another one.
+`--config=configs/finetune_classification.py:fourier --config.tokenizer=spm.model` trains that mixer from
+random weights.
 """
 
 from convnlp.configs import common
 
 
-def get_config(mixer="dynamic_conv"):
+def get_config(mixer=""):
     """The recipe for a few thousand to a few ten thousand examples.
 
-    Args: mixer: a name of `convnlp.layers.MIXERS`; a preset to start from has its own.
+    Args: mixer: a name of `convnlp.layers.MIXERS`, for a model of random weights. Without one it starts from
+        the shipped preset, which has its own.
     """
     config = common.get_config()
+    config.init_from = "" if mixer else "dynamic_conv_mini_en"
     config.model.size = "mini"
-    config.model.mixer = mixer
+    config.model.mixer = mixer or "dynamic_conv"
     config.model.num_decoder_layers = 0
-    common.set_kernels(config, mixer)
+    common.set_kernels(config, config.model.mixer)
     config.model.dropout = 0.1
 
     config.data.split = "train"

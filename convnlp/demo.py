@@ -47,8 +47,7 @@ def whole_way(tour, workdir):
     )
     tour.run(
         "fine-tune the preset",
-        "python -m convnlp finetune --config=finetune_classification"
-        f" --config.init_from=dynamic_conv_mini_en --config.data.source=csv:{here}/data/train.csv"
+        f"python -m convnlp finetune --config.data.source=csv:{here}/data/train.csv"
         f" --config.data.test_source=csv:{here}/data/test.csv --config.task.num_epochs=2"
         f" --workdir={here}/finetuned",
         lambda _: _accuracy(_read(workdir / "finetuned/results.json")["test"]),

@@ -49,8 +49,13 @@ _ON_REQUEST = (
 _MOST_LAYERS = max(size["num_layers"] for size in SIZES.values())  # a layout then has all of its mixers
 
 
-def define_flags():
-    """Defines the flags of a training program."""
+def define_flags(default_config=None):
+    """Defines the flags of a training program.
+
+    Args:
+        default_config: str, the name of the shipped config that is taken without --config. Default None: it
+            must be given.
+    """
     about = (
         f"The experiment: one of {', '.join(config_files.names())}, or a file of your own. What stands "
         "behind a colon is its argument. Each of its fields is a flag, --config.train.batch_size=64; "
@@ -58,6 +63,9 @@ def define_flags():
     )
     config_flags.DEFINE_config_file("config", None, about, lock_config=True)
     flags.FLAGS["config"].parser = config_files.ConfigParser("config")
+    if default_config and not any(re.fullmatch(r"--?config(=.*)?", argument) for argument in sys.argv):
+        # A default of the flag would be parsed here, where nothing makes a plain sentence of an error.
+        sys.argv.insert(1, f"--config={default_config}")
     flags.DEFINE_boolean("help_config", False, "Prints all fields of --config, and does nothing else.")
     flags.DEFINE_string("workdir", None, "Directory of the run; the same command continues it.")
     flags.DEFINE_enum("strategy", "one_device", strategy_lib.STRATEGIES, "Where the replicas run.")
@@ -292,11 +300,19 @@ def _has_bfloat16(strategy):
 
 
 def tokenizer(config):
-    """The tokenizer of `config.tokenizer`, or of the preset `config.init_from`."""
-    if config.tokenizer:
-        return Tokenizer.from_file(config.tokenizer)
+    """The tokenizer of `config.tokenizer`, or of the preset `config.init_from`; of both if they are equal."""
+    given = Tokenizer.from_file(config.tokenizer) if config.tokenizer else None
     if config.init_from:
-        return Tokenizer.from_preset(_local_preset(config))
+        found = Tokenizer.from_preset(_local_preset(config))
+        if given is not None and given.get_vocabulary() != found.get_vocabulary():
+            raise ValueError(
+                "`tokenizer` must be empty, or the vocabulary of the preset that `init_from` names; an empty "
+                "init_from (--config.init_from=) trains from random weights. "
+                f"Received: tokenizer={config.tokenizer!r}, init_from={config.init_from!r}"
+            )
+        return found
+    if given is not None:
+        return given
     raise ValueError(
         "`tokenizer` must be the path of a SentencePiece model when `init_from` is empty. Received: ''"
     )

@@ -1,8 +1,9 @@
 r"""Fine-tunes a preset, or trains from random weights, on labelled texts or on pairs of texts.
 
-    python -m convnlp.finetune --config=configs/finetune_classification.py --workdir=DIR \
-        --config.init_from=PRESET --config.data.source=jsonl:train.jsonl \
-        --config.data.test_source=jsonl:test.jsonl
+    python -m convnlp.finetune --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
+        --workdir=DIR
+
+Without --config it takes `finetune_classification`, which starts from the preset that ships with the package.
 
 Writes what pretrain writes; preset/ is a `TextClassifier` (task.kind "classification") or a `Seq2SeqLM`
 ("text_to_text") with the weights of the best evaluation, and results.json holds its scores on the
@@ -277,7 +278,8 @@ def epochs_for(num_examples):
 
 
 if __name__ == "__main__":
-    experiment.define_flags()  # not on import, so that a process can import several programs
+    # Not on import, so that a process can import several programs.
+    experiment.define_flags(default_config="finetune_classification")
     experiment.define_finish_flag()
     flags.adopt_module_key_flags(experiment)
     programs.run(main)

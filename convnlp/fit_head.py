@@ -1,8 +1,7 @@
 r"""Fits a linear classifier on a preset's frozen encoder: in seconds, where fine-tuning takes minutes.
 
-    python -m convnlp.fit_head --config=configs/finetune_classification.py --workdir=DIR \
-        --config.init_from=PRESET --config.data.source=jsonl:train.jsonl \
-        --config.data.test_source=jsonl:test.jsonl
+    python -m convnlp.fit_head --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
+        --workdir=DIR
 
 Takes what finetune takes and writes what it writes, so that the two can be compared. Each text goes
 through the encoder once; then softmax regression on the means of all its layers (`pooling` "layers") is
@@ -122,6 +121,7 @@ def _rank(features, labels, kernel, bias):
 
 
 if __name__ == "__main__":
-    experiment.define_flags()  # not on import, so that a process can import several programs
+    # Not on import, so that a process can import several programs.
+    experiment.define_flags(default_config="finetune_classification")
     flags.adopt_module_key_flags(experiment)
     programs.run(main)

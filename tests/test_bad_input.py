@@ -16,7 +16,7 @@ TINY = (
     "--config.train.batch_size=2",
 )
 PRETRAIN = ("convnlp.pretrain", "--config=configs/pretrain_mini.py")
-FINETUNE = ("convnlp.finetune", "--config=configs/finetune_classification.py")
+FINETUNE = ("convnlp.finetune", "--config=configs/finetune_classification.py:dynamic_conv")
 
 
 @pytest.fixture(scope="module")

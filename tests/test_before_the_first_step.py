@@ -62,7 +62,7 @@ def folder(tmp_path_factory):
 def run(program, config, folder, workdir, **fields):
     """Runs a program with the fields as `data_source="good"`, names of the folder's files."""
     config.model.update(SMALL)
-    config.tokenizer = str(folder / "spm.model")
+    config.tokenizer, config.init_from = str(folder / "spm.model"), ""
     config.data.input_length = 16
     config.train.batch_size = 4
     config.train.deterministic = False  # a setting of the whole process

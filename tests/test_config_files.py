@@ -4,6 +4,7 @@ import pytest
 
 from convnlp import config_files, config_help, config_rules
 from convnlp.configs import common, finetune_classification
+from tests import corpus
 from tests.run_program import run_program
 from tests.test_config_rules import fields
 from tests.test_configs import FILES
@@ -44,6 +45,21 @@ def test_the_page_shows_each_field_once_as_it_is_set():
     assert max(map(len, lines)) <= 110
 
 
+def test_finetune_needs_no_config(tmp_path):
+    """It then takes the shipped one, which starts from the shipped preset; fields can be set all the same."""
+    done = run_program("convnlp.finetune", "--config.train.batch_size=7", "--help_config")
+    assert done.returncode == 0, done.stderr
+    assert "--config.train.batch_size=7 " in done.stdout
+    assert "--config.init_from=dynamic_conv_mini_en " in done.stdout
+    (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
+    corpus.write_jsonl(tmp_path / "reviews.jsonl", corpus.reviews(64))
+    given = f"--config.data.source=jsonl:{tmp_path}/reviews.jsonl", f"--config.tokenizer={tmp_path}/spm.model"
+    done = run_program("convnlp.finetune", *given, f"--workdir={tmp_path}/run")
+    assert done.returncode == 1
+    assert "`tokenizer` must be empty, or the vocabulary of the preset that `init_from` names" in done.stderr
+    assert "init_from='dynamic_conv_mini_en'" in done.stderr
+
+
 def test_a_program_takes_names_and_prints_the_fields(tmp_path):
     command = ["convnlp.finetune", "--help_config"]
     done = run_program(*command, "--config=finetune_cogs", "--config.train.batch_size=7")
@@ -53,7 +69,7 @@ def test_a_program_takes_names_and_prints_the_fields(tmp_path):
     assert list(tmp_path.iterdir()) == []
     done = run_program("convnlp.finetune", "--config=finetune_cogs")
     assert (done.returncode, done.stderr) == (1, "error: `--workdir` must be given; --help says what it is\n")
-    done = run_program("convnlp.finetune", f"--workdir={tmp_path}/run")
+    done = run_program("convnlp.pretrain", f"--workdir={tmp_path}/run")
     assert (done.returncode, done.stderr) == (1, "error: `--config` must be given; --help says what it is\n")
     done = run_program("convnlp.pretrain", "--config=pretrain", f"--workdir={tmp_path}/run")
     assert done.returncode == 1

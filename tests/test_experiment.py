@@ -36,7 +36,7 @@ def config_of(config, folder, **fields):
     config.model.update(TINY)
     if config.model.num_decoder_layers:
         config.model.num_decoder_layers = 1
-    config.tokenizer = f"{folder}/spm.model"
+    config.tokenizer, config.init_from = f"{folder}/spm.model", ""
     config.data.update({"source": f"jsonl:{folder}/reviews.jsonl", "input_length": 16, "shuffle_buffer": 8})
     config.train.update({"batch_size": 4, "num_steps": 8, "steps_per_call": 2, "eval_every": 4})
     # Determinism is of the whole process, here that of other tests too.

@@ -42,7 +42,7 @@ def run(workdir, config, *flags):
 
 def test_classification_then_again_from_its_preset(directory):
     data = (
-        "configs/finetune_classification.py",
+        "configs/finetune_classification.py:dynamic_conv",
         f"--config.data.source=jsonl:{directory}/reviews.jsonl",
         f"--config.data.test_source=jsonl:{directory}/reviews.jsonl",
         "--config.data.split=train[25%:]",

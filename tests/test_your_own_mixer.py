@@ -45,9 +45,8 @@ def test_a_program_trains_it_and_its_preset_is_loaded(folder):
         [
             "convnlp.finetune",
             "--modules=my_mixers",
-            "--config=configs/finetune_classification.py",
+            "--config=configs/finetune_classification.py:token_shift",
             *your_own.SMALL,
-            "--config.model.mixer=token_shift",
             f"--config.tokenizer={folder}/spm.model",
             f"--config.data.source=jsonl:{folder}/reviews.jsonl",
             "--config.data.input_length=24",

@@ -58,7 +58,7 @@ def test_a_task_from_nothing_is_trained_scored_exported_and_verified(folder, sta
         [
             "convnlp.finetune",
             MODULES,
-            "--config=configs/finetune_classification.py",
+            "--config=configs/finetune_classification.py:dynamic_conv",
             *your_own.SMALL,
             "--config.task.kind=my_regression",
             "--config.task.label_field=stars",

@@ -66,7 +66,8 @@ class Delimited(Format):
                     yield data.decode("utf-8")
                 except UnicodeDecodeError as error:
                     raise place(line).error(
-                        f"not UTF-8 (byte {error.start + 1} of the line); save the file as UTF-8"
+                        f"not UTF-8 (byte {error.start + 1} of the line); save the file as UTF-8, or convert "
+                        "what is from Windows: iconv -f WINDOWS-1252 -t UTF-8 OLD.csv > NEW.csv"
                     ) from error
 
         rows = csv.reader(lines(), delimiter=self._delimiter, strict=True)
