@@ -23,6 +23,7 @@ from convnlp.data.schema import named
 SAMPLE_ROWS = 1000
 MIN_TEXT_CHARACTERS = 20  # on average
 MAX_CLASSES = 100
+_MOST_WORDS = 3  # of a column's name
 _ROW_NUMBERS = ("", "unnamed: 0", "id", "idx", "index")  # as pandas and others call them
 
 
@@ -101,7 +102,7 @@ def take(source, given):
         if role not in taken:
             found = _other_column(sample, role, used)
             if found is None:
-                raise error(role)
+                raise error(role, _hint(sample, role))
             taken[role] = found
             used.add(found)
     if taken:
@@ -127,6 +128,22 @@ def _other_column(sample, role, used):
     return found[0] if len(found) == 1 else None
 
 
+def _hint(sample, role):
+    """What may help to name the column of a role that was not found."""
+    if any(len(field.split()) > _MOST_WORDS for field in sample.fields):
+        return "; the first line of the file may not be its header"
+    if role != "label_field":
+        return ""
+    columns = {field: [row.get(field) for row in sample.rows] for field in sample.fields}
+    few = [field for field, values in columns.items() if _repeats(values)]
+    return f"; few different values have {named(few)}" if few else ""
+
+
+def _repeats(values):
+    is_class = all(isinstance(value, str | int) and value != "" for value in values)
+    return is_class and 1 < len(set(values)) <= _most_classes(values)
+
+
 def _is_text(values, others):
     texts = [value for value in values if isinstance(value, str)]
     return (
@@ -139,8 +156,11 @@ def _is_text(values, others):
 
 def _is_label(values, others):
     is_class = all(isinstance(value, str | int) for value in values)
-    few = max(2, min(MAX_CLASSES, len(values) // 5))
-    return is_class and len(set(values)) <= few and _is_text(others, values)
+    return is_class and len(set(values)) <= _most_classes(values) and _is_text(others, values)
+
+
+def _most_classes(values):
+    return max(2, min(MAX_CLASSES, len(values) // 5))
 
 
 def _length(values):

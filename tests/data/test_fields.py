@@ -88,6 +88,24 @@ def test_the_only_column_is_the_text(tmp_path, columns):
     assert fields.take(source(tmp_path, columns), {"text_field": "text"}) == {"text_field": "remarks"}
 
 
+def test_what_a_column_may_be_is_said(tmp_path):
+    columns = {
+        "remarks": TEXTS,
+        "mood": ["good", "bad"] * (len(TEXTS) // 2),
+        "number": list(range(len(TEXTS))),
+    }
+    with pytest.raises(
+        SourceError, match=r"no field 'label' .*; few different values have 'mood'; name the one"
+    ):
+        fields.take(source(tmp_path, columns), {"text_field": "remarks", "label_field": "label"})
+    (tmp_path / "b.csv").write_text("A fine day in the valley,good,1\nA lost day by the river,bad,2\n")
+    with pytest.raises(
+        SourceError, match=r"no field 'text' .*; the first line of the file may not be its header;"
+    ):
+        fields.take(Source(f"csv:{tmp_path}/b.csv"), {"text_field": "text", "label_field": "label"})
+
+
 def test_columns_that_are_read_as_one_are_not_the_text(tmp_path):
+    (tmp_path / "a.tsv").write_text("remarks;label\n" + "".join(f"{text};1\n" for text in TEXTS))
     with pytest.raises(SourceError, match=r"no field 'text' \(there are: 'remarks;label'\)"):
-        fields.take(source(tmp_path, {"remarks;label": TEXTS}), {"text_field": "text"})
+        fields.take(Source(f"tsv:{tmp_path}/a.tsv"), {"text_field": "text"})

@@ -2,14 +2,18 @@
 
 import collections
 import csv
+import itertools
+import re
+
+from absl import logging
 
 from convnlp.data.formats.format import Format, Record
 from convnlp.data.rules import short
 from convnlp.data.schema import Cell, named
 
 MAX_ROW_BYTES = 1 << 24  # of a row of several lines: where a quote is not closed, reading ends here
-_SOURCES = {",": "csv:", "\t": "tsv:"}
 _OTHERS = ",;\t|"  # what else a table may be separated by
+_said = set()  # (path, separator) of files that were taken otherwise than by commas
 
 # A limit of the module, for all of the process: its own, 128 KiB, is less than a long document has.
 csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
@@ -18,8 +22,11 @@ csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
 class Delimited(Format):
     """Rows below a header, their cells quoted by RFC 4180, with line ends inside of quotes.
 
+    Spreadsheets write what they call CSV with semicolons in half of the world: where the header has no comma,
+    the separator that it has instead is taken.
+
     Args:
-        delimiter: string of one character.
+        delimiter: string of one character; "," may turn out to be another one of ";", tab and "|".
     """
 
     def __init__(self, delimiter):
@@ -42,7 +49,7 @@ class Delimited(Format):
         if len(cells) != len(header):
             raise ValueError(
                 f"the row has {len(cells)} cells and the header {len(header)}; a cell with a "
-                f"{self._delimiter!r}, a quote or a line end in it must be quoted"
+                "separator, a quote or a line end in it must be quoted"
             )
         return dict(zip(header, map(Cell, cells), strict=True))
 
@@ -70,7 +77,10 @@ class Delimited(Format):
                         "what is from Windows: iconv -f WINDOWS-1252 -t UTF-8 OLD.csv > NEW.csv"
                     ) from error
 
-        rows = csv.reader(lines(), delimiter=self._delimiter, strict=True)
+        read = lines()
+        header = next(read, "")
+        delimiter = self._separator(file.path, header)
+        rows = csv.reader(itertools.chain([header], read), delimiter=delimiter, strict=True)
         while True:
             try:
                 cells = next(rows, None)
@@ -81,6 +91,18 @@ class Delimited(Format):
             if cells:
                 yield Record(file.path, first, cells, size)
             first, size = line + 1, 0
+
+    def _separator(self, path, header):
+        """What separates the columns of this header."""
+        unquoted = re.sub(r'"[^"]*"', "", header)
+        counts = {other: unquoted.count(other) for other in _OTHERS}
+        most = max(counts, key=counts.get)
+        if self._delimiter != "," or counts[","] or not counts[most]:
+            return self._delimiter
+        if (path, most) not in _said:
+            _said.add((path, most))
+            logging.warning("%s: its columns are taken to be separated by %r", path, most)
+        return most
 
     def _check_header(self, header, fields):
         names = header.data
@@ -93,9 +115,7 @@ class Delimited(Format):
             missing = f"no field {field!r} (there are: {named(names)})"
             others = [other for other in _OTHERS if other != self._delimiter and other in "".join(names)]
             if len(names) == 1 and others:
-                kind = _SOURCES.get(others[0])
-                remedy = f"read it as {kind}" if kind else "save it with commas"
-                missing += f"; the columns seem to be separated by {others[0]!r}: {remedy}"
+                missing += f"; the columns seem to be separated by {others[0]!r}: read it as csv:"
             raise header.error(missing)
 
 
