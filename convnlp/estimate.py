@@ -13,6 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from convnlp import stages
+from convnlp.data import examples
 from convnlp.training import progress
 from convnlp.training import strategy as strategy_lib
 
@@ -20,6 +21,7 @@ from convnlp.training import strategy as strategy_lib
 _TIMES_PRODUCTS = 1.2
 _SECONDS_PER_STEP = 0.03  # its many small operations
 _SECONDS_PER_PARAMETER = 1e-9  # clipping, optimizer
+_SECONDS_PER_LAYOUT = 4.0  # to trace and compile the step for batches of another shape
 _COPIES_OF_WEIGHTS = 4  # gradient, its clipped copy, two slots; float32
 _BYTES_PER_ACTIVATION = 60  # for each token, layer and dimension, what the backward pass needs
 _BYTES_OF_GRAPH = 250e6
@@ -68,7 +70,7 @@ def report(config, strategy, backbone, mean_length=None, logits_per_token=0.0):
 def _of(config, backbone, mean_length, logits_per_token, speed):
     table = backbone.vocabulary_size * backbone.hidden_dim
     parameters = backbone.count_params()
-    seconds = most = 0
+    seconds, most = _SECONDS_PER_LAYOUT * (1 if mean_length is None else examples.NUM_BUCKETS), 0
     for stage in stages.of(config):
         length = min(mean_length or stage.input_length, stage.input_length)
         products = backbone.cost(*_lengths(config, backbone, max(1, round(length))))["multiply_adds"]

@@ -56,6 +56,10 @@ def run(main):
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)  # absl's default shows TensorFlow's notes to itself
             logging.get_absl_handler().setFormatter(python_logging.Formatter("%(message)s"))
+            # Batches of several lengths are traced on purpose; TensorFlow takes that for a mistake.
+            python_logging.getLogger("tensorflow").addFilter(
+                lambda record: "triggered tf.function retracing" not in record.getMessage()
+            )
         import_modules(modules())
         return main(argv)
 

@@ -6,9 +6,9 @@ import json
 
 from benchmarks import pages
 from benchmarks.comparison.intervals import Interval
+from benchmarks.comparison.plots import STARTS, plots
 from benchmarks.figures import plt
 
-STARTS = {"scratch": "from scratch", "pretrained": "pre-trained"}
 _STYLE = """\
 body { font: 15px/1.5 sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; }
 table { border-collapse: collapse; font-size: 14px; } td, th { padding: .3em .7em; text-align: right; }
@@ -49,97 +49,6 @@ def _line(row, starts):
 
 def _interval(score):
     return Interval(score["mean"], score["half_width"], len(score["seeds"]))
-
-
-def plots(rows):
-    """The plots, title -> matplotlib figure.
-
-    Args:
-        rows: list of dicts, see `benchmarks.comparison.results.collect`.
-    """
-    palette = [color for name in ("tab20", "tab20b", "tab20c") for color in plt.get_cmap(name).colors]
-    colors = {row["mixer"]: palette[i % len(palette)] for i, row in enumerate(rows)}
-    return {
-        "Score against cost": _plot_cost(rows, colors),
-        "Learning curves": _plot_panels(
-            rows,
-            colors,
-            lambda score: zip(*((step, 100 * value) for step, value in score["curve"]), strict=True),
-            "step",
-            "validation accuracy, per cent",
-        ),
-        "Score against length": _plot_panels(
-            rows,
-            colors,
-            lambda score: zip(
-                *(
-                    ((group["shortest"] + group["longest"]) / 2, 100 * group["accuracy"])
-                    for group in score["by_length"]
-                ),
-                strict=True,
-            ),
-            "tokens of the text, middle of its group",
-            "test accuracy, per cent",
-        ),
-    }
-
-
-def _plot_cost(rows, colors):
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True)
-    costs = {
-        "multiply-adds of a text, millions": lambda row: row["multiply_adds"] / 1e6,
-        "training, thousand tokens/s": lambda row: row["train_tokens_per_second"] / 1e3,
-    }
-    for axis, (label, cost) in zip(axes, costs.items(), strict=True):
-        for row in rows:
-            for start, score in row["starts"].items():
-                color = colors[row["mixer"]]
-                axis.errorbar(
-                    cost(row),
-                    100 * score["mean"],
-                    yerr=100 * (score["half_width"] or 0),
-                    fmt="o" if start == "pretrained" else "s",
-                    color=color,
-                    markerfacecolor=color if start == "pretrained" else "white",
-                    label=row["mixer"] if start == list(row["starts"])[-1] else None,
-                    capsize=2,
-                )
-        axis.set(xlabel=label)
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("test accuracy, per cent")
-    _legend(figure, axes[0], "filled circle: pre-trained\nhollow square: from scratch")
-    return figure
-
-
-def _plot_panels(rows, colors, points, xlabel, ylabel):
-    """A panel for each start, a line for each mixer; `points` gives a score's xs and ys."""
-    starts = [start for start in STARTS if any(start in row["starts"] for row in rows)]
-    figure, axes = plt.subplots(1, len(starts), figsize=(11, 4.2), sharey=True, squeeze=False)
-    for axis, start in zip(axes[0], starts, strict=True):
-        for row in rows:
-            if start in row["starts"]:
-                xs, ys = points(row["starts"][start])
-                axis.plot(xs, ys, "o-", markersize=3, color=colors[row["mixer"]], label=row["mixer"])
-        axis.set(xlabel=xlabel, title=STARTS[start])
-        axis.grid(alpha=0.3)
-    axes[0][0].set_ylabel(ylabel)
-    _legend(figure, max(axes[0], key=lambda axis: len(axis.lines)))
-    return figure
-
-
-def _legend(figure, axis, title=None):
-    """One legend to the right of all panels."""
-    figure.tight_layout()
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        title=title,
-        fontsize=8,
-        title_fontsize=8,
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-    )
 
 
 def notes(plan):

@@ -17,7 +17,7 @@ from convnlp.data.schema import SEVERAL
 from convnlp.data.source import ALL
 
 POOLED_GROUPS = 10  # of batches of one length, which are cut from examples in the order of their length
-_NUM_BUCKETS = 8  # different lengths of batches: the training step is traced for each
+NUM_BUCKETS = 8  # different lengths of batches: the training step is traced for each
 _SEED_KEY = 498247692  # any number with many bits: permutations with a key of zeros are hardly mixed
 
 
@@ -361,7 +361,7 @@ def labelled_batches(found, batch_size, *, training, group=None, **options):
     if group is None:
         batches = order(len(found), batch_size, training=training, **options).map(batch)
         return batches.prefetch(tf.data.AUTOTUNE)
-    lengths, step = ids.row_lengths(), 8 * -(-length // (8 * _NUM_BUCKETS))
+    lengths, step = ids.row_lengths(), 8 * -(-length // (8 * NUM_BUCKETS))
 
     @tf.autograph.experimental.do_not_convert
     def with_longest(indices, weights):

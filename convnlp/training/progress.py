@@ -34,8 +34,8 @@ class Lines:
     """
 
     def __init__(self, num_steps, step, clock=time.monotonic):
-        self.n, self._num_steps, self._first, self._clock = step, num_steps, step, clock
-        self._started, self._last, self._values = clock(), None, {}
+        self.n, self._num_steps, self._clock = step, num_steps, clock
+        self._last, self._values = None, {}  # (step, time) of the last line
 
     def set_postfix(self, values, refresh=False):
         self._values = dict(values)
@@ -43,9 +43,10 @@ class Lines:
     def update(self, steps):
         self.n += steps
         now = self._clock()
-        if steps and (self._last is None or now - self._last >= LINE_SECONDS or self.n == self._num_steps):
-            self._last = now
+        is_due = self._last is None or now - self._last[1] >= LINE_SECONDS or self.n == self._num_steps
+        if steps and is_due:
             self._say(now)
+            self._last = self.n, now
 
     def write(self, text, file=None):
         print(text, file=file or sys.stderr, flush=True)
@@ -54,10 +55,11 @@ class Lines:
         pass
 
     def _say(self, now):
-        seconds = (now - self._started) / (self.n - self._first) * (self._num_steps - self.n)
         parts = [f"step {self.n:,} of {self._num_steps:,}"]
         parts += [f"{name} {value}" for name, value in self._values.items()]
-        if self.n < self._num_steps:
+        if self._last and self.n < self._num_steps:  # at the pace since then: the first steps are compiled
+            step, then = self._last
+            seconds = (now - then) / (self.n - step) * (self._num_steps - self.n)
             parts.append(f"{duration(seconds)} left")
         self.write(", ".join(parts))
 

@@ -1,0 +1,1 @@
+"""What the program `benchmarks.scores` is made of: sets, the models beside ours, paired tests, its page."""
