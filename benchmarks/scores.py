@@ -3,7 +3,7 @@ r"""The scores of the shipped preset on complete test sets, beside linear models
     python -m benchmarks.scores --data_dir=DATA --workdir=DIR
 
 DATA holds classification/NAME.{train,valid,test}.jsonl.gz with "text" and "label". Fine-tuning is the default
-recipe of `convnlp finetune`, with nothing set but the seed and the lengths in benchmarks/scoring/sets.py; the
+recipe of `convnlp finetune`, with nothing set but the seed; the
 peers choose their penalty by cross-validation. A cell that is done, a model on a set with a seed, is not done
 again, also where docs/scores.json alone has it. The page is written after each cell.
 """
@@ -97,7 +97,6 @@ def training_fields(text_set, seed, data_dir):
         "config.seed": seed,
         "config.data.source": text_set.file(data_dir, "train"),
         "config.data.split": text_set.split,
-        "config.data.input_length": text_set.input_length,
         "config.task.label_names": tuple(str(label) for label in range(text_set.classes)),
     }
     if text_set.has_validation:

@@ -81,6 +81,7 @@ def get_config():
     data.validation_split = "validation"
     data.test_source = ""
     data.test_split = "test"
+    data.input_length = ml_collections.config_dict.placeholder(int)
     data.input_length = 512
     data.target_length = 128
     data.shuffle_buffer = 8192

@@ -28,7 +28,8 @@ def get_config(mixer=""):
     config.data.split = "train"
     config.data.validation_split = ""  # a tenth of `split` is held out, see convnlp/data/validation.py
     config.data.test_split = "train"  # of `test_source`, a file of its own
-    config.data.input_length = 128
+    # By the length of the texts; a model of random weights has to know before it is built.
+    config.data.input_length = 128 if mixer else None
     config.data.group_by_length = True
 
     config.optimizer.name = "adamw"

@@ -35,7 +35,7 @@ FIELDS = {
     "data.validation_split": "in fine-tuning, empty holds a part of data.split out",
     "data.test_source": "scored once at the end; empty for none",
     "data.test_split": "split of test_source",
-    "data.input_length": "longest input; longer texts are cut",
+    "data.input_length": "longest input, longer texts are cut; None: by the texts fine-tuned on, 128 to 512",
     "data.target_length": "longest target of text_to_text",
     "data.shuffle_buffer": "rows of pre-training that are mixed",
     "data.group_by_length": "in fine-tuning, texts of about the same length side by side, for fewer pads",

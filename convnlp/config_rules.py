@@ -60,7 +60,7 @@ RULES = {
     "data.validation_split": rules.STRING,
     "data.test_source": rules.STRING,
     "data.test_split": rules.NAME,
-    "data.input_length": rules.integer(2),
+    "data.input_length": _optional(rules.integer(2)),
     "data.target_length": rules.integer(2),
     "data.shuffle_buffer": _NATURAL,
     "data.group_by_length": rules.BOOL,
@@ -128,6 +128,11 @@ def check(config):
     _check_steps(config)
     _check_stages(config)
     _check_sources(config.data)
+    if config.data.input_length is None and not config.init_from:
+        raise ValueError(
+            "`data.input_length` must be given where `init_from` is empty, and a new model is built for it. "
+            "Received: data.input_length=None, init_from=''"
+        )
     if config.task.unlabelled_source:
         Source(config.task.unlabelled_source, data_dir=config.data.data_dir)
         if not config.init_from:

@@ -1,7 +1,7 @@
 """What a run will take, said before its first step: from the work that it is and a short look at the machine.
 
 The shares below are of training steps of sizes mini and small on two CPU cores, rows of 16 to 512 tokens, in
-bfloat16 and float32, where the formula is within a quarter of what was measured.
+bfloat16 and float32, and of whole fine-tunings; the formula was within a third of what was measured.
 """
 
 import os
@@ -19,8 +19,9 @@ from convnlp.training import strategy as strategy_lib
 
 # A training step, forward and backward, beside three products as large as the forward ones at full speed.
 _TIMES_PRODUCTS = 1.2
-_SECONDS_PER_STEP = 0.03  # its many small operations
+_SECONDS_PER_STEP = 0.045  # its many small operations
 _SECONDS_PER_PARAMETER = 1e-9  # clipping, optimizer
+_PADS = 1.25  # tokens of a batch of texts of about one length, beside those of its texts
 _SECONDS_PER_LAYOUT = 4.0  # to trace and compile the step for batches of another shape
 _COPIES_OF_WEIGHTS = 4  # gradient, its clipped copy, two slots; float32
 _BYTES_PER_ACTIVATION = 60  # for each token, layer and dimension, what the backward pass needs
@@ -51,8 +52,8 @@ def report(config, strategy, backbone, mean_length=None, logits_per_token=0.0):
         config: the experiment, its counts of steps resolved.
         strategy: `tf.distribute.Strategy`.
         backbone: `Seq2SeqBackbone` that is trained.
-        mean_length: float, tokens of a row as it is trained on, pads among them; None for all of
-            `data.input_length`.
+        mean_length: float, tokens of a text where batches hold texts of about one length; None where all
+            rows have `data.input_length`.
         logits_per_token: float, for how many of the encoder's tokens there are scores of all pieces, as a
             share. Default 0.
 
@@ -72,7 +73,7 @@ def _of(config, backbone, mean_length, logits_per_token, speed):
     parameters = backbone.count_params()
     seconds, most = _SECONDS_PER_LAYOUT * (1 if mean_length is None else examples.NUM_BUCKETS), 0
     for stage in stages.of(config):
-        length = min(mean_length or stage.input_length, stage.input_length)
+        length = stage.input_length if mean_length is None else min(_PADS * mean_length, stage.input_length)
         products = backbone.cost(*_lengths(config, backbone, max(1, round(length))))["multiply_adds"]
         products += logits_per_token * table * length
         step = 3 * _TIMES_PRODUCTS * products * stage.batch_size / speed

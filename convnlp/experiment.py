@@ -158,6 +158,8 @@ def prepare(
     check_fields(config.to_dict(), common.get_config().to_dict())
     config_rules.check(config)
     check_mixer_options(config)
+    if config.data.input_length is None and "data.input_length" not in open_fields:
+        raise ValueError("`data.input_length` must be an integer >= 2 here. Received: data.input_length=None")
     if config.init_from:
         preset_names.locate(config.init_from)
     with contextlib.ExitStack() as stack:

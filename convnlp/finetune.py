@@ -47,6 +47,7 @@ def run(config, workdir, strategy, finish=False):
     train, held_out = read_sources(config, workdir)
     names = open_fields(config)
     fields.take(config, train)
+    fields.take_length(config, tokenizer, train, backbone)
     task = tasks.build_task(config, tokenizer, train)
     found, held_out, is_trained_on = read_examples(task, train, held_out)
     trained_on = report_overlap(found, held_out, tokenizer) if worker == 0 else {}
@@ -220,7 +221,7 @@ def _parts(config, tokenizer, train, is_trained_on, task, found, shard, group):
 
 
 def mean_length(found, groups):
-    """Tokens of a row of input as it is trained on; pads count where rows are not grouped by their length."""
+    """Tokens of a text on average where batches are made by length; None where they are not."""
     lengths = found.columns[0].row_lengths()
     return float(tf.reduce_mean(tf.cast(lengths, tf.float32))) if groups else None
 

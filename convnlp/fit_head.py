@@ -59,6 +59,7 @@ def run(config, workdir, strategy):
     train, held_out = finetune.read_sources(config, workdir)
     names = fields.open_fields(config)
     fields.take(config, train)
+    fields.take_length(config, tokenizer, train, backbone)
     experiment.write_resolved(config, workdir, strategy, names)
     if backbone.encoder.pool_factor == 1:
         config = config.copy_and_resolve_references()

@@ -49,7 +49,7 @@ def test_the_formula():
     backbone = model()
     weights = sum(variable.numpy().size for variable in backbone.variables)
     products = 8 * backbone.cost(40)["multiply_adds"]
-    expected = 4 + 100 * (3.6 * products / SPEED + 0.03 + 1e-9 * weights)
+    expected = 4 + 100 * (3.6 * products / SPEED + 0.045 + 1e-9 * weights)
     assert of(backbone).seconds == pytest.approx(expected, rel=1e-6)
 
 

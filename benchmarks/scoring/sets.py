@@ -15,7 +15,6 @@ class TextSet:
         classes: int.
         split: str, what of the training file is used.
         has_validation: bool; without, `finetune` holds a tenth of the training texts out.
-        input_length: int, tokens of a text.
     """
 
     name: str
@@ -23,7 +22,6 @@ class TextSet:
     classes: int
     split: str = "train"
     has_validation: bool = True
-    input_length: int = 128
 
     def file(self, data_dir, part):
         """The source string of "train", "valid" or "test"."""
@@ -47,6 +45,6 @@ SETS = {
         TextSet("sentiment140", "Sentiment140", 2),
         TextSet("jigsaw_toxicity", "Jigsaw toxicity", 2),
         TextSet("sst5", "SST-5", 5),
-        TextSet("imdb", "IMDb", 2, has_validation=False, input_length=512),
+        TextSet("imdb", "IMDb", 2, has_validation=False),
     )
 }

@@ -87,7 +87,7 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
         built = [
             concatenate(
                 [
-                    tokenizer.tokenize(_first(block[field]) if row.several else block[field])
+                    tokenizer.tokenize(first_of_several(block[field]) if row.several else block[field])
                     for field in row.fields
                 ],
                 row.length,
@@ -127,7 +127,7 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
     )
 
 
-def _first(texts):
+def first_of_several(texts):
     """The first text of each value of a field that may hold several."""
     return tf.strings.regex_replace(texts, f"(?s){SEVERAL}.*", "")
 

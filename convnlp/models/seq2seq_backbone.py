@@ -476,6 +476,13 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             cost["state_elements"] = decoder["state_elements"]
         return {**cost, "receptive_field": self.reading_stack.receptive_field(encoder_length)}
 
+    def longest_text(self, side):
+        """The most tokens that the "encoder" or "decoder" takes, or None for any number."""
+        limits = [getattr(self, side).longest_text()]
+        if self.position_embedding == "learned":
+            limits.append(self.max_sequence_length)
+        return min((limit for limit in limits if limit is not None), default=None)
+
     def require_length(self, side, name, length):
         """Raises ValueError if the mixers of the "encoder" or "decoder" take no texts of `length` tokens.
 
@@ -484,12 +491,9 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             name: str. What the length is called where it comes from.
             length: int.
         """
-        limits, having = [getattr(self, side).longest_text()], f"{side}'s mixers have"
-        if self.position_embedding == "learned":
-            limits.append(self.max_sequence_length)
-        longest = min((limit for limit in limits if limit is not None), default=None)
+        longest, having = self.longest_text(side), f"{side}'s mixers have"
         if longest is not None and length > longest:
-            if longest != limits[0]:
+            if longest != getattr(self, side).longest_text():
                 having = "learned position embedding has"
             raise ValueError(
                 f"`{name}` must be at most {longest}, the longest text that the {having} weights "

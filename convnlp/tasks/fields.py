@@ -2,20 +2,21 @@
 
 import dataclasses
 
-from convnlp.data import SourceError, fields, sources
+from convnlp.data import SourceError, fields, lengths, sources
 from convnlp.models import presets
 from convnlp.tasks.table import TASKS, task_named, task_of
 from convnlp.tasks.task import Fields
 
 
 def open_fields(config):
-    """Names of the config's fields that `take` may set, such as "task.text_field".
+    """Names of the config's fields that `take` and `take_length` may set, such as "task.text_field".
 
     Args:
         config: ConfigDict, see `configs/common.py`.
     """
     roles = task_named(config.task.kind).open_roles(config)
-    return tuple(f"task.{role}" for role in roles if config.task[role] == fields.ROLES[role].default)
+    names = tuple(f"task.{role}" for role in roles if config.task[role] == fields.ROLES[role].default)
+    return names + ("data.input_length",) * (config.data.input_length is None)
 
 
 def take(config, train):
@@ -29,9 +30,27 @@ def take(config, train):
         SourceError: if it is not clear which fields are meant; see `convnlp.data.fields`.
     """
     roles = task_named(config.task.kind).open_roles(config)
-    if open_fields(config):
+    if {*open_fields(config)} - {"data.input_length"}:
         given = {role: config.task[role] for role in (*roles, "second_text_field")}
         config.task.update(fields.take(train, given))
+
+
+def take_length(config, tokenizer, train, backbone):
+    """Sets `data.input_length` where it is None: most texts to train on fit, as far as the model takes them.
+
+    Args:
+        config: ConfigDict, after `take`; changed.
+        tokenizer: `convnlp.models.Tokenizer`.
+        train: `convnlp.data.Source`.
+        backbone: `Seq2SeqBackbone` that reads them.
+
+    Raises:
+        SourceError: if an example cannot be read.
+    """
+    if config.data.input_length is None:
+        texts = _texts(config.task, _text_role(config.task.kind))
+        most = backbone.longest_text("encoder" if backbone.num_layers else "decoder")
+        config.data.input_length = lengths.fitting(train, texts, tokenizer, most)
 
 
 def texts_of_preset(directory, source, given=None):

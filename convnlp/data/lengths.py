@@ -1,0 +1,41 @@
+"""How many tokens of a text should be read, by the texts there are."""
+
+import numpy as np
+from absl import logging
+
+from convnlp.data import sources
+from convnlp.data.examples import first_of_several
+
+SHARE = 0.95  # of the texts are not cut
+SHORTEST, LONGEST = 128, 512
+MULTIPLE = 64
+SAMPLE_TEXTS = 20_000
+
+
+def fitting(source, fields, tokenizer, most=None):
+    """The length that most texts fit into, within `SHORTEST` and `LONGEST`; says so where they are long.
+
+    Args:
+        source: `Source`; its first `SAMPLE_TEXTS` examples decide.
+        fields: tuple of one str, or of two for pairs.
+        tokenizer: has `ragged`.
+        most: int, which the length must not exceed; None for no such limit.
+
+    Returns:
+        int, a multiple of `MULTIPLE` or `most`.
+
+    Raises:
+        SourceError: if an example cannot be read.
+    """
+    texts = sources.read(source, fields).take(SAMPLE_TEXTS).batch(1_000)
+    lengths = np.concatenate([_num_tokens([batch[name] for name in fields], tokenizer) for batch in texts])
+    length = int(np.quantile(lengths, SHARE, method="higher"))
+    length = min(max(-(-length // MULTIPLE) * MULTIPLE, SHORTEST), LONGEST, most or LONGEST)
+    if length > SHORTEST:
+        logging.warning("%s: taking %d tokens as data.input_length", source, length)
+    return length
+
+
+def _num_tokens(texts, tokenizer):
+    """Tokens of each example, an end token behind each of its texts counted: int array [B]."""
+    return sum(tokenizer.ragged(first_of_several(text)).row_lengths().numpy() + 1 for text in texts)

@@ -1,0 +1,72 @@
+"""`convnlp.data.lengths`, and the field `data.input_length` that it sets."""
+
+import types
+
+import pytest
+
+from convnlp import config_rules, experiment
+from convnlp.configs import finetune_classification, pretrain_mini
+from convnlp.data import Source
+from convnlp.models import Tokenizer
+from convnlp.tasks import fields
+from tests import corpus
+
+WORD = "river"
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer(corpus.tiny_proto())
+
+
+def taken(tmp_path, tokenizer, counts, longest=None, **names):
+    """What `take` makes of texts of so many words."""
+    rows = [{"text": " ".join([WORD] * count), "other": WORD, "label": 0} for count in counts]
+    corpus.write_jsonl(tmp_path / "texts.jsonl", rows)
+    config = finetune_classification.get_config()
+    config.task.update(names)
+    limit = types.SimpleNamespace(num_layers=1, longest_text=lambda side: longest)
+    fields.take_length(config, tokenizer, Source(f"jsonl:{tmp_path}/texts.jsonl"), limit)
+    return config.data.input_length
+
+
+def test_nineteen_of_twenty_texts_fit(tmp_path, tokenizer, caplog):
+    per_word = len(tokenizer.ragged(WORD))
+    assert per_word == 1
+    assert taken(tmp_path, tokenizer, [20] * 100) == 128
+    assert taken(tmp_path, tokenizer, [20] * 96 + [1000] * 4) == 128
+    assert "data.input_length" not in caplog.text
+    assert taken(tmp_path, tokenizer, [20] * 80 + [200] * 20) == 256  # 201 tokens
+    assert "taking 256 tokens as data.input_length" in caplog.text
+    assert taken(tmp_path, tokenizer, [191] * 100) == 192  # with the end token
+    assert taken(tmp_path, tokenizer, [192] * 100) == 256
+    assert taken(tmp_path, tokenizer, [2000] * 100) == 512
+    assert taken(tmp_path, tokenizer, [2000] * 100, longest=200) == 200
+
+
+def test_a_pair_counts_both_texts_and_their_ends(tmp_path, tokenizer):
+    pair = {"second_text_field": "other"}
+    assert taken(tmp_path, tokenizer, [189] * 100, **pair) == 192  # 189 + 1 and 1 + 1 tokens
+    assert taken(tmp_path, tokenizer, [190] * 100, **pair) == 256
+
+
+def test_a_given_length_stays(tmp_path, tokenizer):
+    config = finetune_classification.get_config()
+    config.data.input_length = 40
+    fields.take_length(config, tokenizer, Source("jsonl:nowhere.jsonl"), None)
+    assert config.data.input_length == 40
+    assert "data.input_length" not in fields.open_fields(config)
+    assert "data.input_length" in fields.open_fields(finetune_classification.get_config())
+
+
+def test_where_it_cannot_follow_from_the_data(tmp_path):
+    config = finetune_classification.get_config("fourier")
+    assert config.data.input_length == 128
+    config.data.input_length = None
+    config.data.source = "csv:train.csv"
+    with pytest.raises(ValueError, match=r"`data.input_length` must be given where `init_from` is empty"):
+        config_rules.check(config)
+    config = pretrain_mini.get_config()
+    config.data.input_length, config.init_from = None, "dynamic_conv_mini_en"
+    with pytest.raises(ValueError, match=r"`data.input_length` must be an integer >= 2 here"):
+        experiment.prepare(config, str(tmp_path / "run"))
