@@ -81,8 +81,8 @@ def cell(model, text_set, seed, data_dir, workdir):
     if model in peers.PEERS:
         texts, labels = text_set.read(data_dir, "train")
         test_texts, _ = text_set.read(data_dir, "test")
-        answers, strength = peers.predictions(model, texts, labels, test_texts)
-        return {"predictions": answers, "C": strength}
+        answers, penalty = peers.predictions(model, texts, labels, test_texts)
+        return {"predictions": answers, "penalty": penalty}
     results = workdir / "results.json"
     run_once(PROGRAMS[model], workdir, training_fields(text_set, seed, data_dir), results)
     results = json.loads(results.read_text())

@@ -13,7 +13,7 @@ _HEADER = (
     "test accuracy",
     "texts",
     "TF-IDF + LR",
-    "hashed n-grams + LR",
+    "hashed n-grams",
     "frozen, `fit-head`",
     "fine-tuned",
     "seeds",
