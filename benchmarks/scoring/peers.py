@@ -17,7 +17,7 @@ def tfidf():
 
 
 def hashed():
-    """Hashed words, pairs and pieces of words of 3 to 5 letters, by gradient descent: much as fastText does."""
+    """Hashed words, pairs and pieces of 3 to 5 letters, by gradient descent: much as fastText does."""
     words = HashingVectorizer(
         n_features=2**18, ngram_range=(1, 2), token_pattern=_WORDS, alternate_sign=False
     )
