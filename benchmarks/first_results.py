@@ -159,7 +159,7 @@ def _finetune(data, workdir, name, seed, overrides):
 def _start(start, workdir):
     if start == "pretrained":
         return {"config.init_from": workdir / "pretrained" / "preset"}
-    return {"config.tokenizer": workdir / "spm.model"}
+    return {"config.init_from": "", "config.tokenizer": workdir / "spm.model"}
 
 
 def baseline(data, workdir):

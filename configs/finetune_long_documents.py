@@ -13,8 +13,7 @@ from convnlp.configs import finetune_classification
 
 def get_config():
     """The recipe of `finetune_classification` on 2048 tokens."""
-    config = finetune_classification.get_config()
-    config.model.mixer = "c_c_t_t"
+    config = finetune_classification.get_config("c_c_t_t")
     config.model.kernel_size = (7,)
     config.model.pool_size = (1, 2, 2, 1)
     config.data.input_length = 2048

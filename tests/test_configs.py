@@ -6,7 +6,13 @@ import pathlib
 import pytest
 
 from convnlp import experiment, pretrain
-from convnlp.configs import common, finetune_classification, pretrain_c4, pretrain_mini
+from convnlp.configs import (
+    common,
+    finetune_classification,
+    finetune_long_documents,
+    pretrain_c4,
+    pretrain_mini,
+)
 from convnlp.layers import MIXERS
 from convnlp.models import LAYOUTS, SIZES
 from convnlp.objectives import build_objectives, pretraining_loss
@@ -72,6 +78,14 @@ def test_every_mixer_can_be_pre_trained(mixer):
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_every_mixer_can_be_fine_tuned(mixer):
     assert _small_backbone(finetune_classification.get_config(mixer), mixer).num_decoder_layers == 0
+
+
+def test_what_starts_from_random_weights():
+    """Without a mixer named, fine-tuning starts from the shipped preset, which has its own."""
+    assert finetune_classification.get_config().init_from == "dynamic_conv_mini_en"
+    for config in (finetune_classification.get_config("fourier"), finetune_long_documents.get_config()):
+        assert config.init_from == ""
+    assert finetune_long_documents.get_config().model.mixer == "c_c_t_t"
 
 
 def test_a_decoder_only_model_has_room_for_source_and_target():

@@ -94,10 +94,13 @@ FLAGS_OF = {
 
 
 def test_long_commands_name_modules_and_flags_that_exist():
-    for python, dash_m, module, *flags in documentation.commands("flags"):
-        assert (python, dash_m) == ("python", "-m")
+    for words in documentation.commands("flags"):
+        *start, module = words[:3] if words[0] == "python" else ("python", "-m", words[0])
+        assert start == ["python", "-m"], words
+        flags = words[words.index(module) + 1 :]
         if module == "convnlp":
             module, *flags = command.find(flags[0]), *flags[1:]
+        flags = [flag for flag in flags if flag != "&"]
         flags = flags[: flags.index("<")] if "<" in flags else flags
         source = Path(importlib.util.find_spec(module).origin).read_text()
         for imported, name in FLAGS_OF.items():
