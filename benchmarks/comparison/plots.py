@@ -79,10 +79,11 @@ def _plot_multiples(rows, points, xlabel, ylabel):
         squeeze=False,
     )
     lines = {row["mixer"]: {start: points(score) for start, score in row["starts"].items()} for row in rows}
+    # One path with gaps: a page of a path for each line in each panel would be three times as large.
+    gap = (math.nan, math.nan)
+    all_lines = [point for found in lines.values() for line in found.values() for point in (*line, gap)]
     for axis, (mixer, starts) in zip(axes.flat, lines.items(), strict=False):
-        for others in lines.values():
-            for line in others.values():
-                axis.plot(*zip(*line, strict=True), color=_OTHERS, linewidth=0.6)
+        axis.plot(*zip(*all_lines, strict=True), color=_OTHERS, linewidth=0.6)
         for start, line in starts.items():
             axis.plot(*zip(*line, strict=True), color=_COLORS[start], linewidth=1.6)
         axis.set_title(mixer, fontsize=9, loc="left")

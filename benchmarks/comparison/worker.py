@@ -136,6 +136,7 @@ def _measured(plan, cell, workdir):
     The first thing that the process does, so that its memory is the model's.
     """
     config = finetune_config(plan, cell.settings["mixer"])
+    _set_steps(config, STEPS_PER_CALL)
     strategy = experiment.prepare(config, cell.directory(workdir))
     before = memory.resident("VmRSS")
     vocabulary_size = experiment.tokenizer(config).vocabulary_size()

@@ -2,9 +2,6 @@ import json
 
 import pytest
 
-pytest.importorskip("matplotlib", reason="draws the plots of the benchmarks, in requirements-bench.txt")
-pytest.importorskip("sklearn", reason="the baseline of the benchmarks, in requirements-bench.txt")
-
 from benchmarks import first_results, first_results_report, pages
 
 SEEDS = ["0", "1"]

@@ -2,8 +2,6 @@ import json
 
 import pytest
 
-pytest.importorskip("matplotlib", reason="draws the plots of the benchmarks, in requirements-bench.txt")
-
 from benchmarks import pages, performance_plots, report
 from benchmarks.goals import goal
 from benchmarks.rows import Row, write_json

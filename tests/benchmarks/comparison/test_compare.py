@@ -5,9 +5,6 @@ import json
 
 import pytest
 
-pytest.importorskip("scipy", reason="Student's quantiles of the benchmarks, in requirements-bench.txt")
-pytest.importorskip("matplotlib", reason="draws the plots of the benchmarks, in requirements-bench.txt")
-
 from benchmarks import compare
 from benchmarks.comparison import worker
 from convnlp import experiment

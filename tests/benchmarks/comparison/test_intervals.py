@@ -3,8 +3,6 @@ import math
 
 import pytest
 
-pytest.importorskip("scipy", reason="Student's quantiles of the benchmarks, in requirements-bench.txt")
-
 from benchmarks.comparison import intervals, plan, results, variants
 
 

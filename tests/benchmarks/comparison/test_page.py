@@ -5,9 +5,6 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-pytest.importorskip("scipy", reason="Student's quantiles of the benchmarks, in requirements-bench.txt")
-pytest.importorskip("matplotlib", reason="draws the plots of the benchmarks, in requirements-bench.txt")
-
 from benchmarks.comparison import page, results
 from tests.benchmarks.comparison.test_plan import PLAN
 
@@ -49,11 +46,26 @@ def rows(tmp_path):
     return results.collect(PLAN, tmp_path)
 
 
-def test_every_row_has_a_color_of_its_own(rows):
-    many = [{**rows[0], "mixer": f"synthesizer:rank={rank}"} for rank in range(1, 41)]
+def test_every_row_has_a_panel_with_its_name_and_its_own_lines(rows):
+    many = [{**rows[rank % 2], "mixer": f"synthesizer:rank={rank}"} for rank in range(1, 42)]
     figure = page.plots(many)["Learning curves"]
-    lines = figure.axes[0].lines
-    assert len({(line.get_color()) for line in lines}) == len(lines) == 40
+    panels = [axis for axis in figure.axes if axis.lines]
+    assert [axis.get_title(loc="left") for axis in panels] == [row["mixer"] for row in many]
+    for axis, row in zip(panels, many, strict=True):
+        others, *own = axis.lines
+        assert len(others.get_xdata()) == 41 * 2 * (2 + 1)  # rows, starts, points and a gap
+        for line, score in zip(own, row["starts"].values(), strict=True):
+            assert line.get_xydata().tolist() == [[step, 100 * value] for step, value in score["curve"]]
+        assert len({line.get_color() for line in axis.lines}) == 3
+    page.plt.close("all")
+
+
+def test_the_best_row_stands_on_top_with_its_name(rows):
+    left, right = page.plots(rows)["Scores and speeds"].axes
+    names = [label.get_text() for label in left.get_yticklabels()]
+    assert names == ["fourier", "dynamic_conv"]  # from below
+    assert sorted(text.get_text() for text in left.texts) == ["from scratch", "pre-trained"]
+    assert [bar.get_width() for bar in right.patches] == [MEASURED["train_tokens_per_second"] / 1e3] * 2
     page.plt.close("all")
 
 
