@@ -13,7 +13,7 @@ SAMPLE_TEXTS = 20_000
 
 
 def fitting(source, fields, tokenizer, most=None):
-    """The length that most texts fit into, within `SHORTEST` and `LONGEST`; says so where they are long.
+    r"""The length that most texts fit into, within `SHORTEST` and `LONGEST`; says so where they are long.
 
     Args:
         source: `Source`; its first `SAMPLE_TEXTS` examples decide.
@@ -26,6 +26,12 @@ def fitting(source, fields, tokenizer, most=None):
 
     Raises:
         SourceError: if an example cannot be read.
+
+    Example:
+    >>> rows = [{"text": "the river and " * count} for count in (10, 50)]
+    >>> _ = open("texts.jsonl", "w").write("\n".join(map(json.dumps, rows)))
+    >>> fitting(Source("jsonl:texts.jsonl"), ("text",), tokenizer)
+    320
     """
     texts = sources.read(source, fields).take(SAMPLE_TEXTS).batch(1_000)
     lengths = np.concatenate([_num_tokens([batch[name] for name in fields], tokenizer) for batch in texts])

@@ -8,6 +8,7 @@ import tensorflow as tf
 from convnlp.data.arrow import pyarrow
 
 BUFFER_BYTES = 1 << 16
+PART_BYTES = 1 << 13  # of a packed file, read at a time
 
 
 def is_packed(path):
@@ -22,7 +23,7 @@ def unpacked(path, file):
         SourceError: if the file is packed by zstd and pyarrow, which unpacks it, is not installed.
     """
     if path.endswith(".gz"):
-        return gzip.GzipFile(fileobj=file)
+        return gzip.GzipFile(fileobj=_InParts(file))
     if path.endswith(".zst"):
         arrow = pyarrow(path)
         return io.BufferedReader(
@@ -37,6 +38,23 @@ def open_stored(path):
     Local files are not opened by `tf.io.gfile`, which takes ten times as long for each line.
     """
     return io.BufferedReader(_Remote(path), BUFFER_BYTES) if "://" in path else open(path, "rb", BUFFER_BYTES)
+
+
+class _InParts:
+    """A binary file that is read in parts of one size, whichever Python unpacks it.
+
+    From 3.12 on gzip reads 128 KiB at a time. How far a file has been read decides in which order the records
+    of several files come, and a run may be continued by another Python than the one that began it.
+    """
+
+    def __init__(self, file):
+        self._file = file
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def read(self, size=-1):
+        return self._file.read(size if size < 0 else min(size, PART_BYTES))
 
 
 class _Remote(io.RawIOBase):
