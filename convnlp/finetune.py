@@ -74,7 +74,9 @@ def run(config, workdir, strategy, finish=False):
     evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
     # Training.
-    expected = estimate.report(config, strategy, model.backbone, mean_length(found, groups))
+    expected = None
+    if not finish:
+        expected = estimate.report(config, strategy, model.backbone, mean_length(found, groups))
     first, *later = (loop.Stage(step, dataset, own.loss(model)) for step, dataset, own in parts)
     summary = loop.train(
         workdir=workdir,

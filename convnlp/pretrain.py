@@ -69,8 +69,9 @@ def run(config, workdir, strategy, finish=False):
     held_out = held_out.take(config.train.eval_batches).cache()
 
     # Training.
-    logits = config.objective.noise_density if "masked_lm" in config.objective.names else 0.0
-    estimate.report(config, strategy, backbone, logits_per_token=logits)
+    if not finish:
+        logits = config.objective.noise_density if "masked_lm" in config.objective.names else 0.0
+        estimate.report(config, strategy, backbone, logits_per_token=logits)
     summary = loop.train(
         workdir=workdir,
         strategy=strategy,
