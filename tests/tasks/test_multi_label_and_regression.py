@@ -177,7 +177,7 @@ TABLES = {
 def test_a_table_becomes_a_preset(tmp_path, kind):
     (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
     source = f"csv:{write_table(tmp_path / 'a.csv', TABLES[kind])}"
-    config = finetune_classification.get_config()
+    config = finetune_classification.get_config("dynamic_conv")
     config.model.update({"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2})
     config.update_from_flattened_dict(
         {

@@ -68,7 +68,7 @@ def test_options_reach_the_task_and_others_keep_their_defaults():
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_read_or_built(options, message, tmp_path):
-    config = finetune_classification.get_config()
+    config = finetune_classification.get_config("dynamic_conv")
     config.tokenizer, config.data.source = str(tmp_path / "none.model"), f"jsonl:{tmp_path}/none.jsonl"
     config.task.kind = "cautious"
     config.train.deterministic = False  # a setting of the whole process
