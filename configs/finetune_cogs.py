@@ -11,7 +11,7 @@ from convnlp.configs import common
 
 
 def get_config():
-    """2 + 2 layers of width 256; docs/first_results.md has what it reaches."""
+    """2 + 2 layers of width 256; docs/recipes.md has what it reaches."""
     config = common.get_config()
     config.model.size = "mini"
     config.model.num_layers = 2

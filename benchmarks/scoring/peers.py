@@ -1,19 +1,23 @@
-"""Linear models of words, tuned on the training texts alone: what a user would take instead."""
+"""Linear models, tuned on the training texts alone: what a user would take instead."""
 
 import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer
+
+from benchmarks.scoring import minilm
 
 FOLDS = 3
 _WORDS = r"\S+"
+_LOGISTIC_REGRESSION = LogisticRegression(max_iter=300), {"C": [1.0, 3.0, 10.0, 30.0]}
 
 
 def tfidf():
     """TF-IDF of words and word pairs, and logistic regression with the penalties to choose from."""
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=_WORDS)
-    return words, LogisticRegression(max_iter=300), {"C": [1.0, 3.0, 10.0, 30.0]}
+    return words, *_LOGISTIC_REGRESSION
 
 
 def hashed():
@@ -26,14 +30,23 @@ def hashed():
     return features, SGDClassifier("log_loss", random_state=0), {"alpha": [1e-6, 3e-6, 1e-5, 3e-5]}
 
 
-PEERS = {"tfidf": tfidf, "hashed": hashed}
+def sentence_embeddings(directory):
+    """Embeddings of all-MiniLM-L6-v2, and logistic regression.
+
+    Args:
+        directory: path with `minilm.FILES`.
+    """
+    return FunctionTransformer(lambda texts: minilm.embeddings(directory, texts)), *_LOGISTIC_REGRESSION
 
 
-def predictions(name, texts, labels, test_texts):
+PEERS = {"tfidf": tfidf, "hashed": hashed}  # those that need no files
+
+
+def predictions(peer, texts, labels, test_texts):
     """The classes that a peer gives to test texts.
 
     Args:
-        name: str, a key of `PEERS`.
+        peer: what a function of this file returned: features, classifier, penalties to choose from.
         texts: list of str to train on.
         labels: list of int.
         test_texts: list of str.
@@ -41,6 +54,6 @@ def predictions(name, texts, labels, test_texts):
     Returns:
         (list of int, one per test text; dict, the penalty that cross-validation has chosen).
     """
-    features, classifier, choices = PEERS[name]()
+    features, classifier, choices = peer
     search = GridSearchCV(classifier, choices, cv=FOLDS).fit(features.fit_transform(texts), labels)
     return np.asarray(search.predict(features.transform(test_texts))).tolist(), search.best_params_

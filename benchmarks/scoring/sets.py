@@ -7,44 +7,66 @@ from convnlp.data import Label, Source, sources
 
 @dataclasses.dataclass(frozen=True)
 class TextSet:
-    """A set of DATA/classification, a file each for training, validation (where there is one) and test.
+    """Texts of DATA/classification to train on, and the test texts they are scored by.
 
     Attributes:
-        name: str, of its files.
+        name: str, of its row.
         title: str.
         classes: int.
+        file: str, of which NAME.test.jsonl.gz is read; the name by default.
+        train_file: str, of which NAME.train.jsonl.gz is read; `file` by default.
         split: str, what of the training file is used.
-        has_validation: bool; without, `finetune` holds a tenth of the training texts out.
+        has_validation: bool, whether NAME.valid.jsonl.gz of `file` is used; without, `finetune` holds a
+            tenth of the training texts out.
+        after: str, a set whose fine-tuned model, seed 0, is the start instead of the preset; "" for none.
     """
 
     name: str
     title: str
     classes: int
+    file: str = ""
+    train_file: str = ""
     split: str = "train"
     has_validation: bool = True
+    after: str = ""
 
-    def file(self, data_dir, part):
+    def source(self, data_dir, part):
         """The source string of "train", "valid" or "test"."""
-        return f"jsonl:{data_dir}/classification/{self.name}.{part}.jsonl.gz"
+        file = self.file or self.name
+        if part == "train":
+            file = self.train_file or file
+        return f"jsonl:{data_dir}/classification/{file}.{part}.jsonl.gz"
+
+    @property
+    def parts(self):
+        """The files that are read."""
+        return ("train", "valid", "test") if self.has_validation else ("train", "test")
 
     def read(self, data_dir, part):
         """(texts, classes), lists, of "train" or "test"."""
         split = self.split if part == "train" else "train"
-        source = Source(self.file(data_dir, part), split)
+        source = Source(self.source(data_dir, part), split)
         rows = sources.read(source, label=Label("label", self.classes)).as_numpy_iterator()
         texts, labels = zip(*((row["text"].decode(), int(row["label"])) for row in rows), strict=True)
         return list(texts), list(labels)
 
 
+_FEW = {"split": "train[:1000]", "has_validation": False}
+
 SETS = {
     found.name: found
     for found in (
         TextSet("sst2", "SST-2, sentences", 2),
+        TextSet("sst2_phrases", "SST-2, with phrases", 2, file="sst2", train_file="sst2_phrases"),
+        TextSet("sst2_after_imdb", "SST-2, sentences, after IMDb", 2, file="sst2", after="imdb"),
         TextSet("trec6", "TREC-6", 6, has_validation=False),
         TextSet("ag_news", "AG News, 22,000 texts", 4),
+        TextSet("imdb", "IMDb", 2, has_validation=False),
         TextSet("sentiment140", "Sentiment140", 2),
         TextSet("jigsaw_toxicity", "Jigsaw toxicity", 2),
         TextSet("sst5", "SST-5", 5),
-        TextSet("imdb", "IMDb", 2, has_validation=False),
+        TextSet("ag_news_1000", "AG News, 1,000 texts", 4, file="ag_news", **_FEW),
+        TextSet("imdb_1000", "IMDb, 1,000 texts", 2, file="imdb", **_FEW),
+        TextSet("sst5_1000", "SST-5, 1,000 texts", 5, file="sst5", **_FEW),
     )
 }

@@ -22,7 +22,7 @@ class CrossAttention(keras.layers.Layer):
     Source: Raffel et al., 2020 (T5), without a position bias.
     Departs from it: `init="tied"` starts at W_q = 0.25 W_k. A decoder position then looks at the encoder
     positions that hold like content from the first step on, so that the encoder gets a gradient before the
-    decoder has learned to do without it; docs/first_results.md shows the encoder use that followed.
+    decoder has learned to do without it; docs/recipes.md shows the encoder use that followed.
 
     Masking: encoder pads, and positions of another segment, get weight 0. Softmax in float32.
     Cost: 2 D^2 (T + S) + 2 D T S multiply-adds. The keys and values are computed once for incremental

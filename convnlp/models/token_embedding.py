@@ -16,7 +16,7 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
     unit scale, which is less than what the layers add to it. At unit scale the tied logits leak: the last
     state is then mostly the embedding of its own input token, whose logit is near sqrt(D), and the first
     loss is about that. Scaling the logits by D^-1/2 instead, as T5 does, hides the leak but leaves them too
-    small a range: the embedding has to grow many times over, and training stalls (docs/first_results.md).
+    small a range: the embedding has to grow many times over, and training stalls (docs/recipes.md).
 
     Args:
         vocabulary_size: int. V.

@@ -1,0 +1,93 @@
+"""The shipped preset on a set, by the library's own programs: what each way of using it answers."""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+
+import numpy as np
+
+from benchmarks.run_once import run_once
+from benchmarks.scoring.sets import SETS
+from convnlp import tasks
+from convnlp.data import Source
+from convnlp.export.lite import comparison, tflite_files
+from convnlp.tasks import Fields
+from convnlp.tasks.rows import outputs_of
+
+PRESET = "dynamic_conv_mini_en"
+
+
+@dataclasses.dataclass(frozen=True)
+class Runs:
+    """The runs of the programs: where the data are, and the directory that they are kept in.
+
+    Args:
+        data_dir: path that holds classification/*.jsonl.gz.
+        workdir: `pathlib.Path`; each run has a directory of its own there, and is not done again.
+    """
+
+    data_dir: pathlib.Path
+    workdir: pathlib.Path
+
+    def fit_head(self, text_set, seed):
+        """A cell: a linear classifier on the frozen encoder."""
+        return self._cell(text_set, self._trained("convnlp.fit_head", text_set, seed))
+
+    def finetune(self, text_set, seed):
+        """A cell: all weights fine-tuned, nothing set but the seed."""
+        return self._cell(text_set, self._trained("convnlp.finetune", text_set, seed))
+
+    def tflite(self, text_set, seed):
+        """A cell: the fine-tuned model as the TFLite file that `export.tflite` writes, weights in int8."""
+        run = self._trained("convnlp.finetune", text_set, seed)
+        file = run / "model.tflite"
+        if not file.exists():
+            tflite_files.export(str(run / "preset"), str(file))
+        model = tasks.load(str(run / "preset"))
+        token_ids, _ = comparison.examples(model, Source(text_set.source(self.data_dir, "test")), Fields())
+        outputs = comparison.outputs(tflite_files.runner(file.read_bytes()), token_ids)
+        answers = np.argmax(outputs, axis=1).tolist()
+        return {"predictions": answers, "megabytes": file.stat().st_size / 1e6}
+
+    def _cell(self, text_set, run):
+        results = json.loads((run / "results.json").read_text())
+        return {
+            "predictions": classes(run / "preset", text_set.source(self.data_dir, "test")),
+            "validation": results["validation"]["accuracy"],
+            "seconds": results["seconds"],
+        }
+
+    def _trained(self, program, text_set, seed):
+        """The directory of a run, which is done first if it is not there."""
+        run = self.workdir / f"{text_set.name}_{program.rpartition('.')[2]}_{seed}"
+        fields = training_fields(text_set, seed, self.data_dir)
+        if text_set.after:
+            first = self._trained("convnlp.finetune", SETS[text_set.after], "0")
+            fields["config.init_from"] = first / "preset"
+        run_once(program, run, fields, run / "results.json")
+        shutil.rmtree(run / "checkpoints", ignore_errors=True)  # larger than all else, and not needed again
+        return run
+
+
+def training_fields(text_set, seed, data_dir):
+    """The flags of a run: the set and the seed."""
+    fields = {
+        "config.seed": seed,
+        "config.data.source": text_set.source(data_dir, "train"),
+        "config.data.split": text_set.split,
+        "config.task.label_names": tuple(str(label) for label in range(text_set.classes)),
+    }
+    if text_set.has_validation:
+        fields |= {
+            "config.data.validation_source": text_set.source(data_dir, "valid"),
+            "config.data.validation_split": "train",
+        }
+    return fields
+
+
+def classes(preset, source):
+    """The class that a preset gives to each text of a source, list of int."""
+    model = tasks.load(str(preset))
+    task = tasks.task_of(model).from_model(model, Source(source), Fields())
+    return np.argmax(outputs_of(model, task.read(Source(source))), axis=1).tolist()
