@@ -26,8 +26,8 @@ _POOLING = flags.DEFINE_enum(
     "pooling",
     "mean",
     POOLING,
-    "What the vector is: the mean or the maximum of the encoder's output over the tokens, both, or the means "
-    "of all layers, which are best for a linear classifier.",
+    "What the vector is: the mean or the maximum of the encoder's output over the tokens, both; the means "
+    "of all layers, which are best for a linear classifier; or a pair's texts apart, and how they differ.",
 )
 _SEQUENCE_LENGTH = flags.DEFINE_integer(
     "sequence_length", None, "Tokens that are read of a text. Default: the preset's.", lower_bound=3

@@ -3,13 +3,15 @@
 import keras
 from keras import ops
 
+from convnlp.layers.pair_segments import PairSegments
 from convnlp.layers.token_pooling import TextPooling
 from convnlp.models import presets
 from convnlp.models.recipe_model import RecipeModel
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
+from convnlp.models.tokenizer import Tokenizer
 
-POOLING = ("mean", "max", "mean_max", "layers")
+POOLING = ("mean", "max", "mean_max", "layers", "pair")
 
 
 def token_inputs():
@@ -68,15 +70,17 @@ class PooledEncoder(RecipeModel):
 
         Args:
             inputs: as of `pool`.
-            pooling: "mean", "max", "mean_max" or "layers".
+            pooling: "mean", "max", "mean_max", "layers" or "pair".
 
         Raises:
-            ValueError: if it is none of these, or "layers" for an encoder that merges positions.
+            ValueError: if it is none of these, or one that the encoder does not allow.
         """
         if pooling not in POOLING:
             raise ValueError(f"`pooling` must be one of {', '.join(POOLING)}. Received: {pooling!r}")
         if pooling == "layers":
             return self.pool_layers(inputs)
+        if pooling == "pair":
+            return self.pool_pair(inputs)
         mean, maximum = self.pool(inputs)
         return {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[pooling]
 
@@ -107,6 +111,39 @@ class PooledEncoder(RecipeModel):
         for layer in encoder.layers:
             states.append(layer(states[-1], padding_mask=mask))
         return ops.concatenate([self.text_pooling(x, padding_mask=mask)[0] for x in states], axis=-1)
+
+    def pool_pair(self, inputs):
+        """Two texts that do not see each other, and how their vectors differ: [u; v; |u - v|; u * v].
+
+        u and v are mean and maximum over the tokens of the first and the second text; v is 0 where there is
+        none. Source: Conneau et al., 2017, section 3.1, https://arxiv.org/abs/1705.02364. Departs from it:
+        both means and maxima; and the texts stand in one row, kept apart as packed texts are, which gives
+        what two calls would.
+
+        Args:
+            inputs: as of `pool`, rows `first </s> second </s>`.
+
+        Returns:
+            float32 [B,8D].
+
+        Raises:
+            ValueError: if the encoder merges positions or cannot keep the texts of a row apart.
+        """
+        encoder = self.backbone.encoder
+        if encoder.pool_factor > 1 or not all(layer.mixer.supports_packing for layer in encoder.layers):
+            raise ValueError(
+                "`pooling` must not be 'pair' for an encoder that cannot keep two texts of a row apart. "
+                f"Received: pooling='pair', pool_size={encoder.pool_sizes}, "
+                f"mixer={[layer.mixer.name for layer in encoder.layers]}"
+            )
+        token_ids, mask = inputs["token_ids"], inputs["padding_mask"]
+        segment_ids = PairSegments(Tokenizer.end_token_id, name="pair_segments")(token_ids, mask)
+        encoded = self.backbone.encode(token_ids, padding_mask=mask, segment_ids=segment_ids)
+        u, v = (
+            ops.concatenate(self.text_pooling(encoded, padding_mask=ops.equal(segment_ids, text)), axis=-1)
+            for text in (1, 2)
+        )
+        return ops.concatenate([u, v, ops.abs(u - v), u * v], axis=-1)
 
     def embed(self, inputs):
         """A vector per text: the mean of the encoder's output over its tokens.

@@ -18,7 +18,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
         units: int >= 1. U.
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
-        pooling: "mean", "max", "mean_max" or "layers", as of a `TextClassifier`.
+        pooling: "mean", "max", "mean_max", "layers" or "pair", as of a `TextClassifier`.
         dropout: float in [0, 1). Of the pooled vector.
         compile: bool.
         **kwargs: `name` and `trainable` of the Keras model.

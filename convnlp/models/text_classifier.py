@@ -24,7 +24,8 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         num_classes: int >= 2. C.
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
         pooling: "mean", "max" or "mean_max" (default), of the encoder's output; "layers", the means of all
-            layers, which is better for an encoder that stays as it is, see `pool_layers`.
+            layers, which is better for an encoder that stays as it is, see `pool_layers`; "pair", a dual
+            encoder for pairs of texts, see `pool_pair`.
         dropout: float in [0, 1). Of the pooled vector. Default 0.3.
         ngram_buckets: int in [0, 2**16]. Rows of a table of hashed tokens and pairs of tokens, see
             `convnlp.layers.HashedNgrams`, whose sum stands beside the pooled vector. Default 0: none.

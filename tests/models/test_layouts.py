@@ -140,12 +140,13 @@ class TestMergedPositions:
             Seq2SeqBackbone(**{**POOLED, "pool_size": 0})
 
 
-def test_attention_on_top_of_convolutions_relates_two_texts():
+def test_what_relates_two_texts():
     """Are the marks of the two texts of a row, 6 positions apart, the same?
 
     A text without its mark says nothing about the label, so with mean pooling the logit of an encoder whose
     outputs see one mark each is a sum of what each mark says: no such sum is right on more than three of
-    the four pairs, and none is better than a guess on the average, ln 2.
+    the four pairs, and none is better than a guess on the average, ln 2. Attention on top relates them, and
+    so does a dual encoder, whose head is given how the two texts differ.
     """
     marks = np.array([[3, 3], [3, 4], [4, 3], [4, 4]])
     ids = np.full([4, 12], 9)
@@ -154,16 +155,21 @@ def test_attention_on_top_of_convolutions_relates_two_texts():
     inputs = {"token_ids": ids, "padding_mask": ids != 0}
     labels = (marks[:, 0] == marks[:, 1]).astype("int32")
     losses = {}
-    for mixer, receptive_field in (("dynamic_conv", 5), ("cross_segment_attention", 12)):
+    for mixer, receptive_field, pooling in (
+        ("dynamic_conv", 5, "mean"),
+        ("cross_segment_attention", 12, "mean"),
+        ("dynamic_conv", 5, "pair"),
+    ):
         keras.utils.set_random_seed(0)
         arguments = {**SMALL, "num_layers": 2, "num_decoder_layers": 0}
         backbone = Seq2SeqBackbone(**arguments, mixer=mixer, kernel_size=3)
         assert backbone.cost(12)["receptive_field"] == receptive_field
-        classifier = TextClassifier(backbone, 2, pooling="mean", dropout=0.0)
+        classifier = TextClassifier(backbone, 2, pooling=pooling, dropout=0.0)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         classifier.compile(optimizer=keras.optimizers.Adam(3e-3), loss=loss)
         steps = {name: np.tile(value, [200, 1]) for name, value in inputs.items()}  # quicker than epochs
         classifier.fit(steps, np.tile(labels, 200), batch_size=4, shuffle=False, verbose=0)
-        losses[mixer], _ = classifier.evaluate(inputs, labels, verbose=0)
-    assert losses["dynamic_conv"] > np.log(2) - 1e-4  # rounding
-    assert losses["cross_segment_attention"] < 0.1
+        losses[mixer, pooling], _ = classifier.evaluate(inputs, labels, verbose=0)
+    assert losses["dynamic_conv", "mean"] > np.log(2) - 1e-4  # rounding
+    assert losses["cross_segment_attention", "mean"] < 0.1
+    assert losses["dynamic_conv", "pair"] < 0.1

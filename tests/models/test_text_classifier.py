@@ -169,7 +169,7 @@ def test_bfloat16_gives_float32_logits(tokenizer):
         ({"num_classes": 1}, "`num_classes` must be a whole number >= 2. Received: 1"),
         (
             {"num_classes": 2, "pooling": "first"},
-            "`pooling` must be one of mean, max, mean_max, layers. Received: 'first'",
+            "`pooling` must be one of mean, max, mean_max, layers, pair. Received: 'first'",
         ),
         ({"num_classes": 2, "labels": ["a"]}, "num_classes=2 classes. Received: 1 names"),
         ({"num_classes": 2, "dropout": 1.0}, r"`rate` must be in \[0, 1\). Received: rate=1.0"),
