@@ -129,6 +129,7 @@ def get_config():
     task.second_text_field = ""
     task.label_field = "label"
     task.label_names = ()
+    task.label_threshold = ml_collections.config_dict.placeholder(float)
     task.input_field = "inputs"
     task.target_field = "targets"
     task.pack = False

@@ -74,6 +74,7 @@ FIELDS = {
     "task.second_text_field": "field of the second text of a pair; empty for none",
     "task.label_field": "field of the data that holds the label",
     "task.label_names": "names of the classes, for data that have none of their own",
+    "task.label_threshold": "where labels are numbers: the second class from here on; None: they are classes",
     "task.input_field": "field of the input of text_to_text",
     "task.target_field": "field of the text that text_to_text is to write",
     "task.pack": "whether rows of text_to_text hold several examples",

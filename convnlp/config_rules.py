@@ -101,6 +101,7 @@ RULES = {
         f"empty, or {schema.CLASS_NAMES.text}",
         lambda value: isinstance(value, list | tuple) and (not value or schema.CLASS_NAMES.holds(value)),
     ),
+    "task.label_threshold": _optional(rules.number("(-inf, inf)")),
     "task.input_field": rules.NAME,
     "task.target_field": rules.NAME,
     "task.pack": rules.BOOL,

@@ -97,7 +97,8 @@ class Label:
 
     def class_of(self, value):
         """The class of a value as it was read; raises ValueError where it has none."""
-        if isinstance(value, Cell) and not (self.names and value in self.names):
+        is_name = self.names and self.threshold is None and value in self.names
+        if isinstance(value, Cell) and not is_name:
             value = self._of_cell(value)
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if self.threshold is not None and is_number:

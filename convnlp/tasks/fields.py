@@ -118,10 +118,14 @@ def of_preset(model, directory, source, **given):
     if roles == ("input_field", "target_field"):
         names = {"texts": texts, "target": task.get("target_field")}
         is_trained_so = not given and texts and {*texts, names["target"]} <= set(there)
+        if task.get("label_names"):  # the target is a class
+            names["label"] = names.pop("target")
+            names |= {name: task.get(name) for name in ("label_names", "label_threshold")}
         return dataclasses.replace(found, **(names if is_trained_so else given))
     names = {"texts": texts, "label": task.get("label_field")}
+    threshold = task.get("label_threshold")
     names = {name: value for name, value in names.items() if value and {*_tuple(value)} <= set(there)}
-    found = dataclasses.replace(found, **{**names, **given})
+    found = dataclasses.replace(found, **{**names, "label_threshold": threshold, **given})
     roles = {"text_field": found.texts[0], "others": found.texts[-1]}
     if not {*(getattr(model, "labels", None) or [""])} <= {*there}:  # else each has a field of its own
         roles["label_field"] = found.label

@@ -374,6 +374,13 @@ def test_labels_by_name_and_by_threshold(tmp_path):
         classes(Label(names=("a", "c")))
 
 
+def test_with_a_threshold_a_cell_is_a_number_and_no_name(tmp_path):
+    path = tmp_path / "stars.csv"
+    path.write_text("text,stars\na,1\nb,3\nc,0\nd,4.5\n")
+    label = Label("stars", names=("0", "1"), threshold=3)
+    assert [int(row["label"]) for row in sources.read(Source(f"csv:{path}"), label=label)] == [0, 1, 0, 1]
+
+
 @pytest.mark.parametrize(
     "arguments", [{}, {"num_classes": 3, "names": ("a", "b")}, {"num_classes": 3, "threshold": 0.5}]
 )

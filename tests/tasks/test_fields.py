@@ -1,5 +1,6 @@
 """The fields that a preset is scored on, where the flags leave them open."""
 
+import dataclasses
 import json
 
 import pytest
@@ -36,6 +37,8 @@ def renamed(text, label):
             {"label_threshold": 0.5},
             Fields(("a", "b"), label_threshold=0.5),
         ),
+        ({"label_threshold": 0.2}, ROWS, {}, Fields(label_threshold=0.2)),
+        ({"label_threshold": 0.2}, ROWS, {"label_threshold": 0.5}, Fields(label_threshold=0.5)),
     ],
 )
 def test_of_a_classifier(tmp_path, recorded, rows, given, expected):
@@ -65,3 +68,13 @@ def test_of_text_to_text_of_pairs(tmp_path):
     rows = [{"question": "a", "passage": "b", "answer": "c"}]
     assert found(tmp_path, Seq2SeqLM, recorded, rows) == Fields(("question", "passage"), target="answer")
     assert found(tmp_path, Seq2SeqLM, recorded, [{"question": "a", "answer": "c"}]) == Fields()
+
+
+def test_of_text_to_text_where_the_target_is_a_class(tmp_path):
+    recorded = {"input_field": "text", "target_field": "toxicity", "label_names": ["fine", "toxic"]}
+    expected = Fields(("text",), label="toxicity", label_names=["fine", "toxic"])
+    rows = [{"text": "a", "toxicity": 0.7}]
+    assert found(tmp_path, Seq2SeqLM, recorded, rows) == expected
+    recorded["label_threshold"] = 0.5
+    expected = dataclasses.replace(expected, label_threshold=0.5)
+    assert found(tmp_path, Seq2SeqLM, recorded, rows) == expected

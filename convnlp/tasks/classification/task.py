@@ -77,11 +77,14 @@ class Classification(Task):
     @classmethod
     def from_config(cls, config, tokenizer, train):
         task = config.task
-        # The whole split: a slice may lack a rare class.
-        names = tuple(task.label_names) or sources.label_names(train.whole, task.label_field)
+        names, threshold = tuple(task.label_names), task.label_threshold
+        if not names and threshold is not None:
+            names = ("0", "1")
+        if not names:  # of the whole split: a slice may lack a rare class
+            names = sources.label_names(train.whole, task.label_field)
         return cls(
             tokenizer=tokenizer,
-            label=Label(task.label_field, names=names),
+            label=Label(task.label_field, names=names, threshold=threshold),
             text_fields=tuple(filter(None, (task.text_field, task.second_text_field))),
             sequence_length=config.data.input_length,
             pooling=task.pooling,

@@ -28,6 +28,8 @@ class TextToText(Task):
         target_field: str, a text, or a list of texts that are all right: the first one is trained on, and
             the best of them counts in scores; or a class, where there are `label_names`.
         label_names: tuple of str. Default None.
+        label_threshold: float, where the target is a number that stands for one of two classes, see
+            `convnlp.data.Label`. Default None.
         input_length: int. S, tokens of an input.
         target_length: int. T, tokens of a target.
         pack: bool. Whether rows of training hold several examples. Default False.
@@ -47,11 +49,17 @@ class TextToText(Task):
     input_length: int
     target_length: int
     label_names: tuple | None = None
+    label_threshold: float | None = None
     pack: bool = False
 
     @classmethod
     def from_config(cls, config, tokenizer, train):
         task = config.task
+        if task.label_threshold is not None and not task.label_names:
+            raise ValueError(
+                "`task.label_names` must name the two classes, which the model is to write, with "
+                f"`task.label_threshold`. Received: task.label_threshold={task.label_threshold}"
+            )
         if task.num_epochs != 0 and task.pack:
             raise ValueError(
                 "`task.num_epochs` must be 0 with `task.pack`; set `train.num_steps`. "
@@ -62,6 +70,7 @@ class TextToText(Task):
             input_fields=tuple(filter(None, (task.input_field, task.second_text_field))),
             target_field=task.target_field,
             label_names=tuple(task.label_names) or None,
+            label_threshold=task.label_threshold,
             input_length=config.data.input_length,
             target_length=config.data.target_length,
             pack=task.pack,
@@ -85,6 +94,7 @@ class TextToText(Task):
             input_fields=tuple(fields.texts),
             target_field=target,
             label_names=names,
+            label_threshold=None if names is None else fields.label_threshold,
             input_length=model.preprocessor.encoder_sequence_length,
             target_length=target_length,
         )
@@ -113,6 +123,7 @@ class TextToText(Task):
             input_field=self.input_fields,
             target_field=self.target_field,
             label_names=self.label_names,
+            label_threshold=self.label_threshold,
             keep_texts=not training,
         )
 
@@ -149,6 +160,7 @@ def read_text_to_text(
     input_field="inputs",
     target_field="targets",
     label_names=None,
+    label_threshold=None,
     keep_texts=False,
 ):
     """Reads input and target texts, for an encoder and a decoder.
@@ -162,6 +174,7 @@ def read_text_to_text(
         target_field: string, a text, or a list of texts, of which the first is the target; or a class, where
             there are `label_names`.
         label_names: sequence of strings: the target is the name of the class in `target_field`. Default None.
+        label_threshold: float, see `convnlp.data.Label`. Default None.
         keep_texts: bool, whether the texts are kept, for scores. Default False.
 
     Returns:
@@ -184,7 +197,7 @@ def read_text_to_text(
         rows.append(examples.Rows((target_field,), target_length, "data.target_length", several=True))
         return examples.load(source, tokenizer, rows, keep_texts=keep_texts)
     names = _label_rows(tokenizer, label_names, target_length)
-    label = Label(target_field, names=tuple(label_names))
+    label = Label(target_field, names=tuple(label_names), threshold=label_threshold)
     found = examples.load(source, tokenizer, rows, label=label, keep_texts=keep_texts)
     texts = {target_field: [label.names[index] for index in found.labels]} if keep_texts else {}
     return dataclasses.replace(
