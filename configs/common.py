@@ -152,6 +152,9 @@ def set_mixer(config, mixer):
 def set_kernels(config, mixer):
     """Four layers that see further and further; in full convolutions, of 2 K D^2 weights, by dilation."""
     config.model.kernel_size = (3, 7, 15, 31)
+    if mixer == "dilated_conv":
+        config.model.kernel_size = (7,)
+        config.model.dilation_rate = (1, 2, 4, 8)
     if mixer in ("gated_dilated_conv", "conv_s2s"):
         config.model.kernel_size = (3,)
         config.model.dilation_rate = (1, 2, 5, 1)  # conv_s2s has none

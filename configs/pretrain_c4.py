@@ -6,9 +6,15 @@ r"""The paper's pre-training: span corruption on C4, 524,288 steps of 128 x 512 
 
 Source: Tay et al., 2021, section 4; optimiser and schedule of T5. The argument is MIXER,SIZE. In the paper a
 run took about 12 hours on 16 TPU chips. It needs a TPU and a prepared C4, and has not been run by us.
+
+Lightweight and dynamic convolutions have windows of 7 and two depth filters, H = 2, as in the text; the
+authors' release has a softmaxed filter for each channel. Of its dilated convolutions the paper gives eleven
+sizes for twelve layers and no rates: the last size is ours, and so are the rates 1, 2, 5, which leave no gap
+between the taps of three layers (Wang et al., 2018, section 3.2, https://arxiv.org/abs/1702.08502).
 """
 
 from convnlp.configs import common
+from convnlp.models import SIZES
 
 
 def get_config(arguments="dynamic_conv,base"):
@@ -17,7 +23,11 @@ def get_config(arguments="dynamic_conv,base"):
     config = common.get_config()
     config.model.size = size
     common.set_mixer(config, mixer)
-    if (mixer, size) == ("dilated_conv", "base"):
-        # The paper lists eleven sizes for twelve layers; the last is ours.
-        config.model.kernel_size = (4, 4, 7, 7, 15, 15, 15, 15, 31, 31, 31, 31)
+    if mixer in ("lightweight_conv", "dynamic_conv"):
+        config.model.mixer_options.num_heads = 2  # of the mixer alone: cross-attention keeps its own
+    if mixer == "dilated_conv":
+        num_layers = SIZES[size]["num_layers"]
+        config.model.dilation_rate = tuple((1, 2, 5)[layer % 3] for layer in range(num_layers))
+        if size == "base":
+            config.model.kernel_size = (4, 4, 7, 7, 15, 15, 15, 15, 31, 31, 31, 31)
     return config

@@ -49,7 +49,26 @@ def test_the_papers_run():
         "inverse_sqrt",
         10_000,
     )
-    assert len(config.model.kernel_size) == SIZES["base"]["num_layers"]
+    assert len(config.model.kernel_size) == len(config.model.dilation_rate) == SIZES["base"]["num_layers"]
+
+
+@pytest.mark.parametrize("mixer", ["lightweight_conv", "dynamic_conv"])
+def test_the_papers_convolutions_have_two_filters(mixer):
+    config = pretrain_c4.get_config(f"{mixer},tiny")
+    backbone = experiment.backbone(config, 50, "float32")
+    for layer in (*backbone.encoder.layers, *backbone.decoder.layers):
+        assert (layer.mixer.num_heads, layer.mixer.kernel_size) == (2, 7)
+    assert backbone.num_heads == SIZES["tiny"]["num_heads"]  # cross-attention's
+
+
+def test_dilated_convolutions_are_dilated():
+    for config in (
+        pretrain_c4.get_config("dilated_conv,base"),
+        pretrain_c4.get_config("dilated_conv,tiny"),
+        pretrain_mini.get_config("dilated_conv"),
+        finetune_classification.get_config("dilated_conv"),
+    ):
+        assert max(config.model.dilation_rate) > 1
 
 
 def test_the_mixers_that_cannot_decode():
