@@ -5,10 +5,14 @@ r"""Scores a preset on a source.
 A TextClassifier is scored by accuracy, F1 and loss. A Seq2SeqLM writes its answer by greedy decoding, which
 is compared with the target (exact_match); where targets are classes, the answer of highest probability among
 their names counts too (ranked_accuracy, ranked_f1, ranked_f1_macro). Your own task has its own scores.
+
+--by_field=category scores the examples of each value of that field apart, and of all together what is a share
+of them, such as exact_match.
 """
 
 import json
 
+import numpy as np
 from absl import flags
 
 from convnlp import outputs, tasks
@@ -43,6 +47,9 @@ _LABEL_THRESHOLD = flags.DEFINE_float(
 )
 _TARGET_FIELD = flags.DEFINE_string(
     "target_field", None, "Field of the text that a Seq2SeqLM should write. Default: --label_field, by name."
+)
+_BY_FIELD = flags.DEFINE_string(
+    "by_field", None, "Field whose values are scored apart, such as the kind of generalisation in COGS."
 )
 
 
@@ -80,6 +87,50 @@ def table(results):
     return "\n".join(f"{name:<{width}}  {value:.4f}".removesuffix(".0000") for name, value in results.items())
 
 
+def values_of(source, field):
+    """The strings of a field, in the order of the records; raises SourceError where it has none."""
+    return [row[field].decode() for row in sources.read(source, (field,)).as_numpy_iterator()]
+
+
+def scores_by_group(task, model, found, groups, batch_size):
+    """Scores of the examples of each group, and of all what is a share of the examples.
+
+    Args:
+        task: `Task`.
+        model: its model.
+        found: what `task.read` returned, `Examples`.
+        groups: list of str, the group of each example.
+        batch_size: int.
+
+    Returns:
+        (dict of floats, dict of str -> dict of floats by the names of the groups in order).
+    """
+    groups = np.array(groups)
+    each = {
+        str(name): task.scores(model, found.take(np.flatnonzero(groups == name)), batch_size)
+        for name in np.unique(groups)
+    }
+    counts = [scores["num_examples"] for scores in each.values()]
+    shares = {name for scores in each.values() for name in scores if name in task.share_metrics}
+    whole = {
+        name: float(np.average([scores[name] for scores in each.values()], weights=counts))
+        for name in task.metrics
+        if name in shares
+    }
+    return {**whole, "num_examples": float(sum(counts))}, each
+
+
+def table_of_groups(whole, each):
+    """Rows of a group, its number of examples and its scores; all of them last."""
+    names = [name for name in next(iter(each.values())) if name != "num_examples"]
+    width = max(len(group) for group in (*each, "all"))
+    rows = [f"{'':<{width}}  {'examples':>8}  {'  '.join(names)}"]
+    for group, scores in [*each.items(), ("all", whole)]:
+        cells = [f"{scores[name]:>{len(name)}.4f}" if name in scores else " " * len(name) for name in names]
+        rows.append(f"{group:<{width}}  {scores['num_examples']:>8.0f}  {'  '.join(cells)}".rstrip())
+    return "\n".join(rows)
+
+
 def main(_):
     """Preset -> source -> scores -> table and file."""
     check_metrics({name: None for task in TASKS.values() for name in task.metrics}, "")
@@ -87,13 +138,22 @@ def main(_):
     directory = preset_names.locate(_PRESET.value)
     if _OUTPUT.value:
         outputs.check_file("output", _OUTPUT.value, inputs=[directory, *sources.paths(source)])
+    groups = values_of(source, _BY_FIELD.value) if _BY_FIELD.value else []
     model = tasks.load(directory)
     task = tasks.task_of(model).from_model(model, source, fields_of(model, directory, source))
     check_metrics(task.known_metrics)
-    results = chosen(task.scores(model, task.read(source), _BATCH_SIZE.value), _METRICS.value)
-    print(table(results))
+    found = task.read(source)
+    if groups:
+        results, groups = scores_by_group(task, model, found, groups, _BATCH_SIZE.value)
+        groups = {name: chosen(scores, _METRICS.value) for name, scores in groups.items()}
+    else:
+        results = task.scores(model, found, _BATCH_SIZE.value)
+    results = chosen(results, _METRICS.value)
+    print(table_of_groups(results, groups) if groups else table(results))
     if _OUTPUT.value:
         report = {"preset": _PRESET.value, "source": _SOURCE.value, "split": _SPLIT.value, "scores": results}
+        if groups:
+            report |= {"by_field": _BY_FIELD.value, "groups": groups}
         outputs.write_file(_OUTPUT.value, f"{json.dumps(report, indent=2)}\n".encode())
 
 

@@ -54,6 +54,28 @@ class Examples:
     def __len__(self):
         return int(self.columns[0].nrows())
 
+    def take(self, indices):
+        """Some of the examples, in that order.
+
+        Args:
+            indices: int array [m] of numbers in [0, n).
+
+        Returns:
+            `Examples`.
+        """
+
+        def taken(array):
+            return None if array is None else array[indices]
+
+        return dataclasses.replace(
+            self,
+            columns=tuple(tf.gather(column, indices) for column in self.columns),
+            labels=taken(self.labels),
+            texts={field: [texts[i] for i in indices] for field, texts in self.texts.items()},
+            soft_labels=taken(self.soft_labels),
+            weights=taken(self.weights),
+        )
+
 
 def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_calls=tf.data.AUTOTUNE):
     """Reads and tokenizes all examples.

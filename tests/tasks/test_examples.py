@@ -241,3 +241,13 @@ def test_wrong_arguments(pairs, tokenizer):
         text_to_text(pairs, tokenizer, pack=True)
     with pytest.raises(ValueError, match="A label must have `num_classes`, `names` or `threshold`"):
         classification(pairs, tokenizer, num_classes=None)
+
+
+def test_some_of_the_examples(reviews, tokenizer):
+    found = read_classification(Source(reviews), tokenizer, Label(num_classes=2), 24, keep_texts=True)
+    few = found.take(np.array([5, 1]))
+    assert len(few) == 2
+    assert few.labels.tolist() == [found.labels[5], found.labels[1]]
+    assert few.texts["text"] == [found.texts["text"][5], found.texts["text"][1]]
+    assert few.columns[0].to_list() == [found.columns[0][i].numpy().tolist() for i in (5, 1)]
+    assert few.lengths == found.lengths
