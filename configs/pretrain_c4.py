@@ -9,12 +9,11 @@ run took about 12 hours on 16 TPU chips. It needs a TPU and a prepared C4, and h
 
 Lightweight and dynamic convolutions have windows of 7 and two depth filters, H = 2, as in the text; the
 authors' release has a softmaxed filter for each channel. Of its dilated convolutions the paper gives eleven
-sizes for twelve layers and no rates: the last size is ours, and so are the rates 1, 2, 5, which leave no gap
-between the taps of three layers (Wang et al., 2018, section 3.2, https://arxiv.org/abs/1702.08502).
+sizes for twelve layers and no rates: the last size is ours, and so are the rates 1, 2, 5 of size base, which
+leave no gap between the taps of three layers (Wang et al., 2018, section 3.2, https://arxiv.org/abs/1702.08502).
 """
 
 from convnlp.configs import common
-from convnlp.models import SIZES
 
 
 def get_config(arguments="dynamic_conv,base"):
@@ -26,8 +25,8 @@ def get_config(arguments="dynamic_conv,base"):
     if mixer in ("lightweight_conv", "dynamic_conv"):
         config.model.mixer_options.num_heads = 2  # of the mixer alone: cross-attention keeps its own
     if mixer == "dilated_conv":
-        num_layers = SIZES[size]["num_layers"]
-        config.model.dilation_rate = tuple((1, 2, 5)[layer % 3] for layer in range(num_layers))
+        config.model.dilation_rate = (2,)
         if size == "base":
             config.model.kernel_size = (4, 4, 7, 7, 15, 15, 15, 15, 31, 31, 31, 31)
+            config.model.dilation_rate = (1, 2, 5) * 4
     return config

@@ -49,6 +49,11 @@ class EdgeModel:
         self._tokenizer = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
         self._run = runner(Interpreter(model_path=str(path), num_threads=num_threads))
 
+    @property
+    def num_token_ids(self):
+        """How many pieces the vocabulary has; ids are in [0, that)."""
+        return self._tokenizer.get_piece_size()
+
     def token_ids(self, texts, pairs=None):
         """Token ids as the model was trained on, padded to the longest.
 

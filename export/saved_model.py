@@ -34,6 +34,9 @@ _MAX_LENGTH = flags.DEFINE_integer(
 _CHECK = flags.DEFINE_bool(
     "check", True, "Compare every signature with the preset before the version appears."
 )
+_TFLITE = flags.DEFINE_bool(
+    "tflite", False, "Write model.tflite too, for servers with --prefer_tflite_model; weights in int8."
+)
 
 
 def main(argv):
@@ -42,7 +45,13 @@ def main(argv):
         raise app.UsageError(f"unknown argument {argv[1]!r}")
     start = time.time()
     *paths, errors = versions.export(
-        _PRESET.value, _OUTPUT.value, _IDS_OUTPUT.value, _VERSION.value, _MAX_LENGTH.value, _CHECK.value
+        _PRESET.value,
+        _OUTPUT.value,
+        _IDS_OUTPUT.value,
+        _VERSION.value,
+        _MAX_LENGTH.value,
+        _CHECK.value,
+        _TFLITE.value,
     )
     for path in paths:
         megabytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6

@@ -64,6 +64,9 @@ _WARMUP = flags.DEFINE_boolean("enable_model_warmup", True, "Ask a new version i
 _WARMUP_ITERATIONS = flags.DEFINE_integer(
     "num_request_iterations_for_warmup", 1, "How often each of these requests.", 1
 )
+_PREFER_TFLITE = flags.DEFINE_boolean(
+    "prefer_tflite_model", False, "Answer by model.tflite beside saved_model.pb, where there is one."
+)
 _MONITORING_CONFIG_FILE = flags.DEFINE_string(
     "monitoring_config_file", None, "MonitoringConfig in text format: whether and where Prometheus reads."
 )
@@ -160,7 +163,8 @@ def _start(listener):
     metrics = Metrics()
     limits = Limits(timeout_ms=_TIMEOUT.value, **{name: flag.value for name, flag in _LIMITS.items()})
     runner = _runner(metrics)
-    loader = Loader(metrics, _TIMEOUT.value, _WARMUP.value * _WARMUP_ITERATIONS.value, limits)
+    num_warmups = _WARMUP.value * _WARMUP_ITERATIONS.value
+    loader = Loader(metrics, _TIMEOUT.value, num_warmups, limits, _PREFER_TFLITE.value)
     manager = ModelManager(_model_configs(), loader, _MAX_RETRIES.value, _RETRY_MICROS.value / 1e6)
     site = _site(metrics, manager)
     grpc_server = build_grpc_server(manager, runner, metrics, limits, _THREADS.value, _ANY_LABELS.value)

@@ -126,8 +126,9 @@ RULES = {
     ),
     "convnlp.serving.client.grpc_messages": (("convnlp.serving.protos",), ("google",)),
     "convnlp.serving.protos": ((), ("google",)),
+    "convnlp.serving.core.lite": (("convnlp.export.edge_model", "convnlp.serving.core.servable"), ("numpy",)),
     "convnlp.serving": (
-        ("convnlp.serving.protos",),
+        ("convnlp.serving.core.lite", "convnlp.serving.protos"),
         (
             "absl",
             "google",

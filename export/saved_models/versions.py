@@ -11,9 +11,12 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.export import preset
+from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import signatures
 from convnlp.export.verification import checks, requests
 from convnlp.tasks import task_of
+
+TFLITE_NAME = "model.tflite"  # where servers with --prefer_tflite_model look for it
 
 
 def made_since(output, preset_dir):
@@ -35,7 +38,7 @@ def made_since(output, preset_dir):
     return max(found, key=lambda path: int(path.name), default=None)
 
 
-def export(preset_dir, output, ids_output=None, version=None, max_length=None, check=True):
+def export(preset_dir, output, ids_output=None, version=None, max_length=None, check=True, tflite=False):
     """Writes both SavedModels of a preset.
 
     Args:
@@ -46,6 +49,7 @@ def export(preset_dir, output, ids_output=None, version=None, max_length=None, c
         version: int >= 0. Default: 1 more than the highest version in either directory.
         max_length: int. See `signatures.servable`.
         check: bool. Run `checks.check` before anything appears in `output`.
+        tflite: bool. Write `model.tflite` beside the model with all signatures too, in mode "dynamic".
 
     Returns:
         (path of the version, path of its ids-only twin, the errors of `checks.check` or {}).
@@ -73,6 +77,8 @@ def export(preset_dir, output, ids_output=None, version=None, max_length=None, c
             servables = dict(zip(scratch, (everything, everything.only("ids")), strict=True))
             for directory, servable in servables.items():
                 _save(servable, model, preset_dir, directory)
+        if tflite:
+            tflite_files.export(preset_dir, scratch[0] / TFLITE_NAME)
         errors = checks.check(model, servables) if check else {}
         for directory, target in reversed(list(zip(scratch, targets, strict=True))):  # the twin first
             directory.rename(target)

@@ -19,6 +19,7 @@ from convnlp.serving.core.servable import Servable
 
 FILE_NAME = os.path.join("assets.extra", "tf_serving_warmup_requests")
 _MAX_RECORDS = 1000
+_TFLITE_NAME = "model.tflite"
 
 
 class Loader:
@@ -29,13 +30,15 @@ class Loader:
         timeout_ms: int. How long a run may take; 0 for as long as it likes.
         num_iterations: int. How often each request of the warm-up is asked; 0 for no warm-up.
         limits: `Limits`. How large the requests of the warm-up may be.
+        prefer_tflite: bool. Whether `model.tflite` answers what it can, where there is one.
     """
 
-    def __init__(self, metrics, timeout_ms=0, num_iterations=1, limits=None):
+    def __init__(self, metrics, timeout_ms=0, num_iterations=1, limits=None, prefer_tflite=False):
         self._metrics = metrics
         self._timeout_ms = timeout_ms
         self._num_iterations = num_iterations
         self._limits = limits or Limits()
+        self._prefer_tflite = prefer_tflite
 
     def __call__(self, name, version, path):
         """Returns the `Servable` of a directory, warmed up; raises whatever is wrong with it."""
@@ -55,6 +58,10 @@ class Loader:
 
     def _load(self, name, version, path):
         try:
+            if self._prefer_tflite and os.path.exists(os.path.join(path, _TFLITE_NAME)):
+                from convnlp.serving.core.lite import LiteServable  # LiteRT is loaded where it is wanted
+
+                return LiteServable(name, version, os.path.join(path, _TFLITE_NAME), path, self._timeout_ms)
             return Servable(name, version, path, self._timeout_ms)
         except Exception as error:  # a broken directory fails in many ways
             if damage := damaged_file(path):
