@@ -81,6 +81,7 @@ MIXER_TABLE = {
         [
             {"num_heads": 2, "intermediate_dim": 12, "kernel_sizes": (3, 4)},
             {"num_heads": 8, "intermediate_dim": 8, "kernel_sizes": (15,)},
+            {"num_heads": 2, "intermediate_dim": 8, "kernel_sizes": ()},
         ],
     ),
     "synthesizer": Row(
@@ -110,7 +111,9 @@ MIXER_TABLE = {
     "mlp_mixer": Row(position_mixing.mlp_mixer, [{"token_dim": 16, **LONGEST}]),
     "feed_forward_stack": Row(position_mixing.feed_forward_stack, [{"expansion": 1, **LONGEST}]),
     "res_mlp": Row(position_mixing.res_mlp, [{"layer_scale_init": 1.0, **LONGEST}]),
-    "external_attention": Row(attention.external_attention, [{"memory_size": 16}]),
+    "external_attention": Row(
+        attention.external_attention, [{"memory_size": 16}, {"memory_size": 8, "memory_heads": 2}]
+    ),
 }
 
 

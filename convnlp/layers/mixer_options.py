@@ -19,7 +19,7 @@ def options_of(name):
 
     Example:
     >>> options_of("external_attention")
-    {'memory_size': 64}
+    {'memory_size': 64, 'memory_heads': 1}
     """
     parameters = inspect.signature(MIXERS[name]).parameters.values()
     return {

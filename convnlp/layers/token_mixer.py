@@ -245,12 +245,12 @@ def require_count(name, value, minimum=1):
         raise ValueError(f"`{name}` must be an int >= {minimum}. Received: {name}={value!r}")
 
 
-def require_heads(hidden_dim, num_heads):
-    """Raises ValueError unless `num_heads` divides `hidden_dim`."""
-    require_count("num_heads", num_heads)
+def require_heads(hidden_dim, num_heads, name="num_heads"):
+    """Raises ValueError unless the argument `name` divides `hidden_dim`."""
+    require_count(name, num_heads)
     if hidden_dim % num_heads:
         raise ValueError(
-            f"`num_heads` must divide hidden_dim. Received: num_heads={num_heads}, hidden_dim={hidden_dim}"
+            f"`{name}` must divide hidden_dim. Received: {name}={num_heads}, hidden_dim={hidden_dim}"
         )
 
 

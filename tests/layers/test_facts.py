@@ -75,7 +75,6 @@ def make(cls, **arguments):
         (SelfAttention, "dropout", -0.1),
         (GatedDilatedConv, "gate_dropout", 1.0),
         (ConvS2S, "dropout", 1.0),
-        (Muse, "kernel_sizes", ()),
         (Muse, "kernel_sizes", [0]),
         (Muse, "intermediate_dim", 0),
         (MBConv, "squeeze_ratio", 0),

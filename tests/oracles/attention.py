@@ -68,13 +68,15 @@ def relative_attention(mixer, x, visible, prefix=None):
 
 
 def external_attention(mixer, x, visible):
-    """Softmax over the tokens of each slot's logits, then shares of the slots, then their values."""
-    tokens = np.flatnonzero(visible[0])
-    shares = softmax((x[tokens] @ weight(mixer.memory_keys.kernel)).T).T  # [tokens,S]
+    """Softmax over the tokens of each slot's logits, then shares of the slots, then their values, by head."""
+    tokens, has_heads = np.flatnonzero(visible[0]), mixer.memory_heads > 1
+    u = x @ weight(mixer.query.kernel) if has_heads else x
     y = np.zeros_like(x)
-    for row, i in zip(shares, tokens, strict=True):
-        y[i] = row / (1e-9 + row.sum()) @ weight(mixer.memory_values.kernel)
-    return y
+    for part in np.split(np.arange(x.shape[1]), mixer.memory_heads):
+        shares = softmax((u[np.ix_(tokens, part)] @ weight(mixer.memory_keys.kernel)).T).T  # [tokens,S]
+        for row, i in zip(shares, tokens, strict=True):
+            y[i, part] = row / (1e-9 + row.sum()) @ weight(mixer.memory_values.kernel)
+    return y @ weight(mixer.output_projection.kernel) if has_heads else y
 
 
 def synthesizer(mixer, x, visible):

@@ -11,11 +11,13 @@ def muse(mixer, x, visible, prefix=None):
     """Attention, gated dynamic convolutions of the attention's values, and relu(x W_1) W_2, added."""
     values = x @ weight(mixer.attention.value.kernel)
     local = np.zeros_like(x)
-    for share, convolution in zip(softmax(weight(mixer.gate)), mixer.convolutions, strict=True):
-        local += share * dynamic_conv(convolution, values, visible, prefix)
+    if mixer.kernel_sizes:
+        for share, convolution in zip(softmax(weight(mixer.gate)), mixer.convolutions, strict=True):
+            local += share * dynamic_conv(convolution, values, visible, prefix)
+        local = local @ weight(mixer.conv_projection.kernel)
     inner = np.maximum(x @ weight(mixer.feed_forward.inner.kernel), 0)
     return (
         self_attention(mixer.attention, x, visible, prefix)
-        + local @ weight(mixer.conv_projection.kernel)
+        + local
         + inner @ weight(mixer.feed_forward.outer.kernel)
     )

@@ -3,9 +3,9 @@
 import keras
 import tensorflow as tf
 
-from convnlp.kernels import masked_softmax, zero_pads
+from convnlp.kernels import masked_softmax, merge_heads, split_heads, zero_pads
 from convnlp.layers.projection import projection
-from convnlp.layers.token_mixer import TokenMixer, require_count
+from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -17,19 +17,25 @@ class ExternalAttention(TokenMixer):
 
     The first normalisation is all that a position learns of the others.
 
+    With H > 1 memory heads, the H parts of U = X W_U, of D / H channels each, take the place of X; all use
+    the same memories, M_k and M_v: [S,D/H], and what they find, side by side, goes through W_O.
+
     Source: Guo et al., 2021, "Beyond Self-attention: External Attention using Two Linear Layers for Visual
-    Tasks", section 3, https://arxiv.org/abs/2105.02358.
-    Departs from it: none of the authors' convolutions around it; M_v starts with independent values where
-    their code copies M_k; the last division is by at least 1e-6, where their code adds 1e-9. M_v starts
-    larger by sqrt(S), since at first each slot weighs about 1 / S.
+    Tasks", section 3, https://arxiv.org/abs/2105.02358; its section 3.3 has several heads.
+    Departs from it: none of the authors' convolutions around it; U has D channels, where their code for
+    several heads has 4 D, and four times the heads; M_v starts with independent values where their code
+    copies M_k; the last division is by at least 1e-6, where their code adds 1e-9. M_v starts larger by
+    sqrt(S), since at first each slot weighs about 1 / S.
 
     Masking: pads are hidden in the softmax over tokens. Causality: no, that softmax sees all positions.
     Packing: no. Order: of no matter, so that a model gives it positions.
-    Cost: 2 S D parameters, 2 T S D multiply-adds.
+    Cost: 2 S D parameters, 2 T S D multiply-adds; with H > 1, 2 D^2 + 2 S D / H parameters and
+    2 T (D^2 + S D) multiply-adds.
 
     Args:
         hidden_dim: int. Width D.
         memory_size: int. Number S of slots, >= 1. Defaults to `64`.
+        memory_heads: int. Number H of heads; divides D. Defaults to `1`.
         causal: bool. Must be False.
         output_init_scale: float. Factor on the standard deviation of the first M_v. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
@@ -37,7 +43,7 @@ class ExternalAttention(TokenMixer):
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, or `causal`.
+        ValueError: if a size is not a positive int, `memory_heads` does not divide `hidden_dim`, or `causal`.
 
     Example:
     >>> mixer = ExternalAttention(hidden_dim=8, memory_size=16)
@@ -53,41 +59,68 @@ class ExternalAttention(TokenMixer):
     knows_order = False
     gated = False
 
-    def __init__(self, hidden_dim, memory_size=64, causal=False, output_init_scale=1.0, **kwargs):
+    def __init__(
+        self, hidden_dim, memory_size=64, memory_heads=1, causal=False, output_init_scale=1.0, **kwargs
+    ):
         super().__init__(hidden_dim, causal, **kwargs)
         require_count("memory_size", memory_size)
+        require_heads(hidden_dim, memory_heads, "memory_heads")
         self.memory_size = memory_size
+        self.memory_heads = memory_heads
         self.output_init_scale = output_init_scale
-        value_scale = output_init_scale * memory_size**0.5
-        self.memory_keys = projection(memory_size, dtype=self.dtype_policy, name="memory_keys")
+        dtype, is_single = self.dtype_policy, memory_heads == 1
+        value_scale = memory_size**0.5 * (output_init_scale if is_single else 1.0)
+        self.memory_keys = projection(memory_size, dtype=dtype, name="memory_keys")
         self.memory_values = projection(
-            hidden_dim, value_scale, dtype=self.dtype_policy, name="memory_values"
+            hidden_dim // memory_heads, value_scale, dtype=dtype, name="memory_values"
+        )
+        self.query = None if is_single else projection(hidden_dim, dtype=dtype, name="query")
+        self.output_projection = (
+            None if is_single else projection(hidden_dim, output_init_scale, dtype=dtype, name="output")
         )
 
     def build(self, input_shape):
         super().build(input_shape)
-        self.memory_keys.build(input_shape)
-        self.memory_values.build((*input_shape[:-1], self.memory_size))
+        self.memory_keys.build((None, self.hidden_dim // self.memory_heads))
+        self.memory_values.build((None, self.memory_size))
+        if self.query is not None:
+            self.query.build(input_shape)
+            self.output_projection.build(input_shape)
 
     def mix(self, x, masks, training):
-        logits = tf.cast(self.memory_keys(zero_pads(x, masks.padding_mask)), tf.float32)  # [B,T,S]
+        x = zero_pads(x, masks.padding_mask)
         visible = masks.visible_keys(x, causal=False)  # [B,1,T]
-        weights = masked_softmax(tf.transpose(logits, [0, 2, 1]), visible)  # [B,S,T], 0 at pads
-        weights = tf.transpose(weights, [0, 2, 1])  # [B,T,S]
-        total = tf.reduce_sum(weights, axis=2, keepdims=True)  # [B,T,1], 0 at pads too
+        if self.query is None:
+            return self._look_up(x, visible)
+        heads = tf.transpose(split_heads(self.query(x), self.memory_heads), [0, 2, 1, 3])  # [B,H,T,D/H]
+        found = self._look_up(heads, None if visible is None else tf.expand_dims(visible, 1))
+        return self.output_projection(merge_heads(tf.transpose(found, [0, 2, 1, 3])))
+
+    def _look_up(self, x, visible):
+        """[...,T,N] -> [...,T,N], with a mask [...,1,T] of what is no pad, or None."""
+        logits = tf.cast(self.memory_keys(x), tf.float32)  # [...,T,S]
+        weights = masked_softmax(tf.linalg.matrix_transpose(logits), visible)  # [...,S,T], 0 at pads
+        weights = tf.linalg.matrix_transpose(weights)
+        total = tf.reduce_sum(weights, axis=-1, keepdims=True)  # [...,T,1], 0 at pads too
         weights /= tf.maximum(total, 1e-6)  # not less: TFLite may store it as float16
-        return self.memory_values(tf.cast(weights, x.dtype))  # [B,T,D]
+        return self.memory_values(tf.cast(weights, x.dtype))
 
     def receptive_field(self, length):
         return length
 
     def cost(self, length):
-        memories = 2 * self.memory_size * self.hidden_dim
-        return {"parameters": memories, "multiply_adds": length * memories, "state_elements": 0}
+        memories = 2 * self.memory_size * self.hidden_dim  # of all heads
+        projections = 0 if self.query is None else 2 * self.hidden_dim**2
+        return {
+            "parameters": memories // self.memory_heads + projections,
+            "multiply_adds": length * (memories + projections),
+            "state_elements": 0,
+        }
 
     def get_config(self):
         return {
             **super().get_config(),
             "memory_size": self.memory_size,
+            "memory_heads": self.memory_heads,
             "output_init_scale": self.output_init_scale,
         }

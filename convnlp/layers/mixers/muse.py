@@ -20,7 +20,8 @@ class Muse(TokenMixer):
         Y = Attention(X) + (sum_k softmax(a)_k DynamicConv_k(X W_V)) W_C + FFN(X)
 
     W_V is the attention's own value projection, so that both mix the same vectors. The gate a starts at equal
-    shares. A layer around it has no feed-forward sublayer.
+    shares. A layer around it has no feed-forward sublayer. Without kernel sizes there is no convolution: the
+    paper's MUSE-simple.
 
     Source: Zhao et al., 2019, "MUSE: Parallel Multi-Scale Attention for Sequence to Sequence Learning",
     section 2, https://arxiv.org/abs/1911.09483.
@@ -38,7 +39,7 @@ class Muse(TokenMixer):
         hidden_dim: int. Width D.
         num_heads: int. Number H of heads, and of filters at a position; divides D.
         intermediate_dim: int. Inner width F of the feed-forward network.
-        kernel_sizes: sequence of ints >= 1, the sizes k. Defaults to `(3, 15)`.
+        kernel_sizes: sequence of ints >= 1, the sizes k; empty for none. Defaults to `(3, 15)`.
         kernel_dropout: float in [0, 1). Share of the taps dropped in training. Defaults to `0.0`.
         dropout: float in [0, 1). Share of the attention weights and inner activations dropped in training.
             Defaults to `0.0`.
@@ -50,8 +51,7 @@ class Muse(TokenMixer):
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, there is none, or `num_heads` does not divide
-            `hidden_dim`.
+        ValueError: if a size is not a positive int, or `num_heads` does not divide `hidden_dim`.
 
     Example:
     >>> mixer = Muse(hidden_dim=8, num_heads=2, intermediate_dim=16, kernel_sizes=(3, 5))
@@ -79,8 +79,6 @@ class Muse(TokenMixer):
     ):
         super().__init__(hidden_dim, causal, **kwargs)
         require_count("intermediate_dim", intermediate_dim)
-        if not kernel_sizes:
-            raise ValueError(f"`kernel_sizes` must name one size or more. Received: {kernel_sizes!r}")
         for size in kernel_sizes:
             require_count("kernel_sizes", size)
         self.num_heads = num_heads
@@ -105,15 +103,20 @@ class Muse(TokenMixer):
             )
             for i, size in enumerate(self.kernel_sizes)
         ]
-        self.conv_projection = projection(hidden_dim, output_init_scale, dtype=dtype, name="conv_output")
+        self.conv_projection = None
+        if self.kernel_sizes:
+            self.conv_projection = projection(hidden_dim, output_init_scale, dtype=dtype, name="conv_output")
         self.feed_forward = FeedForward(
             intermediate_dim, dropout, output_init_scale, dtype=dtype, name="feed_forward"
         )
 
     def build(self, input_shape):
         super().build(input_shape)
-        for layer in (self.attention, *self.convolutions, self.conv_projection, self.feed_forward):
+        for layer in (self.attention, *self.convolutions, self.feed_forward):
             layer.build(input_shape)
+        if not self.kernel_sizes:
+            return
+        self.conv_projection.build(input_shape)
         self.gate = self.add_weight(
             name="gate",
             shape=(len(self.kernel_sizes),),
@@ -123,9 +126,11 @@ class Muse(TokenMixer):
 
     def _join(self, x, attended, convolved, training=False):
         """The sum of the three views: X, the attention's output and a list of the convolutions', [B,T,D]."""
-        shares = tf.unstack(tf.cast(tf.nn.softmax(self.gate), self.compute_dtype))
-        local = tf.add_n([share * y for share, y in zip(shares, convolved, strict=True)])  # [B,T,D]
-        return attended + self.conv_projection(local) + self.feed_forward(x, training=training)
+        if convolved:
+            shares = tf.unstack(tf.cast(tf.nn.softmax(self.gate), self.compute_dtype))
+            local = tf.add_n([share * y for share, y in zip(shares, convolved, strict=True)])  # [B,T,D]
+            attended += self.conv_projection(local)
+        return attended + self.feed_forward(x, training=training)
 
     def mix(self, x, masks, training):
         x = zero_pads(x, masks.padding_mask)
@@ -160,10 +165,11 @@ class Muse(TokenMixer):
         projected = self.hidden_dim**2
         costs = [self.attention.cost(length), self.feed_forward.cost(length, self.hidden_dim)]
         costs += [conv.cost(length) for conv in self.convolutions]
-        costs += [
-            {"parameters": projected, "multiply_adds": length * projected, "state_elements": 0},
-            {"parameters": len(self.kernel_sizes), "multiply_adds": 0, "state_elements": 0},
-        ]
+        if self.kernel_sizes:
+            costs += [
+                {"parameters": projected, "multiply_adds": length * projected, "state_elements": 0},
+                {"parameters": len(self.kernel_sizes), "multiply_adds": 0, "state_elements": 0},
+            ]
         return add_costs(costs)
 
     def get_config(self):
