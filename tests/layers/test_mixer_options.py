@@ -62,8 +62,8 @@ def test_an_option_goes_to_all_that_have_it_and_those_of_one_mixer_come_first():
     [
         (
             {"window": 4},
-            r"^`mixer_options.window` must be an option of the mixer: external_attention has memory_size; "
-            r"conv_s2s has dropout, kernel_size. Received: mixer_options.window=4$",
+            r"^`mixer_options.window` must be an option of the mixer: external_attention has memory_heads, "
+            r"memory_size; conv_s2s has dropout, kernel_size. Received: mixer_options.window=4$",
         ),
         ({"causal": True}, r"`mixer_options.causal` must be an option of the mixer"),
         ({"hidden_dim": 3}, r"`mixer_options.hidden_dim` must be an option of the mixer"),
