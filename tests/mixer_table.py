@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from convnlp.testing import cases
-from tests.oracles import attention, convolutions, fourier, muse, position_mixing
+from tests.oracles import attention, convolutions, fourier, linear_attention, muse, position_mixing
 
 LONGEST = {"max_sequence_length": 24}  # more than any suite asks for
 
@@ -113,6 +113,10 @@ MIXER_TABLE = {
     "res_mlp": Row(position_mixing.res_mlp, [{"layer_scale_init": 1.0, **LONGEST}]),
     "external_attention": Row(
         attention.external_attention, [{"memory_size": 16}, {"memory_size": 8, "memory_heads": 2}]
+    ),
+    "linear_attention": Row(
+        linear_attention.linear_attention,
+        [{"num_heads": 2, "feature_dim": 4}, {"num_heads": 8, "short_kernel_size": 2}],
     ),
 }
 

@@ -25,6 +25,12 @@ from convnlp.kernels.shifts import (
     seen_with_prefix,
     split_heads,
 )
+from convnlp.kernels.taylor_attention import (
+    taylor_attention,
+    taylor_attention_cost,
+    taylor_attention_step,
+    taylor_memory_shape,
+)
 from convnlp.kernels.zero_pads import zero_pads
 
 __all__ = [
@@ -52,6 +58,10 @@ __all__ = [
     "same_segment",
     "seen_with_prefix",
     "split_heads",
+    "taylor_attention",
+    "taylor_attention_cost",
+    "taylor_attention_step",
+    "taylor_memory_shape",
     "to_blocks",
     "unfold_time",
     "zero_pads",

@@ -163,9 +163,13 @@ class StaticConvMixer(ConvMixer):
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.num_heads, self.kernel_size),
-            initializer=keras.initializers.GlorotUniform(),
+            initializer=self.kernel_initializer(),
             autocast=False,  # The softmax reads it in float32.
         )
+
+    def kernel_initializer(self):
+        """A Keras initializer of the taps."""
+        return keras.initializers.GlorotUniform()
 
     def convolve(self, x, masks, training):
         taps = self.taps(x, training)

@@ -13,6 +13,7 @@ from convnlp.layers.mixers.feed_forward_stack import FeedForwardStack
 from convnlp.layers.mixers.fourier import FourierMixing
 from convnlp.layers.mixers.gated_dilated_conv import GatedDilatedConv
 from convnlp.layers.mixers.lightweight_conv import LightweightConv
+from convnlp.layers.mixers.linear_attention import LinearAttention
 from convnlp.layers.mixers.local_attention import LocalAttention
 from convnlp.layers.mixers.mb_conv import MBConv
 from convnlp.layers.mixers.mlp_mixer import MLPMixer
@@ -42,6 +43,7 @@ MIXERS = {
     "feed_forward_stack": FeedForwardStack,
     "res_mlp": ResMLP,
     "external_attention": ExternalAttention,
+    "linear_attention": LinearAttention,
 }
 
 # What a model offers to every mixer of every layer; each takes what it has a use for.

@@ -1,0 +1,166 @@
+"""Linear attention: what was seen is kept as one sum, from which each position reads by content."""
+
+import math
+
+import keras
+import tensorflow as tf
+
+from convnlp import kernels
+from convnlp.kernels import merge_heads, split_heads, zero_pads
+from convnlp.layers.projection import projection
+from convnlp.layers.short_conv import ShortConv
+from convnlp.layers.states import of_prefix, with_prefix
+from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads
+
+_CONVOLUTION = "convolution/"
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class LinearAttention(TokenMixer):
+    """Attention of which the exponential is a Taylor series of second order: a product of features.
+
+        U = ShortConv(X),  Q, K = U W_Q, U W_K, [T,d] for each of H heads,  V = X W_V, [T,D/H] for each
+        S = sum_j phi(k_j) v_j^T,  z = sum_j phi(k_j)                       over the positions j that i sees
+        y_i = concat_h(S^T phi(q_i) / z^T phi(q_i)) * SiLU(x_i W_G) W_O
+        phi(u) = [1, u, vec(u u^T) / sqrt(2)], so that phi(q)^T phi(k) = 1 + s + s^2 / 2 with s = q^T k
+
+    The factor d^(-1/4) on q and on k is part of the first W_Q and W_K instead of the equation. U is a
+    convolution of K taps for each channel: without it a query finds a token, and not what stands beside it.
+    S and z are float32. Each weight is 1/2 or more, so that z^T phi(q) needs no further constant.
+
+    Source: Arora et al., 2024, "Simple linear attention language models balance the recall-throughput
+    tradeoff" (Based), https://arxiv.org/abs/2402.18668: its linear attention.
+    Departs from it: the short convolution, a layer of its own there, is in front of queries and keys; the
+    gate; d = 8, in the authors' code 16; no windowed attention beside it; both directions.
+
+    Masking: pads are not part of the sums. Causality: yes, by running sums. Packing: each text has sums of
+    its own. Order: known by the convolution or by the direction.
+    Cost: with F = 1 + d + d (d + 1) / 2 features (45; of the 1 + d + d^2 = 73 of the equation 28 are equal to
+    others), 3 D^2 + 2 H d D + K D parameters, as many multiply-adds per position, and for the sums
+
+    | row | multiply-adds beside |
+    | --- | --- |
+    | of up to 128 positions, whatever the masks: pair by pair, which is quicker | T^2 (H d + D + 2 H) |
+    | longer | 2 T F (D + H) + 2 T H d^2 (d + 1), the second term for phi |
+    | longer and causal: pairs within blocks of 128, T rounded up to those | 128 T (H d + D + 2 H) more |
+    | longer, to both sides, packed or with a prefix | further 2 T F (D + H) more |
+
+    To add up the blocks of each text, packed rows of more than 128 positions take (T / 128)^2 F (D + H) for
+    each direction too: not linear, but less than a tenth of the whole up to 2,048 positions. A state of
+    F (D + H) + (K - 1) D elements, whatever the length.
+
+    Args:
+        hidden_dim: int. Width D.
+        num_heads: int. Number H of heads; divides D.
+        feature_dim: int. Width d of queries and keys, >= 1. Defaults to `8`.
+        short_kernel_size: int. Number K of taps of the short convolution, >= 1. Defaults to `3`.
+        causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
+        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Call returns a tensor [B,T,D]; see `TokenMixer.call`.
+
+    Raises:
+        ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`.
+
+    Example:
+    >>> mixer = LinearAttention(hidden_dim=8, num_heads=2, causal=True)
+    >>> mixer(tf.ones([2, 5, 8])).shape
+    TensorShape([2, 5, 8])
+    >>> y, state = mixer.step(tf.ones([2, 1, 8]), mixer.init_state(batch_size=2, max_length=5), 0)
+    >>> {name: value.shape for name, value in state.items()}
+    {'sums': TensorShape([2, 2, 45, 5]), 'convolution/inputs': TensorShape([2, 2, 8])}
+    """
+
+    supports_prefix = True
+    gated = False
+
+    def __init__(
+        self,
+        hidden_dim,
+        num_heads,
+        feature_dim=8,
+        short_kernel_size=3,
+        causal=False,
+        output_init_scale=1.0,
+        **kwargs,
+    ):
+        super().__init__(hidden_dim, causal, **kwargs)
+        require_heads(hidden_dim, num_heads)
+        require_count("feature_dim", feature_dim)
+        require_count("short_kernel_size", short_kernel_size)
+        self.num_heads = num_heads
+        self.feature_dim = feature_dim
+        self.short_kernel_size = short_kernel_size
+        self.output_init_scale = output_init_scale
+        self.knows_order = causal or short_kernel_size > 1
+        dtype, compared, scale = self.dtype_policy, num_heads * feature_dim, feature_dim**-0.25
+        self.convolution = ShortConv(hidden_dim, short_kernel_size, causal, dtype=dtype, name="convolution")
+        self.query = projection(compared, scale, dtype=dtype, name="query")
+        self.key = projection(compared, scale, dtype=dtype, name="key")
+        self.value = projection(hidden_dim, dtype=dtype, name="value")
+        self.gate = projection(hidden_dim, dtype=dtype, name="gate")
+        self.output_projection = projection(hidden_dim, output_init_scale, dtype=dtype, name="output")
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        parts = (self.convolution, self.query, self.key, self.value, self.gate, self.output_projection)
+        for layer in parts:
+            layer.build(input_shape)
+
+    @property
+    def _sizes(self):
+        """H, d and D / H."""
+        return self.num_heads, self.feature_dim, self.hidden_dim // self.num_heads
+
+    def _heads(self, x, convolved):
+        """Queries and keys [B,T,H,d], and values [B,T,H,D/H], of X and U, both [B,T,D]."""
+        projected = self.query(convolved), self.key(convolved), self.value(x)
+        return tuple(split_heads(part, self.num_heads) for part in projected)
+
+    def _close(self, x, mixed):
+        """The gate and the output projection: X [B,T,D] and the heads [B,T,H,D/H] -> [B,T,D]."""
+        gate = self.gate(x)
+        return self.output_projection(merge_heads(mixed) * gate * tf.sigmoid(gate))
+
+    def mix(self, x, masks, training):
+        x = zero_pads(x, masks.padding_mask)
+        convolved = self.convolution.mix(x, masks._replace(padding_mask=None), training)
+        mixed = kernels.taylor_attention(*self._heads(x, convolved), **masks._asdict(), causal=self.causal)
+        return self._close(x, mixed)
+
+    def empty_state(self, batch_size, max_length):
+        shape = [batch_size, *kernels.taylor_memory_shape(*self._sizes)]
+        return {
+            "sums": tf.zeros(shape, tf.float32),  # [S, z]
+            **with_prefix(_CONVOLUTION, self.convolution.empty_state(batch_size, max_length)),
+        }
+
+    def advance(self, x_chunk, state, index):
+        convolved, window = self.convolution.advance(x_chunk, of_prefix(_CONVOLUTION, state), index)
+        mixed, sums = kernels.taylor_attention_step(*self._heads(x_chunk, convolved), state["sums"])
+        return self._close(x_chunk, mixed), {"sums": sums, **with_prefix(_CONVOLUTION, window)}
+
+    def receptive_field(self, length):
+        return length
+
+    def cost(self, length):
+        dim, sizes = self.hidden_dim, self._sizes
+        projections = 3 * dim**2 + 2 * self.num_heads * self.feature_dim * dim
+        convolution = self.convolution.cost(length)
+        return {
+            "parameters": projections + convolution["parameters"],
+            "multiply_adds": length * projections
+            + convolution["multiply_adds"]
+            + kernels.taylor_attention_cost(length, *sizes, self.causal),
+            "state_elements": math.prod(kernels.taylor_memory_shape(*sizes)) + convolution["state_elements"],
+        }
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "feature_dim": self.feature_dim,
+            "short_kernel_size": self.short_kernel_size,
+            "output_init_scale": self.output_init_scale,
+        }
