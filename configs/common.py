@@ -7,7 +7,14 @@ not exist: setting an unknown one raises, on the command line and in a file.
 import ml_collections
 
 MODEL_SIZES = ("tiny", "mini", "small", "base", "large")
-ENCODER_ONLY_MIXERS = ("fourier", "mlp_mixer", "feed_forward_stack", "external_attention", "mb_conv")
+ENCODER_ONLY_MIXERS = (
+    "fourier",
+    "mlp_mixer",
+    "feed_forward_stack",
+    "external_attention",
+    "mb_conv",
+    "latent_attention",
+)
 
 
 class OpenConfig(ml_collections.ConfigDict):

@@ -118,6 +118,9 @@ MIXER_TABLE = {
         linear_attention.linear_attention,
         [{"num_heads": 2, "feature_dim": 4}, {"num_heads": 8, "short_kernel_size": 2}],
     ),
+    "latent_attention": Row(
+        attention.latent_attention, [{"num_heads": 2, "num_latents": 4}, {"num_heads": 8, "num_latents": 1}]
+    ),
 }
 
 

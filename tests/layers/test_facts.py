@@ -16,7 +16,9 @@ from convnlp.layers import (
     FeedForwardStack,
     FourierMixing,
     GatedDilatedConv,
+    LatentAttention,
     LightweightConv,
+    LinearAttention,
     MBConv,
     MLPMixer,
     Muse,
@@ -89,6 +91,11 @@ def make(cls, **arguments):
         (FeedForwardStack, "expansion", 0),
         (ResMLP, "layer_scale_init", 0.0),
         (ExternalAttention, "memory_size", 0),
+        (LinearAttention, "num_heads", 3),
+        (LinearAttention, "feature_dim", 0),
+        (LinearAttention, "short_kernel_size", 0),
+        (LatentAttention, "num_latents", 0),
+        (LatentAttention, "dropout", 1.0),
     ],
 )
 def test_bad_arguments_are_named(cls, argument, value):

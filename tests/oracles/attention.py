@@ -113,3 +113,24 @@ def _score(mixer, mode, x, h, part, i, q):
         return lambda m, p: (hidden @ weight(layer.kernel)[h])[p]
     a, b = hidden @ weight(layer.kernel_a)[h], hidden @ weight(layer.kernel_b)[h]
     return lambda m, p: a[p // len(b)] * b[p % len(b)]
+
+
+def latent_attention(mixer, x, visible):
+    """The latents of each text, softmax(Q_0 K^T) V, then softmax(Q K_Z^T) V_Z of its positions."""
+    time, dim = x.shape
+    width = dim // mixer.num_heads
+    queries, keys, values = (x @ weight(layer.kernel) for layer in (mixer.query, mixer.key, mixer.value))
+    mixed = np.zeros([time, dim])
+    for i, text in texts(visible):
+        latents = np.zeros([mixer.num_latents, dim])
+        for m in range(mixer.num_latents):
+            for h in range(mixer.num_heads):
+                part = slice(h * width, (h + 1) * width)
+                logits = keys[text, part] @ weight(mixer.latent_queries)[m, h]
+                latents[m, part] = softmax(logits) @ values[text, part]
+        latent_keys = latents @ weight(mixer.latent_key.kernel)
+        latent_values = latents @ weight(mixer.latent_value.kernel)
+        for h in range(mixer.num_heads):
+            part = slice(h * width, (h + 1) * width)
+            mixed[i, part] = softmax(latent_keys[:, part] @ queries[i, part]) @ latent_values[:, part]
+    return mixed @ weight(mixer.output_projection.kernel)
