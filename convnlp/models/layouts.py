@@ -7,10 +7,24 @@ def _c_c_t_t(num_layers):
     return ["mb_conv"] * (num_layers - num_attention) + ["relative_attention"] * num_attention
 
 
-def _cross_segment_attention(num_layers):
-    """Convolutions, and attention on top of them in the last layer; in the last two from six layers on."""
-    num_attention = 1 if num_layers < 6 else 2
-    return ["dynamic_conv"] * (num_layers - num_attention) + ["self_attention"] * num_attention
+def _on_top(mixer):
+    """Convolutions, and the mixer in the last layer; in the last two from six layers on."""
+
+    def layers(num_layers):
+        num_others = 1 if num_layers < 6 else 2
+        return ["dynamic_conv"] * (num_layers - num_others) + [mixer] * num_others
+
+    return layers
+
+
+def _every_third(mixer):
+    """Convolutions, and the mixer in every third layer; in the last one of two."""
+
+    def layers(num_layers):
+        chosen = range(min(2, num_layers - 1), num_layers, 3)
+        return [mixer if i in chosen else "dynamic_conv" for i in range(num_layers)]
+
+    return layers
 
 
 # Per layout: the encoder's mixers by its number of layers, and the one of all decoder layers.
@@ -18,7 +32,12 @@ LAYOUTS = {
     # Dai et al., 2021, "CoAtNet", section 2.2: convolution generalises, attention has the capacity.
     "c_c_t_t": (_c_c_t_t, "relative_attention"),
     # Tay et al., 2021, section 5.1: what relates two texts in one row, which convolutions alone do not.
-    "cross_segment_attention": (_cross_segment_attention, "dynamic_conv"),
+    "cross_segment_attention": (_on_top("self_attention"), "dynamic_conv"),
+    # Arora et al., 2023, "Zoology": what convolutions lack is recall by content. Here at a linear cost.
+    "linear_attention_on_top": (_on_top("linear_attention"), "dynamic_conv"),
+    "linear_attention_every_third": (_every_third("linear_attention"), "dynamic_conv"),
+    "latent_attention_on_top": (_on_top("latent_attention"), "dynamic_conv"),
+    "latent_attention_every_third": (_every_third("latent_attention"), "dynamic_conv"),
 }
 
 
