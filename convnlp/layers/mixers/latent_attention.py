@@ -27,8 +27,9 @@ class LatentAttention(TokenMixer):
     attentions, of which the layer around the mixer has one each; no output projection between the two.
 
     Masking: pads are hidden as keys. Causality: no, a latent sees the whole text. Packing: with G texts in
-    the fullest row of a batch there are G M latents, and each text sees its own. Order: of no matter, so that
-    a model gives it positions.
+    the fullest row of a batch there are G M latents, and each text sees its own; G is known only when the
+    graph runs, so that XLA, on TPUs too, does not compile packed rows. Order: of no matter, so that a model
+    gives it positions.
     Cost: 6 D^2 + M D parameters, 4 T D^2 + 2 M D^2 + 4 T M D multiply-adds. Packed rows have G times the last
     two, but for the scores of the latents (a quarter of the last), which are the same for all texts.
 
