@@ -14,6 +14,7 @@ ENCODER_ONLY_MIXERS = (
     "external_attention",
     "mb_conv",
     "latent_attention",
+    "linformer",
 )
 
 

@@ -114,6 +114,10 @@ MIXER_TABLE = {
     "external_attention": Row(
         attention.external_attention, [{"memory_size": 16}, {"memory_size": 8, "memory_heads": 2}]
     ),
+    "linformer": Row(
+        attention.linformer,
+        [{"num_heads": 2, "num_sums": 4, **LONGEST}, {"num_heads": 4, "num_sums": 9, **LONGEST}],
+    ),
     "linear_attention": Row(
         linear_attention.linear_attention,
         [{"num_heads": 2, "feature_dim": 4}, {"num_heads": 8, "short_kernel_size": 2}],

@@ -79,6 +79,22 @@ def external_attention(mixer, x, visible):
     return y @ weight(mixer.output_projection.kernel) if has_heads else y
 
 
+def linformer(mixer, x, visible):
+    """softmax(q_i (E K)^T) F V, head by head; a text alone fills the first columns of E and F."""
+    tokens = np.flatnonzero(visible[0])
+    queries, keys, values = (x @ weight(layer.kernel) for layer in (mixer.query, mixer.key, mixer.value))
+    summed_keys, summed_values = (
+        sum(weight(sums)[:, j, None] * rows[j] for j in tokens)
+        for sums, rows in ((mixer.key_sums, keys), (mixer.value_sums, values))
+    )
+    y = np.zeros_like(x)
+    for part in np.split(np.arange(x.shape[1]), mixer.num_heads):
+        for i in tokens:
+            logits = [queries[i, part] @ row for row in summed_keys[:, part]]
+            y[i, part] = softmax(np.array(logits)) @ summed_values[:, part]
+    return y @ weight(mixer.output_projection.kernel)
+
+
 def synthesizer(mixer, x, visible):
     """softmax(B) V with B of the mixture's modes, head by head, positions counted in the text."""
     time, dim = x.shape

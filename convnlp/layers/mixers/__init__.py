@@ -15,6 +15,7 @@ from convnlp.layers.mixers.gated_dilated_conv import GatedDilatedConv
 from convnlp.layers.mixers.latent_attention import LatentAttention
 from convnlp.layers.mixers.lightweight_conv import LightweightConv
 from convnlp.layers.mixers.linear_attention import LinearAttention
+from convnlp.layers.mixers.linformer import Linformer
 from convnlp.layers.mixers.local_attention import LocalAttention
 from convnlp.layers.mixers.mb_conv import MBConv
 from convnlp.layers.mixers.mlp_mixer import MLPMixer
@@ -44,6 +45,7 @@ MIXERS = {
     "feed_forward_stack": FeedForwardStack,
     "res_mlp": ResMLP,
     "external_attention": ExternalAttention,
+    "linformer": Linformer,
     "linear_attention": LinearAttention,
     "latent_attention": LatentAttention,
 }
