@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.oracles.arithmetic import softmax, texts, weight
+from tests.oracles.arithmetic import layer_norm, softmax, texts, weight
 
 
 def bucket(offset, causal):
@@ -132,7 +132,7 @@ def _score(mixer, mode, x, h, part, i, q):
 
 
 def latent_attention(mixer, x, visible):
-    """The latents of each text, softmax(Q_0 K^T) V, then softmax(Q K_Z^T) V_Z of its positions."""
+    """The latents of each text, LN(softmax(Q_0 K^T) V), then softmax(Q K_Z^T) V_Z of its positions."""
     time, dim = x.shape
     width = dim // mixer.num_heads
     queries, keys, values = (x @ weight(layer.kernel) for layer in (mixer.query, mixer.key, mixer.value))
@@ -144,6 +144,7 @@ def latent_attention(mixer, x, visible):
                 part = slice(h * width, (h + 1) * width)
                 logits = keys[text, part] @ weight(mixer.latent_queries)[m, h]
                 latents[m, part] = softmax(logits) @ values[text, part]
+        latents = layer_norm(latents) * weight(mixer.norm.gamma) + weight(mixer.norm.beta)
         latent_keys = latents @ weight(mixer.latent_key.kernel)
         latent_values = latents @ weight(mixer.latent_value.kernel)
         for h in range(mixer.num_heads):

@@ -6,7 +6,7 @@ import tensorflow as tf
 from convnlp.kernels import channels_by_head, masked_softmax, merge_heads, split_heads, zero_pads
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.masks import number_of_text
-from convnlp.layers.projection import projection
+from convnlp.layers.projection import layer_norm, projection
 from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, require_rate
 
 
@@ -14,24 +14,26 @@ from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads,
 class LatentAttention(TokenMixer):
     """Two attentions: of M learned queries to the text, then of the text to what these have found.
 
-        Z = concat_h(softmax(Q_0 K^T) V)             Q_0: [M,D], learned;  K, V = X W_K, X W_V
+        Z = LN(concat_h(softmax(Q_0 K^T) V))         Q_0: [M,D], learned;  K, V = X W_K, X W_V
         Y = concat_h(softmax(Q K_Z^T) V_Z) W_O       Q = X W_Q;  K_Z, V_Z = Z W_KZ, Z W_VZ
 
     All are split into H heads of D / H channels. The usual 1 / sqrt(D / H) is part of the first Q_0 and W_Q
     instead of the equation. Each text has latents Z of its own. Two texts that stand in one row as a pair are
-    one text to a mixer: its latents see both, and both see them.
+    one text to a mixer: its latents see both, and both see them. The norm is there since latents begin as
+    means of many tokens, short and much alike, between which queries would hardly choose.
 
     Source: Lee et al., 2019, "Set Transformer: A Framework for Attention-based Permutation-Invariant Neural
     Networks", https://arxiv.org/abs/1810.00825: the induced set attention block.
-    Departs from it: without the feed-forward layers, residual connections and norms around each of the two
-    attentions, of which the layer around the mixer has one each; no output projection between the two.
+    Departs from it: there a residual connection, a feed-forward layer and two norms follow on each of the two
+    attentions, here one norm on the first; for the second the layer around the mixer has them. No output
+    projection between the two.
 
     Masking: pads are hidden as keys. Causality: no, a latent sees the whole text. Packing: with G texts in
     the fullest row of a batch there are G M latents, and each text sees its own; G is known only when the
     graph runs, so that XLA, on TPUs too, does not compile packed rows. Order: of no matter, so that a model
     gives it positions.
-    Cost: 6 D^2 + M D parameters, 4 T D^2 + 2 M D^2 + 4 T M D multiply-adds. Packed rows have G times the last
-    two, but for the scores of the latents (a quarter of the last), which are the same for all texts.
+    Cost: 6 D^2 + M D + 2 D parameters, 4 T D^2 + 2 M D^2 + 4 T M D multiply-adds. Packed rows have G times
+    the last two, but for the scores of the latents (a quarter of the last), which all texts share.
 
     Args:
         hidden_dim: int. Width D.
@@ -53,7 +55,7 @@ class LatentAttention(TokenMixer):
     >>> mixer(tf.ones([2, 5, 8])).shape
     TensorShape([2, 5, 8])
     >>> mixer.cost(5)
-    {'parameters': 416, 'multiply_adds': 2432, 'state_elements': 0}
+    {'parameters': 432, 'multiply_adds': 2432, 'state_elements': 0}
     """
 
     supports_causal = False
@@ -83,6 +85,7 @@ class LatentAttention(TokenMixer):
         self.query = projection(hidden_dim, self._query_scale, dtype=dtype, name="query")
         self.key = projection(hidden_dim, dtype=dtype, name="key")
         self.value = projection(hidden_dim, dtype=dtype, name="value")
+        self.norm = layer_norm(dtype=dtype, name="norm")
         self.latent_key = projection(hidden_dim, dtype=dtype, name="latent_key")
         self.latent_value = projection(hidden_dim, dtype=dtype, name="latent_value")
         self.output_projection = projection(hidden_dim, output_init_scale, dtype=dtype, name="output")
@@ -94,6 +97,7 @@ class LatentAttention(TokenMixer):
             self.query,
             self.key,
             self.value,
+            self.norm,
             self.latent_key,
             self.latent_value,
             self.output_projection,
@@ -127,7 +131,7 @@ class LatentAttention(TokenMixer):
             found_in = own & tf.expand_dims(masks.padding_mask, 1)
             scores = tf.tile(scores, [1, 1, tf.reduce_max(text) + 1, 1])  # [B,H,G*M,T]
         found_in = None if found_in is None else tf.expand_dims(found_in, 1)
-        latents = merge_heads(self._attend(scores, found_in, values, training))  # [B,G*M,D]
+        latents = self.norm(merge_heads(self._attend(scores, found_in, values, training)))  # [B,G*M,D]
         latent_keys, latent_values = (
             split_heads(layer(latents), self.num_heads) for layer in (self.latent_key, self.latent_value)
         )
@@ -140,7 +144,7 @@ class LatentAttention(TokenMixer):
     def cost(self, length):
         dim, latents = self.hidden_dim, self.num_latents
         return {
-            "parameters": 6 * dim**2 + latents * dim,
+            "parameters": 6 * dim**2 + latents * dim + 2 * dim,
             "multiply_adds": (4 * length + 2 * latents) * dim**2 + 4 * length * latents * dim,
             "state_elements": 0,
         }
