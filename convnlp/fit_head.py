@@ -1,11 +1,13 @@
-r"""Fits a linear classifier on a preset's frozen encoder: in seconds, where fine-tuning takes minutes.
+r"""Fits a linear head on a preset's frozen encoder: in seconds, where fine-tuning takes minutes.
 
     python -m convnlp.fit_head --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
         --workdir=DIR
 
 Takes what finetune takes and writes what it writes, so that the two can be compared. Each text goes
-through the encoder once; then softmax regression on the means of all its layers (`pooling` "layers") is
-fitted by several penalties on the size of its weights, and the one of the best validation accuracy is kept.
+through the encoder once; then a linear model on the means of all its layers (`pooling` "layers") is fitted
+by several penalties on the size of its weights, and the best on the validation examples is kept: softmax
+regression by accuracy, of several labels the logistic regression of each by macro-F1, of numbers ridge
+regression by the squared error.
 Of the config it uses `init_from`, `data`, `train.batch_size`, `train.dtype`, and of `task` what it says of
 the data; an encoder that merges positions is pooled as `task.pooling` says. The other fields stand in
 config.json as they were given, and have no effect.
@@ -18,8 +20,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from convnlp import experiment, finetune, programs, scores, tasks
-from convnlp.models import TextClassifier, linear_head
+from convnlp import experiment, finetune, programs, tasks
 from convnlp.tasks import fields, rows
 
 PENALTIES = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # from the simplest model to the one that fits best
@@ -37,8 +38,8 @@ def run(config, workdir, strategy):
     `strategy` is what `convnlp.experiment.prepare` returned for this config and directory.
 
     Raises:
-        ValueError: if the config starts from no preset, its task's model is not a `TextClassifier`, or there
-            are several replicas.
+        ValueError: if the config starts from no preset, its task has no linear head to fit, or there are
+            several replicas.
     """
     if not config.init_from:
         raise ValueError("`init_from` must name a preset, whose encoder is used. Received: init_from=''")
@@ -46,12 +47,9 @@ def run(config, workdir, strategy):
         raise ValueError(
             f"`strategy` must have one replica. Received: {strategy.num_replicas_in_sync} replicas"
         )
-    model_cls = tasks.task_named(config.task.kind).model_cls
-    if not issubclass(model_cls, TextClassifier):
-        raise ValueError(
-            "`task.kind` must be one whose model is a TextClassifier. "
-            f"Received: task.kind={config.task.kind!r}, of a {model_cls.__name__}"
-        )
+    if not tasks.task_named(config.task.kind).fits_head:
+        kinds = ", ".join(name for name, task in tasks.TASKS.items() if task.fits_head)
+        raise ValueError(f"`task.kind` must be one of {kinds}. Received: {config.task.kind!r}")
     tasks.check_options(config)
     tokenizer = experiment.tokenizer(config)
     dtype = experiment.dtype_policy(config, strategy)
@@ -75,8 +73,9 @@ def run(config, workdir, strategy):
     group = {"group": 1} if task.takes_group and rows.mixes_any_length(backbone) else {}
     features, labels = encode(task.batches(found, batch_size, **group))
     validation = encode(task.batches(held_out["validation"], batch_size, **group))
-    heads = linear_head.fit(features, labels, model.num_classes, PENALTIES)
-    ranks = [_rank(*validation, *head) for head in heads]
+    heads = task.linear_heads(features, labels, PENALTIES)
+    held_features, held_labels = validation
+    ranks = [task.head_rank(held_features @ kernel + bias, held_labels) for kernel, bias in heads]
     best = max(range(len(heads)), key=ranks.__getitem__)
     model.head.set_weights(heads[best])
     model = task.trained(model, found, held_out["validation"])
@@ -91,13 +90,13 @@ def run(config, workdir, strategy):
 
 
 def encoder(model):
-    """What turns batches of a task into the vectors that a classifier's head is given.
+    """What turns batches of a task into the vectors that a model's head is given.
 
     Args:
-        model: `TextClassifier`.
+        model: of a task that `fits_head`.
 
     Returns:
-        Function of an iterable of batches -> (float32 [N,D], int [N]), pooled vectors and labels of the
+        Function of an iterable of batches -> (float32 [N,D], array [N,...]), pooled vectors and labels of the
         examples that are not there to fill up a batch.
     """
     pooled = keras.Model(model.inputs, model.head.input)
@@ -113,12 +112,6 @@ def encoder(model):
         return np.concatenate(features), np.concatenate(labels)
 
     return encode
-
-
-def _rank(features, labels, kernel, bias):
-    """The better, the larger: accuracy, and the loss between those of equal accuracy."""
-    found = scores.of_logits(features @ kernel + bias, labels)
-    return found["accuracy"], -found["loss"]
 
 
 if __name__ == "__main__":

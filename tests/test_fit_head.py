@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from convnlp import experiment, fit_head
+from convnlp import experiment, fit_head, scores, tasks
 from convnlp.configs import finetune_classification
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
 from tests import corpus
@@ -96,10 +96,50 @@ def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys):
     ("changes", "message"),
     [
         ({"init_from": ""}, "`init_from` must name a preset, whose encoder is used. Received: init_from=''"),
-        ({"task.kind": "text_to_text"}, "`task.kind` must be one whose model is a TextClassifier"),
+        ({"task.kind": "text_to_text"}, "`task.kind` must be one of classification, multi_label, regression"),
     ],
 )
 def test_what_has_no_head_to_fit_is_refused(directory, tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
         run(directory, tmp_path, **changes)
     assert not (tmp_path / "preset").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric"), [("multi_label", "f1_macro"), ("regression", "spearman")], ids=["labels", "numbers"]
+)
+def test_several_labels_and_numbers(directory, tmp_path, kind, metric):
+    rows = [
+        {
+            "text": row["text"],
+            "label": ["film", "good"][: 1 + row["label"]],
+            "stars": 150 + 300 * row["label"],
+        }
+        for row in corpus.reviews(256)
+    ]
+    rows[0]["label"] = ["good"]  # one text without "film"
+    corpus.write_jsonl(tmp_path / "rows.jsonl", rows)
+    fields = {
+        "task.kind": kind,
+        "task.label_field": "label" if kind == "multi_label" else "stars",
+        "data.source": f"jsonl:{tmp_path}/rows.jsonl",
+        "data.test_source": f"jsonl:{tmp_path}/rows.jsonl",
+    }
+    run(directory, tmp_path / "run", **fields)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["penalty"] in fit_head.PENALTIES
+    assert results["num_examples"] == 192
+    assert results["test"][metric] > 0.8
+    model = tasks.load(str(tmp_path / "run" / "preset"))
+    assert model.pooling == "layers"
+    outputs = model.predict([row["text"] for row in rows], verbose=0)
+    if kind == "multi_label":
+        found = scores.of_several_labels(
+            outputs, np.array([["film" in r["label"], "good" in r["label"]] for r in rows], "float32")
+        )
+    else:
+        found = scores.of_numbers(outputs[:, 0], np.array([row["stars"] for row in rows]))
+    assert found[metric] == pytest.approx(results["test"][metric])
+    before = Seq2SeqBackbone.from_preset(str(directory / "preset"))
+    for one, other in zip(model.backbone.weights, before.weights, strict=True):
+        np.testing.assert_array_equal(one, other)

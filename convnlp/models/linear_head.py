@@ -1,7 +1,7 @@
-"""A linear classifier on vectors that do not change: softmax regression, fitted in seconds."""
+"""Linear models of vectors that do not change, fitted in seconds: classes, several labels, or a number."""
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, special
 
 MAX_ITERATIONS = 300
 
@@ -21,16 +21,72 @@ def fit(features, labels, num_classes, penalties):
     Returns:
         list of pairs, one per penalty: float32 [D,C] and [C], which take x as it is.
     """
+    z, back = _standardized(features)
+    found, start = [], None
+    for penalty in penalties:
+        start = softmax_regression(z, labels, num_classes, penalty, start)
+        found.append(back(*start))
+    return found
+
+
+def fit_several(features, labels, penalties):
+    """Minimises sum_c mean_n BCE(w_c z_n + b_c, y_nc) + penalty / 2 |W|^2: logistic regression of each label.
+
+    No label plays a part in another's solution. All else is as in `fit`.
+
+    Args:
+        features: float [N,D], x.
+        labels: [N,C] of 0 and 1, y.
+        penalties: sequence of float, at least 0.
+
+    Returns:
+        list of pairs, one per penalty: float32 [D,C] and [C], which take x as it is.
+    """
+    z, back = _standardized(features)
+    found, start = [], None
+    for penalty in penalties:
+        start = _logistic_regression(z, np.asarray(labels, "float64"), penalty, start)
+        found.append(back(*start))
+    return found
+
+
+def fit_numbers(features, values, penalties):
+    """Minimises mean_n (w z_n + b - y_n)^2 / 2 + penalty / 2 |w|^2 over w and b: ridge regression, solved.
+
+    z is that of `fit`. One decomposition, Z^T Z / N = V diag(e) V^T, serves all penalties.
+
+    Args:
+        features: float [N,D], x.
+        values: float [N], y.
+        penalties: sequence of float, at least 0. With 0, the shortest of the solutions.
+
+    Returns:
+        list of pairs, one per penalty: float32 [D,1] and [1], which take x as it is.
+    """
+    z, back = _standardized(features)
+    z, values = z.astype("float64"), np.asarray(values, "float64")
+    mean = values.mean()
+    variances, directions = np.linalg.eigh(z.T @ z / len(z))
+    slopes = directions.T @ (z.T @ (values - mean)) / len(z)
+    is_there = variances > 1e-9 * max(variances[-1], 1e-9)
+    found = []
+    for penalty in penalties:
+        along = np.divide(slopes, variances + penalty, out=np.zeros_like(slopes), where=is_there)
+        found.append(back((directions @ along)[:, np.newaxis], np.array([mean])))
+    return found
+
+
+def _standardized(features):
+    """Float [N,D] -> z, float32 [N,D], and what makes W and b of z those of the features, as float32."""
     features = np.asarray(features, "float64")
     mean, deviation = features.mean(0), features.std(0)
     scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 1e-6)
-    z = ((features - mean) * scale).astype("float32")
-    found, start = [], None
-    for penalty in penalties:
-        kernel, bias = start = softmax_regression(z, labels, num_classes, penalty, start)
-        kernel = kernel * scale[:, None]
-        found.append((kernel.astype("float32"), (bias - mean @ kernel).astype("float32")))
-    return found
+
+    def back(kernel, bias):
+        kernel = kernel * scale[:, np.newaxis]
+        return kernel.astype("float32"), (bias - mean @ kernel).astype("float32")
+
+    return ((features - mean) * scale).astype("float32"), back
 
 
 def softmax_regression(features, labels, num_classes, penalty, start=None, weights=None):
@@ -59,12 +115,31 @@ def softmax_regression(features, labels, num_classes, penalty, start=None, weigh
         slope = transposed @ error.astype(features.dtype) + penalty * kernel
         return loss, np.concatenate([slope.ravel(), error.sum(0)])
 
+    return _minimum(objective, start, features.shape[1], num_classes)
+
+
+def _logistic_regression(features, targets, penalty, start):
+    """As `softmax_regression`, with targets [N,C] of 0 and 1, each label by itself."""
+
+    def objective(flat):
+        kernel, bias = _parts(flat, targets.shape[1])
+        logits = (features @ kernel.astype(features.dtype) + bias).astype("float64")
+        error = (special.expit(logits) - targets) / len(targets)
+        loss = np.sum(np.logaddexp(0, logits) - targets * logits) / len(targets)
+        slope = features.T @ error.astype(features.dtype) + penalty * kernel
+        return loss + penalty / 2 * np.sum(kernel**2), np.concatenate([slope.ravel(), error.sum(0)])
+
+    return _minimum(objective, start, features.shape[1], targets.shape[1])
+
+
+def _minimum(objective, start, num_features, num_outputs):
+    """(W, b) of the minimum; `objective` takes and gives them, and their slopes, as one vector."""
     if start is None:
-        start = np.zeros([features.shape[1], num_classes]), np.zeros(num_classes)
+        start = np.zeros([num_features, num_outputs]), np.zeros(num_outputs)
     first = np.concatenate([part.ravel() for part in start])
     options = {"maxiter": MAX_ITERATIONS, "maxcor": 5, "gtol": 1e-5}
     found = optimize.minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
-    return _parts(found.x, num_classes)
+    return _parts(found.x, num_outputs)
 
 
 def _parts(flat, num_classes):

@@ -47,6 +47,7 @@ class Task(abc.ABC):
     best: ClassVar[tuple]  # ("valid/" + a metric of the loss, "min" or "max"): which step is the best
     takes_group: ClassVar[bool] = False  # whether `batches` can group by length
     generates: ClassVar[bool] = False  # whether its models write text, by `generate`
+    fits_head: ClassVar[bool] = False  # whether it has `linear_heads`, for a model whose last layer is `head`
     metrics: ClassVar[tuple]  # names of all scores that there may be, but for num_examples
     share_metrics: ClassVar[tuple] = ()  # those of them that are a share of the examples
     # Fields of `task` in a config that name fields of the data, and may be found in them where they are not
@@ -153,6 +154,25 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def loss(self, model):
         """`loss_fn(batch, seed, training=True)` for `convnlp.training.loop`."""
+
+    def linear_heads(self, features, labels, penalties):
+        """Weights of the model's `head` by which it fits best to vectors that do not change.
+
+        A task that `fits_head` has this and `head_rank`; the default has neither.
+
+        Args:
+            features: float array [N,D], what the `head` is given for each example.
+            labels: array [N,...], "label" of `batches`.
+            penalties: sequence of float, on the size of the weights.
+
+        Returns:
+            list of pairs, one per penalty: float32 [D,U] and [U], the weights of the `head`.
+        """
+        raise NotImplementedError
+
+    def head_rank(self, outputs, labels):
+        """How good the outputs [N,U] of a `head` are on held-out examples: a tuple, larger is better."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def scores(self, model, found, batch_size=32):

@@ -58,3 +58,39 @@ def test_a_feature_that_never_changes_takes_no_part(data):
     ((other, shifted),) = linear_head.fit(wider, labels, NUM_CLASSES, [0.1])
     np.testing.assert_array_equal(other[-1], 0.0)
     np.testing.assert_allclose(wider @ other + shifted, features @ kernel + bias, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 0.01])
+def test_several_labels_are_a_regression_each(data, penalty):
+    features, classes = data
+    labels = np.stack([classes == 0, classes > 0, classes >= 0], axis=1).astype("float32")  # the last: always
+    kernel, bias = linear_head.fit_several(features, labels, [1.0, penalty])[1]
+    assert (kernel.shape, bias.shape) == ((5, 3), (3,))
+    mean, deviation = features.mean(0), features.std(0)
+    slope = np.zeros([NUM_FEATURES + 1, 3])
+    for x, wanted in zip(features.astype("float64"), labels, strict=True):
+        error = 1 / (1 + np.exp(-(x @ kernel + bias))) - wanted
+        slope += np.outer(np.append((x - mean) / deviation, 1.0), error) / len(labels)
+    slope[:-1] += penalty * kernel * deviation[:, None]
+    assert abs(slope).max() < 1e-3
+    np.testing.assert_allclose(kernel[:, 0], -kernel[:, 1], atol=1e-3)  # the two are opposites
+    alone = linear_head.fit_several(features, labels[:, :1], [penalty])[0]
+    np.testing.assert_allclose(alone[0][:, 0], kernel[:, 0], rtol=1e-2, atol=1e-3)
+    assert (features @ kernel + bias)[:, 2].min() > 3
+
+
+@pytest.mark.parametrize("penalty", [1.0, 0.01, 0.0])
+def test_numbers_solve_the_equations_of_ridge_regression(data, penalty):
+    features, classes = data
+    wider = np.concatenate([features, features[:, :1], np.full([NUM_EXAMPLES, 1], 4.0)], axis=1)
+    values = 20 + 3 * classes + features[:, 1]
+    kernel, bias = linear_head.fit_numbers(wider, values, [1.0, penalty])[1]
+    assert (kernel.shape, bias.shape) == ((7, 1), (1,))
+    mean, deviation = wider.mean(0), wider.std(0)
+    error = wider.astype("float64") @ kernel + bias - values[:, None]
+    assert abs(error.mean()) < 1e-3
+    for d in range(6):
+        z = (wider[:, d] - mean[d]) / deviation[d]
+        assert np.mean(z * error[:, 0]) + penalty * kernel[d, 0] * deviation[d] == pytest.approx(0, abs=2e-3)
+    assert kernel[6, 0] == 0  # never changes
+    assert kernel[5, 0] == pytest.approx(kernel[0, 0], rel=1e-3)  # twins share

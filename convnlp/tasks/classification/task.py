@@ -10,7 +10,7 @@ from convnlp import losses, scores
 from convnlp.data import Label, examples, rules, sources
 from convnlp.layers import dropout_seed
 from convnlp.layers.hashed_ngrams import MAX_BUCKETS
-from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer
+from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer, linear_head
 from convnlp.options import option
 from convnlp.tasks.classification import ngrams, review
 from convnlp.tasks.classification.answers import ClassifierAnswers
@@ -57,6 +57,7 @@ class Classification(Task):
     name: ClassVar[str] = "classification"
     model_cls: ClassVar[type] = TextClassifier
     takes_group: ClassVar[bool] = True
+    fits_head: ClassVar[bool] = True
     best: ClassVar[tuple] = ("valid/accuracy", "max")
     metrics: ClassVar[tuple] = ("accuracy", "f1", "f1_macro", "loss")
     share_metrics: ClassVar[tuple] = ("accuracy",)
@@ -155,6 +156,13 @@ class Classification(Task):
 
     def loss(self, model):
         return classification_loss(model, self.r_drop)
+
+    def linear_heads(self, features, labels, penalties):
+        return linear_head.fit(features, labels, self.label.num_classes, penalties)
+
+    def head_rank(self, outputs, labels):
+        found = scores.of_logits(outputs, labels)
+        return found["accuracy"], -found["loss"]
 
     def scores(self, model, found, batch_size=32):
         group = 1 if mixes_any_length(model.backbone) else None

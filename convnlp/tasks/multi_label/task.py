@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from convnlp import scores
 from convnlp.data import MultiLabel, rules, sources
-from convnlp.models import MultiLabelClassifier
+from convnlp.models import MultiLabelClassifier, linear_head
 from convnlp.options import option
 from convnlp.tasks.multi_label import review
 from convnlp.tasks.multi_label.answers import MultiLabelAnswers
@@ -33,6 +33,7 @@ class MultiLabelClassification(PooledHeadTask):
 
     name: ClassVar[str] = "multi_label"
     model_cls: ClassVar[type] = MultiLabelClassifier
+    fits_head: ClassVar[bool] = True
     best: ClassVar[tuple] = ("valid/f1_micro", "max")
     metrics: ClassVar[tuple] = ("accuracy", "f1_micro", "f1_macro", "loss")
     share_metrics: ClassVar[tuple] = ("accuracy",)
@@ -86,6 +87,13 @@ class MultiLabelClassification(PooledHeadTask):
             "accuracy": (tf.reduce_sum(tf.cast(are_right, tf.float32) * weights), total),
             "f1_micro": (2 * hits, tf.maximum(of_both, 1e-6)),  # no label at all, neither found nor there: 0
         }
+
+    def linear_heads(self, features, labels, penalties):
+        return linear_head.fit_several(features, labels, penalties)
+
+    def head_rank(self, outputs, labels):
+        found = scores.of_several_labels(outputs, labels)
+        return found["f1_macro"], -found["loss"]
 
     def scores(self, model, found, batch_size=32):
         return scores.of_several_labels(outputs_of(model, found, batch_size), found.labels)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from convnlp import scores
 from convnlp.data import Number, sources
-from convnlp.models import TextRegressor
+from convnlp.models import TextRegressor, linear_head
 from convnlp.tasks.pooled_head import PooledHeadTask
 from convnlp.tasks.regression import review
 from convnlp.tasks.regression.answers import RegressionAnswers
@@ -28,6 +28,7 @@ class Regression(PooledHeadTask):
 
     name: ClassVar[str] = "regression"
     model_cls: ClassVar[type] = TextRegressor
+    fits_head: ClassVar[bool] = True
     best: ClassVar[tuple] = ("valid/loss", "min")
     metrics: ClassVar[tuple] = ("pearson", "spearman", "mae", "rmse")
     edge_metrics: ClassVar[tuple] = metrics
@@ -61,6 +62,12 @@ class Regression(PooledHeadTask):
     def _losses(self, model, outputs, labels, weights):
         squares = tf.square((outputs[:, 0] - labels) / self.scale)
         return {"loss_sum": tf.reduce_sum(squares * weights), "weight": tf.reduce_sum(weights)}
+
+    def linear_heads(self, features, labels, penalties):
+        return linear_head.fit_numbers(features, (labels - self.mean) / self.scale, penalties)
+
+    def head_rank(self, outputs, labels):
+        return (-scores.of_numbers(outputs[:, 0] * self.scale + self.mean, labels)["rmse"],)
 
     def scores(self, model, found, batch_size=32):
         return scores.of_numbers(outputs_of(model, found, batch_size)[:, 0], found.labels)
