@@ -5,7 +5,7 @@ import html.parser
 import pytest
 
 from convnlp.report import charts, page
-from tests.serving import browser
+from tests.serving import axe, browser
 from tests.serving.small_models import free_port
 
 HOSTILE = "<script>document.title = 'taken'</script> & \"quoted\" 'text'"
@@ -151,3 +151,4 @@ def test_no_screen_is_too_small_for_it(tmp_path, phone):
         window.open((tmp_path / "report.html").as_uri())
         assert window.script("return document.title").startswith("Classification: <script>")
         assert not window.script("return document.documentElement.scrollWidth > window.innerWidth")
+        axe.check(window)

@@ -11,7 +11,7 @@ from convnlp.serving.client import Client
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.models import ModelConfig
-from tests.serving import browser, server_thread
+from tests.serving import axe, browser, server_thread
 from tests.serving.browser import CONTROL, ENTER, TAB
 from tests.serving.in_process import InProcess
 from tests.serving.small_models import free_port, save_affine, save_classifier, save_generator
@@ -393,6 +393,15 @@ def test_dark(page):
     page.command("Emulation.setEmulatedMedia", features=[])
 
 
+def test_who_cannot_see_it_can_use_it(page):
+    axe.check(page)
+    choose(page, "model", "reviews")
+    choose(page, "other", "strict")
+    submit(page, "good but dull")
+    page.script("for (const part of document.querySelectorAll('details')) part.open = true")
+    axe.check(page)
+
+
 def test_on_a_phone_nothing_is_wider_than_the_screen(driver_port, port, tmp_path):
     with browser.opened(driver_port, phone=True) as phone:
         load(phone, port)
@@ -411,6 +420,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(driver_port, port, tmp_path
             >= 16
         )
         phone.screenshot(tmp_path / "phone.png")
+        axe.check(phone)
 
 
 def test_versions_that_come_are_seen_and_so_is_a_broken_one(page, folder, served):
