@@ -24,7 +24,7 @@ def run_program(program, *arguments, stdin="", timeout=300, directory=ROOT):
     Args:
         program: str, the module; or the path of a file, which runs as `python -I file.py arguments`.
         *arguments: its flags.
-        stdin: str; half a surrogate pair, such as "\udcff", stands for the byte 0xff.
+        stdin: str; half a surrogate pair, such as U+DCFF, stands for the byte 0xff.
         timeout: seconds.
         directory: where it runs.
 
