@@ -1,0 +1,130 @@
+r"""What can a token mixer look up by its content, and how far away? Synthetic, in minutes.
+
+    python -m benchmarks.recall --workdir=DIR --mixers=dynamic_conv,self_attention --layers=2
+
+Small encoders of the project's skeleton, in which the mixer is the only variable, are trained from random
+weights on two tasks (`benchmarks.recalling.data`): `recall`, the value of a key that stood some positions
+before, and `copy`, the symbol that stood a fixed number of positions before. The first needs content, the
+second range alone. A mixer that copies but does not recall will fail on pairs of texts and on questions,
+whatever it sees.
+
+--mixers takes mixers, layouts, `a+b` for layers in turn (repeated up to the number of layers), and options,
+as in `dynamic_conv:kernel_size=31:dilation_rate=1`. Each model is trained for at most --steps, with the rate
+that was best on validation data at the first of --distances. Every finished model is kept in DIR/cells and
+never trained again; what was stopped continues. --docs_dir=docs adds the models to docs/recall.json, and
+writes the generated part of docs/recall.md and its plots.
+"""
+
+import os
+import pathlib
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+from absl import flags
+
+from benchmarks import machine
+from benchmarks.comparison.variants import Variant
+from benchmarks.recalling import cells, data, model, page
+from convnlp import programs
+from convnlp.layers import MIXERS
+
+DIRECTIONS = {"both": False, "causal": True}
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("workdir", None, "Directory for everything that is computed.", required=True)
+    flags.DEFINE_list("mixers", [], "Rows of the table, see above. Default: all mixers.")
+    flags.DEFINE_list("tasks", list(data.TASKS), "Of recall and copy.")
+    flags.DEFINE_list("distances", ["8", "16", "32", "64", "128", "256", "512"], "In positions.")
+    flags.DEFINE_list("layers", ["2"], "Numbers of layers.")
+    flags.DEFINE_list("directions", ["both"], "Of both and causal; the latter leaves out who cannot be.")
+    flags.DEFINE_integer("steps", 600, "Of a training, at most.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 16, "Rows a step.", lower_bound=1)
+    flags.DEFINE_list("learning_rates", ["3e-3", "1e-2"], "The grid, the same for all.")
+    flags.DEFINE_integer("seeds", 1, "Of weights and data: 0, 1, ...", lower_bound=1)
+    flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
+    flags.DEFINE_string("docs_dir", "", "Where recall.json, recall.md and the plots are kept.")
+
+
+def main(_):
+    """Flags -> the missing models, row by row -> table, JSON, page."""
+    args = flags.FLAGS
+    plan, rows = checked(args)
+    machine.use_threads(args.threads)
+    from benchmarks.recalling import training  # after the threads are set
+
+    docs = pathlib.Path(args.docs_dir) if args.docs_dir else None
+    finished = cells.Cells(args.workdir, docs and docs / "recall.json")
+    description = machine.describe(args.threads)
+    for row in rows:
+        if row["causal"] and not model.supports_causal(row["mixer"]):
+            print(f"{row['mixer']} cannot be causal", flush=True)
+            continue
+        start = time.perf_counter()
+        for settings, result in plan.run(row, finished, training.train):
+            print(line(settings, result, time.perf_counter() - start), flush=True)
+            start = time.perf_counter()
+        if docs:
+            finished.write(docs / "recall.json", description)
+            page.write(docs / "recall.md", finished.values(), plan)
+    print(page.tables(cells.rows_of(finished.values(), plan)))
+
+
+def line(settings, result, seconds):
+    """What is printed of a model."""
+    name = "{task} {mixer} {layers} layers{way}, {distance} positions, rate {learning_rate:g}".format(
+        **settings, way=", causal" if settings["causal"] else ""
+    )
+    return f"{name}: {100 * result['accuracy']:.1f} % after {result['steps_made']} steps, {seconds:.0f} s"
+
+
+def checked(args):
+    """What the flags describe.
+
+    Returns:
+        (`Plan`, list of rows, dicts as of `Plan.settings`).
+
+    Raises:
+        ValueError: naming the flag.
+    """
+    distances = _numbers("distances", args.distances, int, data.NUM_PAIRS)
+    rates = _numbers("learning_rates", args.learning_rates, float, 1e-9)
+    plan = cells.Plan(args.steps, args.batch_size, rates, distances)
+    for flag, given, known in (
+        ("tasks", args.tasks, data.TASKS),
+        ("directions", args.directions, DIRECTIONS),
+    ):
+        for name in given:
+            if name not in known:
+                raise ValueError(f"`{flag}` must be of {', '.join(known)}. Received: {name!r}")
+    mixers = [str(Variant.parse(text)) for text in args.mixers or MIXERS]
+    layers = _numbers("layers", args.layers, int, 1)
+    for mixer in mixers:
+        for count in layers:
+            model.layer_names(Variant.parse(mixer).mixer, count)
+    return plan, [
+        {"task": task, "mixer": mixer, "layers": count, "causal": DIRECTIONS[way], "seed": seed}
+        for count in layers
+        for way in args.directions
+        for mixer in mixers
+        for task in args.tasks
+        for seed in range(args.seeds)
+    ]
+
+
+def _numbers(flag, texts, kind, least):
+    try:
+        values = tuple(map(kind, texts))
+    except ValueError:
+        values = ()
+    if not values or min(values) < least:
+        raise ValueError(f"`{flag}` must be numbers of {least} or more. Received: {','.join(texts)!r}")
+    return values
+
+
+if __name__ == "__main__":
+    define_flags()
+    programs.run(main)

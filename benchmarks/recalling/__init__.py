@@ -1,0 +1,1 @@
+"""What the program `benchmarks.recall` is made of: its rows of symbols, cells, training, page and plot."""

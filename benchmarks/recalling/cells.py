@@ -1,0 +1,150 @@
+"""Which models are trained, and where what they reached is kept: no model is trained twice."""
+
+import dataclasses
+import json
+import math
+
+from benchmarks.comparison.plan import Cell
+from benchmarks.recalling.training import SOLVED
+from convnlp.training import storage
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is the same for all models.
+
+    Args:
+        steps: int, the most; see `benchmarks.recalling.training.SOLVED`.
+        batch_size: int, rows a step.
+        learning_rates: tuple of floats, the grid.
+        distances: tuple of ints. The rate is chosen at the first.
+    """
+
+    steps: int
+    batch_size: int
+    learning_rates: tuple
+    distances: tuple
+
+    def settings(self, row, distance, learning_rate):
+        """All that decides the result of one model.
+
+        Args:
+            row: dict, {"task", "mixer", "layers", "causal", "seed"}.
+            distance: int.
+            learning_rate: float.
+        """
+        fixed = {"steps": self.steps, "batch_size": self.batch_size}
+        return {**row, "distance": distance, "learning_rate": learning_rate, **fixed}
+
+    def run(self, row, cells, train):
+        """Trains what is missing of a row: the whole grid at the first distance, the best rate at the others.
+
+        The best rate has the lowest validation loss; the grid ends early at one that solves the task.
+
+        Args:
+            row: dict, as of `settings`.
+            cells: `Cells`.
+            train: function of settings -> result.
+
+        Yields:
+            (settings, result) of each model, in turn.
+        """
+        first, *others = self.distances
+        found = {}
+        for rate in self.learning_rates:
+            settings = self.settings(row, first, rate)
+            found[rate] = cells.result(settings, train)
+            yield settings, found[rate]
+            if found[rate]["validation_accuracy"] >= SOLVED:
+                break
+        best = min(found, key=lambda rate: loss_of(found[rate]))
+        for distance in others:
+            settings = self.settings(row, distance, best)
+            yield settings, cells.result(settings, train)
+
+
+def loss_of(result):
+    """The validation loss; infinite for a model that diverged."""
+    loss = result["validation_loss"]
+    return math.inf if loss is None else loss
+
+
+class Cells:
+    """The finished models of a working directory and of the JSON file in docs/.
+
+    Args:
+        workdir: str.
+        path: pathlib.Path of the JSON file, which need not be there; or None for none.
+    """
+
+    def __init__(self, workdir, path=None):
+        self._workdir, self._path = workdir, path
+        self._known = {}
+        if path is not None and path.exists():
+            self._known = json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+    def result(self, settings, train):
+        """What a model has reached; it is trained only if that is not known.
+
+        Args:
+            settings: dict, see `Plan.settings`.
+            train: function of settings -> dict.
+        """
+        cell = Cell(settings["task"], settings)
+        if cell.name not in self._known:
+            result = cell.result(self._workdir)
+            if result is None:
+                result = train(settings)
+                cell.directory(self._workdir).mkdir(parents=True, exist_ok=True)
+                storage.write_json(cell.directory(self._workdir) / "result.json", result)
+            self._known[cell.name] = {**settings, **result}
+        return self._known[cell.name]
+
+    def values(self):
+        """Settings and result of each, list of dicts in the order of their names."""
+        return [self._known[name] for name in sorted(self._known)]
+
+    def write(self, path, machine):
+        """Writes all of them as JSON, one a line.
+
+        Args:
+            path: pathlib.Path.
+            machine: dict that says what they were computed on.
+        """
+        lines = [f"{json.dumps(name)}: {json.dumps(cell)}" for name, cell in sorted(self._known.items())]
+        body = ",\n".join(lines)
+        text = f'{{"machine": {json.dumps(machine)},\n"cells": {{\n{body}\n}}}}\n'
+        storage.write(str(path), text.encode())
+
+
+def rows_of(cells, plan):
+    """The best model of each row and distance, of those that were trained by a plan.
+
+    Args:
+        cells: list of dicts, see `Cells.values`.
+        plan: `Plan`, whose steps and batch count.
+
+    Returns:
+        dict, (layers, causal) -> mixer -> task -> distance -> list of cells, one for each seed.
+    """
+    found = {}
+    for cell in cells:
+        if (cell["steps"], cell["batch_size"]) != (plan.steps, plan.batch_size):
+            continue
+        group = found.setdefault((cell["layers"], cell["causal"]), {})
+        by_seed = (
+            group.setdefault(cell["mixer"], {}).setdefault(cell["task"], {}).setdefault(cell["distance"], {})
+        )
+        best = by_seed.get(cell["seed"])
+        if best is None or loss_of(cell) < loss_of(best):
+            by_seed[cell["seed"]] = cell
+    return {
+        key: {
+            mixer: {
+                task: {distance: list(seeds.values()) for distance, seeds in sorted(by_distance.items())}
+                for task, by_distance in tasks.items()
+            }
+            for mixer, tasks in group.items()
+        }
+        for key, group in sorted(found.items())
+    }

@@ -1,0 +1,108 @@
+"""Rows of symbols, in which an answer is found by its content or by its distance.
+
+A position of a row holds a symbol and a value, each of which may be the blank one. Everything that is random
+comes from a `numpy.random.Generator`, of which training, validation and test have one each (`stream`).
+"""
+
+import dataclasses
+
+import numpy as np
+
+NUM_VALUES, NUM_KEYS, NUM_FILLERS = 32, 32, 16
+NUM_PAIRS = 8
+NUM_COPIED = 32  # answers of a row of `copy`: far more than pairs, for each says less
+# In front of all else: on the way from one position to another the taps of two layers may step back further
+# than they have to, and out of a row nothing comes.
+MARGIN = 16
+# Ids: the values, then the keys, the fillers and the blank.
+FIRST_KEY = NUM_VALUES
+FIRST_FILLER = FIRST_KEY + NUM_KEYS
+BLANK = FIRST_FILLER + NUM_FILLERS
+VOCABULARY_SIZE = BLANK + 1
+PARTS = ("train", "validation", "test")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Some rows of a task.
+
+    Args:
+        ids: int32 [R,n,2]: symbol and value of each position.
+        positions: int32 [A]: where something is asked, the same for all rows.
+        answers: int32 [R,A], in [0, NUM_VALUES).
+    """
+
+    ids: np.ndarray
+    positions: np.ndarray
+    answers: np.ndarray
+
+
+def stream(part, seed):
+    """The random numbers of a part of the data, which no other part has.
+
+    Args:
+        part: str, of `PARTS`.
+        seed: int.
+
+    Returns:
+        `numpy.random.Generator`.
+    """
+    return np.random.default_rng([PARTS.index(part), seed])
+
+
+def recall(distance, count, random):
+    """Key-value recall: pairs, filler, then the keys again in another order. Asked is the value of each.
+
+    A pair is one position, whose symbol is the key and whose value is the answer; so a mixer need not join
+    neighbours first. The pairs stand side by side, and so do the queries: the j-th query is `distance` + j
+    - i positions behind its pair, the i-th; that is between `distance` - 7 and `distance` + 7, `distance` on
+    average. Every order of the queries is as likely as the others, so that positions alone say nothing but
+    that it is one of the 8 pairs. Keys differ in a row, and no two values depend on each other.
+
+    After multi-query associative recall (Arora et al., 2023, "Zoology",
+    https://arxiv.org/abs/2312.04927). Departs from it: a pair is one position; the distance is controlled.
+
+    Args:
+        distance: int >= 8, in positions.
+        count: int, R.
+        random: `numpy.random.Generator`.
+
+    Returns:
+        `Rows` with n = 16 + distance + 8 and A = 8.
+    """
+    length = MARGIN + distance + NUM_PAIRS
+    queries, pairs = np.arange(length - NUM_PAIRS, length), np.arange(MARGIN, MARGIN + NUM_PAIRS)
+    keys = _distinct(NUM_KEYS, NUM_PAIRS, count, random)
+    values = random.integers(NUM_VALUES, size=(count, NUM_PAIRS))
+    order = _distinct(NUM_PAIRS, NUM_PAIRS, count, random)
+    ids = np.full([count, length, 2], BLANK, np.int32)
+    ids[:, :, 0] = FIRST_FILLER + random.integers(NUM_FILLERS, size=(count, length))
+    ids[:, pairs, 0], ids[:, pairs, 1] = FIRST_KEY + keys, values
+    ids[:, queries, 0] = FIRST_KEY + np.take_along_axis(keys, order, axis=1)
+    return Rows(ids, queries.astype(np.int32), np.take_along_axis(values, order, axis=1).astype(np.int32))
+
+
+def copy(distance, count, random):
+    """Range without content: every position has a value, and asked is the one `distance` positions before.
+
+    Args:
+        distance: int >= 1.
+        count: int, R.
+        random: `numpy.random.Generator`.
+
+    Returns:
+        `Rows` with n = 16 + distance + 32 and A = 32.
+    """
+    length = MARGIN + distance + NUM_COPIED
+    ids = np.full([count, length, 2], BLANK, np.int32)
+    ids[:, :, 1] = random.integers(NUM_VALUES, size=(count, length))
+    positions = np.arange(length - NUM_COPIED, length, dtype=np.int32)
+    return Rows(ids, positions, ids[:, positions - distance, 1])
+
+
+def _distinct(limit, size, count, random):
+    """Different numbers below `limit` in any order, int [count,size]."""
+    return np.argsort(random.random([count, limit]), axis=1)[:, :size]
+
+
+TASKS = {"recall": recall, "copy": copy}
