@@ -5,6 +5,7 @@ comes from a `numpy.random.Generator`, of which training, validation and test ha
 """
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -98,6 +99,25 @@ def copy(distance, count, random):
     ids[:, :, 1] = random.integers(NUM_VALUES, size=(count, length))
     positions = np.arange(length - NUM_COPIED, length, dtype=np.int32)
     return Rows(ids, positions, ids[:, positions - distance, 1])
+
+
+def share_without_keys():
+    """How often the value that occurs most often in a row of `recall` is right: the best that needs no keys.
+
+    Of the V^P equally likely rows of P values, those in which none occurs more than m times are P! times the
+    coefficient of x^P in (1 + x + x^2 / 2! + ... + x^m / m!)^V.
+
+    Returns:
+        float: the mean of the highest count, over P.
+    """
+    at_most = [0.0]
+    for most in range(1, NUM_PAIRS + 1):
+        series = np.array([1 / math.factorial(count) for count in range(most + 1)])
+        power = np.ones(1)
+        for _ in range(NUM_VALUES):
+            power = np.convolve(power, series)[: NUM_PAIRS + 1]
+        at_most.append(power[NUM_PAIRS] * math.factorial(NUM_PAIRS) / NUM_VALUES**NUM_PAIRS)
+    return float(np.arange(1, NUM_PAIRS + 1) @ np.diff(at_most)) / NUM_PAIRS
 
 
 def _distinct(limit, size, count, random):

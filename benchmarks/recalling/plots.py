@@ -39,7 +39,8 @@ def plot(group):
     recalls = [point for found in lines.values() for point in (*found.get("recall", ()), gap)]
     for axis, (mixer, tasks) in zip(axes.flat, lines.items(), strict=False):
         axis.plot(*zip(*recalls, strict=True), color=_OTHERS, linewidth=0.6)
-        axis.axhline(100 / data.NUM_VALUES, color="#8a8a8a", linewidth=0.6, linestyle=":")
+        for share in (1 / data.NUM_VALUES, data.share_without_keys()):
+            axis.axhline(100 * share, color="#8a8a8a", linewidth=0.6, linestyle=":")
         for task, points in tasks.items():
             xy = zip(*points, strict=True)
             axis.plot(*xy, color=_COLORS[task], linewidth=1.6, marker="o", markersize=3)

@@ -35,7 +35,8 @@ def train(settings):
     reader = Reader(settings["mixer"], settings["layers"], settings["causal"], distance, length)
     asked, batch, steps = tf.constant(held_out.positions), settings["batch_size"], settings["steps"]
     variables = reader.trainable_variables
-    schedule = Schedule("warmup_linear", settings["learning_rate"], steps, steps // 20)
+    warmup, decay = steps // 20, steps // 5  # flat between them: a plateau is left by steps at a full rate
+    schedule = Schedule("warmup_flat_linear", settings["learning_rate"], steps, warmup, decay)
     optimizer = keras.optimizers.AdamW(schedule, weight_decay=0.0)
     optimizer.build(variables)
 

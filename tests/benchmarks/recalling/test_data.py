@@ -69,6 +69,13 @@ def test_positions_alone_tell_no_more_than_one_of_the_pairs():
             assert hits < rate_bound(floor, COUNT), (position, pair)
 
 
+def test_the_best_without_keys_is_the_most_frequent_value():
+    answers = rows_of("recall", 8, count=20_000).answers
+    highest = [max(np.bincount(row)) for row in answers]
+    error = np.std(highest) / 8 / np.sqrt(len(highest))
+    assert data.share_without_keys() == pytest.approx(np.mean(highest) / 8, abs=5 * error)
+
+
 def test_a_key_alone_tells_nothing_of_its_value():
     seen, fresh = rows_of("recall", 8), rows_of("recall", 8, part="test")
     table = np.zeros([data.VOCABULARY_SIZE, data.NUM_VALUES])

@@ -209,7 +209,7 @@ def test_the_page(tmp_path):
     ]
     assert "| `self_attention` | **100** | **99** | 32 |" in four
     assert "fourier" not in text
-    assert "in 15.2." in text  # a guess among the values of the row: 1/8 + 7/8 of 1/32
+    assert "right in 3.1 per cent; in recall, " in text
     plots = sorted(path.name for path in tmp_path.glob("*.svg"))
     assert plots == ["recall_2_layers.svg", "recall_4_layers.svg"]
     assert "(recall_2_layers.svg)" in text
