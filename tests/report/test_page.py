@@ -151,4 +151,19 @@ def test_no_screen_is_too_small_for_it(tmp_path, phone):
         window.open((tmp_path / "report.html").as_uri())
         assert window.script("return document.title").startswith("Classification: <script>")
         assert not window.script("return document.documentElement.scrollWidth > window.innerWidth")
-        axe.check(window)
+
+
+@axe.needed
+@pytest.mark.skipif(
+    not (browser.CHROMIUM and browser.DRIVER), reason="chromium and chromium-driver are not installed"
+)
+@pytest.mark.parametrize("phone", [False, True])
+def test_who_cannot_see_it_can_use_it(tmp_path, phone):
+    port = free_port()
+    (tmp_path / "report.html").write_text(page.render(report()))
+    (tmp_path / "wrong.html").write_text("<!doctype html><title>A page</title><img src='x.png'>")
+    with browser.driver(port), browser.opened(port, phone=phone) as window:
+        window.open((tmp_path / "report.html").as_uri())
+        assert axe.violations(window) == []
+        window.open((tmp_path / "wrong.html").as_uri())
+        assert any("image-alt" in line for line in axe.violations(window))
