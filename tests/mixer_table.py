@@ -10,7 +10,15 @@ from collections.abc import Callable
 import pytest
 
 from convnlp.testing import cases
-from tests.oracles import attention, convolutions, fourier, linear_attention, muse, position_mixing
+from tests.oracles import (
+    attention,
+    convolutions,
+    fourier,
+    linear_attention,
+    long_conv,
+    muse,
+    position_mixing,
+)
 
 LONGEST = {"max_sequence_length": 24}  # more than any suite asks for
 
@@ -124,6 +132,10 @@ MIXER_TABLE = {
     ),
     "latent_attention": Row(
         attention.latent_attention, [{"num_heads": 2, "num_latents": 4}, {"num_heads": 8, "num_latents": 1}]
+    ),
+    "gated_long_conv": Row(
+        long_conv.gated_long_conv,
+        [{"num_heads": 2}, {"num_heads": 8, "num_waves": 3}, {"num_heads": 1, "num_waves": 1}],
     ),
 }
 

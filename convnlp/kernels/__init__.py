@@ -12,6 +12,13 @@ from convnlp.kernels.gated_linear_unit import gated_linear_unit
 from convnlp.kernels.gram import block_size, fold_time, to_blocks, unfold_time
 from convnlp.kernels.implementations import current_implementation, implementation
 from convnlp.kernels.layer_norm import layer_norm
+from convnlp.kernels.long_conv import (
+    Waves,
+    long_conv,
+    long_conv_cost,
+    long_conv_state_shape,
+    long_conv_step,
+)
 from convnlp.kernels.masked_softmax import masked_softmax
 from convnlp.kernels.project import project
 from convnlp.kernels.relu import relu
@@ -34,6 +41,7 @@ from convnlp.kernels.taylor_attention import (
 from convnlp.kernels.zero_pads import zero_pads
 
 __all__ = [
+    "Waves",
     "block_size",
     "channels_by_head",
     "cross_entropy",
@@ -49,6 +57,10 @@ __all__ = [
     "implementation",
     "layer_norm",
     "left_taps",
+    "long_conv",
+    "long_conv_cost",
+    "long_conv_state_shape",
+    "long_conv_step",
     "masked_softmax",
     "merge_heads",
     "project",

@@ -30,7 +30,7 @@ SIGNATURES["prefix_lm"] = LM_SIGNATURES - {"pair"}
 # What TensorFlow Serving's stock server has anyway. A new name belongs here after a look at its registry.
 _STOCK = """
 Abs AddN AddV2 All ArgMax Assert AssignVariableOp BatchMatMulV2 BiasAdd Cast ConcatV2 Const Cos Cumsum
-DepthwiseConv2dNative DisableCopyOnRead Einsum EnsureShape Equal Erfc ExpandDims Fill FloorDiv FloorMod
+DepthwiseConv2dNative DisableCopyOnRead Einsum EnsureShape Equal Erfc Exp ExpandDims Fill FloorDiv FloorMod
 GatherV2 Greater GreaterEqual Identity Less LessEqual Log LogSoftmax LogicalAnd LogicalNot LogicalOr
 MatMul Max Maximum Mean MergeV2Checkpoints Minimum Mul MulNoNan Neg NoOp NotEqual OnesLike Pack Pad
 ParseExampleV2 Placeholder Pow Prod Range ReadVariableOp RealDiv ReduceJoin Relu Reshape RestoreV2 Rsqrt

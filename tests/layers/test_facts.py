@@ -16,6 +16,7 @@ from convnlp.layers import (
     FeedForwardStack,
     FourierMixing,
     GatedDilatedConv,
+    GatedLongConv,
     LatentAttention,
     LightweightConv,
     LinearAttention,
@@ -96,6 +97,8 @@ def make(cls, **arguments):
         (LinearAttention, "short_kernel_size", 0),
         (LatentAttention, "num_latents", 0),
         (LatentAttention, "dropout", 1.0),
+        (GatedLongConv, "num_heads", 3),
+        (GatedLongConv, "num_waves", 0),
     ],
 )
 def test_bad_arguments_are_named(cls, argument, value):

@@ -12,6 +12,7 @@ from convnlp.layers.mixers.external_attention import ExternalAttention
 from convnlp.layers.mixers.feed_forward_stack import FeedForwardStack
 from convnlp.layers.mixers.fourier import FourierMixing
 from convnlp.layers.mixers.gated_dilated_conv import GatedDilatedConv
+from convnlp.layers.mixers.gated_long_conv import GatedLongConv
 from convnlp.layers.mixers.latent_attention import LatentAttention
 from convnlp.layers.mixers.lightweight_conv import LightweightConv
 from convnlp.layers.mixers.linear_attention import LinearAttention
@@ -48,6 +49,7 @@ MIXERS = {
     "linformer": Linformer,
     "linear_attention": LinearAttention,
     "latent_attention": LatentAttention,
+    "gated_long_conv": GatedLongConv,
 }
 
 # What a model offers to every mixer of every layer; each takes what it has a use for.
