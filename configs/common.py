@@ -15,6 +15,7 @@ ENCODER_ONLY_MIXERS = (
     "mb_conv",
     "latent_attention",
     "linformer",
+    "matrix_decomposition",
 )
 
 

@@ -13,6 +13,7 @@ from convnlp.testing import cases
 from tests.oracles import (
     attention,
     convolutions,
+    decomposition,
     fourier,
     linear_attention,
     long_conv,
@@ -136,6 +137,9 @@ MIXER_TABLE = {
     "gated_long_conv": Row(
         long_conv.gated_long_conv,
         [{"num_heads": 2}, {"num_heads": 8, "num_waves": 3}, {"num_heads": 1, "num_waves": 1}],
+    ),
+    "matrix_decomposition": Row(
+        decomposition.matrix_decomposition, [{"rank": 4}, {"rank": 3, "num_steps": 2, "seed": 7}]
     ),
 }
 

@@ -98,7 +98,8 @@ def causality_and_receptive_field_by_gradient(case):
         depends = influence(mixer, time)
         if case.causal:
             require(not np.triu(depends, 1).any(), "an output of a causal mixer depends on a later input")
-        widest = max(np.ptp(np.flatnonzero(row)) + 1 for row in depends)
+        # An output may depend on nothing, as behind a ReLU that passes none of its channels.
+        widest = max((np.ptp(np.flatnonzero(row)) + 1 for row in depends if row.any()), default=0)
         stated = mixer.receptive_field(time)
         require(widest <= stated, f"an output sees {widest} of {time} positions; receptive_field: {stated}")
     require(widest == stated, f"no output sees more than {widest} positions; receptive_field: {stated}")

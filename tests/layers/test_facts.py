@@ -20,6 +20,7 @@ from convnlp.layers import (
     LatentAttention,
     LightweightConv,
     LinearAttention,
+    MatrixDecomposition,
     MBConv,
     MLPMixer,
     Muse,
@@ -99,6 +100,9 @@ def make(cls, **arguments):
         (LatentAttention, "dropout", 1.0),
         (GatedLongConv, "num_heads", 3),
         (GatedLongConv, "num_waves", 0),
+        (MatrixDecomposition, "rank", 0),
+        (MatrixDecomposition, "num_steps", 0),
+        (MatrixDecomposition, "seed", -1),
     ],
 )
 def test_bad_arguments_are_named(cls, argument, value):

@@ -18,6 +18,7 @@ from convnlp.layers.mixers.lightweight_conv import LightweightConv
 from convnlp.layers.mixers.linear_attention import LinearAttention
 from convnlp.layers.mixers.linformer import Linformer
 from convnlp.layers.mixers.local_attention import LocalAttention
+from convnlp.layers.mixers.matrix_decomposition import MatrixDecomposition
 from convnlp.layers.mixers.mb_conv import MBConv
 from convnlp.layers.mixers.mlp_mixer import MLPMixer
 from convnlp.layers.mixers.muse import Muse
@@ -50,6 +51,7 @@ MIXERS = {
     "linear_attention": LinearAttention,
     "latent_attention": LatentAttention,
     "gated_long_conv": GatedLongConv,
+    "matrix_decomposition": MatrixDecomposition,
 }
 
 # What a model offers to every mixer of every layer; each takes what it has a use for.
