@@ -224,6 +224,7 @@ def small_backbone(config):
 
 
 VARIANTS = [(name, options) for name, row in MIXER_TABLE.items() for options in row.variants if options]
+VARIANTS.append(("dynamic_conv", {"double_gate": True}))  # an option of the block around it
 
 
 @pytest.mark.parametrize(("mixer", "options"), VARIANTS, ids=str)

@@ -79,6 +79,7 @@ class ConvMixer(WindowMixer):
         weight_softmax: bool. Whether the taps of a filter are made positive with sum 1.
         kernel_dropout: float. Share of the taps dropped in training, after the softmax (DropConnect).
         causal: bool. Whether an output sees only its own and earlier positions.
+        double_gate: bool. Whether a block around it has a gate behind it too. Defaults to `False`.
         **kwargs: `name` and `dtype` of the Keras layer.
     """
 
@@ -93,6 +94,7 @@ class ConvMixer(WindowMixer):
         weight_softmax,
         kernel_dropout,
         causal,
+        double_gate=False,
         **kwargs,
     ):
         super().__init__(hidden_dim, kernel_size, dilation_rate, causal, **kwargs)
@@ -101,6 +103,7 @@ class ConvMixer(WindowMixer):
         self.num_heads = num_heads
         self.weight_softmax = weight_softmax
         self.kernel_dropout = kernel_dropout
+        self.double_gate = double_gate
         self._dropout = Dropout(kernel_dropout, dtype=self.dtype_policy, name="kernel_dropout")
 
     def normalize(self, logits, training, kept=None):
@@ -152,6 +155,7 @@ class ConvMixer(WindowMixer):
             "num_heads": self.num_heads,
             "weight_softmax": self.weight_softmax,
             "kernel_dropout": self.kernel_dropout,
+            "double_gate": self.double_gate,
         }
 
 

@@ -1,4 +1,4 @@
-"""The GLU-conv block: a gate in front of a token mixer and a projection behind it."""
+"""The GLU-conv block: a gate in front of a token mixer, perhaps one behind it, and a projection."""
 
 import keras
 import tensorflow as tf
@@ -16,13 +16,19 @@ class GLUConvBlock(MaskedLayer):
         X2 = mixer(X1)
         X3 = X2 W_O                        W_I, W_S, W_O: [D,D]
 
-    Source: Tay et al., 2021, "Are Pre-trained Convolutions Better than Pre-trained Transformers?", section
-    3.2, https://arxiv.org/abs/2105.03322; the gated linear unit is of Dauphin et al., 2017.
-    Departs from it: W_I and W_S are stored side by side as one [D,2D] kernel, which is one matrix product
-    instead of two; no bias (the release has one behind the convolution).
+    Around a mixer with `double_gate = True` there are two gates, both linear:
 
-    Masking, causality, packing: those of the mixer; the gate and the projection see one position at a time.
-    Cost: 3 D^2 multiply-adds per position beside the mixer's.
+        X3 = ((X W_C) * mixer((X W_B) * (X W_I))) W_O         W_I, W_B, W_C, W_O: [D,D]
+
+    Source: Tay et al., 2021, "Are Pre-trained Convolutions Better than Pre-trained Transformers?", section
+    3.2, https://arxiv.org/abs/2105.03322; the gated linear unit is of Dauphin et al., 2017. Two gates: the
+    short convolution of Liquid AI's LFM2, 2025, class `Lfm2ShortConv` of
+    https://github.com/huggingface/transformers.
+    Departs from it: what is multiplied with X is stored side by side as one kernel, [D,2D] of W_I and W_S or
+    [D,3D] of W_I, W_B and W_C, for one matrix product; no bias (the release has one behind the convolution).
+
+    Masking, causality, packing: those of the mixer; gates and projections see one position at a time.
+    Cost: 3 D^2 multiply-adds per position beside the mixer's, with two gates 4 D^2.
 
     Args:
         mixer: a `TokenMixer` with `gated = True`.
@@ -41,7 +47,8 @@ class GLUConvBlock(MaskedLayer):
         super().__init__(**kwargs)
         self.mixer = mixer
         self.output_init_scale = output_init_scale
-        self.gate = projection(2 * mixer.hidden_dim, dtype=self.dtype_policy, name="gate")
+        self._num_factors = 3 if mixer.double_gate else 2
+        self.gate = projection(self._num_factors * mixer.hidden_dim, dtype=self.dtype_policy, name="gate")
         self.output_projection = projection(
             mixer.hidden_dim, output_init_scale, dtype=self.dtype_policy, name="output"
         )
@@ -52,15 +59,23 @@ class GLUConvBlock(MaskedLayer):
         self.output_projection.build(input_shape)
 
     def _gated(self, x, padding_mask=None):
-        return kernels.gated_linear_unit(self.gate(x), padding_mask)  # [B,T,D]
+        """X1, and what X2 is multiplied with, or None: [B,T,D] each."""
+        factors = self.gate(x)  # [B,T,2D or 3D]
+        if not self.mixer.double_gate:
+            return kernels.gated_linear_unit(factors, padding_mask), None
+        linear, before, behind = tf.split(factors, 3, axis=-1)
+        return kernels.zero_pads(linear * before, padding_mask), behind
+
+    def _close(self, mixed, behind):
+        return self.output_projection(mixed if behind is None else mixed * behind)
 
     def mix(self, x, masks, training):
         mask_of_gate = None
         if masks.padding_mask is not None and masks.prefix_mask is None and self.mixer.pads_are_zeros:
             # In the loop of the gate a mask is nearly free; in the mixer it is a pass over x.
             mask_of_gate, masks = tf.cast(masks.padding_mask, tf.bool), masks._replace(padding_mask=None)
-        mixed = self.mixer(self._gated(x, mask_of_gate), **masks._asdict(), training=training)
-        return self.output_projection(mixed)
+        gated, behind = self._gated(x, mask_of_gate)
+        return self._close(self.mixer(gated, **masks._asdict(), training=training), behind)
 
     def init_state(self, batch_size, max_length):
         """As `TokenMixer.init_state`."""
@@ -68,13 +83,14 @@ class GLUConvBlock(MaskedLayer):
 
     def step(self, x_chunk, state, index):
         """As `TokenMixer.step`: x_chunk [B,C,D] -> ([B,C,D], state)."""
-        mixed, state = self.mixer.step(self._gated(x_chunk), state, index)
-        return self.output_projection(mixed), state
+        gated, behind = self._gated(x_chunk)
+        mixed, state = self.mixer.step(gated, state, index)
+        return self._close(mixed, behind), state
 
     def cost(self, length):
         """The contract's cost of one example of `length` tokens."""
         cost = dict(self.mixer.cost(length))
-        projections = 3 * self.mixer.hidden_dim**2
+        projections = (self._num_factors + 1) * self.mixer.hidden_dim**2
         cost["parameters"] += projections
         cost["multiply_adds"] += projections * length
         return cost

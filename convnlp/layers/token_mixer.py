@@ -29,6 +29,8 @@ class TokenMixer(keras.layers.Layer):
             does: a block may hand over an x with zeros there in its place.
         gated: bool. It has no projections of its own: a block puts it between a gate and an output
             projection.
+        double_gate: bool. The gated block has a gate behind the mixer too, see `GLUConvBlock`. An option of
+            some mixers.
         contains_feed_forward: bool. It has a feed-forward network inside: a layer around it leaves its own
             out.
 
@@ -50,6 +52,7 @@ class TokenMixer(keras.layers.Layer):
     pad_length_invariant = True
     pads_are_zeros = False
     gated = True
+    double_gate = False
     contains_feed_forward = False
 
     def __init__(self, hidden_dim, causal=False, **kwargs):

@@ -34,6 +34,7 @@ def test_every_mixer_but_the_skeletons_part_is_open():
         ("lightweight_conv", "num_heads", "2", 2),
         ("lightweight_conv", "kernel_dropout", "0.1", 0.1),
         ("lightweight_conv", "kernel_dropout", 0, 0.0),
+        ("dynamic_conv", "double_gate", "true", True),
         ("synthesizer", "modes", "dense", ["dense"]),
         ("synthesizer", "modes", "random,attention", ["random", "attention"]),
         ("synthesizer", "modes", ("random", "attention"), ["random", "attention"]),

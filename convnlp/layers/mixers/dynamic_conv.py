@@ -35,6 +35,8 @@ class DynamicConv(ConvMixer):
         weight_softmax: bool. Whether filters are normalised. Defaults to `True`.
         kernel_dropout: float in [0, 1). Share of the taps dropped in training. Defaults to `0.0`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
+        double_gate: bool. Whether the block around it has a gate behind it too, as in LFM2; see
+            `GLUConvBlock`. Defaults to `False`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
@@ -60,6 +62,7 @@ class DynamicConv(ConvMixer):
         weight_softmax=True,
         kernel_dropout=0.0,
         causal=False,
+        double_gate=False,
         **kwargs,
     ):
         super().__init__(
@@ -70,6 +73,7 @@ class DynamicConv(ConvMixer):
             weight_softmax,
             kernel_dropout,
             causal,
+            double_gate,
             **kwargs,
         )
         self.generator = Projection(num_heads * kernel_size, dtype=self.dtype_policy, name="generator")
