@@ -3,8 +3,8 @@ r"""Predicts a whole file or data set with an exported model, on Apache Beam.
     python -m convnlp.batch_predict --model=MODELS/sst2/1 --input='jsonl:texts-*.jsonl.gz' --output=DIR
     python -m convnlp.batch_predict ... --runner=FlinkRunner -- --flink_master=HOST:8081
 
-Inputs: jsonl:GLOB, lines:GLOB (one text per line), text:GLOB (documents between blank lines), tfds:NAME,
-pydocs. In DIR each shard of the input has a file predictions-*, whose rows hold the place and the fields of
+Inputs: jsonl:GLOB, csv:GLOB, tsv:GLOB, parquet:GLOB, lines:GLOB (one text per line), text:GLOB (documents
+between blank lines), tfds:NAME, pydocs. In DIR each shard of the input has a file predictions-*, whose rows hold the place and the fields of
 an example and the model's outputs, and where it has bad lines a file bad-* with their places and reasons. The
 same command continues a run that was stopped. Flags of Beam's own come after `--`.
 """
@@ -22,7 +22,7 @@ _RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
 
 _MODEL = flags.DEFINE_string("model", None, "Directory of a SavedModel: MODELS/NAME/VERSION.", required=True)
 _INPUT = flags.DEFINE_string(
-    "input", None, "jsonl:GLOB, lines:GLOB, text:GLOB, tfds:NAME or pydocs.", required=True
+    "input", None, "KIND:GLOB of jsonl, csv, tsv, parquet, lines or text; tfds:NAME; pydocs.", required=True
 )
 _OUTPUT = flags.DEFINE_string("output", None, "Directory to write to, new or of the same job.", required=True)
 _FORMAT = flags.DEFINE_enum("format", "jsonl", outputs.FORMATS, "Of the predictions.")

@@ -4,6 +4,7 @@
 | --- | --- |
 | `jsonl:GLOB` | a line, plain or .gz, with a JSON object |
 | `lines:GLOB` | a line of UTF-8 text, plain or .gz, in the field "text" |
+| `csv:GLOB`, `tsv:GLOB`, `parquet:GLOB` | a row of a table |
 | `text:GLOB` | a document, separated from the next by a blank line, in the field "text" |
 | `pydocs` | a document of the installed Python, fields "text" and "label" |
 | `tfds:NAME` | an example of a prepared TFDS data set |
@@ -20,9 +21,10 @@ import tensorflow as tf
 from convnlp.bulk import lines
 from convnlp.data import files, pydocs, schema, tfds_source
 from convnlp.data.errors import SourceError
-from convnlp.data.formats import text
+from convnlp.data.formats import FORMATS, text
 
-KINDS = ("jsonl", "lines", "text", "pydocs", "tfds")
+TABLES = ("csv", "tsv", "parquet")
+KINDS = ("jsonl", "lines", *TABLES, "text", "pydocs", "tfds")
 SHARD_BYTES = 1 << 24  # where a shard ends that has fewer examples; bounds the memory of a worker
 
 
@@ -33,14 +35,14 @@ class Record(typing.NamedTuple):
         file: string, its file, or the name and split of its data set.
         line: int from 1, its (first) line in the file, or its number in the data set.
         size: int, its bytes as stored.
-        data: bytes as stored, or a dict of TFDS.
+        data: as stored: bytes, what a table's format parses, or a dict of TFDS.
         error: string, why it cannot be used; "" where it may be.
     """
 
     file: str
     line: int
     size: int
-    data: bytes | dict
+    data: object
     error: str = ""
 
 
@@ -72,7 +74,7 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None):
         data_dir: string, where TFDS looks.
 
     Returns:
-        A `FileInput` or `TFDSInput`.
+        A `FileInput`, `TableInput` or `TFDSInput`.
 
     Raises:
         SourceError: if there is no such input.
@@ -80,8 +82,8 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None):
     kind, _, name = source.partition(":")
     if kind not in KINDS or (not name and kind != "pydocs"):
         raise SourceError(
-            "`input` must be 'jsonl:GLOB', 'lines:GLOB', 'text:GLOB', 'pydocs' or 'tfds:NAME'. "
-            f"Received: input={source!r}"
+            "`input` must be 'jsonl:GLOB', 'lines:GLOB', 'csv:GLOB', 'tsv:GLOB', 'parquet:GLOB', "
+            f"'text:GLOB', 'pydocs' or 'tfds:NAME'. Received: input={source!r}"
         )
     if kind == "tfds":
         return TFDSInput(name, split, shard_size, data_dir)
@@ -91,15 +93,16 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None):
         )
     if kind == "pydocs":
         kind, name = "jsonl", pydocs.path(name)
-    return FileInput(files.find(source, name), kind, shard_size)
+    paths = files.find(source, name)
+    return (TableInput if kind in TABLES else FileInput)(paths, kind, shard_size)
 
 
-class FileInput:
-    """Files of lines or of documents.
+class _Files:
+    """Files of one kind.
 
     Args:
         paths: list of strings.
-        kind: "jsonl", "lines" or "text".
+        kind: string, one of `KINDS`.
         shard_size: int >= 1.
     """
 
@@ -114,6 +117,10 @@ class FileInput:
             [path, stat.length, stat.mtime_nsec // 10**9]
             for path, stat in zip(self.paths, stats, strict=True)
         ]
+
+
+class FileInput(_Files):
+    """Files of lines or of documents: "jsonl", "lines" or "text"."""
 
     def parts(self, file):
         """Yields the `Part`s of the file of this index; reads all of it to count its lines if need be."""
@@ -142,6 +149,24 @@ class FileInput:
             raise ValueError("empty line")
         data = record.data.removeprefix(b"\xef\xbb\xbf") if record.line == 1 else record.data
         return schema.parse_json(data) if self._kind == "jsonl" else schema.parse_text(data.rstrip(b"\r\n"))
+
+
+class TableInput(_Files):
+    """Files of tables, each read by one worker from its beginning, since a row may have several lines."""
+
+    def parts(self, file):
+        yield Part(file)
+
+    def shards(self, part):
+        path = self.paths[part.file]
+        rows = files.File(path, FORMATS[self._kind], fields=None)
+        records = (Record(path, row.line, row.size, row.data) for row in rows)
+        for shard, group in enumerate(_cut(records, self._shard_size)):
+            yield shard_name(part.file, shard), group
+
+    def fields(self, record):
+        parsed = FORMATS[self._kind].parse(record.data)
+        return {name: _plain(name, value) for name, value in parsed.items()}
 
 
 class TFDSInput:
@@ -215,7 +240,7 @@ def _documents(path, stored):
 
 
 def _plain(name, value):
-    """A value of TFDS as JSON has it; bytes are text."""
+    """A value of TFDS or Parquet as JSON has it: bytes and what JSON lacks, such as dates, are text."""
     if isinstance(value, dict):
         return {key: _plain(f"{name}/{key}", item) for key, item in value.items()}
     if isinstance(value, bytes):
@@ -224,4 +249,6 @@ def _plain(name, value):
         except UnicodeDecodeError as error:
             raise ValueError(f"{name} is not UTF-8 (byte {error.start + 1})") from error
     value = getattr(value, "tolist", lambda: value)()
-    return [_plain(name, item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_plain(name, item) for item in value]
+    return value if value is None or isinstance(value, str | int | float) else str(value)

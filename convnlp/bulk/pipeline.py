@@ -24,7 +24,7 @@ class Work:
     """What every worker knows.
 
     Args:
-        inputs: `FileInput` or `TFDSInput`.
+        inputs: see `convnlp.bulk.inputs.open_input`.
         fields: tuple of strings, the text fields, in the order of the signature's inputs.
         folder: string, where the files go.
         format: "jsonl" or "tfrecord".

@@ -1,5 +1,6 @@
 """Lines, records and shards: everything once, at its right place, cut in the same way each time."""
 
+import datetime
 import gzip
 
 import pytest
@@ -122,6 +123,39 @@ def test_a_truncated_file_is_an_error_with_its_place(tmp_path):
         examples(inputs.open_input(f"jsonl:{path}"))
 
 
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
+def test_rows_of_a_table(tmp_path, name):
+    """A row of several lines has the number of its first; one with a cell too many is bad, not the rest."""
+    table = b'text,label\n"one\ntwo",1\nthree,0\na,b,c\nfour,1\n'
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(table) if name.endswith(".gz") else table)
+    source = inputs.open_input(f"csv:{path}", shard_size=2)
+    assert [len(records) for records in shards(source).values()] == [2, 2]
+    found = examples(source)
+    assert found[:2] == [
+        (str(path), 2, {"text": "one\ntwo", "label": "1"}), (str(path), 4, {"text": "three", "label": "0"}),
+    ]  # fmt: skip
+    assert found[2][:2] == (str(path), 5)
+    assert found[2][2].startswith("the row has 3 cells and the header 2")
+    assert found[3] == (str(path), 6, {"text": "four", "label": "1"})
+
+
+def test_a_quote_that_is_never_closed_ends_with_its_place(tmp_path):
+    (tmp_path / "a.csv").write_text('text\none\n"two\n')
+    with pytest.raises(SourceError, match=r"a.csv, line 3: a quote is opened"):
+        examples(inputs.open_input(f"csv:{tmp_path}/a.csv"))
+
+
+def test_rows_of_parquet_are_what_json_has(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [{"text": text, "day": datetime.date(2024, 1, 2), "tags": ["x", "y"]} for text in ("a", "b")]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert [found for *_, found in examples(inputs.open_input(f"parquet:{tmp_path}/a.parquet"))] == [
+        {"text": text, "day": "2024-01-02", "tags": ["x", "y"]} for text in ("a", "b")
+    ]
+
+
 def test_tfds(tmp_path):
     reviews = corpus.write_jsonl(tmp_path / "reviews.jsonl", ROWS)
     prepare_tfds.prepare(
@@ -140,7 +174,7 @@ def test_tfds(tmp_path):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("csv:a", "`input` must be 'jsonl:GLOB'"),
+        ("xml:a", "`input` must be 'jsonl:GLOB'"),
         ("jsonl:", "`input` must be 'jsonl:GLOB'"),
         ("jsonl:none/*.jsonl", "no such file"),
     ],
