@@ -1,9 +1,15 @@
 """Plots of the generated pages: drawn without a display, written without a date."""
 
+import itertools
+import math
+
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+
+OTHERS = "#d5d5d5"  # of all lines, behind those of a panel
+_COLUMNS = 4
 
 
 def save_figure(figure, path):
@@ -12,3 +18,37 @@ def save_figure(figure, path):
     with plt.rc_context({"svg.hashsalt": "convnlp"}):
         figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
+
+
+def small_multiples(titles, background, xlabel, ylabel):
+    """Panels with equal axes, the same lines in grey behind each of them.
+
+    Args:
+        titles: list of strings, one per panel.
+        background: list of lines, each a list of (x, y).
+        xlabel: string.
+        ylabel: string.
+
+    Returns:
+        (figure, list of axes), one per title.
+    """
+    height = math.ceil(len(titles) / _COLUMNS)
+    size = (2.5 * _COLUMNS, 1.7 * height + 0.5)
+    figure, grid = plt.subplots(height, _COLUMNS, figsize=size, sharex=True, sharey=True, squeeze=False)
+    axes = list(grid.flat)
+    # One path with gaps: a path for each line in each panel would make a file three times as large.
+    gap = (math.nan, math.nan)
+    points = list(itertools.chain.from_iterable((*line, gap) for line in background))
+    for axis, title in zip(axes, titles, strict=False):
+        axis.plot(*zip(*points, strict=True), color=OTHERS, linewidth=0.6)
+        axis.set_title(title, fontsize=9, loc="left")
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(labelsize=8)
+    for axis in axes[len(titles) :]:
+        axis.axis("off")
+    for axis in axes[: len(titles)][-_COLUMNS:]:
+        axis.tick_params(labelbottom=True)  # the lowest of its column, though not of the grid
+    figure.supxlabel(xlabel, fontsize=9)
+    figure.supylabel(ylabel, fontsize=9)
+    return figure, axes[: len(titles)]

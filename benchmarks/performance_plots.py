@@ -147,8 +147,9 @@ def _name_all(axis, ends):
 
 def _name(axis, x, y, text, color):
     axis.annotate(
-        text, (x, y), xytext=(5, 0), textcoords="offset points", color=color, va="center", fontsize=8
-    )
+        text, (x, y), xytext=(5, 0), textcoords="offset points", color=color, va="center", fontsize=8,
+        bbox={"color": "white", "pad": 0.5},
+    )  # fmt: skip
 
 
 def _plain(figure):

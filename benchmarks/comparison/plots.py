@@ -1,13 +1,9 @@
 """The plots of a comparison: a name beside each thing that is drawn, equal axes, no legend."""
 
-import math
-
-from benchmarks.figures import plt
+from benchmarks.figures import plt, small_multiples
 
 STARTS = {"scratch": "from scratch", "pretrained": "pre-trained"}
 _COLORS = {"scratch": "#b3400e", "pretrained": "#1f5fa8"}
-_OTHERS = "#d5d5d5"
-_COLUMNS = 4
 
 
 def plots(rows):
@@ -64,46 +60,27 @@ def _plot_scores(rows):
     left.set(xlabel="test accuracy, per cent", ylim=(-0.7, len(rows) - 0.3))
     left.set_yticks(range(len(rows)), [row["mixer"] for row in rows])
     right.set(xlabel="training, thousand tokens/s")
-    return _plain(figure)
+    for axis in (left, right):
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(labelsize=8)
+    figure.tight_layout()
+    return figure
 
 
 def _plot_multiples(rows, points, xlabel, ylabel):
     """A panel for each mixer, in front of all the others in grey; `points` gives the (x, y) of a score."""
-    height = math.ceil(len(rows) / _COLUMNS)
-    figure, axes = plt.subplots(
-        height,
-        _COLUMNS,
-        figsize=(2.5 * _COLUMNS, 1.7 * height + 0.5),
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-    )
     lines = {row["mixer"]: {start: points(score) for start, score in row["starts"].items()} for row in rows}
-    # One path with gaps: a page of a path for each line in each panel would be three times as large.
-    gap = (math.nan, math.nan)
-    all_lines = [point for found in lines.values() for line in found.values() for point in (*line, gap)]
-    for axis, (mixer, starts) in zip(axes.flat, lines.items(), strict=False):
-        axis.plot(*zip(*all_lines, strict=True), color=_OTHERS, linewidth=0.6)
-        for start, line in starts.items():
+    every_line = [line for found in lines.values() for line in found.values()]
+    figure, axes = small_multiples(list(lines), every_line, xlabel, ylabel)
+    for axis, found in zip(axes, lines.values(), strict=True):
+        for start, line in found.items():
             axis.plot(*zip(*line, strict=True), color=_COLORS[start], linewidth=1.6)
-        axis.set_title(mixer, fontsize=9, loc="left")
-    for axis in axes.flat[len(rows) :]:
-        axis.axis("off")
     starts = [start for start in STARTS if any(start in found for found in lines.values())]
     for y, start in enumerate(starts):
-        axes[0][0].text(
+        axes[0].text(
             0.97, 0.05 + 0.14 * y, STARTS[start], color=_COLORS[start], fontsize=8, ha="right",
-            transform=axes[0][0].transAxes,
+            transform=axes[0].transAxes,
         )  # fmt: skip
-    figure.supxlabel(xlabel, fontsize=9)
-    figure.supylabel(ylabel, fontsize=9)
-    return _plain(figure)
-
-
-def _plain(figure):
-    for axis in figure.axes:
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(labelsize=8)
     figure.tight_layout()
     return figure
