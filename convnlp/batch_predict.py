@@ -4,9 +4,10 @@ r"""Predicts a whole file or data set with an exported model, on Apache Beam.
     python -m convnlp.batch_predict ... --runner=FlinkRunner -- --flink_master=HOST:8081
 
 Inputs: jsonl:GLOB, csv:GLOB, tsv:GLOB, parquet:GLOB, lines:GLOB (one text per line), text:GLOB (documents
-between blank lines), tfds:NAME, pydocs. In DIR each shard of the input has a file predictions-*, whose rows hold the place and the fields of
-an example and the model's outputs, and where it has bad lines a file bad-* with their places and reasons. The
-same command continues a run that was stopped. Flags of Beam's own come after `--`.
+between blank lines), tfds:NAME, pydocs. In DIR each shard of the input has a file predictions-*, whose rows
+hold the place and the fields of an example and the model's outputs, and where it has bad lines a file bad-*
+with their places and reasons. The same command continues a run that was stopped. Flags of Beam's own come
+after `--`.
 """
 
 import logging as python_logging

@@ -34,8 +34,9 @@ def join(model, num_buckets, found, held_out):
     times the logarithm of how rare it is. Then a and b, at least 0, are those of the smallest loss on the
     held-out examples, which also makes the probabilities fit: a model that is too sure has a small a.
 
-    Words decide many classes, and no small encoder has seen all of them often enough. Where the sum gets
-    fewer of the held-out examples right than the encoder alone, the n-grams are left out.
+    Words decide many classes, and no small encoder has seen all of them often enough. The loss alone weighs
+    them: the held-out examples that the encoder gets right are more than it would get of others, since its
+    best step was chosen by them.
 
     Args:
         model: `TextClassifier` without n-grams, trained.
@@ -44,7 +45,7 @@ def join(model, num_buckets, found, held_out):
         held_out: `Examples` that it was not.
 
     Returns:
-        `TextClassifier` with the same backbone; `model` itself, with a in its head, where it is better.
+        `TextClassifier` with the same backbone.
     """
     num_classes = model.num_classes
     joined = TextClassifier(
@@ -64,24 +65,16 @@ def join(model, num_buckets, found, held_out):
         counts * rarity[None], found.labels, num_classes, PENALTY / len(found), weights=found.weights
     )
     table = weights * rarity[:, None]
-    own, labels = outputs_of(model, held_out), held_out.labels
+    own = outputs_of(model, held_out)
     linear = features(joined.ngrams, held_out) @ table + bias
-    share, ngram_share = mixture(own, linear, labels)
+    share, ngram_share = mixture(own, linear, held_out.labels)
     kernel, own_bias = model.head.get_weights()
-    if _hits(share * own + ngram_share * linear, labels) < _hits(own, labels):
-        share, _ = mixture(own, np.zeros_like(own), labels)
-        model.head.set_weights([share * kernel, share * own_bias])
-        return model
     joined.ngrams.set_weights([table])
     identity = np.eye(num_classes) * ngram_share / hashed_ngrams.SCALE
     joined.head.set_weights(
         [np.concatenate([share * kernel, identity]), share * own_bias + ngram_share * bias]
     )
     return joined
-
-
-def _hits(logits, labels):
-    return np.sum(logits.argmax(1) == labels)
 
 
 def features(layer, found):
