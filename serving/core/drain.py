@@ -20,22 +20,26 @@ def drain(seconds, begin=lambda: None):
 
     Args:
         seconds: float.
-        begin: Callable. Called in that thread when the signal comes.
+        begin: Callable. Called when the signal comes, in a thread of its own, since it may take its time.
     """
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    signalled = threading.Event()
+    # Both are started here: from Python 3.12 on, none can be once the main thread has come to its end.
+    threading.Thread(target=lambda: signalled.wait() and begin(), name="drain-begin", daemon=True).start()
     # The thread keeps the sender, too, which would be closed without.
-    threading.Thread(target=_wait, args=(receiver, sender, seconds, begin), name="drain", daemon=True).start()
+    waiting = (receiver, sender, seconds, signalled)
+    threading.Thread(target=_wait, args=waiting, name="drain", daemon=True).start()
     atexit.register(_limit, seconds)  # Python may end before that thread has had its turn
 
 
-def _wait(receiver, sender, seconds, begin):
+def _wait(receiver, sender, seconds, signalled):
     while (number := receiver.recv(1)[0]) not in SIGNALS:
         pass
     name, deadline = signal.Signals(number).name, time.monotonic() + seconds
     _limit(seconds)
-    threading.Thread(target=begin, daemon=True).start()  # which may take its time
+    signalled.set()
     time.sleep(max(deadline - time.monotonic(), 0))
     text = f"{name}: not at an end after {seconds:g} s (--drain_timeout_in_ms): what runs is given up"
     print(text, file=sys.stderr, flush=True)
