@@ -53,6 +53,17 @@ GOALS = [
     *(("edge, size", {"size": "mini", "mode": mode}, 8.0) for mode in ("dynamic", "int8")),
     ("edge, one thread vs SavedModel", {"size": "mini", "mode": "dynamic", "length": 128}, 3.0),
     *(("edge, accuracy lost vs float32", {"mode": mode}, 0.5) for mode in ("dynamic", "int8")),
+    *(
+        (f"inference, {what}", {"size": "mini", "ask": f"n = {length}"}, goal)
+        for what, by_length in {
+            "one text vs the same model elsewhere": {32: 1.5, 128: 1.2, 512: 1.0},
+            "one text vs the Transformer": {32: 1.5, 128: 2.2, 512: 4.0, 2048: 10.0},
+            "SavedModel vs the same model in PyTorch": {64: 1.0, 512: 1.0},
+        }.items()
+        for length, goal in by_length.items()
+    ),
+    ("inference, mixed batches vs the fastest peer", {"size": "mini"}, 1.2),
+    ("inference, SavedModel bfloat16 vs float32", {"size": "mini", "ask": "32 x 128"}, 1.8),
 ]
 
 

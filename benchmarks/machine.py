@@ -76,7 +76,7 @@ def describe(threads):
         "flags": [flag for flag in FLAGS if flag in cpu.get("flags", "").split()],
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "python": platform.python_version(),
-        **{name: _version(name) for name in PACKAGES},
+        **{name: version(name) for name in PACKAGES},
         "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
@@ -94,7 +94,8 @@ def _cpu():
     return {key.strip(): value.strip() for key, _, value in lines}
 
 
-def _version(package):
+def version(package):
+    """The installed version of a package, or None."""
     try:
         return importlib.metadata.version(package.replace("_", "-"))
     except importlib.metadata.PackageNotFoundError:

@@ -39,6 +39,15 @@ class Timing:
         return statistics.median(self.samples)
 
     @property
+    def lower_quartile(self):
+        """A quarter of the samples is as fast as this or faster, seconds per call."""
+        return (
+            min(self.samples)
+            if len(self.samples) < 2
+            else statistics.quantiles(self.samples, n=4, method="inclusive")[0]
+        )
+
+    @property
     def spread(self):
         """Median absolute deviation from the median, seconds per call."""
         return statistics.median(abs(sample - self.median) for sample in self.samples)
@@ -82,40 +91,86 @@ def interleaved(candidates, repeats=5, warmup=2, min_seconds=0.1, max_rounds=Non
     >>> [name for name, timing in timings.items() if timing.median > 0]
     ['sum', 'max']
     """
-    others = others or other_cpu_seconds
-    calls, uncounted = {}, {}
-    for name, call in candidates.items():
-        for _ in range(warmup):
+    samplers = {name: Sampler(call, min_seconds, others) for name, call in candidates.items()}
+    for sampler in samplers.values():
+        sampler.warm_up(warmup)
+    return in_turns(samplers, repeats, max_rounds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """What some calls of a candidate took.
+
+    Args:
+        seconds: float, a call.
+        cpu_seconds: float, a call, of all threads.
+        share: float. Part of all cores that other processes had meanwhile.
+        calls: int.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    share: float
+    calls: int
+
+
+class Sampler:
+    """Takes samples of one candidate; arguments as of `interleaved`."""
+
+    def __init__(self, call, min_seconds=0.1, others=None):
+        self._call, self._min_seconds = call, min_seconds
+        self._others = others or other_cpu_seconds
+
+    def warm_up(self, times=2):
+        """Calls the candidate a few times, and decides how many calls a sample has."""
+        for _ in range(times):
             started = time.perf_counter()
-            call()
+            self._call()
             seconds = time.perf_counter() - started
-        calls[name] = max(1, int(min_seconds / max(seconds, 1e-9)))
-        uncounted[name] = max(calls[name] // 2, int(seconds < LONG * min_seconds))
-    quiet = {name: [] for name in candidates}
-    disturbed = {name: [] for name in candidates}
-    cpu = {name: [] for name in candidates}
+        self._calls = max(1, int(self._min_seconds / max(seconds, 1e-9)))
+        self._uncounted = max(self._calls // 2, int(seconds < LONG * self._min_seconds))
+
+    def sample(self):
+        """A `Sample`, after the calls that do not count."""
+        for _ in range(self._uncounted):
+            self._call()
+        cpu_before, others_before, started = time.process_time(), self._others(), time.perf_counter()
+        for _ in range(self._calls):
+            self._call()
+        seconds = time.perf_counter() - started
+        share = (self._others() - others_before) / (seconds * os.cpu_count())
+        cpu_seconds = (time.process_time() - cpu_before) / self._calls
+        return Sample(seconds / self._calls, cpu_seconds, share, self._calls)
+
+
+def in_turns(samplers, repeats, max_rounds=None):
+    """Takes a sample of each, round after round, until all have enough; see `interleaved`.
+
+    Args:
+        samplers: dict, name -> what has `sample()`, such as a `Sampler` that is warmed up.
+        repeats: int.
+        max_rounds: int.
+
+    Returns:
+        dict, name -> `Timing`.
+    """
+    quiet = {name: [] for name in samplers}
+    disturbed = {name: [] for name in samplers}
     for _ in range(max_rounds or 3 * repeats):
-        for name, call in candidates.items():
-            if len(quiet[name]) >= repeats:
-                continue
-            for _ in range(uncounted[name]):
-                call()
-            cpu_before, others_before, started = time.process_time(), others(), time.perf_counter()
-            for _ in range(calls[name]):
-                call()
-            seconds = time.perf_counter() - started
-            share = (others() - others_before) / (seconds * os.cpu_count())
-            cpu[name].append((time.process_time() - cpu_before) / calls[name])
-            (disturbed if share > MAX_OTHERS else quiet)[name].append(seconds / calls[name])
-    return {
-        name: Timing(
-            samples=quiet[name] or disturbed[name],
-            disturbed=len(disturbed[name]),
-            calls=calls[name],
-            cpu_seconds=statistics.median(cpu[name]),
-        )
-        for name in candidates
-    }
+        for name, sampler in samplers.items():
+            if len(quiet[name]) < repeats:
+                sample = sampler.sample()
+                (disturbed if sample.share > MAX_OTHERS else quiet)[name].append(sample)
+    return {name: _timing(quiet[name], disturbed[name]) for name in samplers}
+
+
+def _timing(quiet, disturbed):
+    return Timing(
+        samples=[sample.seconds for sample in quiet or disturbed],
+        disturbed=len(disturbed),
+        calls=(quiet or disturbed)[0].calls,
+        cpu_seconds=statistics.median(sample.cpu_seconds for sample in quiet + disturbed),
+    )
 
 
 def other_cpu_seconds():

@@ -18,27 +18,40 @@ def embeddings(directory, texts):
     """
     order = np.argsort([len(text) for text in texts], kind="stable")
     found = np.empty((len(texts), 384), "float32")
-    session, tokenizer = _loaded(str(directory))
+    session, pieces = _loaded(str(directory))
     for start in range(0, len(texts), _BATCH_SIZE):
         chosen = order[start : start + _BATCH_SIZE]
-        encoded = tokenizer.encode_batch([texts[i] for i in chosen])
-        ids = np.array([row.ids for row in encoded], "int64")
-        mask = np.array([row.attention_mask for row in encoded], "int64")
-        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        (states,) = session.run(None, inputs)
-        means = np.sum(states * mask[..., None], axis=1) / np.sum(mask, axis=1, keepdims=True)
-        found[chosen] = means / np.linalg.norm(means, axis=1, keepdims=True)
+        found[chosen] = embedded(session, *token_ids(pieces, [texts[i] for i in chosen]))
     return found
+
+
+def token_ids(pieces, texts):
+    """Token ids and their mask, int64 [B,T] each, padded to the longest of a list of B str."""
+    encoded = pieces.encode_batch(texts)
+    return (np.array([getattr(row, name) for row in encoded], "int64") for name in ("ids", "attention_mask"))
+
+
+def embedded(session, ids, mask):
+    """The embeddings of token ids int64 [B,T] with their mask of ones and zeros: float32 [B,384]."""
+    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    (states,) = session.run(None, inputs)
+    means = np.sum(states * mask[..., None], axis=1) / np.sum(mask, axis=1, keepdims=True)
+    return means / np.linalg.norm(means, axis=1, keepdims=True)
 
 
 @functools.cache
 def _loaded(directory):
-    # Not on import: only this peer needs them (requirements-bench.txt).
+    # Not on import: only this peer needs it (requirements-bench.txt).
     import onnxruntime
+
+    return onnxruntime.InferenceSession(str(pathlib.Path(directory, FILES[0]))), tokenizer(directory)
+
+
+def tokenizer(directory):
+    """Its tokenizer, which cuts texts and pads them to the longest."""
     from tokenizers import Tokenizer
 
-    model, vocabulary = (str(pathlib.Path(directory, name)) for name in FILES)
-    tokenizer = Tokenizer.from_file(vocabulary)
-    tokenizer.enable_truncation(_LENGTH)
-    tokenizer.enable_padding()
-    return onnxruntime.InferenceSession(model), tokenizer
+    found = Tokenizer.from_file(str(pathlib.Path(directory, FILES[1])))
+    found.enable_truncation(_LENGTH)
+    found.enable_padding()
+    return found

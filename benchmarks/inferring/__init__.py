@@ -1,0 +1,1 @@
+"""What the program `benchmarks.inference` is made of: models, forms, their processes and turns, its page."""

@@ -1,0 +1,130 @@
+"""The forms in which one classifier is run: a row here, a builder of its file and a class that runs it."""
+
+import dataclasses
+import importlib.util
+
+# How far a logit may be off, as a share of the largest one that any ask has. More is another model.
+BOUNDS = {"float32": 1e-3, "bfloat16": 0.05, "int8": 0.15}
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One form.
+
+    Args:
+        key: str, its name in flags and files.
+        title: str, its name on the page.
+        precision: str of `BOUNDS`, the narrowest type that it multiplies in.
+        builder: str, function of `benchmarks.inferring.builds` that makes its file.
+        runner: str, class of `benchmarks.inferring.runners`.
+        needs: tuple of str, packages.
+        options: dict, of the runner.
+        ours: bool.
+        is_default: bool. Measured where --variants does not say what is.
+        longest: int, tokens of a row; None for as many as the model reads.
+        has_twin: bool. It computes what the others compute.
+    """
+
+    key: str
+    title: str
+    precision: str
+    builder: str
+    runner: str
+    needs: tuple = ()
+    options: dict = dataclasses.field(default_factory=dict)
+    ours: bool = False
+    is_default: bool = True
+    longest: int | None = None
+    has_twin: bool = True
+
+    @property
+    def missing(self):
+        """The packages that are not installed."""
+        return [name for name in self.needs if importlib.util.find_spec(name) is None]
+
+
+def _ours(key, title, precision, builder, runner, **rest):
+    return Variant(key, title, precision, builder, runner, ours=True, **rest)
+
+
+def _pytorch(key, title, precision, file="float32", is_default=True, **options):
+    builder = f"pytorch_{file}"
+    return Variant(key, title, precision, builder, "PyTorch", ("torch",), options, is_default=is_default)
+
+
+def _openvino(key, title, precision, builder, hint, *packages):
+    needs = ("torch", "onnx", "onnxscript", "openvino", *packages)
+    return Variant(key, title, precision, builder, "OpenVino", needs, {"precision": hint})
+
+
+_ONNX = ("torch", "onnx", "onnxscript", "onnxruntime")
+MINILM = "minilm-int8"
+
+VARIANTS = {
+    variant.key: variant
+    for variant in (
+        _ours("saved_model-float32", "SavedModel float32", "float32", "saved_model", "SavedModel"),
+        _ours(
+            "saved_model-bfloat16", "SavedModel bfloat16", "bfloat16", "saved_model_bfloat16", "SavedModel"
+        ),
+        _ours("litert-int8", "LiteRT int8", "int8", "litert_dynamic", "LiteRt"),
+        _ours("litert-float32", "LiteRT float32", "float32", "litert_fp32", "LiteRt"),
+        _pytorch("pytorch-float32", "PyTorch float32", "float32"),
+        _pytorch("pytorch-bfloat16", "PyTorch bfloat16", "bfloat16", "bfloat16", dtype="bfloat16"),
+        _pytorch("pytorch-autocast", "PyTorch bfloat16, autocast", "bfloat16", autocast=True),
+        _pytorch("pytorch-compiled", "PyTorch float32, compiled", "float32", is_default=False, compiled=True),
+        _pytorch(
+            "pytorch-compiled-bfloat16",
+            "PyTorch bfloat16, compiled",
+            "bfloat16",
+            "bfloat16",
+            is_default=False,
+            compiled=True,
+            dtype="bfloat16",
+        ),
+        Variant(
+            "onnxruntime-float32", "ONNX Runtime float32", "float32", "onnx_float32", "OnnxRuntime", _ONNX
+        ),
+        Variant("onnxruntime-int8", "ONNX Runtime int8", "int8", "onnx_int8", "OnnxRuntime", _ONNX),
+        _openvino("openvino-float32", "OpenVINO float32", "float32", "openvino_float32", "f32"),
+        _openvino("openvino-bfloat16", "OpenVINO bfloat16", "bfloat16", "openvino_bfloat16", "bf16"),
+        _openvino(
+            "openvino-int8-weights", "OpenVINO int8 weights", "int8", "openvino_int8_weights", "bf16", "nncf"
+        ),
+        _openvino("openvino-int8", "OpenVINO int8", "int8", "openvino_int8", "bf16", "nncf"),
+        Variant(
+            MINILM,
+            "all-MiniLM-L6 int8",
+            "int8",
+            "minilm",
+            "MiniLm",
+            ("onnxruntime", "tokenizers"),
+            is_default=False,
+            longest=512,
+            has_twin=False,
+        ),
+    )
+}
+
+
+def chosen(keys):
+    """The variants of --variants.
+
+    Args:
+        keys: list of str; empty for those that are measured by default.
+
+    Returns:
+        list of `Variant`, in the order of the table.
+
+    Raises:
+        ValueError: on an unknown one.
+    """
+    known = [key for key in VARIANTS if key != MINILM]
+    for key in keys:
+        if key not in known:
+            raise ValueError(f"`variants` must be of {', '.join(known)}. Received: {key!r}")
+    return [
+        variant
+        for key, variant in VARIANTS.items()
+        if (key in keys if keys else variant.is_default) and key != MINILM
+    ]

@@ -1,0 +1,54 @@
+"""A process that has loaded one variant and answers, line by line, what `benchmarks.inferring.turns` asks.
+
+    python -m benchmarks.inferring.worker VARIANT PATH THREADS ASKS
+
+Imports nothing that belongs to another variant: its memory and its start are part of what is measured.
+"""
+
+import json
+import os
+import sys
+
+from benchmarks import machine, memory, timing
+from benchmarks.inferring import asks, runners
+from benchmarks.inferring.variants import VARIANTS
+
+
+def main(key, path, threads, asks_path):
+    """Loads, answers the first text, then what comes on the standard input."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print goes to the log
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[-int(threads) :])  # a tool's further threads share these cores
+    machine.tune_allocator()
+    asked = asks.read(asks_path)
+    runner = runners.load(VARIANTS[key], path, int(threads))
+    runner.answer(asked[asks.ONE_BY_ONE].batches[0])
+    samplers = {}
+
+    def reply(request):
+        if request["do"] == "peak":
+            return {"bytes": memory.resident("VmHWM")}
+        ask = asked[request["ask"]]
+        answer = runner.answer if ask.is_text else runner.run
+        if request["do"] == "answer":
+            return {"outputs": answer(ask.batches[0]).tolist()}
+        if request["do"] == "warm_up":
+            samplers[ask.name] = timing.Sampler(lambda: [answer(batch) for batch in ask.batches])
+            return samplers[ask.name].warm_up()
+        return vars(samplers[ask.name].sample())
+
+    def say(message):
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    say({"bytes": memory.resident("VmHWM")})
+    for line in sys.stdin:
+        try:
+            say(reply(json.loads(line)))
+        except Exception as failure:  # whatever a tool raises: the others go on
+            say({"error": f"{type(failure).__name__}: {failure}".splitlines()[0]})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
