@@ -71,9 +71,20 @@ class PrefixDecoder(Encoder):
         )
         return y[:, source_length:]
 
-    def read(self, x, padding_mask=None):
-        """The stack on a text alone, which is seen whole: x [B,S,D], bool [B,S] or None -> [B,S,D]."""
-        return super().call(x, padding_mask=padding_mask)
+    def read(self, x, padding_mask=None, prefix_mask=None, training=False):
+        """The stack on one row as it is, [B,S,D] -> [B,S,D].
+
+        Args:
+            x: float tensor [B,S,D].
+            padding_mask: bool tensor [B,S], True = token. Defaults to no pads.
+            prefix_mask: bool tensor [B,S], True = source, with its target behind it. Defaults to a text
+                alone, which is seen whole.
+            training: bool. Whether dropout is active.
+
+        Returns:
+            Tensor [B,S,D].
+        """
+        return super().call(x, padding_mask=padding_mask, prefix_mask=prefix_mask, training=training)
 
     def init_state(self, encoder_output, max_length):
         """The flat state before the first token: the source, and room for `max_length` inputs."""

@@ -226,20 +226,23 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         """The stack that reads a text: the encoder, or in a decoder-only model the decoder."""
         return self.encoder if self.num_layers else self.decoder
 
-    def read(self, token_ids, padding_mask=None):
-        """What the model makes of a text alone, which is seen whole: `encode` of its `encoder_only()`.
+    def read(self, token_ids, padding_mask=None, training=False, prefix_mask=None):
+        """What the `reading_stack` makes of a row: `encode` of its `encoder_only()`.
 
         Args:
             token_ids: int32 [B,S].
             padding_mask: bool [B,S], True = token. None: all are.
+            training: bool. Dropout.
+            prefix_mask: bool [B,S], as in `encode`. None: the text is seen whole.
 
         Returns:
             [B,S,D], or fewer positions with a `pool_size`; see `encoder_output_mask`.
         """
-        encoded = self.encode(token_ids, padding_mask=padding_mask)
         if self.num_layers:
-            return encoded
-        return self.decoder.read(encoded, _as_bool(padding_mask))  # so far they are the embedded tokens
+            return self.encode(
+                token_ids, padding_mask=padding_mask, training=training, prefix_mask=prefix_mask
+            )
+        return self.decoder.read(self._embed(token_ids), _as_bool(padding_mask), prefix_mask, training)
 
     def encoder_output_mask(self, padding_mask):
         """Which positions of `encode`'s output hold tokens: [B,S] -> bool [B,S] or, pooled, fewer."""

@@ -1,4 +1,4 @@
-"""Prefix language modelling: an encoder alone that continues a text."""
+"""Prefix language modelling: one stack, an encoder or a decoder alone, that continues a text."""
 
 import dataclasses
 from typing import ClassVar
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from convnlp import losses
 from convnlp.data import rules
-from convnlp.models import PrefixLM, PrefixLMPreprocessor
+from convnlp.models import PrefixLM, PrefixLMPreprocessor, Tokenizer
 from convnlp.objectives.objective import Objective, require_token_outputs
 from convnlp.options import option
 
@@ -19,6 +19,9 @@ class PrefixLanguageModeling(Objective):
     The encoder alone is the language model; its tied embedding predicts, so that it adds no parameters. The
     prefix is of any length from 1 to S - 1, the same for all rows and workers, which then have equally many
     targets.
+
+    A model without an encoder (`num_layers=0`) reads the row as `Seq2SeqLM` has it generate: the prefix is
+    the source and ends in the end token, the start token is in front of the target, S + 1 positions in all.
 
     Source: Dong et al., 2019, "Unified Language Model Pre-training" (UniLM), section 2.3,
     https://arxiv.org/abs/1905.03197; Raffel et al., 2020, section 3.2.2.
@@ -34,6 +37,8 @@ class PrefixLanguageModeling(Objective):
     input_length: int = option(rule=rules.integer(2))
 
     def check(self, backbone):
+        if not backbone.num_layers:
+            return  # its mixers have supports_prefix, or it could not be built
         require_token_outputs(self, backbone)
         leaking = {layer.mixer.name for layer in backbone.encoder.layers if not layer.mixer.supports_prefix}
         if leaking:
@@ -43,6 +48,8 @@ class PrefixLanguageModeling(Objective):
             )
 
     def model(self, backbone, tokenizer):
+        if not backbone.num_layers:
+            return None
         return PrefixLM(backbone, PrefixLMPreprocessor(tokenizer, self.input_length))
 
     @tf.autograph.experimental.do_not_convert
@@ -54,5 +61,35 @@ class PrefixLanguageModeling(Objective):
 
     def loss(self, backbone, batch, training):
         token_ids, prefix_mask = batch["prefix_lm_token_ids"], batch["prefix_mask"]
+        if not backbone.num_layers:
+            row, is_source = source_and_target(token_ids, prefix_mask)
+            hidden = backbone.read(row, prefix_mask=is_source, training=training)[:, 1:]
+            return *losses.cross_entropy(backbone.logits(hidden), token_ids, ~prefix_mask), {}
         hidden = backbone.encode(token_ids[:, :-1], prefix_mask=prefix_mask[:, :-1], training=training)
         return *losses.cross_entropy(backbone.logits(hidden), token_ids[:, 1:], ~prefix_mask[:, 1:]), {}
+
+
+def source_and_target(token_ids, prefix_mask):
+    """Rows as a model without an encoder reads them, with the prefix as source.
+
+    Args:
+        token_ids: int32 tensor [B,S].
+        prefix_mask: bool tensor [B,S], True = prefix, which comes first.
+
+    Returns:
+        (int32 [B,S+1], bool [B,S+1]): the source with its end token, then the start token and the target but
+        for its last token; and what of it is the source.
+
+    Example:
+    >>> prefix = tf.constant([[True, True, False, False]])
+    >>> rows, is_source = source_and_target(tf.constant([[5, 6, 7, 8]]), prefix)
+    >>> rows.numpy().tolist(), is_source.numpy().astype(int).tolist()
+    ([[5, 6, 1, 0, 7]], [[1, 1, 1, 0, 0]])
+    """
+    count = tf.reduce_sum(tf.cast(prefix_mask, tf.int32), axis=1, keepdims=True)  # [B,1]
+    places = tf.range(token_ids.shape[1] + 1)
+    source = tf.pad(token_ids, [[0, 0], [0, 1]])  # [B,S+1]
+    target = tf.pad(token_ids[:, :-1], [[0, 0], [2, 0]])  # [B,S+1], each token two places later
+    target = tf.where(places == count + 1, Tokenizer.start_token_id, target)
+    rows = tf.where(places < count, source, tf.where(places == count, Tokenizer.end_token_id, target))
+    return rows, places <= count

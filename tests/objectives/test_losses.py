@@ -103,6 +103,25 @@ def test_prefix_lm_predicts_the_tokens_behind_the_prefix_from_what_is_before_the
     np.testing.assert_allclose(result["loss_sum"], total / 8 * 2, rtol=1e-5)  # two examples
 
 
+@pytest.mark.parametrize("mixer", ["self_attention", "dynamic_conv"])
+def test_prefix_lm_trains_a_decoder_alone_on_the_rows_that_it_decodes(mixer):
+    """By the source with its end token and the target behind the start token, each row with its own cut."""
+    model = backbone(num_layers=0, num_decoder_layers=2, mixer=mixer)
+    ids = np.random.default_rng(0).integers(3, 50, [3, 7]).astype("int32")
+    lengths = [1, 4, 6]
+    prefix = np.arange(7) < np.array(lengths)[:, np.newaxis]
+    data = {"prefix_lm_token_ids": tf.constant(ids), "prefix_mask": tf.constant(prefix)}
+    result = loss_of(model, "prefix_lm")(data, SEED, training=False)
+    total = 0.0
+    for row, length in zip(ids, lengths, strict=True):
+        source, target = np.append(row[:length], 1), row[length:]
+        decoder_ids = np.append([0], target[:-1]).astype("int32")
+        hidden = model.decode(decoder_ids[np.newaxis], model.encode(source[np.newaxis].astype("int32")))
+        total += nats(model.logits(hidden).numpy(), target[np.newaxis], np.ones([1, len(target)], bool))
+    np.testing.assert_allclose(result["prefix_lm"][0], total, rtol=1e-5)
+    assert result["prefix_lm"][1] == 6 + 3 + 1
+
+
 def test_prefix_lm_refuses_a_mixer_that_leaks():
     model = backbone(num_decoder_layers=0, mixer="mb_conv")
     with pytest.raises(ValueError, match=r"prefix_lm needs mixers with supports_prefix.*Received: mb_conv"):
