@@ -16,7 +16,7 @@ def full_conv(x, kernel, dilation_rate=1, causal=False, segment_ids=None, kept=N
 
     Args:
         x: tensor [B,T,D], float.
-        kernel: tensor [K,D,E] of the same type.
+        kernel: tensor [K,D,E], float; as of `project`.
         dilation_rate: int, >= 1. The distance r of neighbouring taps. Defaults to 1.
         causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
         segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of others count as

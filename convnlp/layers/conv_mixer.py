@@ -215,14 +215,14 @@ class FullConvMixer(WindowMixer):
     def mix(self, x, masks, training):
         x = zero_pads(x, masks.padding_mask)
         inputs = self.prepare(x, training)
-        kernel = tf.cast(self.kernel, self.compute_dtype)
+        kernel = tf.convert_to_tensor(self.kernel)
         both = kernels.full_conv(
             inputs, kernel, self.dilation_rate, self.causal, masks.segment_ids, self._kept(masks)
         )  # [B,T,2D]
         return self.combine(x, *tf.split(both, 2, axis=-1), training)
 
     def mix_window(self, window, x_chunk):
-        kernel = tf.cast(self.kernel, self.compute_dtype)
+        kernel = tf.convert_to_tensor(self.kernel)
         both = kernels.full_conv_valid(window, kernel, self.dilation_rate)  # [B,C,2D]
         return self.combine(x_chunk, *tf.split(both, 2, axis=-1), training=False)
 

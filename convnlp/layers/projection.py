@@ -32,7 +32,7 @@ class Projection(keras.layers.Dense):
         super().__init__(units, use_bias=False, **kwargs)
 
     def call(self, x, training=None):
-        return kernels.project(tf.cast(x, self.compute_dtype), tf.cast(self.kernel, self.compute_dtype))
+        return kernels.project(tf.cast(x, self.compute_dtype), self.kernel)
 
 
 def layer_norm(**kwargs):

@@ -1,0 +1,46 @@
+"""A product with a kernel that is stored in bfloat16, against the same in NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp import kernels
+
+
+def rounded(x):
+    """Float32 to the nearest number whose lower 16 bits are 0, ties to the even one."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32)
+
+
+@pytest.mark.parametrize("form", ["inference", "edge"])
+@pytest.mark.parametrize("shape", [[1, 1, 16], [2, 7, 16], [40, 16]])
+def test_factors_and_product_are_rounded_and_nothing_else(form, shape):
+    rng = np.random.default_rng(0)
+    x, kernel = rng.normal(size=shape).astype("float32"), rng.normal(size=[16, 5]).astype("float32")
+    exact = rounded(x).astype("float64") @ rounded(kernel).astype("float64")
+    with kernels.implementation(form):
+        y = kernels.project(x, tf.cast(kernel, tf.bfloat16))
+    assert y.dtype == tf.float32
+    np.testing.assert_array_equal(y, rounded(y))
+    # Half a unit in the last of 8 bits, and float32 sums of 16 terms.
+    assert np.all(np.abs(y - exact) <= 2.0**-8 * np.abs(exact) + 1e-5)
+    assert np.max(np.abs(y - x @ kernel)) > 1e-3  # or nothing was rounded
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_the_product_has_the_type_of_its_input(dtype):
+    x = tf.cast([[1.0, 2.0]], dtype)
+    y = kernels.project(x, tf.constant([[10.0], [1.0]]))
+    assert y.dtype == dtype
+    assert y.numpy().tolist() == [[12.0]]
+
+
+def test_a_convolution_over_all_channels_takes_such_a_kernel():
+    rng = np.random.default_rng(0)
+    x, kernel = rng.normal(size=[2, 9, 4]).astype("float32"), rng.normal(size=[3, 4, 6]).astype("float32")
+    y = kernels.full_conv(x, tf.cast(kernel, tf.bfloat16))
+    padded = np.pad(rounded(x).astype("float64"), [[0, 0], [1, 1], [0, 0]])
+    expected = sum(padded[:, j : j + 9] @ rounded(kernel)[j].astype("float64") for j in range(3))
+    assert y.dtype == tf.float32
+    np.testing.assert_allclose(y, expected, rtol=2.0**-8, atol=1e-5)
