@@ -31,8 +31,10 @@ _MODEL = flags.DEFINE_string(
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset that it was exported from.")
 _BOUND = flags.DEFINE_float(
     "bound",
-    parity.BOUND,
-    "How far floats may differ, relative to the largest where that is above 1.",
+    None,
+    "How far floats may differ, relative to the largest where that is above 1. Default: "
+    + ", ".join(f"{bound:g} where the graph multiplies in {name}" for name, bound in parity.BOUNDS.items())
+    + ".",
     lower_bound=0,
 )
 
@@ -76,7 +78,8 @@ def main(argv):
     else:
         model = None
         asked, made_up = recorded.of_saved_model(directory, graph)
-    report = checks.verify({directory: asked}, model, _BOUND.value)
+    bound = parity.BOUNDS[graph.product_dtype()] if _BOUND.value is None else _BOUND.value
+    report = checks.verify({directory: asked}, model, bound)
     print(f"{directory}: {len(graph.op_names())} kinds of operations, {len(asked)} requests")
     print("\n".join(table(report, asked)))
     for name in made_up:
@@ -85,7 +88,7 @@ def main(argv):
         print(f"FAILED: {violation}")
     if report.violations:
         sys.exit(1)
-    print(f"all hold: the largest difference is {report.largest:.2g}, the bound {_BOUND.value:g}")
+    print(f"all hold: the largest difference is {report.largest:.2g}, the bound {bound:g}")
 
 
 if __name__ == "__main__":

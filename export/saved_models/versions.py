@@ -12,7 +12,7 @@ import tensorflow as tf
 from convnlp import kernels
 from convnlp.export import preset
 from convnlp.export.lite import tflite_files
-from convnlp.export.saved_models import signatures
+from convnlp.export.saved_models import precision, signatures
 from convnlp.export.verification import checks, requests
 from convnlp.tasks import task_of
 
@@ -38,7 +38,16 @@ def made_since(output, preset_dir):
     return max(found, key=lambda path: int(path.name), default=None)
 
 
-def export(preset_dir, output, ids_output=None, version=None, max_length=None, check=True, tflite=False):
+def export(
+    preset_dir,
+    output,
+    ids_output=None,
+    version=None,
+    max_length=None,
+    check=True,
+    tflite=False,
+    dtype="float32",
+):
     """Writes both SavedModels of a preset.
 
     Args:
@@ -50,6 +59,7 @@ def export(preset_dir, output, ids_output=None, version=None, max_length=None, c
         max_length: int. See `signatures.servable`.
         check: bool. Run `checks.check` before anything appears in `output`.
         tflite: bool. Write `model.tflite` beside the model with all signatures too, in mode "dynamic".
+        dtype: "float32", "bfloat16" or "auto", in which matrix products are computed; see `precision`.
 
     Returns:
         (path of the version, path of its ids-only twin, the errors of `checks.check` or {}).
@@ -69,11 +79,14 @@ def export(preset_dir, output, ids_output=None, version=None, max_length=None, c
         if target.exists():
             raise ValueError(f"`version` must be a new one. Received: {version}, but {target} exists")
 
-    model = preset.load(preset_dir)
+    model = served = preset.load(preset_dir)
+    if precision.resolve(dtype, model) == "bfloat16":
+        served = preset.load(preset_dir)
+        precision.store_in_bfloat16(served)
     with contextlib.ExitStack() as stack:
         scratch = [stack.enter_context(_scratch(base)) for base in bases]
         with kernels.implementation("inference"):
-            everything = signatures.servable(model, max_length)
+            everything = signatures.servable(served, max_length)
             servables = dict(zip(scratch, (everything, everything.only("ids")), strict=True))
             for directory, servable in servables.items():
                 _save(servable, model, preset_dir, directory)

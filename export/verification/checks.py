@@ -28,7 +28,7 @@ class Report:
         return max(value for pair in self.differences.values() for value in pair if value is not None)
 
 
-def verify(asked, model=None, bound=parity.BOUND):
+def verify(asked, model=None, bound=None):
     """Asks SavedModels by all `loaders.LOADERS`, and compares their answers and operations.
 
     Floats are compared by their largest difference, relative to the largest value where that is above 1; all
@@ -38,7 +38,7 @@ def verify(asked, model=None, bound=parity.BOUND):
     Args:
         asked: dict, directory of a SavedModel -> list of (signature, {input: array}), every signature in it.
         model: the model, of any task, that they were exported from; None for any SavedModel.
-        bound: float. What may differ.
+        bound: float. What may differ. Default: that of `parity.BOUNDS` for what the graph multiplies in.
 
     Returns:
         `Report`.
@@ -55,11 +55,12 @@ def verify(asked, model=None, bound=parity.BOUND):
     answered = [row for row in rows if not isinstance(row[-1], str)]
     _compare(report, answered, parity.reference(model) if model else None)
     for (directory, name, loader), pair in report.differences.items():
+        most = parity.BOUNDS[graphs[directory].product_dtype()] if bound is None else bound
         for difference, other in zip(pair, ("python loader", "preset"), strict=True):
-            if difference is not None and not difference <= bound:  # or NaN
+            if difference is not None and not difference <= most:  # or NaN
                 report.violations.append(
                     f"signature {name!r} of {directory} ({loader} loader) differs from the {other} by "
-                    f"{difference:.3g}, more than the rounding of {bound:g}"
+                    f"{difference:.3g}, more than the rounding of {most:g}"
                 )
     report.violations += joining.violations(answered, graphs)
     for directory, graph in graphs.items():

@@ -4,10 +4,12 @@ import pathlib
 
 import numpy as np
 from google.protobuf.message import DecodeError
+from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import dtypes
 
 _INIT = "__saved_model_init_op"
+_PRODUCTS = ("MatMul", "BatchMatMulV2", "Einsum")
 
 
 class Graph:
@@ -60,6 +62,12 @@ class Graph:
     def has_custom_gradients(self):
         """Whether it carries gradients along, which nobody asks of a server."""
         return any(node.attr["_gradient_op_type"].s.startswith(b"CustomGradient") for node in self.nodes())
+
+    def product_dtype(self):
+        """What it multiplies matrices in, a key of `parity.BOUNDS`: "bfloat16" if any product is in that."""
+        products = (node for node in self.nodes() if node.op in _PRODUCTS)
+        is_narrow = any(node.attr["T"].type == types_pb2.DT_BFLOAT16 for node in products)
+        return "bfloat16" if is_narrow else "float32"
 
     def tensor_names(self, signature):
         """({input: tensor}, {output: tensor}) of a signature: the names in the graph, such as "x:0"."""

@@ -10,6 +10,10 @@ from convnlp.tasks import task_of
 # A wrong mask, length or variable is off by 1e-2 and more.
 BOUND = 1e-4
 
+# By what a graph multiplies in. In bfloat16 a product is rounded by up to 2^-9 of its value, at some five
+# places a layer; the roundings of 12 layers add up to a few hundredths of the largest value.
+BOUNDS = {"float32": BOUND, "bfloat16": 0.05}
+
 
 def reference(model):
     """The `convnlp.tasks.Reference` of a model."""

@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from convnlp.tasks.encoder_answers import EncoderAnswers
+from convnlp.tasks.encoder_answers import EncoderAnswers, EncoderReference
+from convnlp.tasks.reference import relative_difference
 
 THRESHOLD = 0.5
 
@@ -24,8 +25,15 @@ class MultiLabelAnswers(EncoderAnswers):
 
     def answer(self, rows):
         scores = self.edge(rows)
+        return {"labels": self.chosen(scores), "scores": scores}
+
+    def chosen(self, scores):
+        """The "labels" of scores: [B,C] -> string [B,C]."""
         names = tf.tile([self.labels], [tf.shape(scores)[0], 1])  # [B,C]
-        return {"labels": tf.where(scores >= THRESHOLD, names, ""), "scores": scores}
+        return tf.where(scores >= THRESHOLD, names, "")
+
+    def reference(self):
+        return MultiLabelReference(self)
 
     def row(self, answer, threshold=None):
         """{"labels", "scores"}; the labels are those that are at least as probable as that."""
@@ -39,3 +47,18 @@ class MultiLabelAnswers(EncoderAnswers):
     def compare(self, outputs, expected):
         same = np.mean((outputs >= THRESHOLD) == (expected >= THRESHOLD))
         return {**super().compare(outputs, expected), "same_label": float(same)}
+
+
+class MultiLabelReference(EncoderReference):
+    """What the answers should be: labels are compared with the scores beside them.
+
+    A score at the threshold may be on its other side by a rounding.
+    """
+
+    def error(self, name, inputs, outputs):
+        """The largest error of a score; infinite where a label is not that of its score."""
+        if name == "embed":
+            return super().error(name, inputs, outputs)
+        if not np.array_equal(outputs["labels"], self._answers.chosen(outputs["scores"])):
+            return np.inf
+        return relative_difference(outputs["scores"], self.edge(inputs))

@@ -1,0 +1,75 @@
+"""What the number type of an exported model does to its answers, on texts of the user."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.export.lite import comparison
+from convnlp.tasks import task_of
+from convnlp.tasks.reference import full_rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Effect:
+    """How answers differ.
+
+    Attributes:
+        largest: float, the greatest difference of a score.
+        changed: int, texts whose label, or one of whose labels, is another.
+        count: int, texts.
+        has_labels: bool. Whether there are labels that can change.
+    """
+
+    largest: float
+    changed: int
+    count: int
+    has_labels: bool
+
+    def __str__(self):
+        labels = f"; another label for {self.changed}" if self.has_labels else ""
+        return f"{self.count} texts: scores differ from the preset by at most {self.largest:.2g}{labels}"
+
+
+def of_answers(found, expected):
+    """The `Effect` between two answers, {output: array [N,...]} each."""
+    largest, changed, has_labels = 0.0, np.zeros(0, bool), False
+    for name, value in expected.items():
+        if value.dtype.kind == "f":
+            largest = float(np.maximum(largest, np.max(np.abs(found[name] - value))))
+            changed = changed if changed.size else np.zeros(len(value), bool)
+        else:
+            has_labels = True
+            differs = (found[name] != value).reshape(len(value), -1).any(axis=1)
+            changed = differs | changed if changed.size else differs
+    return Effect(largest, int(changed.sum()), len(changed), has_labels)
+
+
+def of_saved_model(directory, model, token_ids):
+    """The `Effect` between the signature "ids" of a SavedModel and its preset.
+
+    Args:
+        directory: str or path. Of the SavedModel.
+        model: the preset's model in float32, of a task with `EncoderAnswers`.
+        token_ids: int32 [N,L], with pads = 0.
+    """
+    answers = task_of(model).answers(model)
+    loaded = tf.saved_model.load(str(directory))
+    answer = tf.function(answers.answer, reduce_retracing=True, autograph=False)
+
+    def of_preset(ids):
+        rows = tf.constant(full_rows(ids, answers.sequence_length))
+        return answer({"token_ids": rows, "padding_mask": rows != 0})
+
+    def of_export(ids):
+        return loaded.signatures["ids"](token_ids=tf.constant(ids))
+
+    names = loaded.signatures["ids"].structured_outputs
+    return of_answers(*(_outputs(run, names, token_ids) for run in (of_export, of_preset)))
+
+
+def _outputs(run, names, token_ids):
+    """{output: array [N,...]} of a function from token ids to a dict of tensors."""
+    return {
+        name: comparison.outputs(lambda ids, name=name: run(ids)[name].numpy(), token_ids) for name in names
+    }

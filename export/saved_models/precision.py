@@ -1,0 +1,86 @@
+"""The number type of a SavedModel's matrix products: which one, and weights that are stored in it."""
+
+import time
+
+import tensorflow as tf
+
+from convnlp.layers.conv_mixer import FullConvMixer
+from convnlp.layers.projection import Projection
+from convnlp.models.token_embedding import TokenEmbedding
+from convnlp.tasks import task_of
+
+DTYPES = ("auto", "float32", "bfloat16")
+
+_SHAPE = (256, 512, 1024)  # rows, inputs, outputs of the product that is timed
+_REPEATS = 7
+_WORTH_IT = 0.8  # of the time in float32; casts of activations have to be paid from the rest
+
+
+def resolve(dtype, model, share=None):
+    """The type of the products of an exported model.
+
+    Args:
+        dtype: "float32", "bfloat16", or "auto": bfloat16 where this machine multiplies it clearly faster, and
+            the model can have it.
+        model: a model of any task.
+        share: function without arguments to the time of a product in bfloat16, as a share of that in float32.
+            Default: `time_share`.
+
+    Returns:
+        "float32" or "bfloat16".
+
+    Raises:
+        ValueError: on another `dtype`, or bfloat16 for a model that writes text.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: dtype={dtype!r}")
+    if dtype == "float32" or (dtype == "auto" and task_of(model).generates):
+        return "float32"
+    if dtype == "auto":
+        return "bfloat16" if (share or time_share)() < _WORTH_IT else "float32"
+    if task_of(model).generates:  # a rounding may change a token, and with it all that follow
+        raise ValueError(
+            f"`dtype` must be float32 for a model that writes text, such as a {type(model).__name__}. "
+            f"Received: dtype={dtype!r}"
+        )
+    return dtype
+
+
+def time_share():
+    """How long a matrix product in bfloat16 takes on this machine, as a share of the time in float32.
+
+    The flags of a CPU do not tell: with avx512_bf16 but without amx_bf16 some are faster in it, others not.
+    """
+    rows, inputs, outputs = _SHAPE
+    runs = {}
+    for dtype in ("float32", "bfloat16"):
+        factors = tf.ones([rows, inputs], dtype), tf.ones([inputs, outputs], dtype)
+        runs[dtype] = tf.function(tf.matmul, autograph=False), factors
+    best = dict.fromkeys(runs, float("inf"))
+    for _ in range(_REPEATS):  # in turns, or another program's work would count for one of them
+        for dtype, (product, factors) in runs.items():
+            start = time.perf_counter()
+            product(*factors).numpy()
+            best[dtype] = min(best[dtype], time.perf_counter() - start)
+    return best["bfloat16"] / best["float32"]
+
+
+def store_in_bfloat16(model):
+    """Replaces the embedding and the kernels of all projections by variables in bfloat16.
+
+    `convnlp.kernels.project` multiplies with such kernels in bfloat16. All else stays float32, the head's
+    product, products over positions and those of two activations among it. For a model that is only to be
+    traced: Keras still takes the weights for float32.
+
+    Args:
+        model: a model of any task; changed.
+    """
+    for layer in model._flatten_layers():
+        if isinstance(layer, TokenEmbedding):
+            kept = layer.embeddings
+        elif isinstance(layer, (Projection, FullConvMixer)):
+            kept = layer.kernel
+        else:
+            continue
+        if kept._value.dtype != tf.bfloat16:  # a layer may stand in several places
+            kept._value = tf.Variable(tf.cast(kept._value, tf.bfloat16), trainable=False, name=kept.name)
