@@ -14,6 +14,7 @@ from convnlp.export import preset
 from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import precision, signatures
 from convnlp.export.verification import checks, requests
+from convnlp.models.narrow_weights import store_in_bfloat16
 from convnlp.tasks import task_of
 
 TFLITE_NAME = "model.tflite"  # where servers with --prefer_tflite_model look for it
@@ -82,7 +83,7 @@ def export(
     model = served = preset.load(preset_dir)
     if precision.resolve(dtype, model) == "bfloat16":
         served = preset.load(preset_dir)
-        precision.store_in_bfloat16(served)
+        store_in_bfloat16(served)
     with contextlib.ExitStack() as stack:
         scratch = [stack.enter_context(_scratch(base)) for base in bases]
         with kernels.implementation("inference"):

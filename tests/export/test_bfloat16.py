@@ -11,6 +11,7 @@ from convnlp.export.saved_models import effect, precision, signatures, versions
 from convnlp.export.verification import checks, loaders, parity, requests, stock
 from convnlp.export.verification.graph import Graph
 from convnlp.models import MultiLabelClassifier, TextRegressor
+from convnlp.models.narrow_weights import store_in_bfloat16
 from convnlp.serving.core.lite import LiteServable
 from convnlp.tasks import task_of
 from tests.export.conftest import EVERY, KINDS, LABELS, LENGTH, SHORT
@@ -47,7 +48,7 @@ def test_every_mixer_is_near_float32(mixer, tmp_path):
     text = tf.constant(requests.texts(5))
     expected = answers.answer(answers.rows.of_texts(text))["scores"].numpy()
     ids = answers.rows.of_texts(text)["token_ids"]
-    precision.store_in_bfloat16(model)
+    store_in_bfloat16(model)
     with kernels.implementation("inference"):
         servable = signatures.servable(model).only("ids")
         tf.saved_model.save(servable.module, str(tmp_path), signatures=servable.signatures)
@@ -166,7 +167,7 @@ def test_the_effect_counts_texts():
 def test_a_wrong_weight_is_seen_beside_the_rounding(small, tmp_path):
     model = small_classifier(["dynamic_conv"], LENGTH, LABELS)
     model.set_weights(small.get_weights())
-    precision.store_in_bfloat16(model)
+    store_in_bfloat16(model)
     kernel = model.head.kernel
     kernel.assign(tf.reverse(kernel, [1]))
     with kernels.implementation("inference"):
