@@ -8,7 +8,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-OTHERS = "#d5d5d5"  # of all lines, behind those of a panel
+_OTHERS = "#d5d5d5"  # of all lines, behind those of a panel
 _COLUMNS = 4
 
 
@@ -40,7 +40,7 @@ def small_multiples(titles, background, xlabel, ylabel):
     gap = (math.nan, math.nan)
     points = list(itertools.chain.from_iterable((*line, gap) for line in background))
     for axis, title in zip(axes, titles, strict=False):
-        axis.plot(*zip(*points, strict=True), color=OTHERS, linewidth=0.6)
+        axis.plot(*zip(*points, strict=True), color=_OTHERS, linewidth=0.6)
         axis.set_title(title, fontsize=9, loc="left")
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)

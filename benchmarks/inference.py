@@ -166,10 +166,7 @@ def prepared(args, plan, workdir, texts, result):
         with np.load(folder / builds.REFERENCE) as file:
             reference = dict(file)
         for variant in (variant for variant in installed if variant.has_twin):
-            if variant.builder in made["unavailable"]:
-                print(f"{variant.title} is left out: {made['unavailable'][variant.builder]}", flush=True)
-                continue
-            path = made["paths"][variant.builder]
+            path = made[variant.builder]
             size = builds.megabytes(path) + (0 if variant.ours else builds.megabytes(folder / VOCABULARY))
             candidates.append(measuring.Candidate(variant, mixer, path, size, reference))
     if any(not variant.has_twin for variant in installed):

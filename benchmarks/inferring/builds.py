@@ -3,7 +3,6 @@
 To be called in a process of its own, which takes the memory of all these tools along when it ends.
 """
 
-import inspect
 import json
 import pathlib
 
@@ -19,10 +18,6 @@ from convnlp.export.saved_models import versions
 
 PRESET, REFERENCE = "preset", "reference.npz"
 _CALIBRATING, _SEED = 50, 1  # texts, and as many rows of random ids; another seed than that of the asks
-
-
-class UnavailableError(Exception):
-    """This checkout, or this machine, does not have what a variant needs."""
 
 
 class Builds:
@@ -65,8 +60,6 @@ class Builds:
 
     def saved_model_bfloat16(self):
         """The same with `--dtype=bfloat16`."""
-        if "dtype" not in inspect.signature(versions.export).parameters:
-            raise UnavailableError("export.saved_model has no --dtype")
         return self.saved_model(dtype="bfloat16")
 
     def litert_dynamic(self):
@@ -206,15 +199,10 @@ def prepare(folder, texts, builders, asks_path):
         asks_path: str, of the asks.
 
     Returns:
-        dict with "paths" (builder -> str) and "unavailable" (builder -> why).
+        dict, builder -> str, the path of what it has made.
     """
     builds = Builds(folder, texts)
-    found = {"paths": {}, "unavailable": {}}
-    for name in builders:
-        try:
-            found["paths"][name] = str(builds.build(name))
-        except UnavailableError as error:
-            found["unavailable"][name] = str(error)
+    found = {name: str(builds.build(name)) for name in builders}
     np.savez(builds.folder / REFERENCE, **builds.reference(asks.read(asks_path).values()))
     return found
 

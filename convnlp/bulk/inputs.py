@@ -15,6 +15,7 @@ the first one.
 
 import itertools
 import typing
+from math import isfinite
 
 import tensorflow as tf
 
@@ -160,11 +161,14 @@ class TableInput(_Files):
     def shards(self, part):
         path = self.paths[part.file]
         rows = files.File(path, FORMATS[self._kind], fields=None)
-        records = (Record(path, row.line, row.size, row.data) for row in rows)
+        records = (Record(path, row.line, row.size, row.data, _too_long(row.size)) for row in rows)
         for shard, group in enumerate(_cut(records, self._shard_size)):
             yield shard_name(part.file, shard), group
 
     def fields(self, record):
+        """As of `FileInput`; a date, or a number that is none, is text."""
+        if record.error:
+            raise ValueError(record.error)
         parsed = FORMATS[self._kind].parse(record.data)
         return {name: _plain(name, value) for name, value in parsed.items()}
 
@@ -224,8 +228,13 @@ def _cut(items, shard_size):
 
 def _records(path, stored):
     for line in stored:
-        error = f"longer than {lines.MAX_LINE_BYTES} bytes" if line.size > lines.MAX_LINE_BYTES else ""
+        error = _too_long(line.size)
         yield Record(path, line.number, line.size, b"" if error else line.data, error)
+
+
+def _too_long(size):
+    """Why an example of so many bytes cannot be used; "" where it can."""
+    return f"longer than {lines.MAX_LINE_BYTES} bytes" if size > lines.MAX_LINE_BYTES else ""
 
 
 def _documents(path, stored):
@@ -240,7 +249,7 @@ def _documents(path, stored):
 
 
 def _plain(name, value):
-    """A value of TFDS or Parquet as JSON has it: bytes and what JSON lacks, such as dates, are text."""
+    """A value of TFDS or Parquet as JSON has it: bytes and what JSON lacks, dates or NaN, are text."""
     if isinstance(value, dict):
         return {key: _plain(f"{name}/{key}", item) for key, item in value.items()}
     if isinstance(value, bytes):
@@ -251,4 +260,5 @@ def _plain(name, value):
     value = getattr(value, "tolist", lambda: value)()
     if isinstance(value, list):
         return [_plain(name, item) for item in value]
-    return value if value is None or isinstance(value, str | int | float) else str(value)
+    is_known = value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
+    return value if is_known else str(value)

@@ -2,6 +2,7 @@
 
 import datetime
 import gzip
+import math
 
 import pytest
 
@@ -146,13 +147,24 @@ def test_a_quote_that_is_never_closed_ends_with_its_place(tmp_path):
         examples(inputs.open_input(f"csv:{tmp_path}/a.csv"))
 
 
+def test_a_row_that_is_too_long_is_bad_and_the_next_one_is_right(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
+    (tmp_path / "a.csv").write_text("text\n" + "x" * 200 + "\nafter\n")
+    found = [reason for *_, reason in examples(inputs.open_input(f"csv:{tmp_path}/a.csv"))]
+    assert found == ["longer than 100 bytes", {"text": "after"}]
+
+
 def test_rows_of_parquet_are_what_json_has(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    rows = [{"text": text, "day": datetime.date(2024, 1, 2), "tags": ["x", "y"]} for text in ("a", "b")]
+    rows = [
+        {"text": text, "day": datetime.date(2024, 1, 2), "tags": ["x", "y"], "share": share}
+        for text, share in zip("ab", (0.5, math.nan), strict=True)
+    ]
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
     assert [found for *_, found in examples(inputs.open_input(f"parquet:{tmp_path}/a.parquet"))] == [
-        {"text": text, "day": "2024-01-02", "tags": ["x", "y"]} for text in ("a", "b")
+        {"text": text, "day": "2024-01-02", "tags": ["x", "y"], "share": share}
+        for text, share in zip("ab", (0.5, "nan"), strict=True)
     ]
 
 
