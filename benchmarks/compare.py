@@ -52,7 +52,7 @@ def define_flags():
     flags.DEFINE_float("pretrain_amount", 2000, "Of the budget, for each pre-training.")
     flags.DEFINE_string("pretrain_source", "", "Raw text to pre-train on; none without it.")
     flags.DEFINE_enum("size", "mini", plan.SIZES, "Of the skeleton.")
-    flags.DEFINE_integer("batch_size", 32, "Texts a step.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 32, "Texts per step.", lower_bound=1)
     flags.DEFINE_float("learning_rate", 5e-4, "Highest one of fine-tuning.")
     flags.DEFINE_float("pretrain_learning_rate", 1.5e-3, "Highest one of pre-training.")
     flags.DEFINE_string("tokenizer", "", "SentencePiece model. Default: trained on the pre-training text.")

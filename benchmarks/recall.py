@@ -42,7 +42,7 @@ def define_flags():
     flags.DEFINE_list("layers", ["2"], "Numbers of layers.")
     flags.DEFINE_list("directions", ["both"], "Of both and causal; the latter leaves out who cannot be.")
     flags.DEFINE_integer("steps", 1000, "Of a training, at most.", lower_bound=1)
-    flags.DEFINE_integer("batch_size", 16, "Rows a step.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 16, "Rows per step.", lower_bound=1)
     flags.DEFINE_list("learning_rates", ["3e-3", "1e-2"], "The grid, the same for all.")
     flags.DEFINE_integer("seeds", 1, "Of weights and data: 0, 1, ...", lower_bound=1)
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)

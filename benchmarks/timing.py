@@ -102,8 +102,8 @@ class Sample:
     """What some calls of a candidate took.
 
     Args:
-        seconds: float, a call.
-        cpu_seconds: float, a call, of all threads.
+        seconds: float, per call.
+        cpu_seconds: float, per call, of all threads.
         share: float. Part of all cores that other processes had meanwhile.
         calls: int.
     """

@@ -36,7 +36,7 @@ _SPLIT = flags.DEFINE_string("split", "train", "Split of tfds:NAME, with a slice
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Examples at a time.", lower_bound=1)
 _SHARD_SIZE = flags.DEFINE_integer(
-    "shard_size", 10_000, "Examples a file of the output, of which a restart keeps the whole ones.", 1
+    "shard_size", 10_000, "Examples per file of the output, of which a restart keeps the whole ones.", 1
 )
 _RUNNER = flags.DEFINE_enum("runner", "DirectRunner", _RUNNERS, "Beam's runner; the first is this machine.")
 

@@ -48,7 +48,7 @@ def _goals(results):
 
 
 def _times(result, threads):
-    """Milliseconds of single texts with the lower quartile, texts a second and core of batches."""
+    """Milliseconds of single texts with the lower quartile, texts per second and core of batches."""
     cells = {
         (cell["variant"], cell["mixer"], cell["ask"]): cell
         for cell in result["cells"]

@@ -30,7 +30,7 @@ class Settings:
 
     Args:
         mixers: names, measured beside self_attention.
-        batch_sizes: ints, rows a step.
+        batch_sizes: ints, rows per step.
         vocabulary_size: int.
         repeats: int, samples of each step.
         changes: dict, fields of the config that differ.

@@ -15,7 +15,7 @@ class Plan:
 
     Args:
         steps: int, the most; see `benchmarks.recalling.training.SOLVED`.
-        batch_size: int, rows a step.
+        batch_size: int, rows per step.
         learning_rates: tuple of floats, the grid.
         distances: tuple of ints. The rate is chosen at the first.
     """
@@ -105,7 +105,7 @@ class Cells:
         return [self._known[name] for name in sorted(self._known)]
 
     def write(self, path, machine):
-        """Writes all of them as JSON, one a line.
+        """Writes all of them as JSON, one per line.
 
         Args:
             path: pathlib.Path.

@@ -71,7 +71,7 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None):
     Args:
         source: string, see above.
         split: string, of a TFDS data set, with a slice where wanted. Default "train".
-        shard_size: int >= 1, examples a shard; fewer where they have more than 16 MiB. Default 10,000.
+        shard_size: int >= 1, examples per shard; fewer where they have more than 16 MiB. Default 10,000.
         data_dir: string, where TFDS looks.
 
     Returns:

@@ -16,7 +16,7 @@ def project(x, kernel):
 
     A float32 x meets a kernel that is stored in bfloat16 by a product in bfloat16, whose sums are float32: x
     is rounded before it and the result behind it. All else of such a model stays float32, which costs
-    two casts a product; in TensorFlow a CPU computes other operations more slowly in bfloat16.
+    two casts per product; in TensorFlow a CPU computes other operations more slowly in bfloat16.
 
     Args:
         x: tensor [..., D], float.

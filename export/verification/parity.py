@@ -11,7 +11,7 @@ from convnlp.tasks import task_of
 BOUND = 1e-4
 
 # By what a graph multiplies in. In bfloat16 a product is rounded by up to 2^-9 of its value, at some five
-# places a layer; the roundings of 12 layers add up to a few hundredths of the largest value.
+# places per layer; the roundings of 12 layers add up to a few hundredths of the largest value.
 BOUNDS = {"float32": BOUND, "bfloat16": 0.05}
 
 

@@ -45,7 +45,7 @@ class Client:
             label: str or None. The version by its label instead.
 
         Returns:
-            list with one prediction an example: the value of the only output, or a dict of them.
+            list with one prediction per example: the value of the only output, or a dict of them.
 
         Raises:
             RequestError: if there is no answer, or the answer is an error or has another number of
