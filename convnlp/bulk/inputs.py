@@ -260,5 +260,5 @@ def _plain(name, value):
     value = getattr(value, "tolist", lambda: value)()
     if isinstance(value, list):
         return [_plain(name, item) for item in value]
-    is_known = value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
-    return value if is_known else str(value)
+    is_known = value is None or isinstance(value, int) or (isinstance(value, float) and isfinite(value))
+    return value if is_known else str(value)  # a plain one of a `Cell` too

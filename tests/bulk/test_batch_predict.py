@@ -84,6 +84,28 @@ def test_each_line_has_one_answer_or_one_reason(folder, predict):
 
 
 @needs_beam
+@pytest.mark.parametrize("format", ["jsonl", "tfrecord"])
+def test_rows_of_a_table(folder, predict, format):
+    """By two worker processes, between which the cells of a row are packed and unpacked."""
+    (folder / "rows.csv").write_text('text,place\n"fine,\nby day",Bern\nlong,one,more\nbad,Rome\n')
+    beam_flags = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+    done = predict(*beam_flags, input=f"csv:{folder}/rows.csv", format=format)
+    assert done.startswith("3 examples: 2 predictions, 1 bad; 1 shards in ")
+    (bad,) = read(folder, "bad")
+    assert (bad["line"], bad["reason"][:30]) == (4, "the row has 3 cells and the he")
+    if format == "jsonl":
+        assert [(row["line"], row["input"], row["label"]) for row in read(folder)] == [
+            (2, {"text": "fine,\nby day", "place": "Bern"}, "FINE,\nBY DAY"),
+            (5, {"text": "bad", "place": "Rome"}, "BAD"),
+        ]
+    else:
+        (file,) = map(str, (folder / "out").glob("predictions-*.tfrecord"))
+        records = map(tf.train.Example.FromString, tf.data.TFRecordDataset(file).as_numpy_iterator())
+        places = [record.features.feature["input/place"].bytes_list.value[0] for record in records]
+        assert places == [b"Bern", b"Rome"]
+
+
+@needs_beam
 def test_a_restart_keeps_what_is_done(folder, predict):
     predict()
     whole = read(folder)
