@@ -37,6 +37,11 @@ STUCK = {
     # One call, during which Python runs no handler.
     "call": {"work": "hashlib.pbkdf2_hmac('sha256', b'x', b'x', 2**31 - 1)"},
     "handler": {"handler": "lambda *_: None", "work": "while True: time.sleep(600)"},
+    # As from Python 3.12 on when the main thread has come to its end.
+    "no_new_thread": {
+        "handler": "lambda *_: None",
+        "work": "threading.Thread.start = None\nwhile True: time.sleep(600)",
+    },
 }
 
 

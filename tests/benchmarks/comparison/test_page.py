@@ -57,6 +57,8 @@ def test_every_row_has_a_panel_with_its_name_and_its_own_lines(rows):
         for line, score in zip(own, row["starts"].values(), strict=True):
             assert line.get_xydata().tolist() == [[step, 100 * value] for step, value in score["curve"]]
         assert len({line.get_color() for line in axis.lines}) == 3
+    # Of 4 columns and 11 rows, whose last has one panel: the lowest panel of each column has its numbers.
+    assert [axis.xaxis.get_tick_params()["labelbottom"] for axis in panels] == [False] * 37 + [True] * 4
     page.plt.close("all")
 
 
