@@ -83,7 +83,7 @@ def main(argv):
     pipeline = load_pipeline(_RUNNER.value)
     options = pipeline.options(_RUNNER.value, argv[1:])
     fields = text_fields()
-    source = inputs.open_input(_INPUT.value, _SPLIT.value, _SHARD_SIZE.value, _DATA_DIR.value)
+    source = inputs.open_input(_INPUT.value, _SPLIT.value, _SHARD_SIZE.value, _DATA_DIR.value, fields)
     folder = os.path.normpath(_OUTPUT.value) if "://" not in _OUTPUT.value else _OUTPUT.value.rstrip("/")
     description = job.description(
         source=f"{_INPUT.value} {_SPLIT.value}",

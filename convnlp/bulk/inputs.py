@@ -65,7 +65,7 @@ class Part(typing.NamedTuple):
     num_shards: int | None = None
 
 
-def open_input(source, split="train", shard_size=10_000, data_dir=None):
+def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=()):
     """The input of a source string.
 
     Args:
@@ -73,12 +73,13 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None):
         split: string, of a TFDS data set, with a slice where wanted. Default "train".
         shard_size: int >= 1, examples per shard; fewer where they have more than 16 MiB. Default 10,000.
         data_dir: string, where TFDS looks.
+        fields: tuple of strings, columns that a table must have. Default none.
 
     Returns:
         A `FileInput`, `TableInput` or `TFDSInput`.
 
     Raises:
-        SourceError: if there is no such input.
+        SourceError: if there is no such input, or a table lacks a column.
     """
     kind, _, name = source.partition(":")
     if kind not in KINDS or (not name and kind != "pydocs"):
@@ -95,7 +96,11 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None):
     if kind == "pydocs":
         kind, name = "jsonl", pydocs.path(name)
     paths = files.find(source, name)
-    return (TableInput if kind in TABLES else FileInput)(paths, kind, shard_size)
+    if kind not in TABLES:
+        return FileInput(paths, kind, shard_size)
+    for path in paths:
+        next(iter(files.File(path, FORMATS[kind], fields)), None)  # whose header says what is missing
+    return TableInput(paths, kind, shard_size)
 
 
 class _Files:

@@ -141,6 +141,19 @@ def test_rows_of_a_table(tmp_path, name):
     assert found[3] == (str(path), 6, {"text": "four", "label": "1"})
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_column_that_a_table_lacks_is_said_at_once(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        path.write_text("text,label\none,1\n")
+    else:
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.table({"text": ["one"], "label": ["1"]}), path)
+    assert len(examples(inputs.open_input(f"{kind}:{path}", fields=("label", "text")))) == 1
+    with pytest.raises(SourceError, match=r"no field 'body' \(there are: 'text', 'label'\)"):
+        inputs.open_input(f"{kind}:{path}", fields=("text", "body"))
+
+
 def test_a_quote_that_is_never_closed_ends_with_its_place(tmp_path):
     (tmp_path / "a.csv").write_text('text\none\n"two\n')
     with pytest.raises(SourceError, match=r"a.csv, line 3: a quote is opened"):
