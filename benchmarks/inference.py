@@ -43,6 +43,7 @@ from convnlp.training.storage import write_json
 
 SIZES = ("tiny", "mini", "small")
 _EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "convnlp" / "example" / "test.csv.gz"
+PAGE = "inference.md"
 PACKAGES = ("onnxruntime", "openvino", "nncf", "ai_edge_litert")
 
 
@@ -112,6 +113,8 @@ def checked(args):
     for mixer in args.mixers:
         if mixer not in model.MIXINGS:
             raise ValueError(f"`mixers` must be of {', '.join(model.MIXINGS)}. Received: {mixer!r}")
+    if args.docs_dir and not pathlib.Path(args.docs_dir, PAGE).exists():
+        raise ValueError(f"`docs_dir` must be a directory that holds {PAGE}. Received: {args.docs_dir}")
     variants = chosen(args.variants)
     if args.minilm is not None:
         for file in minilm.FILES:
@@ -212,7 +215,7 @@ def write_page(result, size, docs):
     results[size] = {**result, "cells": cells}
     results = {name: results[name] for name in SIZES if name in results}
     write_json(path, results)
-    pages.replace_generated(docs / "inference.md", page.BEGIN, page.text(results))
+    pages.replace_generated(docs / PAGE, page.BEGIN, page.text(results))
 
 
 if __name__ == "__main__":

@@ -337,7 +337,7 @@ def test_the_page_of_the_docs_has_its_marks():
 
 def args(**given):
     defaults = {"lengths": ["8"], "batch_lengths": ["8"], "threads": ["1"], "variants": [], "minilm": None}
-    return types.SimpleNamespace(**{**defaults, "mixers": [CONVOLUTION], **given})
+    return types.SimpleNamespace(**{**defaults, "mixers": [CONVOLUTION], "docs_dir": "", **given})
 
 
 @pytest.mark.parametrize(
@@ -352,6 +352,7 @@ def args(**given):
         ),
         ({"variants": ["tvm"]}, "`variants` must be of saved_model-float32, .* Received: 'tvm'"),
         ({"minilm": "nowhere"}, "`minilm` must be a directory that holds model.onnx. Received: nowhere"),
+        ({"docs_dir": "nowhere"}, "`docs_dir` must be a directory that holds inference.md. Received: nowhere"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_runs(given, message):
