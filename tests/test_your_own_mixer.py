@@ -29,6 +29,7 @@ def test_the_suites_of_the_page_pass(folder):
     unclaimed |= {
         contract.pads_are_zeros_to_the_tokens,
         extremes.nothing_behind_a_prefix_is_seen_however_large,
+        extremes.nothing_before_is_seen_from_right_to_left_however_large,
     }
     your_own.run_suite(SUITE, "test_token_shift", set(testing.SUITE) - unclaimed)
 

@@ -26,6 +26,7 @@ class AttentionMixer(TokenMixer):
     """
 
     supports_prefix = True
+    supports_right_to_left = True
     gated = False
 
     def __init__(self, hidden_dim, num_heads, dropout, causal, output_init_scale, **kwargs):

@@ -21,6 +21,7 @@ class WindowMixer(TokenMixer):
     """
 
     supports_prefix = True
+    supports_right_to_left = True
 
     def __init__(self, hidden_dim, kernel_size, dilation_rate, causal, **kwargs):
         super().__init__(hidden_dim, causal, **kwargs)
@@ -36,11 +37,18 @@ class WindowMixer(TokenMixer):
     def empty_state(self, batch_size, max_length):
         return {"inputs": tf.zeros([batch_size, self._reach, self.hidden_dim], self.compute_dtype)}
 
-    def _kept(self, masks):
-        """Which taps a prefix language model keeps: bool [B,T,K], or None for all without a prefix."""
+    def _kept(self, masks, shape):
+        """Which taps a language model keeps, by a prefix or from right to left: bool [B,T,K]; None: all.
+
+        Args:
+            masks: `Masks`.
+            shape: int32 tensor or sequence, whose first entries are B and T.
+        """
+        left = kernels.left_taps(self.kernel_size, self.causal)
+        if masks.right_to_left:
+            return tf.broadcast_to(tf.range(self.kernel_size) >= left, [shape[0], shape[1], self.kernel_size])
         if masks.prefix_mask is None:
             return None
-        left = kernels.left_taps(self.kernel_size, self.causal)
         where = (self.kernel_size, left, self.dilation_rate)
         return kernels.seen_with_prefix(masks.prefix_mask, masks.segment_ids, *where)
 
@@ -119,15 +127,15 @@ class ConvMixer(WindowMixer):
         return self._dropout(tf.cast(logits, self.compute_dtype), training=training)
 
     def mix(self, x, masks, training):
-        if masks.prefix_mask is None:
+        if masks.prefix_mask is None and not masks.right_to_left:
             return self.convolve(x, masks, training)
         # Taps of their own at each position, since each has others left; with H = D they are K times x.
         x = zero_pads(x, masks.padding_mask)
-        taps = self.taps(x, training, self._kept(masks))  # [B,T,H,K]
+        taps = self.taps(x, training, self._kept(masks, tf.shape(x)))  # [B,T,H,K]
         return kernels.dynamic_conv(x, taps, self.dilation_rate, self.causal, masks.segment_ids)
 
     def convolve(self, x, masks, training):
-        """`mix` without a prefix."""
+        """`mix` in which every tap counts at every position."""
         raise NotImplementedError
 
     def taps(self, x, training=False, kept=None):
@@ -217,7 +225,7 @@ class FullConvMixer(WindowMixer):
         inputs = self.prepare(x, training)
         kernel = tf.convert_to_tensor(self.kernel)
         both = kernels.full_conv(
-            inputs, kernel, self.dilation_rate, self.causal, masks.segment_ids, self._kept(masks)
+            inputs, kernel, self.dilation_rate, self.causal, masks.segment_ids, self._kept(masks, tf.shape(x))
         )  # [B,T,2D]
         return self.combine(x, *tf.split(both, 2, axis=-1), training)
 

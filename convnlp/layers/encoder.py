@@ -9,7 +9,7 @@ import keras
 from convnlp.layers.costs import add_costs, norm_cost
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.glu_conv_block import GLUConvBlock
-from convnlp.layers.masks import MaskedLayer
+from convnlp.layers.masks import MaskedLayer, Masks
 from convnlp.layers.residual import Residual
 from convnlp.layers.stack import Stack, mixing_sublayer
 from convnlp.layers.token_mixer import require_count
@@ -113,8 +113,8 @@ class Encoder(MaskedLayer, Stack):
         pool_sizes: list of ints >= 1, one per layer. Defaults to all 1, no merging.
 
     Raises:
-        ValueError: if `pool_sizes` has another length or a value below 1; when called, on `segment_ids` or
-            `prefix_mask` where positions are merged.
+        ValueError: if `pool_sizes` has another length or a value below 1; when called, on `segment_ids`,
+            `prefix_mask` or `right_to_left` where positions are merged.
 
     Example:
     ```python
@@ -144,10 +144,11 @@ class Encoder(MaskedLayer, Stack):
     def mix(self, x, masks, training):
         """`call` with `Masks`: x [B,T,D] -> [B,T',D], with T' = T unless positions are merged."""
         for name, value in masks._replace(padding_mask=None)._asdict().items():
-            if value is not None and self.pool_factor > 1:
+            unset = Masks._field_defaults[name]  # None or False
+            if value is not unset and self.pool_factor > 1:
                 raise ValueError(
-                    f"`{name}` must be None: pool_sizes={self.pool_sizes} merges positions that must not see "
-                    f"each other. Received: {name}={value}"
+                    f"`{name}` must be {unset}: pool_sizes={self.pool_sizes} merges positions that must not "
+                    f"see each other. Received: {name}={value}"
                 )
         if not self.layers:
             return x

@@ -13,12 +13,15 @@ from convnlp.kernels import same_segment
 class Masks(NamedTuple):
     """The masks of a `TokenMixer.call`, by the names of its arguments, each None where there is none.
 
+    `right_to_left` is no tensor but a bool: whether a position sees only itself and what follows.
+
     `layer(x, **masks._asdict())` hands them on.
     """
 
     padding_mask: tf.Tensor | None = None
     segment_ids: tf.Tensor | None = None
     prefix_mask: tf.Tensor | None = None
+    right_to_left: bool = False
 
     def visible_keys(self, x, causal):
         """Which keys each query of a row may see, for `kernels.masked_softmax`.
@@ -35,6 +38,9 @@ class Masks(NamedTuple):
             positions = tf.range(tf.shape(x)[1])
             earlier = tf.expand_dims(positions <= tf.expand_dims(positions, 1), 0)  # [1,T,T]
             parts.append(earlier if causal else earlier | tf.expand_dims(self.prefix_mask, 1))  # [B,T,T]
+        if self.right_to_left:
+            positions = tf.range(tf.shape(x)[1])
+            parts.append(tf.expand_dims(positions >= tf.expand_dims(positions, 1), 0))  # [1,T,T]
         if self.segment_ids is not None:
             parts.append(same_segment(self.segment_ids))  # [B,T,T]
         if self.padding_mask is not None:
@@ -45,9 +51,17 @@ class Masks(NamedTuple):
 class MaskedLayer(keras.layers.Layer):
     """A layer that is called as a `TokenMixer` is; a subclass implements `mix`."""
 
-    def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
+    def call(
+        self,
+        x,
+        padding_mask=None,
+        segment_ids=None,
+        training=False,
+        prefix_mask=None,
+        right_to_left=False,
+    ):
         """Args and Returns as `TokenMixer.call`: x [B,T,D] -> [B,T,D]."""
-        return self.mix(x, Masks(padding_mask, segment_ids, prefix_mask), training)
+        return self.mix(x, Masks(padding_mask, segment_ids, prefix_mask, right_to_left), training)
 
     def mix(self, x, masks, training):
         """`call` with `Masks`."""

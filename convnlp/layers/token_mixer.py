@@ -19,6 +19,8 @@ class TokenMixer(keras.layers.Layer):
         supports_packing: bool. `segment_ids` are possible: several texts in one row do not see each other.
         supports_prefix: bool. `prefix_mask` is possible: behind a prefix that is seen whole, a position sees
             only what is before it.
+        supports_right_to_left: bool. `right_to_left=True` is possible in a call: a position sees only itself
+            and what follows.
         needs_max_length: bool. It has weights per position, hence an argument and attribute
             `max_sequence_length`; longer texts raise.
         knows_order: bool. Where the tokens stand matters. A model gives the others positions by itself, see
@@ -47,6 +49,7 @@ class TokenMixer(keras.layers.Layer):
     supports_step = True
     supports_packing = True
     supports_prefix = False
+    supports_right_to_left = False
     needs_max_length = False
     knows_order = True
     pad_length_invariant = True
@@ -71,13 +74,23 @@ class TokenMixer(keras.layers.Layer):
                 f"The last axis of `x` must be hidden_dim = {self.hidden_dim}. Received: shape {input_shape}"
             )
 
-    def call(self, x, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
+    def call(
+        self,
+        x,
+        padding_mask=None,
+        segment_ids=None,
+        training=False,
+        prefix_mask=None,
+        right_to_left=False,
+    ):
         """Mixes the positions of each row.
 
         With a `prefix_mask`, position i sees position m of its text if m <= i or m is in the prefix (the
         prefix language model of Dong et al., 2019, "UniLM", https://arxiv.org/abs/1905.03197). The relation
         is transitive, so that nothing leaks in a stack either. Attention hides the other keys; normalised
-        taps are normalised over those that are left; other taps are dropped.
+        taps are normalised over those that are left; other taps are dropped. Without any prefix, a
+        `prefix_mask` of zeros, it is a language model from left to right; `right_to_left` is its mirror
+        image, by the same weights: position i sees position m of its text if m >= i.
 
         Args:
             x: float tensor [B,T,D].
@@ -87,13 +100,15 @@ class TokenMixer(keras.layers.Layer):
             training: bool. Whether dropout is active.
             prefix_mask: bool tensor [B,T], True = prefix, which comes first in each text. Defaults to none:
                 every position sees as far as the mixer does.
+            right_to_left: bool. Whether a position sees only itself and what follows. Defaults to `False`.
 
         Returns:
             Tensor [B,T,D] of x's type. Its values at pads mean nothing.
 
         Raises:
             ValueError: if `segment_ids` are given and the mixer does not support packing, `prefix_mask` and
-                it does not support a prefix or is causal, or if T is more than the `max_sequence_length`
+                it does not support a prefix or is causal, `right_to_left` and it does not support that, is
+                causal or has a `prefix_mask`, or if T is more than the `max_sequence_length`
                 that the mixer needs.
             tf.errors.InvalidArgumentError: of the last, in a graph that does not know T, as in an exported
                 model.
@@ -119,7 +134,14 @@ class TokenMixer(keras.layers.Layer):
                     f"Received: causal={self.causal}, prefix_mask={prefix_mask}"
                 )
             prefix_mask = tf.cast(prefix_mask, tf.bool)
-        return self.mix(x, Masks(padding_mask, segment_ids, prefix_mask), training)
+        if right_to_left and (not self.supports_right_to_left or self.causal or prefix_mask is not None):
+            raise ValueError(
+                f"`right_to_left` must be False for this {type(self).__name__}: it needs "
+                "supports_right_to_left = True, causal = False and no prefix_mask. Received: "
+                f"supports_right_to_left={self.supports_right_to_left}, causal={self.causal}, "
+                f"prefix_mask={prefix_mask}"
+            )
+        return self.mix(x, Masks(padding_mask, segment_ids, prefix_mask, right_to_left), training)
 
     def init_state(self, batch_size, max_length):
         """The state before the first step.

@@ -199,7 +199,15 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             setattr(self, name, value)
         self._config_names = tuple(config)
 
-    def encode(self, token_ids, padding_mask=None, segment_ids=None, training=False, prefix_mask=None):
+    def encode(
+        self,
+        token_ids,
+        padding_mask=None,
+        segment_ids=None,
+        training=False,
+        prefix_mask=None,
+        right_to_left=False,
+    ):
         """The encoder on token ids.
 
         Args:
@@ -209,6 +217,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             training: bool. Dropout.
             prefix_mask: bool [B,S], True = prefix: the others see only what is before them. See
                 `convnlp.layers.TokenMixer.call`.
+            right_to_left: bool. Whether tokens see only themselves and what follows.
 
         Returns:
             [B,S,D], or fewer positions with a `pool_size`; see `encoder_output_mask`.
@@ -219,6 +228,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             segment_ids=segment_ids,
             training=training,
             prefix_mask=prefix_mask,
+            right_to_left=right_to_left,
         )
 
     @property

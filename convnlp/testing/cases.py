@@ -24,7 +24,7 @@ class Case:
         oracle: function of (mixer, x [T,D], visible [T,T]) -> [T,D] in float64, of one text: `visible[i, m]`
             says whether position i may see position m as far as pads and segments go; direction and reach
             are the mixer's own. Where `supports_prefix`, it takes a fourth argument too, the prefix, bool
-            [T]. None: values are not checked.
+            [T]; where `supports_right_to_left`, an argument of that name, bool. None: values are not checked.
         copies: bool. Whether it learns in some steps to hand on the token at each position; not where the
             equation gives that token no more weight than the others.
     """

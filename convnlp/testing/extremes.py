@@ -65,6 +65,8 @@ def nothing_at_pads_matters(case):
         masks.append({"segment_ids": tf.constant(np.where(tokens, [1, 1, 2, 2, 2, 3, 3], 0), tf.int32)})
     if case.facts.supports_prefix and not case.causal:
         masks.append({**masks[0], "prefix_mask": tf.constant(tokens & (np.arange(TIME) < 3))})
+    if case.facts.supports_right_to_left and not case.causal:
+        masks.append({**masks[0], "right_to_left": True})
     x = random_rows().numpy() * tokens[..., np.newaxis]
     uses = [("plain", "float32", mask, PADS[::2]) for mask in masks]  # infinity times zero is a NaN
     if case.typical:
@@ -142,6 +144,21 @@ def nothing_behind_a_prefix_is_seen_however_large(case):
             early = tf.reduce_sum(tf.square(tf.cast(mixer(x, prefix_mask=prefix)[:, :5], tf.float32)))
         later = tape.gradient(early, x)[:, 5:]
         require(not np.any(later), f"inputs {scale:g} times as large: an output sees behind its prefix")
+
+
+@_plainly
+def nothing_before_is_seen_from_right_to_left_however_large(case):
+    """Outputs at the end of a row, with inputs in front of them that are scaled up."""
+    for dtype, scale in itertools.product(_dtypes(case), SCALES):
+        mixer, x = case.build(dtype), scale * random_rows()
+        other = tf.concat([scale * random_rows(seed=5)[:, :4], x[:, 4:]], 1)
+        y, changed = mixer(x, right_to_left=True), mixer(other, right_to_left=True)
+        _require_same(changed[:, 4:], y[:, 4:], dtype, f"earlier inputs, {scale:g} times as large")
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            late = tf.reduce_sum(tf.square(tf.cast(mixer(x, right_to_left=True)[:, 4:], tf.float32)))
+        earlier = tape.gradient(late, x)[:, :4]
+        require(not np.any(earlier), f"inputs {scale:g} times as large: an output sees what is before it")
 
 
 @_plainly

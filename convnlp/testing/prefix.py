@@ -1,4 +1,4 @@
-"""The prefix language model in one layer: what a position may see, with which values."""
+"""The language models of UniLM in one layer: what a position may see, with which values."""
 
 import numpy as np
 import tensorflow as tf
@@ -52,3 +52,32 @@ def packed_prefixes_equal_separate(case):
     for part in (slice(0, 5), slice(5, 10)):
         alone = mixer(x[:, part], prefix_mask=tf.constant(prefix[:, part]))[0]
         np.testing.assert_allclose(packed[part], alone, atol=REORDERED)
+
+
+def right_to_left_sees_what_follows(case):
+    """By gradient: of all that an output depends on, exactly itself and what follows is left."""
+    mixer, later = case.build(), np.tri(20, dtype=bool).T
+    everything = influence(mixer, 20)
+    require((everything & ~later).any(), "without a direction, outputs must look back: what has to go")
+    left = influence(lambda x: mixer(x, right_to_left=True), 20)
+    np.testing.assert_array_equal(left, everything & later)
+
+
+def values_from_right_to_left_are_the_oracles(case):
+    """Of rows with pads."""
+    mixer, x = case.build(), random_rows()
+    tokens = np.arange(TIME) < np.array([[TIME - 1], [TIME - 2]])
+    y = mixer(x, padding_mask=tf.constant(tokens), right_to_left=True)
+    for row in range(BATCH):
+        visible = np.broadcast_to(tokens[row], [TIME, TIME])
+        expected = case.oracle(mixer, x[row].numpy().astype("float64"), visible, right_to_left=True)
+        np.testing.assert_allclose(y[row][tokens[row]], expected[tokens[row]], atol=TOLERANCE)
+
+
+def packed_texts_from_right_to_left_equal_separate(case):
+    """What a text ends with is the beginning of its own row only."""
+    mixer, x = case.build(), random_rows(batch=1, time=12).numpy()
+    segments = np.array([[1] * 5 + [2] * 5 + [0] * 2], "int32")
+    packed = mixer(x, segment_ids=tf.constant(segments), right_to_left=True)[0]
+    for part in (slice(0, 5), slice(5, 10)):
+        np.testing.assert_allclose(packed[part], mixer(x[:, part], right_to_left=True)[0], atol=REORDERED)

@@ -43,6 +43,10 @@ def _with_prefix(case):
     return case.facts.supports_prefix and not case.causal
 
 
+def _right_to_left(case):
+    return case.facts.supports_right_to_left and not case.causal
+
+
 # Check -> whether it applies to a case.
 SUITE = {
     contract.config_and_weights_make_an_equal_mixer: _always,
@@ -61,6 +65,7 @@ SUITE = {
     extremes.nothing_later_is_seen_however_large: _causal,
     extremes.texts_stay_apart_however_large: _packed,
     extremes.nothing_behind_a_prefix_is_seen_however_large: _with_prefix,
+    extremes.nothing_before_is_seen_from_right_to_left_however_large: _right_to_left,
     extremes.rows_of_pads_stay_finite: _typical,
     extremes.an_empty_batch_passes: _always,
     facts.causal_needs_supports_causal: _once,
@@ -73,6 +78,13 @@ SUITE = {
     prefix.targets_see_the_past_and_the_prefix_sees_itself: lambda case: _with_prefix(case) and case.typical,
     prefix.values_with_a_prefix_are_the_oracles: lambda case: _with_prefix(case) and _with_oracle(case),
     prefix.packed_prefixes_equal_separate: lambda case: _with_prefix(case) and _packed(case),
+    prefix.right_to_left_sees_what_follows: lambda case: _right_to_left(case) and case.typical,
+    prefix.values_from_right_to_left_are_the_oracles: lambda case: (
+        _right_to_left(case) and _with_oracle(case)
+    ),
+    prefix.packed_texts_from_right_to_left_equal_separate: lambda case: (
+        _right_to_left(case) and _packed(case)
+    ),
 }
 
 

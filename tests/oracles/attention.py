@@ -20,15 +20,17 @@ def bucket(offset, causal):
     return start + min(exact + math.floor(log_share * (buckets - exact)), buckets - 1)
 
 
-def attention(mixer, x, visible, prefix, bias, reachable=lambda offset: True):
+def attention(mixer, x, visible, prefix, right_to_left, bias, reachable=lambda offset: True):
     """softmax(q_i k_m + bias(h, m - i)) over the visible, reachable m, head by head.
 
-    If causal, m goes up to i; with a prefix, m behind i has to be in it.
+    If causal, m goes up to i; with a prefix, m behind i has to be in it; from right to left, m starts at i.
     """
     time, dim = x.shape
     if mixer.causal or prefix is not None:
         earlier = np.tri(time, dtype=bool)
         visible = visible & (earlier if prefix is None else earlier | prefix)
+    if right_to_left:
+        visible = visible & np.tri(time, dtype=bool).T
     width = dim // mixer.num_heads
     queries, keys, values = (x @ weight(layer.kernel) for layer in (mixer.query, mixer.key, mixer.value))
     mixed = np.zeros([time, dim])
@@ -48,23 +50,25 @@ def bucketed(mixer):
     return lambda h, offset: table[h, bucket(offset, mixer.causal)]
 
 
-def self_attention(mixer, x, visible, prefix=None):
+def self_attention(mixer, x, visible, prefix=None, right_to_left=False):
     """Attention to all positions."""
-    return attention(mixer, x, visible, prefix, bucketed(mixer))
+    return attention(mixer, x, visible, prefix, right_to_left, bucketed(mixer))
 
 
-def local_attention(mixer, x, visible, prefix=None):
+def local_attention(mixer, x, visible, prefix=None, right_to_left=False):
     """Attention to the positions that a convolution of w taps would meet."""
     size, rate = mixer.window_size, mixer.dilation_rate
     p = size - 1 if mixer.causal else (size - 1) // 2
     window = [rate * (j - p) for j in range(size)]
-    return attention(mixer, x, visible, prefix, bucketed(mixer), lambda offset: offset in window)
+    return attention(
+        mixer, x, visible, prefix, right_to_left, bucketed(mixer), lambda offset: offset in window
+    )
 
 
-def relative_attention(mixer, x, visible, prefix=None):
+def relative_attention(mixer, x, visible, prefix=None, right_to_left=False):
     """Attention to all positions, with a weight for each offset."""
     weights, middle = weight(mixer.offset_weights), mixer.max_sequence_length - 1
-    return attention(mixer, x, visible, prefix, lambda h, offset: weights[h, middle + offset])
+    return attention(mixer, x, visible, prefix, right_to_left, lambda h, offset: weights[h, middle + offset])
 
 
 def external_attention(mixer, x, visible):

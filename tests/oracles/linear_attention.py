@@ -11,10 +11,10 @@ def features(u):
     return np.concatenate([[1.0], u, np.outer(u, u).ravel() / np.sqrt(2)])
 
 
-def linear_attention(mixer, x, visible, prefix=None):
+def linear_attention(mixer, x, visible, prefix=None, right_to_left=False):
     """S = sum_j phi(k_j) v_j^T and z = sum_j phi(k_j) of what i sees; S^T phi(q_i) / z^T phi(q_i), gated."""
     time, dim = x.shape
-    convolved = dilated_conv(mixer.convolution, x, visible, prefix)
+    convolved = dilated_conv(mixer.convolution, x, visible, prefix, right_to_left)
     queries, keys = (convolved @ weight(layer.kernel) for layer in (mixer.query, mixer.key))
     values = x @ weight(mixer.value.kernel)
     mixed = np.zeros([time, dim])
@@ -28,11 +28,11 @@ def linear_attention(mixer, x, visible, prefix=None):
                     ahead = j > i and (mixer.causal or not prefix[j])
                 else:
                     ahead = False
-                if visible[i, j] and not ahead:
+                if visible[i, j] and not ahead and not (right_to_left and j < i):
                     phi = features(keys[j, compared])
                     sums += np.outer(phi, values[j, part])
                     total += phi
-            if visible[i].any():
+            if np.any(total):
                 phi = features(queries[i, compared])
                 mixed[i, part] = phi @ sums / (phi @ total)
     gate = x @ weight(mixer.gate.kernel)

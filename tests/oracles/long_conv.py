@@ -6,7 +6,7 @@ from tests.oracles.arithmetic import weight
 from tests.oracles.convolutions import gelu
 
 
-def gated_long_conv(mixer, x, visible, prefix=None):
+def gated_long_conv(mixer, x, visible, prefix=None, right_to_left=False):
     """(g * sum_j t[i - j] u_j) W_O with t[l] = sum_s a_s exp(-lambda_s |l|) cos(omega_s l)."""
     time, dim = x.shape
     sides = 1 if mixer.causal else 2
@@ -20,6 +20,8 @@ def gated_long_conv(mixer, x, visible, prefix=None):
     for i in range(time):
         for j in range(time):
             ahead = j > i
+            if right_to_left and j < i:
+                continue
             if not visible[i, j] or (ahead and (mixer.causal or (prefix is not None and not prefix[j]))):
                 continue
             side, distance = int(ahead), abs(i - j)

@@ -60,6 +60,22 @@ def mix_prefixes_of_whole_rows(self, x, masks, training):
     return LightweightConv.mix(self, x, masks, training)
 
 
+def mix_without_direction(self, x, masks, training):
+    return LightweightConv.mix(self, x, masks._replace(right_to_left=False), training)
+
+
+def mix_whole_rows_from_right_to_left(self, x, masks, training):
+    if masks.right_to_left:
+        masks = masks._replace(segment_ids=None)
+    return LightweightConv.mix(self, x, masks, training)
+
+
+def look_at_large_inputs_before(self, x, masks, training):
+    if not masks.right_to_left:
+        return LightweightConv.mix(self, x, masks, training)
+    return look_at_large_inputs(self, x, masks, training)
+
+
 def multiply_pads_by_zero(self, x, masks, training):
     if masks.padding_mask is not None:
         x *= tf.cast(masks.padding_mask, x.dtype)[..., tf.newaxis]
@@ -102,6 +118,7 @@ DEFECTS = {
     "nothing_later_is_seen_however_large": {"mix": look_at_large_inputs},
     "texts_stay_apart_however_large": {"mix": look_at_large_inputs},
     "nothing_behind_a_prefix_is_seen_however_large": {"mix": look_at_large_inputs_behind},
+    "nothing_before_is_seen_from_right_to_left_however_large": {"mix": look_at_large_inputs_before},
     "rows_of_pads_stay_finite": {"mix": divide_by_tokens},
     "an_empty_batch_passes": {"mix": add_a_row_to_none},
     "the_order_of_tokens_matters_if_it_is_known": {"knows_order": False},
@@ -117,6 +134,9 @@ DEFECTS = {
     "targets_see_the_past_and_the_prefix_sees_itself": {"mix": mix_without_prefix},
     "values_with_a_prefix_are_the_oracles": {"mix": mix_without_prefix},
     "packed_prefixes_equal_separate": {"mix": mix_prefixes_of_whole_rows},
+    "right_to_left_sees_what_follows": {"mix": mix_without_direction},
+    "values_from_right_to_left_are_the_oracles": {"mix": mix_without_direction},
+    "packed_texts_from_right_to_left_equal_separate": {"mix": mix_whole_rows_from_right_to_left},
 }
 
 

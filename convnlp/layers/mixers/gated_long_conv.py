@@ -62,6 +62,7 @@ class GatedLongConv(TokenMixer):
     """
 
     supports_prefix = True
+    supports_right_to_left = True
     gated = False
 
     def __init__(self, hidden_dim, num_heads, num_waves=8, causal=False, output_init_scale=1.0, **kwargs):
@@ -125,9 +126,24 @@ class GatedLongConv(TokenMixer):
 
     def mix(self, x, masks, training):
         inputs, gate = self._project(zero_pads(x, masks.padding_mask))  # 0 at pads
-        seen = {"segment_ids": masks.segment_ids, "prefix_mask": masks.prefix_mask}
-        mixed = kernels.long_conv(inputs, *self._waves(), **seen)
+        if masks.right_to_left:
+            mixed = self._convolve_what_follows(inputs, masks.segment_ids)
+        else:
+            seen = {"segment_ids": masks.segment_ids, "prefix_mask": masks.prefix_mask}
+            mixed = kernels.long_conv(inputs, *self._waves(), **seen)
         return self.output_projection(gate * mixed)
+
+    def _convolve_what_follows(self, inputs, segment_ids):
+        """The convolution of a position and those behind it, [B,T,D], along the row from its end.
+
+        There the waves of what follows stand for the position itself too, which has those of the past.
+        """
+        past, future = self._waves()
+        reversed_ids = None if segment_ids is None else tf.reverse(segment_ids, [1])
+        behind = tf.reverse(kernels.long_conv(tf.reverse(inputs, [1]), future, None, reversed_ids), [1])
+        own = tf.reduce_sum(past.amplitude - future.amplitude, axis=1)  # [H], at distance 0
+        own = tf.repeat(own, self.hidden_dim // self.num_heads)  # [D]
+        return behind + inputs * tf.cast(own, inputs.dtype)
 
     def empty_state(self, batch_size, max_length):
         axes = kernels.long_conv_state_shape(self.hidden_dim, self.num_heads, self.num_waves)

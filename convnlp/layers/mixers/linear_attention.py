@@ -73,6 +73,7 @@ class LinearAttention(TokenMixer):
     """
 
     supports_prefix = True
+    supports_right_to_left = True
     gated = False
 
     def __init__(
@@ -126,7 +127,13 @@ class LinearAttention(TokenMixer):
     def mix(self, x, masks, training):
         x = zero_pads(x, masks.padding_mask)
         convolved = self.convolution.mix(x, masks._replace(padding_mask=None), training)
-        mixed = kernels.taylor_attention(*self._heads(x, convolved), **masks._asdict(), causal=self.causal)
+        heads, masks = self._heads(x, convolved), masks._asdict()
+        if masks.pop("right_to_left"):  # what follows comes first in the row from its end
+            heads = [tf.reverse(part, [1]) for part in heads]
+            masks = {k: v if v is None else tf.reverse(v, [1]) for k, v in masks.items()}
+            mixed = tf.reverse(kernels.taylor_attention(*heads, **masks, causal=True), [1])
+        else:
+            mixed = kernels.taylor_attention(*heads, **masks, causal=self.causal)
         return self._close(x, mixed)
 
     def empty_state(self, batch_size, max_length):

@@ -70,7 +70,7 @@ class LocalAttention(BucketedAttentionMixer):
         self.dilation_rate = dilation_rate
 
     def mix_values(self, x, values, masks, training):
-        padding_mask, segment_ids, prefix_mask = masks
+        padding_mask, segment_ids, prefix_mask, right_to_left = masks
         time = tf.shape(x)[1]
         # Which text a position belongs to, and to which as part of its prefix; 0, as outside, to none.
         texts = tf.ones(tf.shape(x)[:2], tf.int32) if segment_ids is None else segment_ids
@@ -97,6 +97,8 @@ class LocalAttention(BucketedAttentionMixer):
         visible = (own_text == met_text) & (tap >= 0) & (tap < self.window_size)  # [B*r*N,S,S+w-1]
         if prefix_mask is not None:
             visible &= (tap <= left) | (own_text == met_prefix)
+        if right_to_left:
+            visible &= tap >= left
 
         keys, values = (kernels.split_heads(part, self.num_heads) for part in (keys, values))
         y = self.attend(_merge_blocks(queries), keys, values, bias, visible, training)

@@ -62,6 +62,7 @@ class Muse(TokenMixer):
     """
 
     supports_prefix = True
+    supports_right_to_left = True
     gated = False
     contains_feed_forward = True
 
