@@ -39,7 +39,7 @@ FIELDS = {
     "data.target_length": "longest target of text_to_text",
     "data.shuffle_buffer": "rows of pre-training that are mixed",
     "data.group_by_length": "in fine-tuning, texts of about the same length side by side, for fewer pads",
-    "objective.names": "span_corruption, masked_lm, prefix_lm, or several of them",
+    "objective.names": "span_corruption, masked_lm, prefix_lm, unilm, or several of them",
     "objective.noise_density": "share of tokens that an objective hides",
     "objective.mean_span_length": "tokens of a hidden span, on average",
     "objective.masked_lm_weight": "weight of masked_lm beside other objectives",

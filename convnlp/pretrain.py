@@ -70,7 +70,7 @@ def run(config, workdir, strategy, finish=False):
 
     # Training.
     if not finish:
-        logits = config.objective.noise_density if "masked_lm" in config.objective.names else 0.0
+        logits = config.objective.noise_density * len({"masked_lm", "unilm"} & set(config.objective.names))
         estimate.report(config, strategy, backbone, logits_per_token=logits)
     summary = loop.train(
         workdir=workdir,

@@ -9,6 +9,7 @@ from convnlp.objectives.prefix_lm import PrefixLanguageModeling
 from convnlp.objectives.span_corruption import SpanCorruption
 from convnlp.objectives.table import OBJECTIVES, build_objectives, register_objective
 from convnlp.objectives.together import pretraining_batches, pretraining_loss
+from convnlp.objectives.unilm import UnifiedLanguageModeling
 from convnlp.options import option
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "PrefixLanguageModeling",
     "Seeds",
     "SpanCorruption",
+    "UnifiedLanguageModeling",
     "build_objectives",
     "option",
     "pretraining_batches",

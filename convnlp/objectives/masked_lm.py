@@ -94,14 +94,35 @@ def mask(tokens, seed, mask_token_id, num_text_tokens, *, noise_density=NOISE_DE
     rank = tf.random.stateless_uniform([batch_size, length], choice_seed)
     rank = tf.where(tokens == end_token_id, rank - 1.0, rank)
     positions = tf.sort(tf.math.top_k(rank, count).indices, axis=1)  # [B,M]
-    targets = tf.gather(tokens, positions, axis=1, batch_dims=1)  # [B,M]
+    masked, targets = _hide(tokens, positions, fate_seed, token_seed, mask_token_id, num_text_tokens)
+    return masked, tf.cast(positions, tokens.dtype), targets
 
-    fate = tf.random.stateless_uniform([batch_size, count], fate_seed)
+
+def hide(tokens, positions, seed, mask_token_id, num_text_tokens):
+    """Hides chosen tokens: 80 % become the mask, 10 % another token, 10 % stay.
+
+    Args:
+        tokens: int tensor [B,S].
+        positions: int tensor [B,M], each place of a row once.
+        seed: int tensor [2].
+        mask_token_id: int.
+        num_text_tokens: int, random tokens are below it.
+
+    Returns:
+        (masked [B,S], targets [B,M]) of the type of `tokens`.
+    """
+    fate_seed, token_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
+    return _hide(tokens, positions, fate_seed, token_seed, mask_token_id, num_text_tokens)
+
+
+def _hide(tokens, positions, fate_seed, token_seed, mask_token_id, num_text_tokens):
+    shape = tf.shape(positions)  # [B,M]
+    targets = tf.gather(tokens, positions, axis=1, batch_dims=1)
+    fate = tf.random.stateless_uniform(shape, fate_seed)
     random_tokens = tf.random.stateless_uniform(
-        [batch_size, count], token_seed, FIRST_TEXT_TOKEN_ID, num_text_tokens, tokens.dtype
+        shape, token_seed, FIRST_TEXT_TOKEN_ID, num_text_tokens, tokens.dtype
     )
     hidden = tf.where(fate < REPLACED, random_tokens, tf.cast(mask_token_id, tokens.dtype))
     hidden = tf.where(fate >= 1.0 - KEPT, targets, hidden)
-    rows = tf.broadcast_to(tf.range(batch_size)[:, tf.newaxis], [batch_size, count])
-    masked = tf.tensor_scatter_nd_update(tokens, tf.stack([rows, positions], axis=2), hidden)
-    return masked, tf.cast(positions, tokens.dtype), targets
+    rows = tf.broadcast_to(tf.range(shape[0])[:, tf.newaxis], shape)
+    return tf.tensor_scatter_nd_update(tokens, tf.stack([rows, positions], axis=2), hidden), targets

@@ -7,6 +7,7 @@ from convnlp.objectives.masked_lm import MaskedLanguageModeling
 from convnlp.objectives.objective import Objective
 from convnlp.objectives.prefix_lm import PrefixLanguageModeling
 from convnlp.objectives.span_corruption import SpanCorruption
+from convnlp.objectives.unilm import UnifiedLanguageModeling
 from convnlp.options import check_names
 
 # The order is that of the random seeds and of the sum of the losses: a new one goes to the end.
@@ -14,6 +15,7 @@ OBJECTIVES = {
     "span_corruption": SpanCorruption,
     "masked_lm": MaskedLanguageModeling,
     "prefix_lm": PrefixLanguageModeling,
+    "unilm": UnifiedLanguageModeling,
 }
 
 
