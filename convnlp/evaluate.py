@@ -3,7 +3,8 @@ r"""Scores a preset on a source.
     python -m convnlp.evaluate --preset=DIR --source=jsonl:test.jsonl --metrics=accuracy,f1 --output=FILE.json
 
 A TextClassifier is scored by accuracy, F1 and loss. A Seq2SeqLM writes its answer by greedy decoding, which
-is compared with the target (exact_match); where targets are classes, the answer of highest probability among
+is compared with the target (exact_match, word_f1; squad_exact_match and squad_f1 in SQuAD's normalised form,
+of several right answers with the best); where targets are classes, the answer of highest probability among
 their names counts too (ranked_accuracy, ranked_f1, ranked_f1_macro). Your own task has its own scores.
 
 --by_field=category scores the examples of each value of that field apart, and of all together what is a share

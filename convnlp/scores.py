@@ -1,6 +1,8 @@
 """What the scores of several tasks are made of."""
 
 import collections
+import re
+import string
 import unicodedata
 
 import keras
@@ -33,14 +35,44 @@ def normalized(text):
 def word_f1(found, wanted):
     """The harmonic mean of precision and recall of words, as bags, of two texts in normalised form.
 
-    Source: Rajpurkar et al., 2016, section 6.1, https://arxiv.org/abs/1606.05250. Departs from their program:
-    case, articles and punctuation count. Two texts without words agree.
+    Source: Rajpurkar et al., 2016, section 6.1, https://arxiv.org/abs/1606.05250. Departs from their program,
+    which `squad_f1` follows: case, articles and punctuation count. Two texts without words agree.
 
     Example:
     >>> word_f1("the old bridge", "old bridge")
     0.8
     """
-    found, wanted = (collections.Counter(normalized(text).split()) for text in (found, wanted))
+    return _shared_words(*(normalized(text).split() for text in (found, wanted)))
+
+
+def squad_normalized(text):
+    """The form in which SQuAD compares answers: small letters, no ASCII punctuation, no articles.
+
+    Punctuation goes without leaving a space, the articles are "a", "an" and "the" as whole words.
+
+    Source: Rajpurkar et al., 2016, section 6.1, https://arxiv.org/abs/1606.05250, and its evaluation program.
+
+    Example:
+    >>> squad_normalized("The  U.S. Senate, an A-list")
+    'us senate alist'
+    """
+    text = "".join(character for character in text.lower() if character not in string.punctuation)
+    return " ".join(re.sub(r"\b(?:an?|the)\b", " ", text).split())
+
+
+def squad_f1(found, wanted):
+    """As `word_f1`, of answers in SQuAD's normalised form.
+
+    Example:
+    >>> squad_f1("The old bridge.", "an old, narrow bridge")
+    0.8
+    """
+    return _shared_words(*(squad_normalized(text).split() for text in (found, wanted)))
+
+
+def _shared_words(found, wanted):
+    """Twice the words in both bags over those of both, of two lists of words."""
+    found, wanted = collections.Counter(found), collections.Counter(wanted)
     if not found or not wanted:
         return float(found == wanted)
     return 2 * (found & wanted).total() / (found.total() + wanted.total())

@@ -67,7 +67,7 @@ def test_a_classifier(folder):
 
 def test_text_to_text_by_exact_match(folder):
     scores, _ = evaluate(folder[0], "lm", "written.jsonl", "--target_field=target")
-    assert set(scores) == {"exact_match", "num_examples", "word_f1"}
+    assert set(scores) == {"exact_match", "num_examples", "word_f1", "squad_exact_match", "squad_f1"}
     assert scores["exact_match"] == pytest.approx(7 / 8)
 
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_answered_costs_nothing(folder):
         ),
         (
             {"preset": "lm", "metrics": ["ranked_f1"], "target_field": "t"},
-            "--metrics must be of exact_match, word_f1 here",
+            "--metrics must be of exact_match, word_f1, squad_exact_match, squad_f1 here",
         ),
         (
             {"preset": "lm", "text_fields": ["a", "b", "c"], "target_field": "t"},

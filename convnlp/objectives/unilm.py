@@ -32,7 +32,7 @@ class UnifiedLanguageModeling(Objective):
     target alike, and each is predicted at its own place, by the tied embedding.
 
     Source: Dong et al., 2019, "Unified Language Model Pre-training for Natural Language Understanding and
-    Generation" (UniLM), sections 2.3 and 2.6, https://arxiv.org/abs/1905.03197.
+    Generation" (UniLM), section 2.3 and its pre-training setup, https://arxiv.org/abs/1905.03197.
     Departs from it: all rows of a batch, on all workers, are read in one way, which is drawn for each batch
     with the paper's shares, so that those from both sides cost no more than in masked_lm; no segment
     embeddings tell the ways, and source and target, apart; no prediction of the next sentence; a source ends

@@ -62,8 +62,13 @@ def lm():
 def test_exact_match_counts_what_is_written(lm):
     targets = ["river", " river ", "River", "the river", "rivers"]
     result = text_to_text_scores(lm, ["a"] * 5, targets, batch_size=2)
-    f1 = pytest.approx((1 + 1 + 0 + 2 / 3 + 0) / 5)
-    assert result == {"exact_match": pytest.approx(2 / 5), "num_examples": 5.0, "word_f1": f1}
+    assert result == {
+        "exact_match": pytest.approx(2 / 5),
+        "num_examples": 5.0,
+        "word_f1": pytest.approx((1 + 1 + 0 + 2 / 3 + 0) / 5),
+        "squad_exact_match": pytest.approx(4 / 5),
+        "squad_f1": pytest.approx(4 / 5),
+    }
 
 
 def test_the_best_of_several_answers_counts(lm):
@@ -73,6 +78,46 @@ def test_the_best_of_several_answers_counts(lm):
     result = text_to_text_scores(lm, ["a"] * 3, targets, batch_size=2)
     assert result["exact_match"] == pytest.approx(1 / 3)
     assert result["word_f1"] == pytest.approx((1 + 2 / 3 + 0) / 3)
+    assert result["squad_exact_match"] == pytest.approx(2 / 3)
+    assert result["squad_f1"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The  Théâtre,\tof a king!", "théâtre of king"),
+        ("U.S. (an $1,000 A-list)", "us 1000 alist"),
+        ("theatre another Anne", "theatre another anne"),
+        ("«the» king", "« » king"),  # only ASCII's punctuation goes
+        ("A. An? THE", ""),
+    ],
+)
+def test_answers_are_compared_in_squads_form(text, expected):
+    assert scores.squad_normalized(text) == expected
+
+
+def test_squads_f1_is_that_of_precision_and_recall_word_by_word():
+    rng = np.random.default_rng(0)
+    words = ["The", "a", "king,", "King", "of", "of.", "—", "x"]
+    for _ in range(200):
+        found, wanted = (" ".join(rng.choice(words, rng.integers(0, 6))) for _ in range(2))
+        mine, right = (
+            [w for w in text.replace(",", "").replace(".", "").lower().split() if w not in ("the", "a")]
+            for text in (found, wanted)
+        )
+        left, shared = list(right), 0
+        for word in mine:
+            if word in left:
+                left.remove(word)
+                shared += 1
+        if not mine or not right:
+            expected = float(mine == right)
+        elif not shared:
+            expected = 0.0
+        else:
+            precision, recall = shared / len(mine), shared / len(right)
+            expected = 2 * precision * recall / (precision + recall)
+        assert scores.squad_f1(found, wanted) == pytest.approx(expected)
 
 
 def test_ranking_takes_the_most_probable_name(lm):

@@ -15,7 +15,8 @@ from convnlp.models.token_rows import text_batches
 from convnlp.tasks.task import Task
 from convnlp.tasks.text_to_text.answers import LanguageModelAnswers
 
-METRICS = ("exact_match", "word_f1", "ranked_accuracy", "ranked_f1", "ranked_f1_macro")
+_OF_TEXTS = ("word_f1", "squad_exact_match", "squad_f1")
+METRICS = ("exact_match", *_OF_TEXTS, "ranked_accuracy", "ranked_f1", "ranked_f1_macro")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class TextToText(Task):
     best: ClassVar[tuple] = ("valid/loss", "min")
     generates: ClassVar[bool] = True
     metrics: ClassVar[tuple] = METRICS
-    share_metrics: ClassVar[tuple] = ("exact_match", "ranked_accuracy")
+    share_metrics: ClassVar[tuple] = ("exact_match", "squad_exact_match", "ranked_accuracy")
     found_fields: ClassVar[tuple] = ("input_field", "target_field")
 
     tokenizer: Tokenizer
@@ -110,8 +111,8 @@ class TextToText(Task):
     @property
     def known_metrics(self):
         if not self.label_names:
-            return ("exact_match", "word_f1")
-        without = {"word_f1"} | ({"ranked_f1"} if len(self.label_names) != 2 else set())
+            return ("exact_match", *_OF_TEXTS)
+        without = set(_OF_TEXTS) | ({"ranked_f1"} if len(self.label_names) != 2 else set())
         return tuple(name for name in METRICS if name not in without)
 
     def read(self, source, training=False):
@@ -326,15 +327,21 @@ def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
 
     Returns:
         dict of floats: "exact_match" (see `normalized`), "num_examples" and, without `label_names`, "word_f1"
-        (see `scores.word_f1`), else those of `label_names`.
+        (see `scores.word_f1`), "squad_exact_match" and "squad_f1" (see `scores.squad_normalized`), else those
+        of `label_names`.
     """
     predictions = greedy_predictions(lm, inputs, batch_size)
     pairs = [(a, b.split(SEVERAL)) for a, b in zip(predictions, targets, strict=True)]
     hits = [max(scores.normalized(a) == scores.normalized(b) for b in right) for a, right in pairs]
     found = {"exact_match": float(np.mean(hits)), "num_examples": float(len(hits))}
     if label_names is None:
-        overlaps = [max(scores.word_f1(a, b) for b in right) for a, right in pairs]
-        return {**found, "word_f1": float(np.mean(overlaps))}
+        of_pair = {
+            "word_f1": scores.word_f1,
+            "squad_exact_match": lambda a, b: scores.squad_normalized(a) == scores.squad_normalized(b),
+            "squad_f1": scores.squad_f1,
+        }
+        best = {name: [max(of(a, b) for b in right) for a, right in pairs] for name, of in of_pair.items()}
+        return {**found, **{name: float(np.mean(values)) for name, values in best.items()}}
     labels = np.array([list(label_names).index(target) for target in targets])
     ranked = scores.of_logits(lm.rank_labels(inputs, label_names, batch_size=batch_size), labels)
     ranked = {f"ranked_{name}": value for name, value in ranked.items()}
