@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy import sparse
 
 from convnlp.data import examples
 from convnlp.models import Seq2SeqBackbone, TextClassifier, linear_head
@@ -60,6 +61,35 @@ def test_features_are_what_the_layer_sums_up(joined, held_out):
         for bucket in hashed:
             expected[bucket] += 1 / np.sqrt(len(hashed))
         np.testing.assert_allclose(row, expected)
+
+
+def test_bucket_weights_are_those_of_a_plain_loop(joined, found):
+    counts = ngrams.features(joined.ngrams, found)
+    rows, labels = counts.toarray(), found.labels
+    rarity, ratio = np.zeros(NUM_BUCKETS), np.zeros(NUM_BUCKETS)
+    for b in range(NUM_BUCKETS):
+        having = [int(rows[n, b] > 0) for n in range(len(rows))]
+        rarity[b] = np.log((1 + len(rows)) / (1 + sum(having))) + 1
+        for label in range(NUM_CLASSES):
+            inside, outside = (
+                (1 + sum(h for h, y in zip(having, labels, strict=True) if (y == label) == same))
+                / (NUM_BUCKETS + np.sum(rows[(labels == label) == same] > 0))
+                for same in (True, False)
+            )
+            ratio[b] += np.log(inside / outside) ** 2 / NUM_CLASSES
+    rarity /= np.sqrt(np.mean([np.sum((row * rarity) ** 2) for row in rows]))
+    ratio = np.sqrt(ratio)
+    ratio /= np.sqrt(np.mean([np.sum((row * rarity * ratio) ** 2) for row in rows]))
+    np.testing.assert_allclose(
+        ngrams.bucket_weights(counts, labels, NUM_CLASSES), rarity * (0.5 + 0.5 * ratio)
+    )
+
+
+def test_buckets_that_all_classes_use_alike_keep_their_rarity():
+    counts = sparse.csr_array(np.ones([4, 2]))
+    np.testing.assert_allclose(
+        ngrams.bucket_weights(counts, np.array([0, 0, 1, 1]), 2), 0.5 / np.sqrt(2) * np.ones(2)
+    )
 
 
 def test_logits_are_in_the_order_of_the_examples(model, held_out):

@@ -9,6 +9,7 @@ from convnlp.models import TextClassifier, linear_head
 from convnlp.tasks.rows import outputs_of
 
 PENALTY = 0.1  # over the number of examples
+RATIO_SHARE = 0.5  # of a bucket's weight that follows from how unevenly the classes use it
 MAX_WEIGHTS = 2**20
 _LEAST_BUCKETS = 2**12
 _LEAST_SHARE = 0.01  # of the encoder, whose answers would else be lost
@@ -31,7 +32,7 @@ def join(model, num_buckets, found, held_out):
 
     u = U x + c is fitted on the examples that were trained on, by softmax regression; x is the weight of
     each bucket of `convnlp.layers.HashedNgrams`: its count, over the square root of the number of n-grams,
-    times the logarithm of how rare it is. Then a and b, at least 0, are those of the smallest loss on the
+    times its `bucket_weights`. Then a and b, at least 0, are those of the smallest loss on the
     held-out examples, which also makes the probabilities fit: a model that is too sure has a small a.
 
     Words decide many classes, and no small encoder has seen all of them often enough. The loss alone weighs
@@ -59,12 +60,7 @@ def join(model, num_buckets, found, held_out):
         ngram_dim=num_classes,
     )
     counts = features(joined.ngrams, found)
-    rarity = np.log((1 + len(found)) / (1 + np.bincount(counts.indices, minlength=num_buckets))) + 1
-    rarity /= np.sqrt(counts.power(2).dot(rarity**2).mean())  # so that |x| is 1 on average
-    weights, bias = linear_head.softmax_regression(
-        counts * rarity[None], found.labels, num_classes, PENALTY / len(found), weights=found.weights
-    )
-    table = weights * rarity[:, None]
+    table, bias = fit(counts, found.labels, num_classes, found.weights)
     own = outputs_of(model, held_out)
     linear = features(joined.ngrams, held_out) @ table + bias
     share, ngram_share = mixture(own, linear, held_out.labels)
@@ -75,6 +71,67 @@ def join(model, num_buckets, found, held_out):
         [np.concatenate([share * kernel, identity]), share * own_bias + ngram_share * bias]
     )
     return joined
+
+
+def fit(counts, labels, num_classes, weights=None, ratio_share=RATIO_SHARE):
+    """Softmax regression on x, each count times the weight of its bucket.
+
+    Args:
+        counts: SciPy's sparse array [N,M], of `features`.
+        labels: int [N], each in [0, C).
+        num_classes: int, C.
+        weights: float [N], how much an example counts. Default None: 1.
+        ratio_share: float in [0, 1], see `bucket_weights`.
+
+    Returns:
+        (U, c): float64 [M,C] and [C], which take the counts as they are.
+    """
+    scale = bucket_weights(counts, labels, num_classes, ratio_share)
+    x = sparse.csr_array(counts * scale[None])
+    kernel, bias = linear_head.softmax_regression(
+        x, labels, num_classes, PENALTY / len(labels), weights=weights
+    )
+    return kernel * scale[:, None], bias
+
+
+def bucket_weights(counts, labels, num_classes, ratio_share=RATIO_SHARE):
+    """How large each bucket is made before the fit, so that a penalty on its weights bears on it the less.
+
+    s_b = i_b (1 - h + h r_b), h = `ratio_share`; i_b is the logarithm of how rare the bucket is, and r_b how
+    unevenly the classes use it: the root of the mean over classes c of
+
+        (log[(1 + n_bc) / sum_b (1 + n_bc)] - log[(1 + m_bc) / sum_b (1 + m_bc)])^2,
+
+    n_bc texts of class c have the bucket, and m_bc of the other classes. i and r are scaled so that |x| is 1
+    on average. What the counts of a class say of a word is worth more than what a regression finds out.
+
+    Source: Wang and Manning, 2012, section 2, the log-count ratio, https://aclanthology.org/P12-2018. Departs
+    from it: one ratio for all classes, without its sign, in place of one for each; half of it.
+
+    Args:
+        counts: SciPy's sparse array [N,M], of `features`.
+        labels: int [N], each in [0, num_classes).
+        num_classes: int, C.
+        ratio_share: float in [0, 1].
+
+    Returns:
+        float64 [M].
+    """
+    rarity = np.log((1 + len(labels)) / (1 + np.bincount(counts.indices, minlength=counts.shape[1]))) + 1
+    rarity /= _root_mean_square(counts, rarity)
+    texts = sparse.csr_array((np.ones_like(counts.data), counts.indices, counts.indptr), counts.shape)
+    own = np.stack([texts[labels == label].sum(0) for label in range(num_classes)])  # [C,M]
+    shares, of_others = (
+        np.log(number) - np.log(number.sum(1, keepdims=True)) for number in (1 + own, 1 + own.sum(0) - own)
+    )
+    ratio = np.sqrt(np.mean((shares - of_others) ** 2, axis=0))
+    ratio /= max(_root_mean_square(counts, rarity * ratio), np.finfo(float).tiny)  # 0: all classes are alike
+    return rarity * (1 - ratio_share + ratio_share * ratio)
+
+
+def _root_mean_square(counts, scale):
+    """The size of an average x = counts * scale."""
+    return np.sqrt(counts.power(2).dot(scale**2).mean())
 
 
 def features(layer, found):

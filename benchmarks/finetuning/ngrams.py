@@ -1,0 +1,88 @@
+r"""What hashed n-grams give by themselves, by how their buckets are weighed, and the table of it.
+
+    python -m benchmarks.finetuning.ngrams --data_dir=DATA
+
+The linear classifier that `convnlp.tasks.classification.ngrams` joins to an encoder, without the encoder: on
+all training texts and on the first --few of them, once with buckets weighed by their rarity alone and once by
+the ratio of the classes as well. Scores are of validation data, which is a tenth of the training texts where
+a set has none; no test set is read.
+"""
+
+import numpy as np
+from absl import flags
+
+from benchmarks import first_results, pages
+from benchmarks.scoring.sets import SETS
+from convnlp import programs
+from convnlp.data import Label, Source
+from convnlp.layers import HashedNgrams
+from convnlp.layers.hashed_ngrams import MAX_BUCKETS
+from convnlp.models import Tokenizer, preset_names
+from convnlp.tasks.classification import ngrams, read_classification
+
+NAMES = ("sst2", "sst5", "trec6", "ag_news", "sentiment140", "jigsaw_toxicity", "imdb")
+MAX_LENGTH = 512
+SHARES = {"rarity": 0.0, "rarity and classes": ngrams.RATIO_SHARE}
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+    flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Whose tokenizer is used.")
+    flags.DEFINE_list("sets", list(NAMES), "The sets, in the order in which they are run.")
+    flags.DEFINE_integer("few", 1000, "The few training texts.", lower_bound=10)
+
+
+def main(argv):
+    """Flags -> table."""
+    del argv
+    args = flags.FLAGS
+    first_results.check(args.sets, [], args.data_dir)
+    tokenizer = Tokenizer.from_preset(preset_names.locate(args.preset))
+    rows = []
+    for name in args.sets:
+        parts = parts_of(SETS[name], args.data_dir, tokenizer)
+        rows.append([SETS[name].title, *scores(*parts, SETS[name].classes, args.few)])
+        print(rows[-1], flush=True)
+    header = [f"{what}, {size}" for size in (f"first {args.few:,} texts", "all") for what in SHARES]
+    print(pages.table(["validation accuracy", *header], rows))
+
+
+def parts_of(text_set, data_dir, tokenizer):
+    """The counts of n-grams and the labels of the training and of the validation texts.
+
+    Args:
+        text_set: `benchmarks.scoring.sets.TextSet`.
+        data_dir: str.
+        tokenizer: `Tokenizer`.
+
+    Returns:
+        ((sparse [N,M], int [N]), (sparse [V,M], int [V])).
+    """
+    layer = HashedNgrams(MAX_BUCKETS, text_set.classes)
+
+    def read(part, split):
+        source = Source(text_set.source(data_dir, part), split)
+        found = read_classification(source, tokenizer, Label("label", text_set.classes), MAX_LENGTH)
+        return ngrams.features(layer, found), found.labels
+
+    if text_set.has_validation:
+        return read("train", "train"), read("valid", "train")
+    return read("train", "train[:90%]"), read("train", "train[90%:]")
+
+
+def scores(train, validation, num_classes, few):
+    """The accuracy of each share of `SHARES` with few and with all texts, as strings in per cent."""
+    (counts, labels), (held_out, answers) = train, validation
+    cells = []
+    for size in (few, len(labels)):
+        for share in SHARES.values():
+            table, bias = ngrams.fit(counts[:size], labels[:size], num_classes, ratio_share=share)
+            hits = np.argmax(held_out @ table + bias, axis=1) == answers
+            cells.append(f"{100 * np.mean(hits):.1f}")
+    return cells
+
+
+if __name__ == "__main__":
+    define_flags()
+    programs.run(main)
