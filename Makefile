@@ -9,7 +9,7 @@ SHARED := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 REFERENCE := convnlp.models convnlp.layers convnlp.tasks convnlp.objectives convnlp.data convnlp.training convnlp.testing
 BENCHMARKS := kernels encoder train_step decode matmul cost input
 
-.PHONY: setup demo test test-all test-beam lint reference bench clean
+.PHONY: setup demo test test-all test-beam lint lock sbom audit reference bench clean
 
 setup: $(VENV)/.ready-dev
 
@@ -40,6 +40,35 @@ test-beam: .venv-beam/.ready
 
 lint: setup
 	$(RUN) -m ruff check .
+
+# The versions that the tests have run with, and the sums of their files, for --require-hashes.
+lock: setup .venv-audit/.ready
+	mkdir -p runs
+	$(RUN) -m pip freeze --exclude convnlp | grep -v ' @ ' > runs/installed.txt
+	.venv-audit/bin/uv pip compile --quiet requirements.txt --constraints runs/installed.txt --universal \
+		--python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
+		--custom-compile-command "make lock" --output-file requirements.lock
+
+# What a user of requirements.lock has installed, as CycloneDX, held to its schema.
+sbom: .venv-audit/.ready .venv-locked/.ready
+	mkdir -p runs
+	.venv-audit/bin/cyclonedx-py environment .venv-locked/bin/python --pyproject pyproject.toml --mc-type library \
+		--output-reproducible --spec-version 1.6 --validate --output-file runs/sbom.json
+
+# Known vulnerabilities of these versions, from a database on the network; --strict: a version it cannot look up fails.
+audit: .venv-audit/.ready
+	.venv-audit/bin/pip-audit --strict --require-hashes --disable-pip -r requirements.lock
+
+.venv-locked/.ready: requirements.lock pyproject.toml
+	@test -x .venv-locked/bin/python || $(PYTHON) -m venv .venv-locked
+	.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
+	@touch $@
+
+.venv-audit/.ready: requirements-audit.txt
+	@test -x .venv-audit/bin/python || $(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-audit.txt
+	@touch $@
 
 reference: setup
 	$(RUN) -m pdoc --docformat google --output-directory runs/reference $(REFERENCE)

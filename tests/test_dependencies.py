@@ -1,7 +1,8 @@
-"""What the package asks pip for: all that its code imports, and ranges that hold the versions under test."""
+"""What the package asks pip for: all that its code imports, ranges with the versions under test, the lock."""
 
 import ast
 import importlib.metadata
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -25,9 +26,24 @@ def by_name(lines):
     return {canonicalize_name(each.name): each for each in found}
 
 
-def pinned():
-    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    return by_name(line for line in lines if line and not line.startswith("#"))
+def pinned(name="requirements.txt"):
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    lines = (line.partition("  #")[0] for line in lines if not line.startswith(("#", "-r")))
+    return by_name(line for line in lines if line)
+
+
+def locked():
+    """The requirements of requirements.lock, name -> (requirement, list of hashes)."""
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8").replace("\\\n", " ")
+    found = {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        requirement, *hashes = line.split(" --hash=")
+        requirement = Requirement(requirement.strip())
+        assert canonicalize_name(requirement.name) not in found, line
+        found[canonicalize_name(requirement.name)] = requirement, [each.strip() for each in hashes]
+    return found
 
 
 def imported():
@@ -62,3 +78,52 @@ def test_the_versions_under_test_are_in_the_ranges():
 def test_what_is_installed_is_in_the_ranges(line):
     requirement = Requirement(line)
     assert importlib.metadata.version(requirement.name) in requirement.specifier
+
+
+def version(requirement):
+    """The one version that a requirement admits."""
+    (pin,) = requirement.specifier
+    assert pin.operator == "=="
+    return pin.version
+
+
+def test_the_lock_has_the_versions_under_test():
+    lock = {name: version(requirement) for name, (requirement, _) in locked().items()}
+    for name, pin in pinned().items():
+        assert lock[name] == version(pin), name
+    for name, pin in pinned("requirements-dev.txt").items():
+        assert lock.get(name, version(pin)) == version(pin), name
+
+
+def test_the_lock_is_enough_for_the_package():
+    lock = locked()
+    for name, requirement in by_name(PROJECT["dependencies"]).items():
+        assert version(lock[name][0]) in requirement.specifier, name
+        assert lock[name][0].marker is None, name
+
+
+def test_everything_in_the_lock_is_held_to_hashes_and_comes_from_no_fixed_place():
+    for name, (requirement, hashes) in locked().items():
+        assert requirement.url is None, name
+        assert hashes, name
+        assert all(re.fullmatch("sha256:[0-9a-f]{64}", each) for each in hashes), name
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert not re.search(r"://|^-", text, re.M)
+
+
+def test_the_lock_has_what_the_locked_packages_ask_for():
+    """Each requirement that applies here stands in the lock, in its range."""
+    lock, looked_at = locked(), 0
+    for name, (locked_one, _) in lock.items():
+        try:
+            installed = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # of another system
+        if installed.version != version(locked_one):
+            continue  # which may ask for other things
+        looked_at += 1
+        for requirement in map(Requirement, installed.requires or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                other = version(lock[canonicalize_name(requirement.name)][0])
+                assert requirement.specifier.contains(other, prereleases=True), (name, requirement.name)
+    assert looked_at > len(pinned())
