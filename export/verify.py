@@ -5,8 +5,8 @@
 Every signature is asked by `tf.saved_model.load`, by a Session, which is what TensorFlow Serving runs, and by
 TensorFlow's C API, in processes without convnlp; the last one without Python's tensorflow too. All must give
 the same answers, those of the preset where one is given, at batch 1, 2 and 5 and odd lengths. All operations
-must be in TensorFlow Serving's stock server. What is asked: the preset's texts, else the warm-up requests in
-`assets.extra`, else values made up from the signature.
+must be in TensorFlow Serving's stock server. Before that, files with sums must have them. What is asked: the
+preset's texts, else the warm-up requests in `assets.extra`, else values made up from the signature.
 """
 
 import pathlib
@@ -14,7 +14,7 @@ import sys
 
 from absl import app, flags
 
-from convnlp import programs
+from convnlp import programs, saved_model_sums
 from convnlp.export import preset
 from convnlp.export.saved_models import signatures
 from convnlp.export.saved_models.versions import is_version
@@ -66,6 +66,7 @@ def main(argv):
     if _PRESET.value:
         preset_names.locate(_PRESET.value)  # before the graph is read
     directory = version_directory(_MODEL.value)
+    has_sums = saved_model_sums.check(directory)
     graph = Graph(directory)
     if _PRESET.value:
         model = preset.load(_PRESET.value)
@@ -81,6 +82,7 @@ def main(argv):
     bound = parity.BOUNDS[graph.product_dtype()] if _BOUND.value is None else _BOUND.value
     report = checks.verify({directory: asked}, model, bound)
     print(f"{directory}: {len(graph.op_names())} kinds of operations, {len(asked)} requests")
+    print("the files have their sums" if has_sums else "there are no sums of the files (SHA256SUMS)")
     print("\n".join(table(report, asked)))
     for name in made_up:
         print(f"{name}: asked with made-up values, as {recorded.WARM_UP} has no request for it")

@@ -2,9 +2,9 @@ r"""The local server: SavedModels over REST and gRPC, by the flags and interface
 
     python -m serving.server --rest_api_port=8501 --model_name=classifier --model_base_path=DIR
 
-serves the newest version in DIR (DIR/1, DIR/2, ...) and takes over newer ones as they appear. It imports
-nothing of convnlp: it serves any SavedModel. It listens on this machine only, unless --host says otherwise.
-docs/serving.md names the few differences from TF Serving, which is what to deploy.
+serves the newest version in DIR (DIR/1, DIR/2, ...) and takes over newer ones as they appear. It knows
+nothing of convnlp's models: it serves any SavedModel. It listens on this machine only, unless --host says
+otherwise. docs/serving.md names the few differences from TF Serving, which is what to deploy.
 """
 
 import functools

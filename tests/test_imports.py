@@ -19,7 +19,7 @@ RULES = {
     "convnlp.kernels": ((), ("tensorflow",)),
     "convnlp.layers": (("convnlp.kernels", "convnlp.tables"), ("keras", "tensorflow")),
     "convnlp.models": (
-        ("convnlp.layers", "convnlp.presets"),
+        ("convnlp.layers", "convnlp.presets", "convnlp.sums"),
         (
             "h5py",
             "keras",
@@ -33,6 +33,8 @@ RULES = {
         ),
     ),
     "convnlp.presets": ((), ()),
+    "convnlp.saved_model_sums": (("convnlp.sums",), ()),
+    "convnlp.sums": ((), ()),
     "convnlp.data": (
         (),
         ("absl", "numpy", "pyarrow", "tensorflow", "tensorflow_datasets", "tensorflow_text"),
@@ -42,7 +44,10 @@ RULES = {
         ("convnlp.data", "convnlp.models", "convnlp.outputs", "convnlp.prediction", "convnlp.tasks"),
         ("absl",),
     ),
-    "convnlp.bulk": (("convnlp.data", "convnlp.prediction"), ("numpy", "tensorflow", "tensorflow_text")),
+    "convnlp.bulk": (
+        ("convnlp.data", "convnlp.prediction", "convnlp.saved_model_sums"),
+        ("numpy", "tensorflow", "tensorflow_text"),
+    ),
     "convnlp.bulk.pipeline": (("convnlp.bulk", "convnlp.data"), ("apache_beam",)),
     "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
     "convnlp.losses": (("convnlp.kernels", "convnlp.layers"), ("tensorflow",)),
@@ -101,6 +106,7 @@ RULES = {
             "convnlp.kernels",
             "convnlp.models",
             "convnlp.programs",
+            "convnlp.saved_model_sums",
             "convnlp.tables",
             "convnlp.tasks",
             "convnlp.export.edge_model",
@@ -128,7 +134,7 @@ RULES = {
     "convnlp.serving.protos": ((), ("google",)),
     "convnlp.serving.core.lite": (("convnlp.export.edge_model", "convnlp.serving.core.servable"), ("numpy",)),
     "convnlp.serving": (
-        ("convnlp.serving.core.lite", "convnlp.serving.protos"),
+        ("convnlp.saved_model_sums", "convnlp.serving.core.lite", "convnlp.serving.protos"),
         (
             "absl",
             "google",

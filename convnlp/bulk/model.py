@@ -6,10 +6,11 @@ import os
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from convnlp import saved_model_sums
 from convnlp.prediction import asking
 
 _WEIGHTS = "variables.data-"  # their checksums are in variables.index
-_NOT_THE_MODEL = ("assets.extra", "fingerprint.pb")
+_NOT_THE_MODEL = ("assets.extra", "fingerprint.pb", "SHA256SUMS")
 
 
 def text_inputs(directory, signature):
@@ -64,11 +65,16 @@ class Predictor:
         directory: string.
         signature: string; its inputs are texts, its outputs have one entry per example.
         batch_size: int >= 1, texts at a time.
+
+    Raises:
+        ValueError: if its files have sums, and are not those; not looked at behind a URL.
     """
 
     def __init__(self, directory, signature, batch_size):
         import tensorflow_text  # noqa: F401 - registers the tokenizer's operation
 
+        if "://" not in directory:
+            saved_model_sums.check(directory)
         self._model = tf.saved_model.load(directory)  # which the function alone does not keep
         self._function = self._model.signatures[signature]
         self._names = sorted(self._function.structured_input_signature[1])

@@ -1,18 +1,18 @@
-"""The sums of a preset's files: SHA256SUMS, in the format of `sha256sum --check`."""
+"""The sums of a preset's files, in SHA256SUMS."""
 
-import hashlib
 import os
 import re
 import warnings
 
-FILE = "SHA256SUMS"
+from convnlp import sums as sums_format
+
+FILE = sums_format.FILE
 _CARD = "README.md"
 _NOT_THE_MODEL = (_CARD, "experiment.json", "metadata.json")  # no model is built from them: they may be added
 _TOP_LEVEL = re.compile(
     r"(config|task|tokenizer|preprocessor|metadata|experiment)\.json|README\.md|model\.weights\.json|.*\.weights\.h5"
 )
 _ASSETS = "assets"
-_LINE = re.compile(r"([0-9a-f]{64}) [ *](\S.*)")
 
 
 def files(directory):
@@ -47,16 +47,15 @@ def write(directory, changed=None):
     Returns:
         str, the path of the file.
     """
-    path = os.path.join(directory, FILE)
-    old = _read(directory) if changed is not None and os.path.exists(path) else {}
+    is_there = os.path.exists(os.path.join(directory, FILE))
+    old = _read(directory) if changed is not None and is_there else {}
     sums = {
-        name: old[name] if name in old and not changed(name) else _sum(os.path.join(directory, name))
+        name: old[name]
+        if name in old and not changed(name)
+        else sums_format.of_file(os.path.join(directory, name))
         for name in files(directory)
     }
-    with open(f"{path}.partial", "w", encoding="utf-8") as file:
-        file.writelines(f"{value}  {name}\n" for name, value in sums.items())
-    os.replace(f"{path}.partial", path)
-    return path
+    return sums_format.write(directory, sums)
 
 
 def check(directory, wanted=lambda name: True):
@@ -80,7 +79,7 @@ def check(directory, wanted=lambda name: True):
             problem = None if name in _NOT_THE_MODEL else f"{name} has no sum in {FILE}"
         elif name not in present:
             problem = None if name == _CARD else f"{name} is missing, and {FILE} has its sum"
-        elif _sum(os.path.join(directory, name)) != sums[name]:
+        elif sums_format.of_file(os.path.join(directory, name)) != sums[name]:
             problem = f"{name} is not the file that was saved: its sum differs from the one in {FILE}"
         else:
             continue
@@ -95,23 +94,12 @@ def check(directory, wanted=lambda name: True):
 
 def _read(directory):
     """{name: sum} of the file."""
-    sums = {}
     try:
-        with open(os.path.join(directory, FILE), encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except (OSError, ValueError) as error:
+        with open(os.path.join(directory, FILE), "rb") as file:
+            content = file.read()
+    except OSError as error:
         raise ValueError(f"preset {directory}: {FILE} cannot be read ({error})") from error
-    for number, line in enumerate(lines, 1):
-        match = _LINE.fullmatch(line)
-        if match is None:
-            raise ValueError(
-                f"preset {directory}: {FILE} line {number} must be a SHA-256 sum, two spaces and a name. "
-                f"Received: {line[:100]!r}"
-            )
-        sums[match[2]] = match[1]
-    return sums
-
-
-def _sum(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        return sums_format.parse(content)
+    except ValueError as error:
+        raise ValueError(f"preset {directory}: {error}") from error

@@ -9,7 +9,7 @@ import tempfile
 
 import tensorflow as tf
 
-from convnlp import kernels
+from convnlp import kernels, saved_model_sums
 from convnlp.export import preset
 from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import precision, signatures
@@ -94,6 +94,8 @@ def export(
         if tflite:
             tflite_files.export(preset_dir, scratch[0] / TFLITE_NAME)
         errors = checks.check(model, servables) if check else {}
+        for directory in scratch:
+            saved_model_sums.write(directory)
         for directory, target in reversed(list(zip(scratch, targets, strict=True))):  # the twin first
             directory.rename(target)
     names = dict(zip(scratch, targets, strict=True))

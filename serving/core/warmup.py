@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import error_codes_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
+from convnlp import saved_model_sums
 from convnlp.serving.core import inference, messages
 from convnlp.serving.core.damage import damaged_file, first_line
 from convnlp.serving.core.errors import ServingError, invalid_argument
@@ -57,6 +58,10 @@ class Loader:
         return servable
 
     def _load(self, name, version, path):
+        try:
+            saved_model_sums.check(path)
+        except (ValueError, OSError) as error:
+            raise ServingError("DATA_LOSS", str(error)) from error
         try:
             if self._prefer_tflite and os.path.exists(os.path.join(path, _TFLITE_NAME)):
                 from convnlp.serving.core.lite import LiteServable  # LiteRT is loaded where it is wanted

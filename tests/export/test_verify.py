@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
+from convnlp import saved_model_sums, sums
 from convnlp.export.verification import checks, joining, loaders, recorded, requests, stock
 from convnlp.export.verification.graph import Graph
 from tests.run_program import run_program
@@ -294,3 +295,22 @@ def test_program_sees_other_weights(exported_small, small, small_dir, tmp_path):
     failed = [line for line in lines if line.startswith("FAILED: ")]
     assert len(failed) == 3
     assert all("differs from the preset by" in line for line in failed)
+
+
+@pytest.mark.multiprocess
+def test_an_export_has_sums_and_the_program_holds_it_to_them(exported_small, tmp_path):
+    for directory in exported_small[:2]:
+        listed = sums.parse((directory / sums.FILE).read_bytes())
+        assert {"saved_model.pb", "variables/variables.index", "assets.extra/tf_serving_warmup_requests"} < {
+            *listed
+        }
+        assert saved_model_sums.check(directory)
+    copy = shutil.copytree(exported_small[1], tmp_path / "1")
+    (variables,) = copy.glob("variables/variables.data-*")
+    content = bytearray(variables.read_bytes())
+    content[-1] ^= 1
+    variables.write_bytes(content)
+    done = run_program("export.verify", f"--model={tmp_path}")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert f"error: {variables}: it is not the file that was exported" in done.stderr
