@@ -61,6 +61,10 @@ def write(directory, changed=None):
 def check(directory, wanted=lambda name: True):
     """Compares the files of a preset with their sums; a preset from before there were any has none.
 
+    Without sums, a file that is a link out of the directory is refused: a preset that was made for it would
+    have other files of its user read, and packed into what they give away. A sum cannot be that of a file
+    that its author does not know.
+
     Args:
         directory: str.
         wanted: callable str -> bool: the files that are to be read.
@@ -70,6 +74,7 @@ def check(directory, wanted=lambda name: True):
             from it. An edited model card is only a warning: nothing is computed from it.
     """
     if not os.path.lexists(os.path.join(directory, FILE)):
+        _check_links(directory)
         return
     sums, present = _read(directory), files(directory)
     for name in sorted({*sums, *present}):
@@ -85,11 +90,24 @@ def check(directory, wanted=lambda name: True):
             continue
         if problem is None:
             continue
-        advice = f"After a change of your own: convnlp.models.checksums.write({str(directory)!r})"
+        advice = _advice(directory)
         if name == _CARD:
             warnings.warn(f"preset {directory}: {problem}. {advice}", stacklevel=2)
         else:
             raise ValueError(f"preset {directory}: {problem}. {advice}")
+
+
+def _check_links(directory):
+    inside = os.path.join(os.path.realpath(directory), "")
+    for name in files(directory):
+        path = os.path.realpath(os.path.join(directory, name))
+        if not path.startswith(inside):
+            problem = f"{name} is a link out of it, and there is no {FILE}"
+            raise ValueError(f"preset {directory}: {problem}. {_advice(directory)}")
+
+
+def _advice(directory):
+    return f"After a change of your own: convnlp.models.checksums.write({str(directory)!r})"
 
 
 def _read(directory):

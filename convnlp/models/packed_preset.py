@@ -43,6 +43,8 @@ def pack(preset, output, dtype="float16"):
         raise ValueError(f"`output` must be a new directory. Received: output={output!r}, which exists")
     checksums.check(directory)
     preset_weights.shapes(directory)
+    if os.path.exists(os.path.join(directory, preset_weights.TASK_WEIGHTS)):
+        preset_weights.shapes(directory, preset_weights.TASK_WEIGHTS)
     names = checksums.files(directory)
 
     os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)

@@ -22,6 +22,10 @@ _WEIGHTS, _WEIGHTS_INDEX, _TASK_WEIGHTS = (
     preset_weights.TASK_WEIGHTS,
 )
 _MOST_WEIGHTS = 2**40
+_MOST_BYTES = {
+    ".json": 2**26,
+    ".spm": 2**28,
+}  # of files that are read as a whole; T5's vocabularies have 2^20
 
 _context = threading.local()
 
@@ -199,16 +203,17 @@ def _is_preset(directory):
 
 def _check_text(preset):
     """What a tokenizer or a preprocessor needs."""
+    checksums.check(preset, lambda name: not name.endswith(".h5"))
     _saved_class(preset, _CONFIG)
     _saved_class(preset, _TOKENIZER)
     _require(preset, _VOCABULARY, "the SentencePiece model")
-    checksums.check(preset, lambda name: not name.endswith(".h5"))
     _check_objects(preset)
     _check_vocabulary(preset)
 
 
 def _check_model(preset, cls, kwargs):
     """All that can be told before a layer is built. Returns the number of weights of the saved backbone."""
+    checksums.check(preset)  # before a file of them is read
     is_task = hasattr(cls, "preprocessor_cls")
     saved_backbone = _saved_class(preset, _CONFIG)
     expected = cls.backbone_cls if is_task else cls
@@ -225,7 +230,6 @@ def _check_model(preset, cls, kwargs):
                 _saved_class(preset, _PREPROCESSOR)
             _require(preset, _VOCABULARY, "the SentencePiece model")
     found = preset_weights.shapes(preset)
-    checksums.check(preset)
     _check_objects(preset)
     _check_configs(preset, saved_backbone, is_task and os.path.exists(os.path.join(preset, _TASK)), found)
     if "preprocessor" not in kwargs:
@@ -310,7 +314,10 @@ def _check_sizes(preset, name, config, found):
 
 
 def _check_objects(preset):
-    """Every object that the configurations ask for is known, and of a kind of keras_nlp's."""
+    """Every object that the configurations ask for is a model, tokenizer or preprocessor, ours or a user's.
+
+    Those of keras_nlp itself would read files that their configuration names.
+    """
     kinds = (
         keras_nlp.models.Backbone,
         keras_nlp.models.Preprocessor,
@@ -327,8 +334,12 @@ def _check_objects(preset):
             return
         asked = value.get("registered_name") or value["class_name"]
         cls = keras.saving.get_registered_object(asked) if isinstance(asked, str) else None
-        if not (isinstance(cls, type) and issubclass(cls, kinds)):
-            raise ValueError(f"preset {preset}: {name} asks for the unknown class {asked!r}")
+        is_ours = isinstance(cls, type) and issubclass(cls, kinds) and not cls.__module__.startswith("keras_")
+        if not is_ours:
+            raise ValueError(f"preset {preset}: {name} asks for the unknown class {asked!r:.100}")
+        config = value.get("config")
+        if isinstance(config, dict) and config.get("proto") is not None:
+            raise ValueError(f"preset {preset}: {name} names another vocabulary than {_VOCABULARY}")
 
     for name in (_CONFIG, _TASK, _TOKENIZER, _PREPROCESSOR):
         if os.path.exists(os.path.join(preset, name)):
@@ -340,6 +351,7 @@ def _check_vocabulary(preset):
     path = os.path.join(preset, _VOCABULARY)
     if not os.path.isfile(path) or not os.path.isfile(os.path.join(preset, _TOKENIZER)):
         return
+    _require(preset, _VOCABULARY, "the SentencePiece model")
     try:
         with open(path, "rb") as file:
             pieces = sentencepiece.SentencePieceProcessor(model_proto=file.read()).vocab_size()
@@ -391,6 +403,9 @@ def _require(preset, name, what):
     path = os.path.join(preset, name)
     if not os.path.isfile(path):
         raise ValueError(f"preset {preset}: {name} is missing, expected {what} there")
+    most = _MOST_BYTES[os.path.splitext(name)[1]]
+    if os.path.getsize(path) > most:
+        raise ValueError(f"preset {preset}: {name} is larger than {most >> 20} MiB, expected {what} there")
     return path
 
 

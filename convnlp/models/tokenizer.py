@@ -75,6 +75,15 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
+    @classmethod
+    def from_config(cls, config):
+        """As in Keras. Raises ValueError if it names a vocabulary: that is a file of the preset."""
+        if config.get("proto") is not None:
+            raise ValueError(
+                f"`proto` must be None in a saved configuration. Received: proto={config['proto']!r:.100}"
+            )
+        return super().from_config(config)
+
     @property
     def sentinel_token_ids(self):
         """The ids of the sentinels 0, 1, ...: descending from the end of the vocabulary."""
