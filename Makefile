@@ -7,9 +7,12 @@ JOBS ?= 3
 SHARED := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # The packages whose docstrings make the API reference.
 REFERENCE := convnlp.models convnlp.layers convnlp.tasks convnlp.objectives convnlp.data convnlp.training convnlp.testing
+# What `make fuzz` feeds, and for how long each: make fuzz READERS=records SECONDS=3600
+READERS ?= tokenizer_model preset_files records rest_request grpc_message
+SECONDS ?= 60
 BENCHMARKS := kernels encoder train_step decode matmul cost input
 
-.PHONY: setup demo test test-all test-beam lint lock sbom audit reference bench clean
+.PHONY: setup demo test test-all test-beam fuzz lint lock sbom audit reference bench clean
 
 setup: $(VENV)/.ready-dev
 
@@ -31,6 +34,11 @@ test-all: setup
 # Apache Beam wants an older protobuf, and so an environment of its own.
 test-beam: .venv-beam/.ready
 	.venv-beam/bin/python -m pytest tests/bulk -m "beam and not slow"
+
+fuzz: setup $(VENV)/.ready-fuzz
+	for reader in $(READERS); do \
+		$(RUN) -m tests.fuzz.run --reader=$$reader --workdir=runs/fuzz -max_total_time=$(SECONDS) || exit 1; \
+	done
 
 .venv-beam/.ready: requirements-beam.txt requirements.txt
 	@test -x .venv-beam/bin/python || $(PYTHON) -m venv .venv-beam

@@ -8,6 +8,7 @@ Neither TensorFlow nor convnlp is imported here: the file can be copied beside a
 
 import json
 import zipfile
+import zlib
 
 import numpy as np
 import sentencepiece
@@ -15,6 +16,17 @@ from ai_edge_litert.interpreter import Interpreter
 
 FACTS = "model.json"
 VOCABULARY = "vocabulary.spm"
+_MOST_BYTES = 2**28  # of a file of the archive, which may be packed a thousand times smaller
+_FACTS = {"inputs": str, "output": str, "sequence_length": int, "pad_token_id": int, "end_token_id": int}
+_NOT_READABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    KeyError,
+    ValueError,
+)
 
 
 class EdgeModel:
@@ -37,16 +49,16 @@ class EdgeModel:
     def __init__(self, path, num_threads=1):
         try:
             with zipfile.ZipFile(path) as archive:
-                self.facts = json.loads(archive.read(FACTS))
-                vocabulary = archive.read(VOCABULARY)
-        except (zipfile.BadZipFile, KeyError, ValueError) as error:
+                self.facts = _checked(json.loads(_content(archive, FACTS)))
+                vocabulary = _content(archive, VOCABULARY)
+            self._tokenizer = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
+        except _NOT_READABLE as error:
             raise ValueError(f"{path} is not a file of export.tflite: {error}") from error
         if self.facts["inputs"] != "ids":
             raise ValueError(
                 f"{path} has its tokenizer inside, as operations of tensorflow_text that an app registers: "
                 "export with --inputs=ids for this runner"
             )
-        self._tokenizer = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
         self._run = runner(Interpreter(model_path=str(path), num_threads=num_threads))
 
     @property
@@ -113,6 +125,31 @@ class EdgeModel:
         for segment, count in zip(segments, kept, strict=True):
             row += [*segment[:count], self.facts["end_token_id"]]
         return row
+
+
+def _content(archive, name):
+    """A file of the archive; raises ValueError if it would fill the memory."""
+    size = archive.getinfo(name).file_size
+    if size > _MOST_BYTES:
+        raise ValueError(f"{name} has {size} bytes, more than {_MOST_BYTES}")
+    with archive.open(name) as file:
+        return file.read(size)  # never more, whatever unpacks from it
+
+
+def _checked(facts):
+    """The facts; raises ValueError where one is missing or of another type."""
+    if not isinstance(facts, dict):
+        raise ValueError(f"{FACTS} holds no JSON object")
+    for name, kind in _FACTS.items():
+        if type(facts.get(name)) is not kind:
+            raise ValueError(f"{name!r} in {FACTS} must be of type {kind.__name__}")
+    labels = facts.get("labels")
+    if labels is not None and not (
+        isinstance(labels, list) and all(isinstance(each, str) for each in labels)
+    ):
+        raise ValueError(f"'labels' in {FACTS} must be a list of strings, or null")
+    facts["labels"] = labels
+    return facts
 
 
 def runner(interpreter):

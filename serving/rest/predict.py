@@ -36,6 +36,7 @@ def predict_json(document, find_servable, limits):
         )
     if not signature.inputs:
         raise invalid_argument(f"Failed to get input map for signature: {name or 'DEFAULT'}")
+    inputs = dict(signature.inputs)  # a map of protobuf's does not take a name that is not UTF-8
     instances, columns = document.find(b"instances"), document.find(b"inputs")
     if instances and columns:
         raise format_error(
@@ -43,7 +44,7 @@ def predict_json(document, find_servable, limits):
         )
     if columns:
         _check_columns(columns[1], limits)
-        arrays = tensors_from_inputs(columns[1], signature.inputs)
+        arrays = tensors_from_inputs(columns[1], inputs)
         return servable, inference.predict(signature, arrays), outputs_json
     if not instances:
         raise invalid_argument("Missing 'inputs' or 'instances' key")
@@ -52,7 +53,7 @@ def predict_json(document, find_servable, limits):
     if not instances[1]:
         raise format_error(document, "No values in 'instances' array")
     limits.check_batch_size(len(instances[1]))
-    arrays = tensors_from_instances(instances[1], signature.inputs)
+    arrays = tensors_from_instances(instances[1], inputs)
     return servable, inference.predict(signature, arrays), predictions_json
 
 

@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from convnlp.export.edge_model import EdgeModel
+from convnlp.export.edge_model import FACTS, VOCABULARY, EdgeModel
 from convnlp.export.lite import metadata
 from tests import corpus
 from tests.export.conftest import LABELS, LENGTH
@@ -78,6 +79,58 @@ def test_a_file_that_is_no_model(tmp_path, fp32_file):
             archive.writestr(name, content.replace(b'"inputs": "ids"', b'"inputs": "text"'))
     with pytest.raises(ValueError, match="has its tokenizer inside"):
         EdgeModel(str(tmp_path / "m.tflite"))
+
+
+def _repacked(fp32_file, path, changes):
+    """The file with other contents in its archive."""
+    model = fp32_file.read_bytes()
+    with zipfile.ZipFile(fp32_file) as original:
+        files = {name: original.read(name) for name in original.namelist()} | changes
+        start = min(info.header_offset for info in original.infolist())
+    path.write_bytes(model[:start])
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({FACTS: b"[]"}, "model.json holds no JSON object"),
+        ({FACTS: b"[" * 100_000}, "is not a file of export.tflite"),
+        ({FACTS: b"{}"}, "'inputs' in model.json must be of type str"),
+        ({FACTS: b"\xff"}, "is not a file of export.tflite"),
+        ({FACTS: {"sequence_length": "x"}}, "'sequence_length' in model.json must be of type int"),
+        ({FACTS: {"labels": [1, 2, 3]}}, "'labels' in model.json must be a list of strings"),
+        ({VOCABULARY: b"none"}, "is not a file of export.tflite"),
+        ({VOCABULARY: bytes(2**28 + 1)}, "vocabulary.spm has 268435457 bytes, more than 268435456"),
+    ],
+    ids=range(8),
+)
+def test_an_archive_with_other_contents(tmp_path, fp32_file, model, changes, message):
+    changes = {
+        name: json.dumps({**model.facts, **content}) if isinstance(content, dict) else content
+        for name, content in changes.items()
+    }
+    path = _repacked(fp32_file, tmp_path / "m.tflite", changes)
+    with pytest.raises(ValueError) as error:
+        EdgeModel(str(path))
+    assert str(error.value).startswith(f"{path} is not a file of export.tflite")
+    assert message in str(error.value)
+
+
+def test_an_archive_that_says_less_than_unpacks(tmp_path, fp32_file):
+    path = _repacked(fp32_file, tmp_path / "m.tflite", {VOCABULARY: bytes(10**8)})
+    said, less = (10**8).to_bytes(4, "little"), (1000).to_bytes(4, "little")
+    content = path.read_bytes()
+    assert content.count(said) == 2  # in front of the file, and in the list at the end
+    path.write_bytes(content.replace(said, less))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"m.tflite is not a file of export.tflite"):
+        EdgeModel(str(path))
+    assert tracemalloc.get_traced_memory()[1] < 10**7
+    tracemalloc.stop()
 
 
 RUNNER = """

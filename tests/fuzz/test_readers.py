@@ -1,0 +1,95 @@
+"""Each reader on damaged seeds: always the same ones, and few; `make fuzz` looks for more of them.
+
+What it has found stands below, each as the bytes that showed it.
+"""
+
+import collections
+import resource
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.mutation import damaged
+from tests.fuzz.table import READERS
+
+# How many, and what must have come of them at least once: damage that no reader gets past shows nothing.
+EXAMPLES = {
+    "tokenizer_model": (150, {"read", "refused"}),
+    "preset_files": (60, {"read", "refused"}),
+    "records": (300, {"read", "refused"}),
+    "rest_request": (300, {"200", "400"}),
+    "grpc_message": (300, {"OK", "INVALID_ARGUMENT", "NOT_FOUND"}),
+}
+MOST_KILOBYTES = 2**20  # of memory, for seeds of at most 100 kB
+
+
+@pytest.fixture(scope="module")
+def reader_of(tmp_path_factory):
+    """A function of a name, whose reader is made once."""
+    made = {}
+
+    def reader_of(name):
+        if name not in made:
+            made[name] = READERS[name](tmp_path_factory.mktemp(name))
+        return made[name]
+
+    return reader_of
+
+
+def test_every_reader_is_tested():
+    assert EXAMPLES.keys() == READERS.keys()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_seeds_are_read(reader_of, name):
+    reader = reader_of(name)
+    assert reader.seeds
+    assert {reader.read(seed) for seed in reader.seeds} <= {"read", "200", "OK"}
+
+
+def fuzz(reader, count):
+    """What came of `count` damaged seeds, outcome -> how often."""
+    outcomes = collections.Counter()
+
+    @settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(damaged(reader.seeds) | st.binary(max_size=64))
+    def read(data):
+        outcomes[reader.read(data)] += 1
+
+    read()
+    return outcomes
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_damaged_bytes_are_refused_or_read(reader_of, name):
+    count, expected = EXAMPLES[name]
+    reader = reader_of(name)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    outcomes = fuzz(reader, count)
+    assert outcomes.keys() >= expected, outcomes
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST_KILOBYTES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_many_more_damaged_bytes(reader_of, name):
+    fuzz(reader_of(name), 20 * EXAMPLES[name][0])
+
+
+# What fuzzing has found, each mended: the reader, the bytes, and what must come of them.
+FOUND = [
+    # A name that is not UTF-8 was looked up in a map of protobuf's, which raises: status 500.
+    ("rest_request", b'\0{"instances": [{"\xed\xa0\xbd": 1}]}', "400"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "expected"), FOUND, ids=range(len(FOUND)))
+def test_what_fuzzing_has_found(reader_of, name, data, expected):
+    assert reader_of(name).read(data) == expected
