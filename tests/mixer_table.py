@@ -77,6 +77,14 @@ MIXER_TABLE = {
             {"num_heads": 8, "window_size": 3},
         ],
     ),
+    "focal_attention": Row(
+        attention.focal_attention,
+        [
+            {"num_heads": 2, "window_size": 3, "pool_sizes": (2, 3), "num_windows": 2},
+            {"num_heads": 8, "window_size": 4, "pool_sizes": (4,), "num_windows": 3},
+            {"num_heads": 1, "window_size": 1, "pool_sizes": (2, 3, 6), "num_windows": 1},
+        ],
+    ),
     "mb_conv": Row(
         convolutions.mb_conv,
         [{"kernel_size": 3, "expansion": 2}, {"kernel_size": 4, "expansion": 1, "squeeze_ratio": 0.3}],

@@ -32,6 +32,7 @@ from convnlp.kernels.shifts import (
     seen_with_prefix,
     split_heads,
 )
+from convnlp.kernels.softmax_parts import merge_softmax_parts, softmax_part
 from convnlp.kernels.taylor_attention import (
     taylor_attention,
     taylor_attention_cost,
@@ -63,12 +64,14 @@ __all__ = [
     "long_conv_step",
     "masked_softmax",
     "merge_heads",
+    "merge_softmax_parts",
     "project",
     "real_dft",
     "real_dft_of_texts",
     "relu",
     "same_segment",
     "seen_with_prefix",
+    "softmax_part",
     "split_heads",
     "taylor_attention",
     "taylor_attention_cost",

@@ -25,6 +25,7 @@ SYMMETRIC = {
     "conv_s2s": {"kernel_size": 5},
     "self_attention": {"num_heads": 2},
     "local_attention": {"num_heads": 2, "window_size": 5},
+    "focal_attention": {"num_heads": 2, "window_size": 5, "pool_sizes": (2, 4), "num_windows": 2},
     "relative_attention": {"num_heads": 2, "max_sequence_length": 20},
     "muse": {"num_heads": 2, "intermediate_dim": 12, "kernel_sizes": (3, 5)},
     "linear_attention": {"num_heads": 2, "feature_dim": 4, "short_kernel_size": 3},
@@ -48,6 +49,8 @@ def _mirrored_weight(mixer, weight):
         return value[::-1]
     if weight.name == "offset_weights" or (weight.name == "kernel" and value.shape[1] in (3, 5)):  # [H,K]
         return value[:, ::-1]
+    if weight.name in ("local_bias", "window_bias") or weight.name.startswith("pool_weights"):
+        return value[..., ::-1]
     if weight.name == "table":  # buckets of what is in front, then of what is behind
         half = value.shape[1] // 2
         swapped = np.concatenate([value[:, half:], value[:, :half]], axis=1)

@@ -65,6 +65,44 @@ def local_attention(mixer, x, visible, prefix=None, right_to_left=False):
     )
 
 
+def focal_attention(mixer, x, visible, prefix=None, right_to_left=False):
+    """One softmax over single neighbours and over sums of windows, each as far as it may be seen."""
+    time, dim = x.shape
+    size, count = mixer.window_size, mixer.num_windows
+    p = size - 1 if mixer.causal else (size - 1) // 2
+    queries, keys, values = (x @ weight(layer.kernel) for layer in (mixer.query, mixer.key, mixer.value))
+    earlier = np.tri(time, dtype=bool)
+    if mixer.causal:
+        visible = visible & earlier
+    if prefix is not None:
+        visible = visible & (earlier | prefix)
+    if right_to_left:
+        visible = visible & earlier.T
+    mixed = np.zeros([time, dim])
+    for part, h in zip(np.split(np.arange(dim), mixer.num_heads), range(mixer.num_heads), strict=True):
+        for i in range(time):
+            seen = []  # (positions, their weights, bias)
+            for j in range(size):
+                seen.append(([i + j - p], [1.0], weight(mixer.local_bias)[h, j]))
+            scales = zip(mixer.pool_sizes, mixer.pool_weights, weight(mixer.window_bias), strict=True)
+            for s, shares, bias in scales:
+                starts = [i - s * (count - n) for n in range(count)]
+                starts += [] if mixer.causal else [i + 1 + s * n for n in range(count)]
+                for n, start in enumerate(starts):
+                    seen.append((range(start, start + s), weight(shares), bias[h, n]))
+            logits, sums = [], []
+            for places, shares, bias in seen:
+                found = [
+                    (m, f) for m, f in zip(places, shares, strict=True) if 0 <= m < time and visible[i, m]
+                ]
+                if found:
+                    logits.append(queries[i, part] @ sum(f * keys[m, part] for m, f in found) + bias)
+                    sums.append(sum(f * values[m, part] for m, f in found))
+            if logits:
+                mixed[i, part] = softmax(np.array(logits)) @ np.array(sums)
+    return mixed @ weight(mixer.output_projection.kernel)
+
+
 def relative_attention(mixer, x, visible, prefix=None, right_to_left=False):
     """Attention to all positions, with a weight for each offset."""
     weights, middle = weight(mixer.offset_weights), mixer.max_sequence_length - 1

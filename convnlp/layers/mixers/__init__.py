@@ -10,6 +10,7 @@ from convnlp.layers.mixers.dilated_conv import DilatedConv
 from convnlp.layers.mixers.dynamic_conv import DynamicConv
 from convnlp.layers.mixers.external_attention import ExternalAttention
 from convnlp.layers.mixers.feed_forward_stack import FeedForwardStack
+from convnlp.layers.mixers.focal_attention import FocalAttention
 from convnlp.layers.mixers.fourier import FourierMixing
 from convnlp.layers.mixers.gated_dilated_conv import GatedDilatedConv
 from convnlp.layers.mixers.gated_long_conv import GatedLongConv
@@ -37,6 +38,7 @@ MIXERS = {
     "gated_dilated_conv": GatedDilatedConv,
     "conv_s2s": ConvS2S,
     "local_attention": LocalAttention,
+    "focal_attention": FocalAttention,
     "muse": Muse,
     "mb_conv": MBConv,
     "relative_attention": RelativeAttention,
