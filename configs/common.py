@@ -11,6 +11,7 @@ ENCODER_ONLY_MIXERS = (
     "fourier",
     "mlp_mixer",
     "feed_forward_stack",
+    "outlook_attention",
     "external_attention",
     "mb_conv",
     "latent_attention",

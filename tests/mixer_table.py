@@ -128,6 +128,13 @@ MIXER_TABLE = {
     "mlp_mixer": Row(position_mixing.mlp_mixer, [{"token_dim": 16, **LONGEST}]),
     "feed_forward_stack": Row(position_mixing.feed_forward_stack, [{"expansion": 1, **LONGEST}]),
     "res_mlp": Row(position_mixing.res_mlp, [{"layer_scale_init": 1.0, **LONGEST}]),
+    "outlook_attention": Row(
+        attention.outlook_attention,
+        [
+            {"num_heads": 2, "window_size": 3},
+            {"num_heads": 8, "window_size": 4},
+        ],
+    ),
     "external_attention": Row(
         attention.external_attention, [{"memory_size": 16}, {"memory_size": 8, "memory_heads": 2}]
     ),

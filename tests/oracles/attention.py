@@ -103,6 +103,25 @@ def focal_attention(mixer, x, visible, prefix=None, right_to_left=False):
     return mixed @ weight(mixer.output_projection.kernel)
 
 
+def outlook_attention(mixer, x, visible):
+    """Every window attends within itself by the weights of its middle; each position adds up its windows."""
+    (time, dim), size = x.shape, mixer.window_size
+    p = (size - 1) // 2
+    values, logits = x @ weight(mixer.value.kernel), x @ weight(mixer.generator.kernel)
+    folded = np.zeros([time, dim])
+    for i, text in texts(visible):
+        shares = softmax(logits[i].reshape(mixer.num_heads, size, size))
+        for h, part in enumerate(np.split(np.arange(dim), mixer.num_heads)):
+            unfolded = np.zeros([size, len(part)])
+            for n in range(size):
+                if i + n - p in text:
+                    unfolded[n] = values[i + n - p, part]
+            for j, given in enumerate(shares[h] @ unfolded):
+                if i + j - p in text:
+                    folded[i + j - p, part] += given
+    return folded @ weight(mixer.output_projection.kernel)
+
+
 def relative_attention(mixer, x, visible, prefix=None, right_to_left=False):
     """Attention to all positions, with a weight for each offset."""
     weights, middle = weight(mixer.offset_weights), mixer.max_sequence_length - 1

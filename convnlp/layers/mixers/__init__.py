@@ -23,6 +23,7 @@ from convnlp.layers.mixers.matrix_decomposition import MatrixDecomposition
 from convnlp.layers.mixers.mb_conv import MBConv
 from convnlp.layers.mixers.mlp_mixer import MLPMixer
 from convnlp.layers.mixers.muse import Muse
+from convnlp.layers.mixers.outlook_attention import OutlookAttention
 from convnlp.layers.mixers.relative_attention import RelativeAttention
 from convnlp.layers.mixers.res_mlp import ResMLP
 from convnlp.layers.mixers.self_attention import SelfAttention
@@ -48,6 +49,7 @@ MIXERS = {
     "mlp_mixer": MLPMixer,
     "feed_forward_stack": FeedForwardStack,
     "res_mlp": ResMLP,
+    "outlook_attention": OutlookAttention,
     "external_attention": ExternalAttention,
     "linformer": Linformer,
     "linear_attention": LinearAttention,
