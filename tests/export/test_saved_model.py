@@ -33,7 +33,7 @@ Abs AddN AddV2 All ArgMax Assert AssignVariableOp BatchMatMulV2 BiasAdd Cast Con
 DepthwiseConv2dNative DisableCopyOnRead Einsum EnsureShape Equal Erfc Exp ExpandDims Fill FloorDiv FloorMod
 GatherV2 Greater GreaterEqual Identity Less LessEqual Log LogSoftmax LogicalAnd LogicalNot LogicalOr
 MatMul Max Maximum Mean MergeV2Checkpoints Minimum Mul MulNoNan Neg NoOp NotEqual OnesLike Pack Pad
-ParseExampleV2 Placeholder Pow Prod Range ReadVariableOp RealDiv ReduceJoin Relu Reshape RestoreV2 Rsqrt
+ParseExampleV2 Placeholder Pow Prod Range ReadVariableOp RealDiv ReduceJoin Relu Reshape RestoreV2 ReverseV2 Rsqrt
 SaveV2 ScatterNd Select SelectV2 Shape ShardedFilename Sigmoid Sin Softmax Split Square SquaredDifference
 Squeeze StatefulPartitionedCall StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice
 StringJoin Sub Sum Tanh Tile Transpose Unpack VarHandleOp VarIsInitializedOp Where While ZerosLike

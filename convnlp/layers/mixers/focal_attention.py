@@ -204,7 +204,7 @@ class FocalAttention(AttentionMixer):
         part = tf.concat([mixed, largest, total], axis=3)  # [B*s*N,S,H,D/H+2]
         part = tf.reshape(part, [tf.shape(part)[0] // num_blocks, num_blocks * block, *part.shape[2:]])
         part = kernels.unfold_time(part[:, :folded], run.size, time)  # [B,T,H,D/H+2]
-        return tf.split(part, [part.shape[3] - 2, 1, 1], axis=3)
+        return part[..., :-2], part[..., -2:-1], part[..., -1:]
 
     @property
     def _reach(self):
@@ -304,7 +304,9 @@ class _Run:
         """Of windows in front, float32 [r,R+1]: their weights of the R positions and their own one."""
         count = self.bias.shape[1]
         weights = tf.ones([1]) if self.weights is None else tf.convert_to_tensor(self.weights)
-        sums = tf.reshape(tf.expand_dims(tf.eye(count), 2) * weights, [count, count * self.size])
+        windows = tf.range(count)
+        own = tf.cast(tf.expand_dims(windows, 1) == windows, tf.float32)  # [r,r]
+        sums = tf.reshape(tf.expand_dims(own, 2) * weights, [count, count * self.size])
         return tf.pad(sums, [[0, 0], [reach + 1 - self.distance - count * self.size, self.distance]])
 
     def nearest(self):
