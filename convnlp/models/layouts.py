@@ -1,18 +1,22 @@
 """Named stacks: which mixer stands in which layer."""
 
 
-def _c_c_t_t(num_layers):
-    """CoAtNet: convolutions in the first half of the layers, attention in the second."""
-    num_attention = num_layers // 2
-    return ["mb_conv"] * (num_layers - num_attention) + ["relative_attention"] * num_attention
+def _coatnet(num_quarters):
+    """CoAtNet: convolutions, then attention in some quarters of the layers, if any at least in one."""
+
+    def layers(num_layers):
+        num_attention = max(num_layers * num_quarters // 4, min(1, num_quarters, num_layers - 1))
+        return ["mb_conv"] * (num_layers - num_attention) + ["relative_attention"] * num_attention
+
+    return layers
 
 
-def _on_top(mixer):
-    """Convolutions, and the mixer in the last layer; in the last two from six layers on."""
+def _on_top(mixer, below="dynamic_conv"):
+    """A mixer in the last layer, in the last two from six layers on, and another one below."""
 
     def layers(num_layers):
         num_others = 1 if num_layers < 6 else 2
-        return ["dynamic_conv"] * (num_layers - num_others) + [mixer] * num_others
+        return [below] * (num_layers - num_others) + [mixer] * num_others
 
     return layers
 
@@ -30,7 +34,12 @@ def _every_third(mixer):
 # Per layout: the encoder's mixers by its number of layers, and the one of all decoder layers.
 LAYOUTS = {
     # Dai et al., 2021, "CoAtNet", section 2.2: convolution generalises, attention has the capacity.
-    "c_c_t_t": (_c_c_t_t, "relative_attention"),
+    "c_c_c_c": (_coatnet(0), "dilated_conv"),
+    "c_c_c_t": (_coatnet(1), "relative_attention"),
+    "c_c_t_t": (_coatnet(2), "relative_attention"),
+    "c_t_t_t": (_coatnet(3), "relative_attention"),
+    # Lee-Thorp et al., 2022, "FNet": its hybrids, with attention in the place of the last two transforms.
+    "fnet_hybrid": (_on_top("self_attention", below="fourier"), "self_attention"),
     # Tay et al., 2021, section 5.1: what relates two texts in one row, which convolutions alone do not.
     "cross_segment_attention": (_on_top("self_attention"), "dynamic_conv"),
     # Arora et al., 2023, "Zoology": what convolutions lack is recall by content. Here at a linear cost.

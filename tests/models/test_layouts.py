@@ -29,6 +29,17 @@ REORDERED = 2e-6  # float32 sums in another order, or over another number of zer
 
 def test_layers_of_the_layouts():
     assert layer_mixers("c_c_t_t", 5, is_decoder=False) == ["mb_conv"] * 3 + ["relative_attention"] * 2
+    for number, name in enumerate(("c_c_c_c", "c_c_c_t", "c_c_t_t", "c_t_t_t")):
+        for size in (4, 12):
+            stages = ["mb_conv"] * (4 - number) + ["relative_attention"] * number
+            expected = [mixer for mixer in stages for _ in range(size // 4)]
+            assert layer_mixers(name, size, is_decoder=False) == expected
+        assert layer_mixers(name, 1, is_decoder=False) == ["mb_conv"]
+    assert layer_mixers("c_c_c_t", 2, is_decoder=False) == ["mb_conv", "relative_attention"]
+    assert layer_mixers("c_c_c_t", 11, is_decoder=False).count("relative_attention") == 2
+    assert layer_mixers("c_t_t_t", 2, is_decoder=False) == ["mb_conv", "relative_attention"]
+    hybrid = layer_mixers("fnet_hybrid", 12, is_decoder=False)
+    assert hybrid == ["fourier"] * 10 + ["self_attention"] * 2
     four = ["dynamic_conv"] * 3 + ["self_attention"]
     assert layer_mixers("cross_segment_attention", 4, is_decoder=False) == four
     assert layer_mixers("cross_segment_attention", 12, is_decoder=False).count("self_attention") == 2
