@@ -288,12 +288,12 @@ def _is_integer(value):
 
 def _check_finite(name, value, step, checkpoints):
     if not math.isfinite(value):
-        saved = checkpoints.steps()
-        advice = (
-            f"; the checkpoint of step {saved[-1]} can be continued with another learning rate "
+        advice = "".join(
+            f"; the checkpoint of step {saved} can be continued with another learning rate "
             "(--resume_with_changes)"
+            for saved in checkpoints.steps()[-1:]
         )
-        raise NonFiniteError(f"{name} is not finite at step {step}{advice if saved else ''}")
+        raise NonFiniteError(f"{name} is not finite at step {step}{advice}")
 
 
 def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):

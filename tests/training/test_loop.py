@@ -85,20 +85,21 @@ def test_clips_the_global_norm(tmp_path):
     assert lines(tmp_path / "metrics.jsonl")[0]["gradient_norm"] > 1e-2
 
 
-def test_a_loss_that_is_not_finite_stops_and_names_the_step(tmp_path):
+ADVICE = r"; the checkpoint of step 4 can be continued .*--resume_with_changes"
+
+
+@pytest.mark.parametrize(("step", "advice", "saved"), [(7, ADVICE, ["00000004"]), (2, "$", [])])
+def test_a_loss_that_is_not_finite_stops_and_names_the_step(tmp_path, step, advice, saved):
     toy = Toy()
 
     def loss_fn(batch, seed=None):
         outputs = toy.loss_fn(batch, seed)
-        poison = tf.where(toy.optimizer.iterations == 6, np.nan, 1.0)  # the seventh step
+        poison = tf.where(toy.optimizer.iterations == step - 1, np.nan, 1.0)
         return {**outputs, "loss_sum": outputs["loss_sum"] * tf.cast(poison, tf.float32)}
 
-    message = (
-        r"the loss is not finite at step 7; the checkpoint of step 4 can be continued .*--resume_with_changes"
-    )
-    with pytest.raises(NonFiniteError, match=message):
+    with pytest.raises(NonFiniteError, match=f"the loss is not finite at step {step}{advice}"):
         toy.train(tmp_path, loss_fn=loss_fn)
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["00000004"]
+    assert sorted(path.name for path in tmp_path.glob("checkpoints/*")) == saved
 
 
 def test_weights_that_are_not_finite_are_not_saved(tmp_path, monkeypatch):
