@@ -5,6 +5,7 @@ import io
 import json
 
 from benchmarks import pages
+from benchmarks.comparison.cells import file_name
 from benchmarks.comparison.intervals import Interval
 from benchmarks.comparison.plots import STARTS, plots
 from benchmarks.figures import plt
@@ -34,13 +35,17 @@ def _line(row, starts):
     cells = [row["mixer"], *(_interval(score).percent() if score else "" for score in scores)]
     if len(starts) > 1:
         cells.append(Interval(**row["gain"]).percent() if row["gain"] else "")
-    done, mark = [score for score in scores if score], " †" if row["busy"] else ""
-    return [
-        *cells,
+    done, mark = [score for score in scores if score], " †" if row.get("busy") else ""
+    cells += [
         "/".join(dict.fromkeys(str(len(score["seeds"])) for score in done)),
         "/".join(dict.fromkeys(f"{score['steps']:,}" for score in done)),
         f"{row['parameters'] / 1e6:.2f}M",
         f"{row['multiply_adds'] / 1e6:.1f}M",
+    ]
+    if "memory_bytes" not in row:  # not measured yet
+        return [*cells, "", "", ""]
+    return [
+        *cells,
         f"{row['train_tokens_per_second']:,.0f}{mark}",
         f"{row['predict_tokens_per_second']:,.0f}{mark}",
         f"{row['memory_bytes'] / 2**20:,.0f}",
@@ -54,16 +59,24 @@ def _interval(score):
 def notes(plan):
     """What a reader has to know of the figures, a list of sentences."""
     amount = f"{plan['amount']:,g} {plan['budget']}"
-    pretraining = "no pre-training"
-    if plan["pretrain_source"]:
+    pretraining, found = "no pre-training", plan["pretraining"]
+    if found:
         pretraining = (
-            f"{plan['pretrain_amount']:,g} {plan['budget']} of masked-LM on {plan['pretrain_source']}, "
+            f"{found['amount']:,g} {found['budget']} of masked LM on {found['source']}, "
             "one pre-training a mixer"
         )
+    rates = [("fine-tuning", plan["learning_rates"], "validation accuracy, for each start")]
+    if found:
+        rates.append(("pre-training", found["learning_rates"], "held-out loss of a short run"))
+    chosen = "; ".join(
+        f"the learning rate of {what} is {' or '.join(f'{rate:g}' for rate in grid)}"
+        + (f", by the {judge}" if len(grid) > 1 else "")
+        for what, grid, judge in rates
+    )
     return [
         f"Every mixer has the same skeleton (size {plan['size']}, encoder alone, {plan['data']['length']} "
         f"tokens), data, seeds and budget: {amount} of {plan['batch_size']} texts for each fine-tuning, and "
-        f"{pretraining}. The step of the best validation accuracy counts.",
+        f"{pretraining}. The step of the best validation accuracy counts; {chosen}.",
         "Scores are test accuracies in per cent: the mean over seeds ± the half-width of its 95 % interval "
         "by Student's t. It shows what another seed of fine-tuning would change, not another test set or "
         "another pre-training. The gain is paired by seed.",
@@ -127,7 +140,7 @@ def write_docs(page, name, result):
     header, lines = table_cells(result["rows"])
     parts = [pages.table(header, lines), *notes(result["plan"])]
     for title, figure in plots(result["rows"]).items():
-        path = page.with_name(f"{page.stem}_{name}_{title.rpartition(' ')[2]}.svg")
+        path = page.with_name(f"{page.stem}_{file_name(name)}_{title.rpartition(' ')[2]}.svg")
         figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
         plt.close(figure)
         parts.append(f"![{title}]({path.name})")

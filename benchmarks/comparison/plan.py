@@ -1,74 +1,51 @@
-"""What a comparison consists of: cells, each with all the settings that decide its result."""
+"""What a comparison consists of: for each mixer its cells, in an order in which each finds what it needs."""
 
 import dataclasses
-import hashlib
 import json
 import pathlib
-import re
 
-KINDS = ("measure", "pretrain", "finetune")
+from benchmarks.comparison.cells import Cell
+from benchmarks.comparison.tasks import Data
+from benchmarks.comparison.variants import Variant
+
 STARTS = ("scratch", "pretrained")
-BUDGETS = ("steps", "seconds", "flops")
+BUDGETS = ("steps", "tokens", "seconds", "flops")
 SIZES = ("tiny", "mini")  # of convnlp.models.SIZES, those that a CPU trains many of
-# Public sets as JSON-lines in --data_dir, as for benchmarks.first_results.
-TASKS = {
-    "trec6": {
-        "label_names": ("abbreviation", "description", "entity", "human", "location", "number"),
-        "length": 32,
-        "split": "train[10%:]",
-        "validation_split": "train[:10%]",
-    },
-    "sst2": {
-        "label_names": ("negative", "positive"),
-        "length": 48,
-        "split": "train",
-        "validation_split": "valid",
-    },
-}
+TRIAL_SEED = 0
 
 
 @dataclasses.dataclass(frozen=True)
-class Data:
-    """A classification task.
+class Pretraining:
+    """How each mixer is pre-trained, by masked LM: once, for all tasks.
 
     Args:
-        source: str, see `convnlp.data.sources`.
-        split: str, to train on.
-        validation_split: str, to choose the best step by.
-        test_source: str, which the scores are of.
-        test_split: str.
-        label_names: tuple of str; empty for a source that has its own.
-        length: int, tokens of a text; longer ones are cut.
-        text_field: str.
-        label_field: str.
+        source: str, raw text.
+        budget: str, of `BUDGETS`.
+        amount: float, of it.
+        learning_rates: tuple of floats; of several, each mixer takes that of the lowest held-out loss.
+        trial_amount: float, of the budget, for each of several rates.
+        batch_size: int, rows.
+        length: int, tokens of a row.
     """
 
     source: str
-    split: str
-    validation_split: str
-    test_source: str
-    test_split: str
-    label_names: tuple
-    length: int
-    text_field: str = "text"
-    label_field: str = "label"
+    budget: str = "tokens"
+    amount: float = 10e6
+    learning_rates: tuple = (2e-3,)
+    trial_amount: float = 2e6
+    batch_size: int = 32
+    length: int = 128
 
-
-def named_task(name, data_dir):
-    """The `Data` of a name in `TASKS`.
-
-    Raises:
-        ValueError: if there is no such task.
-    """
-    if name not in TASKS:
-        raise ValueError(f"`--task` must be one of {', '.join(TASKS)}, or --source given. Received: {name!r}")
-    source = f"jsonl:{data_dir}/classification/{name}.{{split}}.jsonl.gz"
-    return Data(source=source, test_source=source, test_split="test", **TASKS[name])
+    def __post_init__(self):
+        _check_budget("pretrain_budget", self.budget)
+        _check_positive("pretrain_amount", self.amount)
+        _check_positive("pretrain_trial_amount", self.trial_amount)
+        _check_rates("pretrain_learning_rates", self.learning_rates)
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A comparison. Everything but the mixers, the seeds and the starts is the same for all cells.
+    """A comparison on a task. All but mixers, seeds and starts is the same for all cells.
 
     Args:
         mixers: tuple of str, the rows, as `benchmarks.comparison.variants.Variant` writes them.
@@ -76,13 +53,17 @@ class Plan:
         data: `Data`.
         tokenizer: str, path of the SentencePiece model.
         size: str, of `SIZES`.
-        batch_size: int.
+        batch_size: int, texts.
         budget: str, of `BUDGETS`: what all fine-tunings have the same amount of.
         amount: float, of it.
-        pretrain_source: str; "" for none.
-        pretrain_amount: float, of the budget's unit, for each pre-training.
-        learning_rate: float, of fine-tuning.
-        pretrain_learning_rate: float.
+        learning_rates: tuple of floats, of fine-tuning; of several, each mixer and start takes that of the
+            best validation score.
+        trial_data: `Data` that this is looked at on, with one seed; None for `data`.
+        trial_amount: float, of the budget, for each of several rates; 0 for `amount`.
+        max_length: int, of mixers with weights for each position; the longest of all tasks.
+        pretraining: `Pretraining`, or None for none.
+        folders: dict, name -> path: what stands for `{name}` in sources and paths. No part of the settings of
+            a cell, which are so the same on every machine.
     """
 
     mixers: tuple
@@ -93,47 +74,89 @@ class Plan:
     batch_size: int = 32
     budget: str = "steps"
     amount: float = 600
-    pretrain_source: str = ""
-    pretrain_amount: float = 0
-    learning_rate: float = 5e-4
-    pretrain_learning_rate: float = 1.5e-3
+    learning_rates: tuple = (5e-4,)
+    trial_data: Data | None = None
+    trial_amount: float = 0
+    max_length: int = 0
+    pretraining: Pretraining | None = None
+    folders: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         if self.size not in SIZES:
             raise ValueError(f"`--size` must be one of {', '.join(SIZES)}. Received: {self.size!r}")
-        if self.budget not in BUDGETS:
-            raise ValueError(f"`--budget` must be one of {', '.join(BUDGETS)}. Received: {self.budget!r}")
-        if self.amount <= 0:
-            raise ValueError(f"`--amount` must be > 0. Received: {self.amount}")
-        if self.pretrain_source and self.pretrain_amount <= 0:
-            raise ValueError(f"`--pretrain_amount` must be > 0. Received: {self.pretrain_amount}")
+        _check_budget("budget", self.budget)
+        _check_positive("amount", self.amount)
+        _check_rates("learning_rates", self.learning_rates)
 
     @property
     def starts(self):
         """From what fine-tuning starts."""
-        return STARTS if self.pretrain_source else STARTS[:1]
+        return STARTS if self.pretraining else STARTS[:1]
+
+    @property
+    def longest(self):
+        """Tokens of the longest row of all: `max_length`, or what this task needs."""
+        own = [each.length for each in (self.data, self.trial_data, self.pretraining) if each]
+        return max(self.max_length, *own)
+
+    def path(self, text):
+        """A source or path with its folders filled in.
+
+        Example:
+        >>> data = Data("jsonl:{data_dir}/a.{split}.jsonl", "train", "valid", "", "test", (), 32)
+        >>> Plan(("fourier",), (0,), data, "spm.model", folders={"data_dir": "DATA"}).path(data.source)
+        'jsonl:DATA/a.{split}.jsonl'
+        """
+        for name, folder in self.folders.items():
+            text = text.replace(f"{{{name}}}", str(folder))
+        return text
 
     def cells(self, mixer):
         """The `Cell`s of a mixer, in an order in which each finds what it needs."""
-        model = {"mixer": mixer, "size": self.size, "length": self.data.length, "tokenizer": self.tokenizer}
-        model |= {"batch_size": self.batch_size}
-        measure = Cell("measure", model)
-        cells, pretrained = [measure], None
-        # In seconds the number of steps comes from the measurement, and so belongs to it.
-        budget = {"budget": self.budget} | ({"measure": measure.name} if self.budget == "seconds" else {})
-        if self.pretrain_source:
-            settings = {"amount": self.pretrain_amount, "learning_rate": self.pretrain_learning_rate}
-            settings |= {"source": self.pretrain_source}
-            pretrained = Cell("pretrain", {**model, **budget, **settings})
-            cells.append(pretrained)
-        for seed in self.seeds:
-            for start in self.starts:
-                settings = {"seed": seed, "start": start, **dataclasses.asdict(self.data)}
-                settings |= {"amount": self.amount, "learning_rate": self.learning_rate}
-                if start == "pretrained":
-                    settings["preset"] = pretrained.name
-                cells.append(Cell("finetune", {**model, **budget, **settings}))
+        model = {"mixer": mixer, "size": self.size, "max_length": self.longest, "tokenizer": self.tokenizer}
+        shape = {"length": self.data.length, "batch_size": self.batch_size}
+        measure = Cell("measure", {**model, **shape})
+        pretraining = self._pretraining_cells(model)
+        cells = [measure, *pretraining]
+        budget = {"batch_size": self.batch_size, **_budget(self.budget, measure)}
+        rates = {}  # per start, what decides on the rate
+        for start in self.starts:
+            origin = {"start": start}
+            if start == "pretrained":
+                origin["preset"] = pretraining[-1].name
+            data = dataclasses.asdict(self.trial_data or self.data)
+            amount = {"amount": self.trial_amount or self.amount, "seed": TRIAL_SEED}
+            trials = [
+                Cell("finetune_trial", {**model, **budget, **origin, **data, **amount, "learning_rate": rate})
+                for rate in self.learning_rates
+            ]
+            rates[start] = {**origin, **_rate(self.learning_rates, trials)}
+            cells += trials if len(trials) > 1 else []
+        settings = {**model, **budget, **dataclasses.asdict(self.data), "amount": self.amount}
+        cells += [
+            Cell("finetune", {**settings, **rates[start], "seed": seed})
+            for seed in self.seeds
+            for start in self.starts
+        ]
         return cells
+
+    def _pretraining_cells(self, model):
+        if not self.pretraining:
+            return []
+        settings = dataclasses.asdict(self.pretraining)
+        rates, trial_amount = settings.pop("learning_rates"), settings.pop("trial_amount")
+        # Rows that differ in what stands on the encoder alone share it.
+        model = {**model, "mixer": str(Variant.parse(model["mixer"]).encoder())}
+        shape = {name: settings[name] for name in ("length", "batch_size")}
+        measure = Cell("measure", {**model, **shape})
+        settings |= _budget(settings["budget"], measure)
+        trials = [
+            Cell("pretrain_trial", {**model, **settings, "amount": trial_amount, "learning_rate": rate})
+            for rate in rates
+        ]
+        pretrain = Cell("pretrain", {**model, **settings, **_rate(rates, trials)})
+        measures = [measure] if settings["budget"] == "seconds" else []
+        return [*measures, *(trials if len(trials) > 1 else []), pretrain]
 
     def as_dict(self):
         """The plan as nested dicts."""
@@ -147,50 +170,39 @@ class Plan:
     def read(cls, path):
         """The plan that `write` has written."""
         fields = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-        data = {**fields["data"], "label_names": tuple(fields["data"]["label_names"])}
-        fields |= {"mixers": tuple(fields["mixers"]), "seeds": tuple(fields["seeds"]), "data": Data(**data)}
-        return cls(**fields)
+        for name, kind in (("data", Data), ("trial_data", Data), ("pretraining", Pretraining)):
+            fields[name] = fields[name] and kind(**_tuples(fields[name]))
+        return cls(**_tuples(fields))
 
 
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """One thing to compute, once.
-
-    Args:
-        kind: str, of `KINDS`: speed and memory of a model, a pre-training, a fine-tuning with its scores.
-        settings: dict of JSON values: all that decides the result. Another value is another cell.
-    """
-
-    kind: str
-    settings: dict
-
-    @property
-    def name(self):
-        """The cell's directory: what it is, to be read, and a hash of all its settings."""
-        text = json.dumps([self.kind, self.settings], sort_keys=True)
-        words = [self.kind, file_name(self.settings["mixer"])]
-        if self.kind == "finetune":
-            words += [self.settings["start"], str(self.settings["seed"])]
-        return "-".join([*words, hashlib.sha256(text.encode()).hexdigest()[:10]])
-
-    def result(self, workdir):
-        """The cell's result, or None if it has not been computed."""
-        path = self.directory(workdir) / "result.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-
-    def directory(self, workdir):
-        """pathlib.Path of the cell's directory."""
-        return pathlib.Path(workdir) / "cells" / self.name
+def _budget(budget, measure):
+    """In seconds the number of steps comes from a measurement, and so belongs to it."""
+    return {"budget": budget} | ({"measure": measure.name} if budget == "seconds" else {})
 
 
-def file_name(row):
-    """A row's name as part of a file's.
+def _rate(rates, trials):
+    """The settings that decide on a rate: the only one, or the trials by which it is chosen."""
+    return {"learning_rate": rates[0]} if len(rates) == 1 else {"trials": [cell.name for cell in trials]}
 
-    Example:
-    >>> file_name("synthesizer:modes=dense+random")
-    'synthesizer-modes-dense+random'
-    """
-    return re.sub(r"[^\w.+]+", "-", row)
+
+def _tuples(fields):
+    """JSON has lists alone."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+
+
+def _check_budget(name, value):
+    if value not in BUDGETS:
+        raise ValueError(f"`--{name}` must be one of {', '.join(BUDGETS)}. Received: {value!r}")
+
+
+def _check_positive(name, value):
+    if value <= 0:
+        raise ValueError(f"`--{name}` must be > 0. Received: {value}")
+
+
+def _check_rates(name, values):
+    if not values or min(values) <= 0 or len(set(values)) < len(values):
+        raise ValueError(f"`--{name}` must be different numbers > 0. Received: {list(values)}")
 
 
 def steps_of(budget, amount, cost, per_call):
@@ -198,8 +210,8 @@ def steps_of(budget, amount, cost, per_call):
 
     Args:
         budget: str, of `BUDGETS`.
-        amount: float, of steps, seconds or floating-point operations.
-        cost: dict, what one step takes: {"steps": 1, "seconds": ..., "flops": ...}.
+        amount: float, of steps, tokens, seconds or floating-point operations.
+        cost: dict, what one step takes: {"steps": 1, "tokens": ..., "seconds": ..., "flops": ...}.
         per_call: int.
 
     Returns:

@@ -51,7 +51,7 @@ def _plot_scores(rows):
                 markersize=5,
                 linewidth=1,
             )
-        right.barh(y, row["train_tokens_per_second"] / 1e3, height=0.6, color="#8a8a8a")
+        right.barh(y, row.get("train_tokens_per_second", 0) / 1e3, height=0.6, color="#8a8a8a")
     starts = [start for start in STARTS if any(start in row["starts"] for row in rows)]
     for x, start in enumerate(reversed(starts)):
         left.text(

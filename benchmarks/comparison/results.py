@@ -10,19 +10,20 @@ NUM_LENGTH_GROUPS = 4
 
 
 def collect(plan, workdir):
-    """The rows of all mixers that are measured and fine-tuned at least once, best score first.
+    """The rows of all mixers that are fine-tuned at least once, best score first.
 
     Args:
         plan: `benchmarks.comparison.plan.Plan`.
         workdir: str.
 
     Returns:
-        List of dicts: "mixer"; the figures of its measurement; "pretraining", {"steps", "curve"} or None;
+        List of dicts: "mixer"; "parameters" and "multiply_adds"; where it was measured, speeds and memory;
+        "pretraining", the result of that cell or None;
         "starts", start -> {"seeds", "accuracies", "mean", "half_width", "steps", "cpu_seconds", "curve",
         "by_length"}; "gain", the mean over seeds of pre-trained minus from scratch, or None.
     """
     every_row = [_row(plan, workdir, mixer) for mixer in plan.mixers]
-    rows = [row for row in every_row if row["starts"] and "parameters" in row]
+    rows = [row for row in every_row if row["starts"]]
     return sorted(rows, key=lambda row: -max(start["mean"] for start in row["starts"].values()))
 
 
@@ -32,11 +33,12 @@ def _row(plan, workdir, mixer):
         result = cell.result(workdir)
         if result is None:
             continue
-        if cell.kind == "measure":
+        if cell.kind == "measure" and cell.settings["length"] == plan.data.length:
             row |= result
         elif cell.kind == "pretrain":
             row["pretraining"] = result
-        else:
+        elif cell.kind == "finetune":
+            row |= {name: result[name] for name in ("parameters", "multiply_adds")}
             runs.setdefault(cell.settings["start"], {})[cell.settings["seed"]] = result
     row["starts"] = {start: _start(by_seed) for start, by_seed in runs.items()}
     both = sorted(set.intersection(*map(set, runs.values()))) if len(runs) > 1 else []
@@ -58,8 +60,12 @@ def _start(by_seed):
         "half_width": score.half_width,
         "steps": runs[0]["steps"],
         "cpu_seconds": float(np.mean([run["cpu_seconds"] for run in runs])),
+        "learning_rate": runs[0]["learning_rate"],
         "curve": np.mean([run["curve"] for run in runs], axis=0).tolist(),
-        "by_length": by_length([run["lengths"] for run in runs], [run["hits"] for run in runs]),
+        # A cell that docs/paper.json has kept does not say how long its texts are.
+        "by_length": by_length([run["lengths"] for run in runs], [run["hits"] for run in runs])
+        if all("lengths" in run for run in runs)
+        else [],
     }
 
 

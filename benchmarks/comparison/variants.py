@@ -9,6 +9,8 @@ from convnlp.models import LAYOUTS
 from convnlp.models.layouts import layer_mixers
 
 _MOST_LAYERS = 24  # a layout then has all of its mixers
+# Fields of a config that a row may set beside the options of its mixers.
+FIELDS = {"model": ("kernel_size", "dilation_rate"), "task": ("pooling",)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,17 +20,20 @@ class Variant:
     Args:
         mixer: str, of `MIXERS` or `LAYOUTS`; `a+b` names one for each layer.
         options: dict, see `mixer_options` of `convnlp.models.Seq2SeqBackbone`.
+        fields: dict, "model" or "task" -> dict, fields of a config that differ from it, of `FIELDS`.
     """
 
     mixer: str
     options: dict
+    fields: dict = dataclasses.field(default_factory=dict)
 
     @classmethod
     def parse(cls, text):
         """The variant of `NAME[:OPTION=VALUE]...`.
 
-        An option is of all mixers of the row that have it, `MIXER.OPTION` of that one alone; the parts of a
-        list are joined by `+`.
+        An option is of all mixers of the row that have it, `MIXER.OPTION` of that one alone; `model.FIELD`
+        and `task.FIELD` are fields of the config, such as kernels for each layer. The parts of a list are
+        joined by `+`.
 
         Raises:
             ValueError: if a name or an option is unknown, or a value has another type.
@@ -43,19 +48,34 @@ class Variant:
             raise ValueError(
                 f"--mixers must be of {', '.join([*MIXERS, *LAYOUTS])}. Received: {unknown[0]!r}"
             )
-        options = {}
+        options, fields = {}, {}
         for setting in settings:
             path, equals, value = setting.partition("=")
             name, dot, option = path.partition(".")
             if not equals or not path:
                 raise ValueError(f"--mixers must have options as NAME:OPTION=VALUE. Received: {text!r}")
-            if dot:
+            if name in FIELDS:
+                if option not in FIELDS[name]:
+                    known = [f"{each}.{field}" for each, names in FIELDS.items() for field in names]
+                    raise ValueError(f"--mixers must set fields of {', '.join(known)}. Received: {text!r}")
+                fields.setdefault(name, {})[option] = _value(value)
+            elif dot:
                 options.setdefault(name, {})[option] = _value(value)
             else:
                 options[name] = _value(value)
-        variant = cls(mixer, options)
+        variant = cls(mixer, options, fields)
         route_options(options, variant.names())
         return variant
+
+    def encoder(self):
+        """The variant without what is no part of the encoder: what is pre-trained.
+
+        Example:
+        >>> str(Variant.parse("dynamic_conv:task.pooling=pair:model.kernel_size=3+5+7+9").encoder())
+        'dynamic_conv:model.kernel_size=3+5+7+9'
+        """
+        fields = {name: values for name, values in self.fields.items() if name != "task"}
+        return dataclasses.replace(self, fields=fields)
 
     def names(self):
         """The names of all mixers of the row."""
@@ -73,7 +93,7 @@ class Variant:
         'synthesizer:modes=dense:rank=4'
         """
         flat = {}
-        for name, value in self.options.items():
+        for name, value in (self.options | self.fields).items():
             nested = value.items() if isinstance(value, dict) else [(None, value)]
             flat |= {name if option is None else f"{name}.{option}": own for option, own in nested}
         return "".join([self.mixer, *(f":{name}={_text(flat[name])}" for name in sorted(flat))])

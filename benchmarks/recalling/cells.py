@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 
-from benchmarks.comparison.plan import Cell
+from benchmarks.comparison.cells import Cell
 from benchmarks.recalling.training import SOLVED
 from convnlp.training import storage
 

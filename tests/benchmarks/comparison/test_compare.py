@@ -6,7 +6,7 @@ import json
 import pytest
 
 from benchmarks import compare
-from benchmarks.comparison import worker
+from benchmarks.comparison import configs
 from convnlp import experiment
 from tests import corpus
 from tests.run_program import run_program
@@ -17,7 +17,7 @@ def arguments(**given):
     defaults = {
         "mixers": [],
         "seeds": 1,
-        "task": "",
+        "tasks": [],
         "data_dir": "DATA",
         "source": "jsonl:train.jsonl",
         "split": "train",
@@ -27,27 +27,54 @@ def arguments(**given):
         "label_names": ["a", "b"],
         "text_field": "text",
         "label_field": "label",
+        "second_text_field": "",
         "length": None,
         "size": "tiny",
         "batch_size": 8,
         "budget": "steps",
         "amount": 10.0,
         "pretrain_source": "",
+        "pretrain_budget": None,
         "pretrain_amount": 20.0,
-        "learning_rate": 1e-3,
-        "pretrain_learning_rate": 1e-3,
+        "pretrain_trial_amount": None,
+        "pretrain_length": 24,
+        "learning_rates": ["1e-3"],
+        "pretrain_learning_rates": ["1e-3", "2e-3"],
     }
     return argparse.Namespace(**{**defaults, **given})
 
 
+def plan_of(**given):
+    """The only plan."""
+    (found,) = compare.plans_of(arguments(**given), "spm.model").values()
+    return found
+
+
 def test_a_plan_from_flags():
-    plan = compare.plan_of(arguments(mixers=["dynamic_conv+self_attention", "c_c_t_t"]), "spm.model")
+    plan = plan_of(mixers=["dynamic_conv+self_attention", "c_c_t_t"])
     assert plan.data.test_source == "jsonl:train.jsonl"
     assert plan.data.length == 64
     assert plan.starts == ("scratch",)
-    assert len(compare.plan_of(arguments(), "spm.model").mixers) >= 15
-    task = compare.plan_of(arguments(source="", task="trec6", length=48), "spm.model").data
-    assert (task.length, len(task.label_names)) == (48, 6)
+    assert len(plan_of().mixers) >= 15
+
+
+def test_several_tasks_have_a_plan_each_and_one_pretraining():
+    given = {"source": "", "tasks": ["trec6", "snli:1000"], "pretrain_source": "raw", "mixers": ["fourier"]}
+    plans = compare.plans_of(arguments(**given), "spm.model")
+    assert list(plans) == ["trec6", "snli:1000"]
+    assert [plan.data.length for plan in plans.values()] == [32, 48]
+    assert {plan.longest for plan in plans.values()} == {48}
+    assert plans["trec6"].path(plans["trec6"].data.source).startswith("jsonl:DATA/classification/trec6.")
+    pretraining = plans["trec6"].pretraining
+    assert (pretraining.budget, pretraining.amount, pretraining.trial_amount) == ("steps", 20, 4)
+    shared = [
+        {cell.name for cell in plan.cells("fourier") if "pretrain" in cell.kind} for plan in plans.values()
+    ]
+    assert shared[0] == shared[1]
+    assert len(shared[0]) == 3
+    given |= {"length": 40, "pretrain_budget": "tokens", "pretrain_trial_amount": 3.0}
+    plan = compare.plans_of(arguments(**given), "spm.model")["trec6"]
+    assert (plan.data.length, plan.pretraining.budget, plan.pretraining.trial_amount) == (40, "tokens", 3)
 
 
 @pytest.mark.parametrize(
@@ -69,13 +96,18 @@ def test_a_plan_from_flags():
             {"mixers": ["synthesizer:rank=4:modes=dense", "synthesizer:modes=dense:rank=4"]},
             r"--mixers must name each row once. Received: 'synthesizer:modes=dense:rank=4' 2 times",
         ),
-        ({"task": "trec6"}, r"either --task or --source .*Received: --task='trec6', --source='jsonl"),
-        ({"source": ""}, r"either --task or --source"),
+        (
+            {"mixers": ["muse:model.dropout=0"]},
+            r"--mixers must set fields of model.kernel_size.*'muse:model.dropout=0'",
+        ),
+        ({"tasks": ["trec6"]}, r"either --tasks or --source .*Received: --tasks='trec6', --source='jsonl"),
+        ({"source": ""}, r"either --tasks or --source"),
+        ({"learning_rates": ["fast"]}, r"`--learning_rates` must be numbers. Received: 'fast'"),
     ],
 )
 def test_bad_flags_are_named(given, message):
     with pytest.raises(ValueError, match=message):
-        compare.plan_of(arguments(**given), "spm.model")
+        plan_of(**given)
 
 
 ROWS = [
@@ -83,23 +115,29 @@ ROWS = [
     "lightweight_conv:num_heads=2",
     "synthesizer:modes=dense+attention:rank=4",
     "c_c_t_t:mb_conv.expansion=2",
+    "dynamic_conv:kernel_size=5:model.dilation_rate=1+4:model.kernel_size=3+9:task.pooling=pair",
 ]
 
 
 def test_variants_are_rows_whose_models_have_their_options():
-    comparison = compare.plan_of(arguments(mixers=ROWS), "spm.model")
+    comparison = plan_of(mixers=ROWS, pretrain_source="raw")
     assert list(comparison.mixers) == ROWS
     options = []
     for row in comparison.mixers:
-        for config in (worker.pretrain_config(comparison, row), worker.finetune_config(comparison, row)):
+        tuned = configs.finetune_config(comparison, row, comparison.data, 1e-3)
+        for config in (configs.pretrain_config(comparison, row, 1e-3), tuned):
             experiment.check_mixer_options(config)
             options.append(config.model.to_dict()["mixer_options"])
             assert config.model.mixer == row.partition(":")[0]
-        tuned = worker.finetune_config(comparison, row, preset="PRESET")
-        experiment.check_mixer_options(tuned)  # which the preset has
+        again = configs.finetune_config(comparison, row, comparison.data, 1e-3, preset="PRESET")
+        experiment.check_mixer_options(again)  # which the preset has
     modes = {"modes": ["dense", "attention"], "rank": 4}
-    assert options[::2] == options[1::2] == [{}, {"num_heads": 2}, modes, {"mb_conv": {"expansion": 2}}]
-    mixer = experiment.backbone(worker.finetune_config(comparison, ROWS[2]), 50, "float32").encoder.layers[0]
+    expected = [{}, {"num_heads": 2}, modes, {"mb_conv": {"expansion": 2}}, {"kernel_size": 5}]
+    assert options[::2] == options[1::2] == expected
+    assert (tuned.model.kernel_size, tuned.model.dilation_rate) == ((3, 9), (1, 4))
+    assert tuned.task.pooling == "pair"
+    config = configs.finetune_config(comparison, ROWS[2], comparison.data, 1e-3)
+    mixer = experiment.backbone(config, 50, "float32").encoder.layers[0]
     assert (mixer.mixer.modes, mixer.mixer.rank) == (["dense", "attention"], 4)
 
 
@@ -116,19 +154,21 @@ def test_a_comparison_is_computed_once_and_continued(tmp_path):
         done = run_program(
             "benchmarks.compare",
             f"--workdir={workdir}",
-            "--mixers=lightweight_conv,external_attention",
             f"--source=jsonl:{tmp_path}/reviews.jsonl",
             "--split=train[40%:]",
             "--validation_split=train[:20%]",
             "--test_split=train[20%:40%]",
             f"--tokenizer={tmp_path}/spm.model",
-            f"--pretrain_source=jsonl:{tmp_path}/texts.jsonl",
             "--size=tiny",
             "--length=24",
             "--batch_size=8",
             "--budget=flops",
             "--amount=1.3e10",
-            "--pretrain_amount=6e10",
+            "--pretrain_budget=tokens",
+            "--pretrain_amount=9600",
+            "--pretrain_trial_amount=1920",
+            "--pretrain_length=24",
+            "--pretrain_learning_rates=1e-3,1e10",
             "--threads=1",
             *options,
         )
@@ -136,17 +176,22 @@ def test_a_comparison_is_computed_once_and_continued(tmp_path):
         times = {path.parent.name: path.stat().st_mtime_ns for path in workdir.glob("cells/*/result.json")}
         return done.stdout, times, json.loads((workdir / "comparison.json").read_text())
 
-    printed, first, result = run("--seeds=1")
-    assert len(first) == 2 * 4
+    raw = f"--pretrain_source=jsonl:{tmp_path}/texts.jsonl"
+    both = "--mixers=lightweight_conv,external_attention"
+    printed, first, result = run(both, raw, "--seeds=1", "--learning_rates=1e-3")
+    assert len(first) == 2 * 6
     assert "| lightweight_conv |" in printed
     for row in result["rows"]:
         assert set(row["starts"]) == {"scratch", "pretrained"}
         for start in row["starts"].values():
             assert 0 <= start["mean"] <= 1
+            assert start["cpu_seconds"] > 0
             assert sum(group["num_texts"] for group in start["by_length"]) == 16
         assert row["memory_bytes"] > 0
         assert row["train_tokens_per_second"] > 0
         assert row["pretraining"]["curve"][-1][1] < row["pretraining"]["curve"][0][1]
+        assert row["pretraining"]["learning_rate"] == 1e-3  # the other rate diverges
+        assert (row["pretraining"]["steps"], row["pretraining"]["tokens"]) == (50, 9600)
     # Equal operations: the cheaper mixer takes more steps.
     steps = {row["mixer"]: row["starts"]["scratch"]["steps"] for row in result["rows"]}
     costs = {row["mixer"]: row["multiply_adds"] for row in result["rows"]}
@@ -155,12 +200,22 @@ def test_a_comparison_is_computed_once_and_continued(tmp_path):
     assert (workdir / "comparison.html").read_text().count("<svg") == 3
     assert not list(workdir.glob("cells/*/checkpoints"))
 
-    printed, second, result = run("--seeds=2")
-    assert "lightweight_conv: 4 of 6 cells are there" in printed
-    assert len(second) == 2 * 6
+    printed, second, result = run(both, raw, "--seeds=2", "--learning_rates=1e-3")
+    assert "lightweight_conv: 6 of 8 cells are there" in printed
+    assert len(second) == 2 * 8
     assert {name: second[name] for name in first} == first
     assert result["rows"][0]["gain"]["num_seeds"] == 2
 
-    printed, third, _ = run("--seeds=2")
-    assert "external_attention: 6 of 6 cells are there" in printed
-    assert third == second
+    # A rate is chosen on validation data, and no test data are read for it.
+    printed, third, result = run("--mixers=lightweight_conv", "--seeds=1", "--learning_rates=1e-9,1e-3")
+    assert "lightweight_conv: 1 of 4 cells are there" in printed
+    new = {name: json.loads((workdir / "cells" / name / "result.json").read_text()) for name in third}
+    trials = [found for name, found in new.items() if name.startswith("finetune_trial")]
+    assert sorted(trial["learning_rate"] for trial in trials) == [1e-9, 1e-3]
+    assert all("accuracy" not in trial for trial in trials)
+    best = max(trials, key=lambda trial: trial["score"])
+    assert result["rows"][0]["starts"]["scratch"]["learning_rate"] == best["learning_rate"]
+
+    printed, fourth, _ = run(both, raw, "--seeds=2", "--learning_rates=1e-3")
+    assert "external_attention: 8 of 8 cells are there" in printed
+    assert fourth == third

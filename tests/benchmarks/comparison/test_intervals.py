@@ -3,10 +3,12 @@ import math
 
 import pytest
 
-from benchmarks.comparison import intervals, plan, results, variants
+from benchmarks.comparison import cells, intervals, plan, rates, results, tasks, variants
+
+MODULES = [cells, intervals, plan, rates, results, tasks, variants]
 
 
-@pytest.mark.parametrize("module", [intervals, plan, results, variants], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_examples(module):
     done = doctest.testmod(module)
     assert done.attempted

@@ -8,9 +8,9 @@ import pytest
 from benchmarks.comparison import page, results
 from tests.benchmarks.comparison.test_plan import PLAN
 
+MODEL = {"parameters": 1_500_000, "multiply_adds": 25_000_000}
 MEASURED = {
-    "parameters": 1_500_000,
-    "multiply_adds": 25_000_000,
+    **MODEL,
     "train_tokens_per_second": 1234.5,
     "predict_tokens_per_second": 4321.0,
     "memory_bytes": 200 * 2**20,
@@ -29,6 +29,8 @@ def fill(workdir, plan=PLAN, leave_out=()):
             if cell.kind == "finetune":
                 accuracy = base + 0.2 * (settings["start"] == "pretrained") + 0.02 * settings["seed"]
                 result = {
+                    **MODEL,
+                    "learning_rate": 1e-3,
                     "steps": 100,
                     "cpu_seconds": 7.0,
                     "accuracy": accuracy,
@@ -91,7 +93,12 @@ def test_what_is_not_finished_is_left_out(tmp_path):
     assert row["gain"]["num_seeds"] == 1
     measurement = PLAN.cells("fourier")[0]
     (measurement.directory(tmp_path) / "result.json").unlink()
-    assert [row["mixer"] for row in results.collect(PLAN, tmp_path)] == ["dynamic_conv"]
+    rows = results.collect(PLAN, tmp_path)
+    header, lines = page.table_cells(rows)
+    cells = dict(zip(header, lines[1], strict=True))
+    assert (cells["mixer"], cells["parameters"], cells["training tokens/s"]) == ("fourier", "1.50M", "")
+    page.plots(rows)
+    page.plt.close("all")
     other = dataclasses.replace(PLAN, amount=7)
     assert results.collect(other, tmp_path) == []
 

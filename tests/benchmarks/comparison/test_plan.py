@@ -1,20 +1,26 @@
 import dataclasses
+import re
 
 import pytest
 
-from benchmarks.comparison.plan import Data, Plan, named_task, steps_of, training_flops
+from benchmarks.comparison.cells import missing, preset_of
+from benchmarks.comparison.plan import Plan, Pretraining, steps_of, training_flops
+from benchmarks.comparison.tasks import Data
 
 DATA = Data("jsonl:train", "train", "valid", "jsonl:test", "test", ("a", "b"), length=16)
-PLAN = Plan(("dynamic_conv", "fourier"), (0, 1), DATA, "spm.model", pretrain_source="raw", pretrain_amount=5)
+PRETRAINING = Pretraining("raw", amount=5, trial_amount=2, learning_rates=(1e-3,), length=24)
+PLAN = Plan(("dynamic_conv", "fourier"), (0, 1), DATA, "spm.model", pretraining=PRETRAINING)
 
 
 def names(plan, mixer="dynamic_conv"):
     return {cell.name for cell in plan.cells(mixer)}
 
 
-def changed(**fields):
-    """How many of the six cells another setting makes new."""
-    return len(names(dataclasses.replace(PLAN, **fields)) - names(PLAN))
+def changed(plan=PLAN, pretraining=None, **fields):
+    """How many of the cells another setting makes new."""
+    if pretraining:
+        fields["pretraining"] = dataclasses.replace(plan.pretraining, **pretraining)
+    return len(names(dataclasses.replace(plan, **fields)) - names(plan))
 
 
 def test_the_cells_of_a_mixer():
@@ -37,7 +43,7 @@ def test_variants_of_a_mixer_have_cells_of_their_own():
 
 
 def test_without_raw_text_there_is_no_pretraining():
-    plan = dataclasses.replace(PLAN, pretrain_source="")
+    plan = dataclasses.replace(PLAN, pretraining=None)
     assert [cell.kind for cell in plan.cells("fourier")] == ["measure", "finetune", "finetune"]
 
 
@@ -45,19 +51,92 @@ def test_a_changed_setting_makes_just_the_cells_new_that_depend_on_it():
     assert changed() == 0
     assert changed(mixers=("muse",)) == 0
     assert changed(amount=700) == 4
-    assert changed(learning_rate=1e-3) == 4
+    assert changed(learning_rates=(1e-3,)) == 4
     assert changed(data=dataclasses.replace(DATA, test_split="other")) == 4
-    assert changed(pretrain_amount=6) == 3  # the pre-training, and what starts from it
-    assert changed(batch_size=8) == 6
-    assert changed(data=dataclasses.replace(DATA, length=32)) == 6
+    assert changed(pretraining={"amount": 6}) == 3  # the pre-training, and what starts from it
+    assert changed(batch_size=8) == 5  # of texts, not of the rows of pre-training
+    assert changed(data=dataclasses.replace(DATA, length=20)) == 5
+    assert changed(data=dataclasses.replace(DATA, length=32)) == 6  # the longest row of all
+    assert changed(max_length=24) == 0
+    assert changed(max_length=32) == 6
     assert changed(seeds=(0, 1, 2)) == 2
+    assert changed(folders={"data_dir": "elsewhere"}) == 0
 
 
-def test_a_plan_survives_its_file(tmp_path):
-    PLAN.write(tmp_path / "plan.json")
+def test_a_pretraining_is_shared_by_tasks_and_by_rows_with_another_head():
+    other = dataclasses.replace(PLAN, data=dataclasses.replace(DATA, source="jsonl:other", length=20))
+    pretrainings = [
+        next(cell.name for cell in plan.cells(row) if cell.kind == "pretrain")
+        for plan in (PLAN, other)
+        for row in ("dynamic_conv", "dynamic_conv:task.pooling=pair")
+    ]
+    assert len(set(pretrainings)) == 1
+    assert not names(PLAN) & names(PLAN, "dynamic_conv:task.pooling=pair") - set(pretrainings)
+
+
+GRIDS = dataclasses.replace(
+    PLAN,
+    learning_rates=(1e-4, 1e-3),
+    pretraining=dataclasses.replace(PRETRAINING, learning_rates=(1e-3, 2e-3, 4e-3)),
+)
+
+
+def test_of_several_rates_each_is_tried_once_and_what_follows_depends_on_the_trials():
+    cells = GRIDS.cells("dynamic_conv")
+    kinds = ["measure", *["pretrain_trial"] * 3, "pretrain", *["finetune_trial"] * 4, *["finetune"] * 4]
+    assert [cell.kind for cell in cells] == kinds
+    assert [cell.settings["learning_rate"] for cell in cells[1:4]] == [1e-3, 2e-3, 4e-3]
+    assert cells[4].settings["trials"] == [cell.name for cell in cells[1:4]]
+    assert cells[4].settings["amount"] == 5
+    assert cells[1].settings["amount"] == 2
+    tried = [(cell.settings["start"], cell.settings["learning_rate"]) for cell in cells[5:9]]
+    assert tried == [(start, rate) for start in ("scratch", "pretrained") for rate in (1e-4, 1e-3)]
+    assert {cell.settings["start"] for cell in cells[5:7]} == {"scratch"}
+    assert cells[9].settings["trials"] == [cell.name for cell in cells[5:7]]  # from scratch
+    assert cells[10].settings["trials"] == [cell.name for cell in cells[7:9]]  # pre-trained
+    # A longer pre-training has the same trials of its rate, but other encoders to fine-tune.
+    assert changed(GRIDS, pretraining={"amount": 6}) == 1 + 2 + 2
+
+
+def test_the_rate_may_be_chosen_on_another_task():
+    other = dataclasses.replace(DATA, source="jsonl:other")
+    plan = dataclasses.replace(GRIDS, trial_data=other, trial_amount=30)
+    trials = [cell for cell in plan.cells("fourier") if cell.kind == "finetune_trial"]
+    assert {cell.settings["source"] for cell in trials} == {"jsonl:other"}
+    assert {cell.settings["amount"] for cell in trials} == {30}
+    task = dataclasses.replace(plan, data=dataclasses.replace(DATA, source="jsonl:third"))
+    assert {cell.name for cell in trials} < names(task, "fourier")
+
+
+def test_seconds_need_measurements_of_both_lengths():
+    plan = dataclasses.replace(
+        PLAN, budget="seconds", pretraining=dataclasses.replace(PRETRAINING, budget="seconds")
+    )
+    cells = plan.cells("fourier")
+    assert [cell.settings["length"] for cell in cells if cell.kind == "measure"] == [16, 24]
+    assert cells[2].settings["measure"] == cells[1].name
+    assert cells[3].settings["measure"] == cells[0].name
+
+
+def test_a_lost_encoder_is_computed_again_if_something_starts_from_it(tmp_path):
+    cells = PLAN.cells("fourier")
+    assert missing(cells, tmp_path) == cells
+    for cell in cells:
+        cell.directory(tmp_path).mkdir(parents=True)
+        (cell.directory(tmp_path) / "result.json").write_text("{}")
+    assert missing(cells, tmp_path) == []
+    (cells[-1].directory(tmp_path) / "result.json").unlink()
+    assert [cell.kind for cell in missing(cells, tmp_path)] == ["pretrain", "finetune"]
+    preset_of(cells[1].name, tmp_path).mkdir()
+    assert missing(cells, tmp_path) == cells[-1:]
+
+
+@pytest.mark.parametrize("plan", [PLAN, dataclasses.replace(GRIDS, trial_data=DATA, folders={"a": "b"})])
+def test_a_plan_survives_its_file(plan, tmp_path):
+    plan.write(tmp_path / "plan.json")
     again = Plan.read(tmp_path / "plan.json")
-    assert again == PLAN
-    assert names(again) == names(PLAN)
+    assert again == plan
+    assert names(again) == names(plan)
 
 
 def test_a_result_is_found_by_its_cell(tmp_path):
@@ -73,22 +152,24 @@ def test_steps_of_each_budget():
     assert cost["flops"] == 1200
     assert steps_of("steps", 600, cost, 10) == 600
     assert steps_of("steps", 609, cost, 10) == 600
+    assert steps_of("tokens", 10e6, {"tokens": 32 * 128}, 10) == 2440
     assert steps_of("seconds", 60, cost, 10) == 240
     assert steps_of("flops", 1.2e6, cost, 10) == 1000
     assert steps_of("flops", 1, cost, 10) == 10
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("size", "base"), ("budget", "epochs"), ("amount", 0), ("pretrain_amount", 0)]
+    ("field", "value"), [("size", "base"), ("budget", "epochs"), ("amount", 0), ("learning_rates", [])]
 )
 def test_bad_settings_are_named(field, value):
-    with pytest.raises(ValueError, match=rf"`--{field}` must .*Received: {value!r}"):
+    with pytest.raises(ValueError, match=rf"`--{field}` must .*Received: {re.escape(repr(value))}"):
         dataclasses.replace(PLAN, **{field: value})
 
 
-def test_tasks_by_name():
-    data = named_task("trec6", "DATA")
-    assert data.source == "jsonl:DATA/classification/trec6.{split}.jsonl.gz"
-    assert (data.split, data.test_split, len(data.label_names)) == ("train[10%:]", "test", 6)
-    with pytest.raises(ValueError, match=r"`--task` must be one of trec6, sst2.*Received: 'trec'"):
-        named_task("trec", "DATA")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("budget", "epochs"), ("amount", 0), ("trial_amount", -1), ("learning_rates", [1e-3, 1e-3])],
+)
+def test_bad_settings_of_pretraining_are_named(field, value):
+    with pytest.raises(ValueError, match=rf"`--pretrain_{field}` must .*Received: {re.escape(repr(value))}"):
+        dataclasses.replace(PRETRAINING, **{field: value})

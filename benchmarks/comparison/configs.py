@@ -1,0 +1,100 @@
+"""The configs of a comparison's runs: the same for every mixer but for the mixer."""
+
+from benchmarks.comparison.variants import Variant
+from convnlp.configs import finetune_classification, pretrain_encoder
+from convnlp.models import SIZES
+
+STEPS_PER_CALL = 10
+MASKED_SHARE = 0.25  # of the tokens, predicted over the whole vocabulary in pre-training
+_WARMUP_SHARE = 0.08  # of the steps, as in `configs/pretrain_encoder.py`
+
+
+def pretrain_config(plan, mixer, learning_rate):
+    """`configs/pretrain_encoder.py`, with as many tokens hidden as docs/recipes.md found best.
+
+    Args:
+        plan: `benchmarks.comparison.plan.Plan` with a `pretraining`.
+        mixer: str, a row.
+        learning_rate: float.
+    """
+    config, pretraining = pretrain_encoder.get_config(Variant.parse(mixer).mixer), plan.pretraining
+    config.seed = 0
+    config.tokenizer = plan.path(plan.tokenizer)
+    _set_model(config.model, plan, mixer)
+    config.objective.noise_density = MASKED_SHARE
+    config.data.source = plan.path(pretraining.source)
+    if "{split}" in config.data.source:
+        config.data.split, config.data.validation_split = "train", "valid"
+    config.data.input_length = pretraining.length
+    config.optimizer.learning_rate = learning_rate
+    config.train.batch_size = pretraining.batch_size
+    return config
+
+
+def finetune_config(plan, mixer, data, learning_rate, seed=0, preset=""):
+    """`configs/finetune_classification.py` with the model of `pretrain_config`.
+
+    All batches are as long as `data.length`, for not every mixer can make them shorter.
+
+    Args:
+        plan: `benchmarks.comparison.plan.Plan`.
+        mixer: str, a row.
+        data: `benchmarks.comparison.tasks.Data`.
+        learning_rate: float.
+        seed: int. Defaults to 0.
+        preset: str, to start from. Defaults to "": random weights.
+    """
+    variant = Variant.parse(mixer)
+    config = finetune_classification.get_config(variant.mixer)
+    config.seed = seed
+    config.init_from = preset
+    config.tokenizer = plan.path(plan.tokenizer)
+    _set_model(config.model, plan, mixer, with_options=not preset)  # a preset has its own
+    config.data.source = plan.path(data.source)
+    config.data.validation_source = plan.path(data.validation_source)
+    config.data.test_source = plan.path(data.test_source)
+    for name in ("split", "validation_split", "test_split"):
+        config.data[name] = getattr(data, name)
+    config.data.input_length = data.length
+    config.data.group_by_length = False
+    for name in ("label_names", "text_field", "second_text_field", "label_field"):
+        config.task[name] = getattr(data, name)
+    config.task.num_epochs = 0.0
+    config.task.options.ngram_buckets = 0  # the mixer is the only variable
+    for name, value in variant.fields.get("task", {}).items():
+        config.task[name] = value
+    config.optimizer.learning_rate = learning_rate
+    config.train.batch_size = plan.batch_size
+    return config
+
+
+def _set_model(model, plan, mixer, with_options=True):
+    """Sets size and mixer, and takes the kernel sizes of the middle layers where there are fewer layers."""
+    model.size = plan.size
+    variant = Variant.parse(mixer)
+    model.mixer = variant.mixer.replace("+", ",")
+    if with_options:
+        model.mixer_options.update(variant.options)
+    model.num_decoder_layers = 0
+    model.max_sequence_length = plan.longest
+    num_layers = SIZES[plan.size]["num_layers"]
+    for name in ("kernel_size", "dilation_rate"):
+        if len(model[name]) > 1:
+            first = (len(model[name]) - num_layers) // 2
+            model[name] = model[name][first : first + num_layers]
+    for name, value in variant.fields.get("model", {}).items():
+        model[name] = tuple(value) if isinstance(value, list) else (value,)
+
+
+def set_steps(config, num_steps, evaluations):
+    """Sets the length of a run, and how often it is evaluated and can be continued from."""
+    every = max(1, num_steps // evaluations // STEPS_PER_CALL) * STEPS_PER_CALL
+    config.train.num_steps = num_steps
+    config.train.steps_per_call = STEPS_PER_CALL
+    config.train.eval_every = config.train.checkpoint_every = every
+    config.train.keep_checkpoints = 1
+
+
+def set_warmup(config):
+    """The warm-up of a pre-training of any length."""
+    config.optimizer.warmup_steps = max(1, round(_WARMUP_SHARE * config.train.num_steps))

@@ -1,0 +1,54 @@
+"""Has the missing cells of a row computed, in a process of its own."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+
+from benchmarks.comparison import cells
+from convnlp import programs
+
+
+def end_by_sigterm():
+    """Lets SIGTERM end this process by an exception, so that `compute` takes its child along."""
+    signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))
+
+
+def compute(plan, mixer, workdir, plan_name="plan", kinds=cells.KINDS):
+    """Computes what is missing of a row, if anything; the process logs to WORKDIR/log-ROW.txt.
+
+    Args:
+        plan: `benchmarks.comparison.plan.Plan`.
+        mixer: str, one of its rows.
+        workdir: pathlib.Path.
+        plan_name: str, of the file in `workdir` that the plan is handed over in.
+        kinds: sequence of str, of `cells.KINDS`: what is computed.
+
+    Returns:
+        bool, whether all of them are finished.
+    """
+    wanted = [cell for cell in plan.cells(mixer) if cell.kind in kinds]
+    num_missing = len(cells.missing(wanted, workdir))
+    print(f"{mixer}: {len(wanted) - num_missing} of {len(wanted)} cells are there", flush=True)
+    if not num_missing:
+        return True
+    plan_path = workdir / f"{plan_name}.json"
+    plan.write(plan_path)
+    command = [sys.executable, "-m", "benchmarks.comparison.worker", plan_path, workdir, mixer]
+    log_path = log_of(mixer, workdir)
+    with open(log_path, "ab") as log:
+        child = subprocess.Popen([*command, ",".join(kinds), *programs.modules()], stdout=log, stderr=log)
+    try:
+        if child.wait() == 0:
+            return True
+        print(f"{mixer} failed, see {log_path}", file=sys.stderr, flush=True)
+        return False
+    finally:
+        if child.poll() is None:  # this process was stopped
+            child.terminate()
+            child.wait()
+
+
+def log_of(mixer, workdir):
+    """pathlib.Path of the log of a row."""
+    return pathlib.Path(workdir) / f"log-{cells.file_name(mixer)}.txt"

@@ -1,0 +1,102 @@
+"""What is learned: public sets by name, in the files of --data_dir, or any source."""
+
+import dataclasses
+
+_NLI = ("entailment", "neutral", "contradiction")
+_PAIR = {"folder": "pairs", "text_field": "text_a", "second_text_field": "text_b"}
+_HELD_OUT = {"split": "train[10%:]", "validation_split": "train[:10%]"}  # of sets without a validation file
+# Fields of `Data`, the folder, and `train_file` and `file` where they are not called as the task.
+TASKS = {
+    "trec6": {
+        "label_names": ("abbreviation", "description", "entity", "human", "location", "number"),
+        "length": 32,
+        **_HELD_OUT,
+    },
+    "sst2": {"label_names": ("negative", "positive"), "length": 48},
+    "sst2_phrases": {
+        "label_names": ("negative", "positive"),
+        "length": 48,
+        "train_file": "sst2_phrases",
+        "file": "sst2",
+    },
+    "sst5": {
+        "label_names": ("very negative", "negative", "neutral", "positive", "very positive"),
+        "length": 48,
+    },
+    "ag_news": {"label_names": ("world", "sports", "business", "science"), "length": 64},
+    "imdb": {"label_names": ("negative", "positive"), "length": 256, **_HELD_OUT},
+    "jigsaw_toxicity": {"label_names": ("fine", "toxic"), "length": 64},
+    "sentiment140": {"label_names": ("negative", "positive"), "length": 48},
+    "sick": {"label_names": _NLI, "length": 48, **_PAIR},
+    "snli": {"label_names": _NLI, "length": 48, **_PAIR},
+    "mnli": {"label_names": _NLI, "length": 80, **_PAIR},
+    # Its test labels are not public: what is published as validation data is tested on.
+    "rte": {
+        "label_names": ("entailment", "not entailment"),
+        "length": 128,
+        "test_split": "valid",
+        **_PAIR,
+        **_HELD_OUT,
+    },
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """A classification task of texts or pairs of texts.
+
+    Args:
+        source: str, see `convnlp.data.sources`.
+        split: str, to train on.
+        validation_split: str, to choose the best step by.
+        test_source: str, which the scores are of.
+        test_split: str.
+        label_names: tuple of str; empty for a source that has its own.
+        length: int, tokens of a text or pair; longer ones are cut.
+        text_field: str.
+        label_field: str.
+        second_text_field: str, of the second text of a pair; "" for none.
+        validation_source: str, of `validation_split`; "" for `source`.
+    """
+
+    source: str
+    split: str
+    validation_split: str
+    test_source: str
+    test_split: str
+    label_names: tuple
+    length: int
+    text_field: str = "text"
+    label_field: str = "label"
+    second_text_field: str = ""
+    validation_source: str = ""
+
+
+def named_task(name):
+    """The `Data` of a name in `TASKS`, or of `NAME:COUNT`, the same with so many labelled examples.
+
+    The examples are the first of the training file, or the last where the first are those to validate on. The
+    sources hold the mark `{data_dir}`, see `benchmarks.comparison.plan.Plan`.
+
+    Raises:
+        ValueError: if there is no such task, or the number is none.
+
+    Example:
+    >>> data = named_task("ag_news:1000")
+    >>> data.source, data.split
+    ('jsonl:{data_dir}/classification/ag_news.{split}.jsonl.gz', 'train[:1000]')
+    """
+    task, colon, count = name.partition(":")
+    if task not in TASKS or (colon and not count.isdigit()) or count == "0":
+        raise ValueError(
+            f"`--tasks` must be of {', '.join(TASKS)}, or NAME:COUNT for that many labels. Received: {name!r}"
+        )
+    given = {"split": "train", "validation_split": "valid", "test_split": "test", **TASKS[task]}
+    folder = f"jsonl:{{data_dir}}/{given.pop('folder', 'classification')}"
+    file, train_file = given.pop("file", task), given.pop("train_file", task)
+    sources = [f"{folder}/{each}.{{split}}.jsonl.gz" for each in (train_file, file)]
+    if count:
+        given["split"] = f"train[:{count}]" if given["split"] == "train" else f"train[-{count}:]"
+    if train_file != file:
+        given["validation_source"] = sources[1]
+    return Data(source=sources[0], test_source=sources[1], **given)

@@ -1,0 +1,147 @@
+"""The questions of the paper, each a comparison: which mixers, on which tasks, after which pre-training."""
+
+import dataclasses
+from collections.abc import Iterable
+
+from benchmarks.comparison.cells import KINDS
+from benchmarks.comparison.plan import Plan, Pretraining
+from benchmarks.comparison.tasks import named_task
+from benchmarks.comparison.variants import Variant
+
+CONVOLUTIONS = ("lightweight_conv", "dynamic_conv", "dilated_conv")
+BASELINE = "self_attention"
+MIXERS = (*CONVOLUTIONS, BASELINE)
+
+# What all cells share. The longest row is that of IMDb: one encoder serves all tasks.
+SIZE, BATCH_SIZE, MAX_LENGTH = "mini", 32, 256
+LEARNING_RATES = (3e-4, 1e-3)
+PRETRAIN_LEARNING_RATES = (5e-4, 1e-3, 2e-3)
+PRETRAIN_TRIAL_TOKENS = 2e6
+MIXTURE = "jsonl:{mixture_dir}/mixture*.{split}.jsonl.gz"  # of benchmarks.pretraining.mixture
+TOKENIZER = "{presets_dir}/dynamic_conv_mini_en/assets/tokenizer/vocabulary.spm"
+# Of IMDb's 25,000 test texts the first 5,000 are read; they are shuffled.
+REPLACED = {"imdb": {"test_split": "test[:5000]"}}
+
+# Steps of 32 examples for each fine-tuning.
+TEXTS = {
+    "trec6": 600,
+    "sst2": 1000,
+    "sst5": 1000,
+    "jigsaw_toxicity": 1000,
+    "sentiment140": 1000,
+    "ag_news:1000": 600,
+    "sst2_phrases": 2000,
+    "imdb": 1000,
+}
+FEW_LABELS = {
+    "sst2:100": 300,
+    "jigsaw_toxicity:100": 300,
+    "ag_news:100": 300,
+    "sst2:1000": 600,
+    "jigsaw_toxicity:1000": 600,
+    "ag_news": 1000,
+}
+PAIRS = {"snli": 1500, "sick": 1000, "mnli": 1500, "rte": 600}
+STEPS = TEXTS | FEW_LABELS | PAIRS
+# On which a mixer's rates of fine-tuning are chosen, for all tasks of one text and of two.
+TEXT_TRIAL, PAIR_TRIAL = "sst2", "snli"
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A question and what is run to answer it.
+
+    Args:
+        title: str.
+        mixers: tuple of str, rows; the last of `BASELINE` is what the others are compared with.
+        tasks: names, see `named_task`, with the steps of their fine-tunings in `STEPS`.
+        every_budget: bool. Whether it is asked after each amount of pre-training, or after the first alone.
+    """
+
+    title: str
+    mixers: tuple
+    tasks: Iterable
+    every_budget: bool = False
+
+
+QUESTIONS = {
+    "rq1": Question("Does pre-training help convolutions?", MIXERS, TEXTS),
+    "rq4": Question(
+        "Where do they fail? Pairs of texts",
+        (
+            "dynamic_conv",
+            BASELINE,
+            "cross_segment_attention",
+            "linear_attention_on_top",
+            "dynamic_conv:task.pooling=pair",
+            "latent_attention_on_top",
+        ),
+        PAIRS,
+    ),
+    "rq2": Question("Are convolutions competitive, and when?", MIXERS, FEW_LABELS | TEXTS, every_budget=True),
+    "rq5": Question(
+        "Do the variants differ?",
+        (
+            *CONVOLUTIONS,
+            "lightweight_conv:num_heads=2",
+            "lightweight_conv:num_heads=256",
+            "lightweight_conv:weight_softmax=false",
+            "dynamic_conv:weight_softmax=false",
+            "dynamic_conv:model.kernel_size=7",
+            "dynamic_conv:model.kernel_size=3+5+7+9",
+            "dynamic_conv:model.kernel_size=31+15+7+3",
+        ),
+        ("trec6", "sst2", "snli"),
+    ),
+}
+
+
+def plans(question, tokens, seeds, folders):
+    """The `Plan`s of a question.
+
+    Args:
+        question: `Question`.
+        tokens: tuple of floats, amounts of pre-training.
+        seeds: tuple of ints.
+        folders: dict, "data_dir", "mixture_dir", "presets_dir" -> path.
+
+    Returns:
+        List of (tokens, name of the task, `Plan`).
+    """
+    return [
+        (amount, task, _plan(question, amount, task, seeds, folders))
+        for amount in (tokens if question.every_budget else tokens[:1])
+        for task in question.tasks
+    ]
+
+
+def _plan(question, amount, task, seeds, folders):
+    data = _data(task)
+    trial = PAIR_TRIAL if data.second_text_field else TEXT_TRIAL
+    return Plan(
+        mixers=tuple(str(Variant.parse(text)) for text in question.mixers),
+        seeds=seeds,
+        data=data,
+        tokenizer=TOKENIZER,
+        size=SIZE,
+        batch_size=BATCH_SIZE,
+        amount=STEPS[task],
+        learning_rates=LEARNING_RATES,
+        trial_data=_data(trial),
+        trial_amount=STEPS[trial],
+        max_length=MAX_LENGTH,
+        pretraining=Pretraining(
+            source=MIXTURE,
+            amount=amount,
+            learning_rates=PRETRAIN_LEARNING_RATES,
+            trial_amount=PRETRAIN_TRIAL_TOKENS,
+        ),
+        folders=folders,
+    )
+
+
+def _data(task):
+    return dataclasses.replace(named_task(task), **REPLACED.get(task, {}))
+
+
+COMPUTED = tuple(kind for kind in KINDS if kind != "measure")  # speeds wait for a quiet machine

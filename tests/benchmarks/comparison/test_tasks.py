@@ -1,0 +1,42 @@
+import pytest
+
+from benchmarks.comparison.tasks import TASKS, named_task
+from convnlp.data.source import Split
+
+
+def test_a_task_without_a_validation_file_holds_a_tenth_out():
+    data = named_task("trec6")
+    assert data.source == data.test_source == "jsonl:{data_dir}/classification/trec6.{split}.jsonl.gz"
+    assert (data.split, data.validation_split, data.test_split) == ("train[10%:]", "train[:10%]", "test")
+    assert (len(data.label_names), data.length, data.validation_source) == (6, 32, "")
+
+
+def test_pairs_have_two_texts_and_rte_is_tested_on_what_has_labels():
+    data = named_task("rte")
+    assert data.source == "jsonl:{data_dir}/pairs/rte.{split}.jsonl.gz"
+    assert (data.text_field, data.second_text_field) == ("text_a", "text_b")
+    assert (data.split, data.validation_split, data.test_split) == ("train[10%:]", "train[:10%]", "valid")
+
+
+def test_phrases_are_trained_on_and_sentences_scored():
+    data = named_task("sst2_phrases")
+    assert data.source.endswith("/sst2_phrases.{split}.jsonl.gz")
+    assert data.validation_source == data.test_source != data.source
+    assert data.test_source.endswith("/sst2.{split}.jsonl.gz")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_few_labels_are_none_of_those_to_validate_on(name):
+    whole, few = named_task(name), named_task(f"{name}:100")
+    assert few.validation_split == whole.validation_split
+    chosen = set(range(*Split.parse(few.split).bounds(1000)))
+    assert len(chosen) == 100
+    assert chosen <= set(range(*Split.parse(whole.split).bounds(1000)))
+    if whole.validation_split.startswith("train"):
+        assert not chosen & set(range(*Split.parse(whole.validation_split).bounds(1000)))
+
+
+@pytest.mark.parametrize("name", ["trec", "sst2:", "sst2:few", "sst2:0"])
+def test_an_unknown_task_is_named(name):
+    with pytest.raises(ValueError, match=rf"`--tasks` must be of trec6, sst2.*Received: '{name}'"):
+        named_task(name)

@@ -1,0 +1,66 @@
+import doctest
+import json
+
+import numpy as np
+
+from benchmarks.comparison.cells import Cell
+from benchmarks.questions import store
+from benchmarks.questions.store import Store, packed, unpacked
+
+CELL = Cell("finetune", {"mixer": "fourier", "start": "scratch", "seed": 1})
+HITS = np.random.default_rng(0).integers(2, size=21).tolist()
+RESULT = {"accuracy": 0.5, "lengths": [3] * 21, "hits": HITS, "curve": [[10, 0.25]]}
+
+
+def finish(workdir, cell=CELL, result=RESULT):
+    cell.directory(workdir).mkdir(parents=True)
+    (cell.directory(workdir) / "result.json").write_text(json.dumps(result))
+
+
+def test_examples():
+    done = doctest.testmod(store)
+    assert done.attempted
+    assert not done.failed
+
+
+def test_hits_survive_packing():
+    for count in (0, 1, 7, 8, 9, 21):
+        assert unpacked(packed({"hits": HITS[:count]})) == {"hits": HITS[:count]}
+
+
+def test_a_finished_cell_is_known_where_its_directory_is_lost(tmp_path):
+    finish(tmp_path / "first")
+    path = tmp_path / "docs" / "paper.json"
+    kept = Store(tmp_path / "first", path)
+    kept.take([CELL, Cell("finetune", {**CELL.settings, "seed": 2})])
+    assert len(kept.known) == 1
+    kept.write({"cpu": "fast"})
+    assert json.loads(path.read_text())["machine"] == {"cpu": "fast"}
+
+    again = Store(tmp_path / "second", path)
+    assert CELL.result(tmp_path / "second") is None
+    again.restore()
+    expected = {name: value for name, value in RESULT.items() if name != "lengths"}
+    assert CELL.result(tmp_path / "second") == again.result(CELL) == expected
+    settings = json.loads((CELL.directory(tmp_path / "second") / "settings.json").read_text())
+    assert settings == CELL.settings
+
+
+def test_what_a_directory_has_is_not_overwritten(tmp_path):
+    path = tmp_path / "paper.json"
+    finish(tmp_path / "first")
+    kept = Store(tmp_path / "first", path)
+    kept.take([CELL])
+    kept.write({})
+    finish(tmp_path / "second", result={**RESULT, "accuracy": 0.75})
+    Store(tmp_path / "second", path).restore()
+    assert CELL.result(tmp_path / "second")["accuracy"] == 0.75
+
+
+def test_each_cell_is_a_line(tmp_path):
+    for seed in range(3):
+        finish(tmp_path, Cell("finetune", {**CELL.settings, "seed": seed}))
+    kept = Store(tmp_path, tmp_path / "paper.json")
+    kept.take([Cell("finetune", {**CELL.settings, "seed": seed}) for seed in range(3)])
+    kept.write({})
+    assert len((tmp_path / "paper.json").read_text().splitlines()) == 2 + 3 + 1

@@ -1,0 +1,62 @@
+import pytest
+
+from benchmarks.comparison.tasks import named_task
+from benchmarks.questions import table
+
+FOLDERS = {"data_dir": "DATA", "mixture_dir": "MIXTURE", "presets_dir": "PRESETS"}
+
+
+def plans(name, tokens=(10e6,), seeds=(1,)):
+    return table.plans(table.QUESTIONS[name], tokens, seeds, FOLDERS)
+
+
+@pytest.mark.parametrize("name", table.QUESTIONS)
+def test_every_question_can_be_planned(name):
+    question = table.QUESTIONS[name]
+    for _, task, plan in plans(name):
+        assert plan.data.length <= plan.longest == table.MAX_LENGTH
+        assert plan.amount == table.STEPS[task]
+        assert plan.path(plan.data.source).startswith("jsonl:DATA/")
+        for mixer in plan.mixers:
+            assert plan.cells(mixer)
+    assert table.BASELINE in question.mixers or name == "rq5"
+
+
+def test_pretraining_is_asked_about_on_eight_sets_of_single_texts():
+    assert len(table.TEXTS) == 8
+    assert not any(named_task(name).second_text_field for name in table.TEXTS | table.FEW_LABELS)
+    assert all(named_task(name).second_text_field for name in table.PAIRS)
+
+
+def test_all_questions_share_the_encoders_of_a_mixer():
+    found = {
+        cell.name
+        for name in table.QUESTIONS
+        for _, _, plan in plans(name)
+        for mixer in plan.mixers
+        if mixer.startswith("dynamic_conv") and ":model" not in mixer and ":weight" not in mixer
+        for cell in plan.cells(mixer)
+        if cell.kind == "pretrain"
+    }
+    assert len(found) == 1
+
+
+def test_more_tokens_are_more_encoders_with_the_same_trials_for_one_question_alone():
+    assert plans("rq1", (10e6, 30e6))[0][0] == 10e6
+    assert len(plans("rq1", (10e6, 30e6))) == len(plans("rq1"))
+    found = {amount: plan for amount, _, plan in plans("rq2", (10e6, 30e6))}
+    kinds = {amount: {} for amount in found}
+    for amount, plan in found.items():
+        for cell in plan.cells("dynamic_conv"):
+            kinds[amount].setdefault(cell.kind, set()).add(cell.name)
+    assert kinds[10e6]["pretrain_trial"] == kinds[30e6]["pretrain_trial"]
+    assert not kinds[10e6]["pretrain"] & kinds[30e6]["pretrain"]
+    assert len(kinds[10e6]["finetune"] & kinds[30e6]["finetune"]) == 1  # from scratch
+
+
+def test_no_setting_names_a_directory():
+    for name in table.QUESTIONS:
+        for _, _, plan in plans(name):
+            for mixer in plan.mixers:
+                text = str([cell.settings for cell in plan.cells(mixer)])
+                assert not any(folder in text for folder in FOLDERS.values())
