@@ -12,7 +12,8 @@ fields of the config. On your own data give --source (and --validation_split, --
 which all tasks share, for each seed. Of several learning rates a mixer takes the best on held-out data:
 --pretrain_learning_rates by short pre-trainings, --learning_rates, for each start, by the validation score of
 a fine-tuning. Prints the table, and writes comparison.json and the page comparison.html (with --tasks,
-comparison-TASK.*) into DIR after each mixer.
+comparison-TASK.*) into DIR after each mixer; for several tasks also comparison-tasks.*, with mean ranks, the
+critical-difference plot and paired tests over the test examples.
 
 A comparison consists of cells: the measurement of a mixer, the runs that choose its rates, its pre-training,
 and a fine-tuning for each start and seed. Each has a directory in DIR/cells, named by what it is and a hash
@@ -34,7 +35,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 from absl import flags
 
 from benchmarks import machine, pages
-from benchmarks.comparison import cells, page, plan, results, runner, tasks
+from benchmarks.comparison import cells, page, plan, results, runner, summary, summary_page, tasks
 from benchmarks.comparison.variants import Variant
 from convnlp import programs
 from convnlp.layers import MIXERS
@@ -197,6 +198,19 @@ def report(comparison, task, workdir, description, failed, args):
     return result["rows"]
 
 
+def report_tasks(plans, workdir):
+    """Writes comparison-tasks.json and .html, of all tasks together."""
+    (start,) = {comparison.starts[-1] for comparison in plans.values()}
+    found = summary.collect(plans, lambda cell: cell.result(workdir), start)
+    ranking = found["ranking"]
+    as_json = {**found, "start": start, "ranking": ranking and dataclasses.asdict(ranking)}
+    write_json(workdir / "comparison-tasks.json", as_json)
+    title = f"Token mixers on {len(plans)} tasks, {page.STARTS[start]}"
+    page.write_tasks(workdir / "comparison-tasks.html", title, found)
+    print(pages.table(*summary_page.table_cells(found)))
+    print(f"{workdir}/comparison-tasks.html")
+
+
 def _suffix(task):
     """Of the files in the working directory, which several tasks share."""
     return f"-{cells.file_name(task)}" if task else ""
@@ -211,8 +225,8 @@ def main(_):
     description = machine.describe(args.threads)
     workdir = pathlib.Path(args.workdir)
     workdir.mkdir(parents=True, exist_ok=True)
-    every_failed = []
-    for task, comparison in plans_of(args, tokenizer_of(args)).items():
+    every_failed, plans = [], plans_of(args, tokenizer_of(args))
+    for task, comparison in plans.items():
         failed, rows = [], []
         for mixer in comparison.mixers:
             if not runner.compute(comparison, mixer, workdir, f"plan{_suffix(task)}", args.kinds):
@@ -222,6 +236,8 @@ def main(_):
             print(pages.table(*page.table_cells(rows)))
         print(f"{workdir}/comparison{_suffix(task)}.html")
         every_failed += [f"{mixer} on {task}" if task else mixer for mixer in failed]
+    if len(plans) > 1:
+        report_tasks(plans, workdir)
     if every_failed:
         raise ValueError(f"{len(every_failed)} rows failed: {', '.join(every_failed)}")
 

@@ -5,6 +5,7 @@ import io
 import json
 
 from benchmarks import pages
+from benchmarks.comparison import rank_plot, summary_page
 from benchmarks.comparison.cells import file_name
 from benchmarks.comparison.intervals import Interval
 from benchmarks.comparison.plots import STARTS, plots
@@ -97,8 +98,7 @@ def write_html(path, title, result):
         result: dict, {"machine", "plan", "rows", "failed"}, what is written as JSON too.
     """
     rows = result["rows"]
-    header, lines = table_cells(rows)
-    parts = [f"<h1>{html.escape(title)}</h1>", _html_table(header, lines)]
+    parts = [_html_table(*table_cells(rows))]
     parts += [f"<p>{html.escape(note)}</p>" for note in notes(result["plan"])]
     if result["failed"]:
         parts.append(f"<p><b>Failed: {html.escape(', '.join(result['failed']))}</b></p>")
@@ -106,7 +106,28 @@ def write_html(path, title, result):
         parts += [f"<h2>{name}</h2>", _svg(figure)]
     machine = json.dumps({"machine": result["machine"], "plan": result["plan"]}, indent=1)
     parts.append(f"<h2>Settings and machine</h2><pre>{html.escape(machine)}</pre>")
-    body = "\n".join(parts)
+    _write_page(path, title, parts)
+
+
+def write_tasks(path, title, summary):
+    """Writes the page of several tasks.
+
+    Args:
+        path: pathlib.Path.
+        title: str.
+        summary: dict, see `benchmarks.comparison.summary.collect`.
+    """
+    parts = [_html_table(*summary_page.table_cells(summary))]
+    header, lines = summary_page.paired_cells(summary)
+    parts += [_html_table(header, lines)] * bool(lines)
+    parts += [f"<p>{html.escape(note)}</p>" for note in summary_page.notes(summary)]
+    if summary["ranking"]:
+        parts.append(_svg(rank_plot.plot(summary["ranking"])))
+    _write_page(path, title, parts)
+
+
+def _write_page(path, title, parts):
+    body = "\n".join([f"<h1>{html.escape(title)}</h1>", *parts])
     path.write_text(
         f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
         f"<style>{_STYLE}</style>\n<body>\n{body}\n</body>\n</html>\n",

@@ -171,6 +171,7 @@ def test_a_comparison_is_computed_once_and_continued(tmp_path):
             "--pretrain_learning_rates=1e-3,1e10",
             "--threads=1",
             *options,
+            timeout=900,
         )
         assert done.returncode == 0, done.stdout + done.stderr[-2000:]
         times = {path.parent.name: path.stat().st_mtime_ns for path in workdir.glob("cells/*/result.json")}

@@ -48,6 +48,22 @@ def test_pairs_count_not_totals():
     assert paired.difference([theirs], theirs, labels) == (0.0, 0.0, 0.0)
 
 
+def test_their_seeds_are_averaged_too():
+    labels = np.array([0, 1] * 200)
+    wrong = np.where(np.arange(400) % 5 == 0, 1 - labels, labels)
+    assert paired.difference([labels], [wrong, labels], labels)[0] == pytest.approx(0.1)
+
+
+def test_mcnemars_test_by_hand():
+    # Eight texts that we alone get right, two that they alone do: the two tails of a fair coin thrown ten
+    # times, 2 (1 + 10 + 45) / 1024.
+    ours = np.array([True] * 8 + [False] * 2 + [True] * 50 + [False] * 40)
+    theirs = np.array([False] * 8 + [True] * 2 + [True] * 50 + [False] * 40)
+    assert paired.mcnemar(ours, theirs) == pytest.approx(112 / 1024)
+    assert paired.mcnemar(theirs, ours) == pytest.approx(112 / 1024)
+    assert paired.mcnemar(ours, ours) == 1.0
+
+
 def test_the_flags_of_a_run_are_fields_of_the_config():
     config = finetune_classification.get_config()
     for found in SETS.values():

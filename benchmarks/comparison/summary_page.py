@@ -1,0 +1,67 @@
+"""What is shown of several tasks together: a table, sentences and the critical-difference plot."""
+
+from benchmarks.comparison.ranks import SIGNIFICANCE
+
+
+def table_cells(summary):
+    """Mean scores and ranks as (header, lines), all of str, those with a rank first.
+
+    Args:
+        summary: dict, see `benchmarks.comparison.summary.collect`.
+    """
+    scores, tasks, ranking = summary["scores"], summary["tasks"], summary["ranking"]
+    ranks = ranking.ranks if ranking else {}
+    order = [*ranks, *(mixer for mixer in scores if mixer not in ranks)]
+    lines = [
+        [
+            mixer,
+            *(f"{100 * scores[mixer][task]:.1f}" if task in scores[mixer] else "" for task in tasks),
+            f"{ranks[mixer]:.2f}" if mixer in ranks else "",
+        ]
+        for mixer in order
+    ]
+    return ["mixer", *tasks, "mean rank"], lines
+
+
+def paired_cells(summary):
+    """Differences to the mixer of the best mean rank as (header, lines); no lines where nothing is ranked."""
+    tests = summary["paired"]
+    lines = [
+        [mixer, *(difference(tests[task][mixer]) for task in tests)]
+        for mixer in (list(summary["ranking"].ranks)[1:] if summary["ranking"] else ())
+    ]
+    return ["mixer", *tests], lines
+
+
+def difference(test):
+    """As in the tables, in points.
+
+    Args:
+        test: see `benchmarks.comparison.summary.compared`.
+
+    Example:
+    >>> difference((-0.023, -0.04, -0.005, 0.012))
+    '-2.3 (-4.0 to -0.5), p 0.012'
+    """
+    mean, low, high = (100 * value for value in test[:3])
+    p_value = "" if test[3] is None else f", p {test[3]:.2g}"
+    return f"{mean:+.1f} ({low:+.1f} to {high:+.1f}){p_value}"
+
+
+def notes(summary):
+    """What a reader has to know of the figures, a list of sentences."""
+    ranking = summary["ranking"]
+    if ranking is None:
+        return ["No two mixers are finished on a common task yet."]
+    friedman = ""
+    if ranking.p_value is not None:
+        alike = "may be alike" if ranking.p_value >= SIGNIFICANCE else "are not all alike"
+        friedman = f" By Friedman's test they {alike} (p = {ranking.p_value:.2g})."
+    first, apart = next(iter(ranking.ranks)), f"{ranking.critical_difference:.2f}"
+    return [
+        f"Mean ranks are over the {ranking.num_tasks} tasks that all ranked mixers have; 1 is the best."
+        f"{friedman} Mean ranks that differ by less than {apart} may be alike by Nemenyi's test.",
+        f"The second table has the points by which a mixer differs from {first}: the interval of 95 % of a "
+        "paired bootstrap over the test examples, the seeds averaged, and the p-value of McNemar's exact "
+        "test for one seed of each. Of twenty such tests one is below 0.05 by chance.",
+    ]
