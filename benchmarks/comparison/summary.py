@@ -35,8 +35,9 @@ def collect(plans, find, start):
 
     Returns:
         dict: "tasks", those of which something is finished; "scores", mixer -> task -> mean accuracy over
-        seeds; "ranking", a `Ranking` of the mixers with the same tasks, or None; "paired", task -> mixer -> (difference to the first of the
-        ranking, low, high, McNemar's p-value of the first seed that both have), of the ranking.
+        seeds; "ranking", a `Ranking` of the mixers with the same tasks, or None; "paired", task -> mixer ->
+        (difference to the first of the ranking, low, high, McNemar's p-value of the first seed that both
+        have), of the ranking.
     """
     runs = {}
     for mixer in dict.fromkeys(mixer for plan in plans.values() for mixer in plan.mixers):
