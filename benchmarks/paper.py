@@ -7,8 +7,9 @@ Each question of `benchmarks.questions.table` is a comparison, as `benchmarks.co
 lie in DIR/cells, a pre-training serves all tasks, and the learning rates are chosen for each mixer on
 held-out data. The same command continues where it was stopped, within a training too. All questions are
 asked with the first seed before any is asked with the second. What is finished is kept in docs/paper.json as
-well and is never computed again. --tokens are the amounts of pre-training: RQ2 asks of each, the others of
-the first. Speeds are measured by --kinds=measure, on a machine that does nothing else.
+well and is never computed again; the page is written at the end, or by --report_only. --tokens are the
+amounts of pre-training: RQ2 asks of each, the others of the first. Speeds are measured by --kinds=measure, on
+a machine that does nothing else.
 """
 
 import os
@@ -21,7 +22,7 @@ from absl import flags
 
 from benchmarks import machine
 from benchmarks.comparison import cells, runner
-from benchmarks.questions import table
+from benchmarks.questions import page, table
 from benchmarks.questions.store import Store
 from convnlp import presets, programs
 
@@ -37,9 +38,9 @@ def define_flags():
     flags.DEFINE_list("tokens", ["10e6"], "Of pre-training, the first for all questions.")
     flags.DEFINE_list("seeds", ["1", "2", "3"], "Of fine-tuning, in turn for all questions.")
     flags.DEFINE_multi_enum("kinds", table.COMPUTED, cells.KINDS, "Of cells; may be given several times.")
-    flags.DEFINE_bool("report_only", False, "Computes nothing and writes what is there.")
+    flags.DEFINE_bool("report_only", False, "Computes nothing, and writes what is there.")
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
-    flags.DEFINE_string("docs_dir", "docs", "Where paper.json is kept.")
+    flags.DEFINE_string("docs_dir", "docs", "Where paper.json and paper.md are kept.")
 
 
 def main(_):
@@ -58,22 +59,33 @@ def main(_):
     store = Store(workdir, pathlib.Path(args.docs_dir, "paper.json"))
     store.restore()
     failed = []
-    for count in range(1, 1 + len(seeds)):
+    for text, plan, kinds in work(args.kinds, questions, tokens, seeds, folders):
+        for mixer in plan.mixers:
+            if not args.report_only:
+                print(text, end=": ")
+                if not runner.compute(plan, mixer, workdir, kinds=kinds):
+                    failed.append(f"{mixer}, {text}")
+            store.take(plan.cells(mixer))
+            if not args.report_only:
+                keep(store, args.threads)
+    keep(store, args.threads)
+    docs = pathlib.Path(args.docs_dir, "paper.md")
+    if docs.exists():
+        page.write(docs, store, tokens, seeds, folders)
+    if failed:
+        raise ValueError(f"{len(failed)} rows failed: {'; '.join(failed)}")
+
+
+def work(kinds, questions, tokens, seeds, folders):
+    """Yields (what it is about, `Plan`, kinds of its cells), in the order in which it is done."""
+    if "measure" in kinds:
+        for length, plan in table.speed_plans(folders):
+            yield f"rq3, {length} tokens", plan, ("measure",)
+    others = [kind for kind in kinds if kind != "measure"]
+    for count in range(1, 1 + len(seeds) if others else 1):
         for name in questions:
             for amount, task, plan in table.plans(table.QUESTIONS[name], tokens, seeds[:count], folders):
-                for mixer in plan.mixers:
-                    done = args.report_only
-                    if not done:
-                        print(f"{name}, {amount:,.0f} tokens, {task}, seed {seeds[count - 1]}", end=": ")
-                        done = runner.compute(plan, mixer, workdir, kinds=args.kinds)
-                    if not done:
-                        failed.append(f"{mixer} on {task}")
-                    store.take(plan.cells(mixer))
-                    if not args.report_only:
-                        report(store, args)
-    report(store, args)
-    if failed:
-        raise ValueError(f"{len(failed)} rows failed: {', '.join(dict.fromkeys(failed))}")
+                yield f"{name}, {amount:,.0f} tokens, {task}, seed {seeds[count - 1]}", plan, others
 
 
 def checked(args):
@@ -98,9 +110,9 @@ def checked(args):
     return numbers["tokens"], numbers["seeds"], tuple(args.questions)
 
 
-def report(store, args):
-    """Writes docs/paper.json."""
-    description = machine.describe(args.threads)
+def keep(store, threads):
+    """Writes paper.json, with what it was computed on."""
+    description = machine.describe(threads)
     del description["command"]  # its directories are of this machine
     store.write(description)
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from benchmarks.comparison.gains import gain
 from benchmarks.comparison.intervals import student
 
 NUM_LENGTH_GROUPS = 4
@@ -41,11 +42,8 @@ def _row(plan, workdir, mixer):
             row |= {name: result[name] for name in ("parameters", "multiply_adds")}
             runs.setdefault(cell.settings["start"], {})[cell.settings["seed"]] = result
     row["starts"] = {start: _start(by_seed) for start, by_seed in runs.items()}
-    both = sorted(set.intersection(*map(set, runs.values()))) if len(runs) > 1 else []
-    if both:
-        scratch, pretrained = runs["scratch"], runs["pretrained"]
-        gains = [pretrained[seed]["accuracy"] - scratch[seed]["accuracy"] for seed in both]
-        row["gain"] = dataclasses.asdict(student(gains))
+    found = gain(runs)
+    row["gain"] = found and dataclasses.asdict(found)
     return row
 
 

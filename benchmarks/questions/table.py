@@ -47,6 +47,9 @@ STEPS = TEXTS | FEW_LABELS | PAIRS
 # On which a mixer's rates of fine-tuning are chosen, for all tasks of one text and of two.
 TEXT_TRIAL, PAIR_TRIAL = "sst2", "snli"
 
+SPEED_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
+SPEED_TOKENS = 4096  # of a batch
+
 
 @dataclasses.dataclass(frozen=True)
 class Question:
@@ -139,6 +142,33 @@ def _plan(question, amount, task, seeds, folders):
         ),
         folders=folders,
     )
+
+
+def speed_plans(folders):
+    """RQ3: the measurements alone, of about as many tokens in a batch at each length.
+
+    Args:
+        folders: as of `plans`.
+
+    Returns:
+        List of (length, `Plan`), whose only cells are measurements.
+    """
+    return [
+        (
+            length,
+            Plan(
+                mixers=MIXERS,
+                seeds=(),
+                data=dataclasses.replace(_data(TEXT_TRIAL), length=length),
+                tokenizer=TOKENIZER,
+                size=SIZE,
+                batch_size=SPEED_TOKENS // length,
+                max_length=max(SPEED_LENGTHS),
+                folders=folders,
+            ),
+        )
+        for length in SPEED_LENGTHS
+    ]
 
 
 def _data(task):

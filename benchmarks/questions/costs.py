@@ -1,0 +1,60 @@
+"""What the cells of docs/paper.json cost, and what a model costs by `cost()`."""
+
+import numpy as np
+
+from benchmarks import pages
+from benchmarks.comparison import configs
+from benchmarks.comparison.cells import KINDS
+from convnlp import experiment
+
+_NAMES = {
+    "pretrain_trial": "trials of pre-training",
+    "pretrain": "pre-trainings",
+    "finetune_trial": "trials of fine-tuning",
+    "finetune": "fine-tunings",
+    "measure": "measurements",
+}
+
+
+def table(found):
+    """How many cells of each kind there are, and the CPU minutes of one on average: a Markdown table.
+
+    Args:
+        found: dict, name of a cell -> {"kind", "settings", "result"}, each once.
+    """
+    spent = {}
+    for cell in found.values():
+        by_kind = spent.setdefault(cell["settings"]["mixer"], {})
+        by_kind.setdefault(cell["kind"], []).append(cell["result"]["cpu_seconds"])
+    kinds = [kind for kind in KINDS if any(kind in by_kind for by_kind in spent.values())]
+    lines = [[mixer, *_line(spent[mixer], kinds)] for mixer in sorted(spent)]
+    every = {}
+    for by_kind in spent.values():
+        for kind, seconds in by_kind.items():
+            every.setdefault(kind, []).extend(seconds)
+    header = ["cells x CPU minutes", *(_NAMES[kind] for kind in kinds), "CPU hours"]
+    return pages.table(header, [*lines, ["all", *_line(every, kinds)]])
+
+
+def _line(by_kind, kinds):
+    means = [(len(by_kind[kind]), np.mean(by_kind[kind])) if kind in by_kind else None for kind in kinds]
+    texts = ["" if found is None else f"{found[0]} x {found[1] / 60:.1f}" for found in means]
+    return [*texts, f"{sum(map(sum, by_kind.values())) / 3600:.2f}"]
+
+
+def model_costs(plan, lengths):
+    """What each mixer of a plan costs.
+
+    Args:
+        plan: `benchmarks.comparison.plan.Plan`.
+        lengths: sequence of ints, tokens of a text.
+
+    Returns:
+        dict, mixer -> length -> dict, see `Seq2SeqBackbone.cost`.
+    """
+    found = {}
+    for mixer in plan.mixers:
+        config = configs.finetune_config(plan, mixer, plan.data, plan.learning_rates[0])
+        backbone = experiment.backbone(config, experiment.tokenizer(config).vocabulary_size(), "float32")
+        found[mixer] = {length: backbone.cost(length) for length in lengths}
+    return found

@@ -1,0 +1,245 @@
+"""The tables of docs/paper.md, a function for each, from the finished cells."""
+
+import numpy as np
+
+from benchmarks import pages
+from benchmarks.comparison.gains import gain, mean_gain
+from benchmarks.comparison.intervals import student
+from benchmarks.comparison.summary import compared, runs_of
+from benchmarks.comparison.summary_page import difference
+from benchmarks.comparison.variants import Variant
+from benchmarks.questions.table import BASELINE, CONVOLUTIONS
+
+
+def accuracy(by_seed):
+    """The mean over seeds with its interval, as text; "" without a seed.
+
+    Args:
+        by_seed: dict, seed -> result.
+    """
+    return student([run["accuracy"] for run in by_seed.values()]).percent() if by_seed else ""
+
+
+def signed(interval):
+    """A gain as text: `+3.4 ± 3.0`.
+
+    Example:
+    >>> from benchmarks.comparison.intervals import Interval
+    >>> signed(Interval(0.034, 0.03, 3)), signed(Interval(-0.01, None, 1))
+    ('+3.4 ± 3.0', '-1.0')
+    """
+    sign = "+" if interval.mean >= 0 else ""
+    return sign + interval.percent()
+
+
+def gains(plans, find):
+    """RQ1: from scratch, pre-trained, and the gain, for each task and mixer; then the mean gain.
+
+    Args:
+        plans: list of (tokens, task, `Plan`), see `benchmarks.questions.table.plans`.
+        find: function of a `Cell` -> its result, or None.
+    """
+    mixers = plans[0][2].mixers
+    lines, runs = [], {mixer: {} for mixer in mixers}
+    for _, task, plan in plans:
+        for mixer in mixers:
+            runs[mixer][task] = runs_of(plan, mixer, find)
+        lines.append([task, *(_from_to(runs[mixer][task]) for mixer in mixers)])
+    means = [mean_gain(runs[mixer]) for mixer in mixers]
+    last = ["**mean gain**"]
+    for found in means:
+        text = ""
+        if found:
+            interval, tasks = found
+            text = (
+                f"**{signed(interval)}** ({_count(len(tasks), 'task')}, {_count(interval.num_seeds, 'seed')})"
+            )
+        last.append(text)
+    return pages.table(["test accuracy", *mixers], [*lines, last])
+
+
+def _count(number, noun):
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _from_to(runs):
+    scratch, pretrained = (accuracy(runs.get(start)) for start in ("scratch", "pretrained"))
+    if not scratch and not pretrained:
+        return ""
+    found = gain(runs)
+    return f"{scratch or '?'} → {pretrained or '?'}" + (f"; {signed(found)}" if found else "")
+
+
+def budgets(plans, find):
+    """RQ2: pre-trained accuracy by task, labels and tokens, and the best convolution against attention.
+
+    The best convolution is the one with the highest validation accuracy: the test data do not choose it.
+
+    Args:
+        plans: as of `gains`.
+        find: likewise.
+    """
+    mixers, lines = plans[0][2].mixers, []
+    for tokens, task, plan in plans:
+        runs = {mixer: runs_of(plan, mixer, find).get("pretrained", {}) for mixer in mixers}
+        if not any(runs.values()):
+            continue
+        convolutions = [mixer for mixer in CONVOLUTIONS if runs.get(mixer)]
+        against = ""
+        if convolutions and runs.get(BASELINE):
+            best = max(convolutions, key=lambda mixer: _validation(runs[mixer]))
+            against = f"{best} {difference(compared(runs[best], runs[BASELINE]))}"
+        name, _, labels = task.partition(":")
+        lines.append(
+            [
+                name,
+                labels or "all",
+                f"{tokens / 1e6:g}M",
+                *(accuracy(runs[mixer]) for mixer in mixers),
+                against,
+            ]
+        )
+    header = ["task", "labels", "tokens", *mixers, f"best convolution less {BASELINE}"]
+    return pages.table(header, lines)
+
+
+def _validation(by_seed):
+    return float(np.mean([run["validation_accuracy"] for run in by_seed.values()]))
+
+
+def pairs(plans, find, convolution="dynamic_conv"):
+    """RQ4: accuracy on pairs, the gap of a convolution to attention, and the share of it that each closes.
+
+    Args:
+        plans: as of `gains`.
+        find: likewise.
+        convolution: str, the row without anything that relates the two texts.
+    """
+    mixers = plans[0][2].mixers
+    runs = {
+        task: {mixer: runs_of(plan, mixer, find).get("pretrained", {}) for mixer in mixers}
+        for _, task, plan in plans
+    }
+    lines = [[mixer, *(accuracy(runs[task][mixer]) for task in runs)] for mixer in mixers]
+    parts = [pages.table(["pre-trained, test accuracy", *runs], lines)]
+    gaps = {
+        task: compared(found[BASELINE], found[convolution])
+        for task, found in runs.items()
+        if found[BASELINE] and found[convolution]
+    }
+    if gaps:
+        lines = [[f"{BASELINE} less {convolution}", *(difference(gap) for gap in gaps.values())]]
+        for mixer in mixers:
+            if mixer not in (BASELINE, convolution):
+                lines.append([mixer, *(_closed(runs[task], mixer, convolution, gaps[task]) for task in gaps)])
+        parts.append(pages.table(["the gap, and the share of it that is closed", *gaps], lines))
+    return "\n\n".join(parts)
+
+
+def _closed(runs, mixer, convolution, gap):
+    """The share of a gap that a row closes; none is named where the gap itself may be 0."""
+    if not runs[mixer]:
+        return ""
+    if gap[1] <= 0:
+        return "no gap"
+    mean = {name: np.mean([run["accuracy"] for run in runs[name].values()]) for name in (mixer, convolution)}
+    return f"{100 * (mean[mixer] - mean[convolution]) / gap[0]:.0f} %"
+
+
+def variants(plans, find, costs):
+    """RQ5: what each variant sees and costs, its held-out loss, and its accuracy.
+
+    Args:
+        plans: as of `gains`.
+        find: likewise.
+        costs: dict, see `benchmarks.questions.costs.model_costs`, of two lengths: costs are those of the
+            first, the receptive field is that of the second, which is longer than it.
+    """
+    mixers, lines = plans[0][2].mixers, []
+    for mixer in mixers:
+        cost, of_long = costs[mixer].values()
+        runs = [runs_of(plan, mixer, find).get("pretrained", {}) for _, _, plan in plans]
+        pretraining = pretraining_of(plans[0][2], mixer, find)
+        lines.append(
+            [
+                mixer,
+                of_long["receptive_field"],
+                f"{cost['parameters'] / 1e6:.2f}M",
+                f"{cost['multiply_adds'] / 1e6:.1f}M",
+                f"{-pretraining['score']:.3f}" if pretraining else "",
+                *map(accuracy, runs),
+            ]
+        )
+    length = next(iter(next(iter(costs.values()))))
+    header = ["variant", "tokens seen", "parameters", f"multiply-adds at {length} tokens", "held-out loss"]
+    return pages.table([*header, *(task for _, task, _ in plans)], lines)
+
+
+def pretraining_of(plan, mixer, find):
+    """The result of a row's pre-training, or None."""
+    (cell,) = (cell for cell in plan.cells(mixer) if cell.kind == "pretrain")
+    return find(cell)
+
+
+def pretrainings(plans, find):
+    """How each encoder was pre-trained: its trials, the rate chosen, its loss.
+
+    Args:
+        plans: as of `gains`, of several questions.
+        find: likewise.
+    """
+    rows = {}
+    for tokens, _, plan in plans:
+        for mixer in plan.mixers:
+            rows.setdefault((tokens, str(Variant.parse(mixer).encoder())), plan)
+    rates, lines = plans[0][2].pretraining.learning_rates, []
+    for (tokens, mixer), plan in rows.items():
+        trials = [find(cell) for cell in plan.cells(mixer) if cell.kind == "pretrain_trial"]
+        if not any(trials):
+            continue
+        losses = ["" if trial is None else _loss(trial["score"]) for trial in trials]
+        found = pretraining_of(plan, mixer, find)
+        rest = [f"{found['learning_rate']:g}", _loss(found["score"])] if found else ["", ""]
+        lines.append([mixer, *losses, f"{tokens / 1e6:g}M", *rest])
+    trial = f"{plans[0][2].pretraining.trial_amount / 1e6:g}M"
+    header = [
+        "held-out loss",
+        *(f"{rate:g}, {trial} tokens" for rate in rates),
+        "tokens",
+        "rate taken",
+        "loss",
+    ]
+    return pages.table(header, lines)
+
+
+def _loss(score):
+    return "diverged" if score is None else f"{-score:.3f}"
+
+
+def speeds(costs, measured):
+    """RQ3: multiply-adds of a token by the length of its text, and speeds where they are measured.
+
+    Args:
+        costs: dict, see `benchmarks.questions.costs.model_costs`.
+        measured: dict, mixer -> length -> result of a measurement.
+    """
+    lengths = list(next(iter(costs.values())))
+    lines = [
+        [mixer, *(f"{by_length[length]['multiply_adds'] / length / 1e6:.2f}" for length in lengths)]
+        for mixer, by_length in costs.items()
+    ]
+    parts = [pages.table(["million multiply-adds of a token, text of", *lengths], lines)]
+    for name, title in (("train", "training"), ("predict", "inference")):
+        lines = [
+            [
+                mixer,
+                *(
+                    f"{by_length[length][f'{name}_tokens_per_second']:,.0f}" if length in by_length else ""
+                    for length in lengths
+                ),
+            ]
+            for mixer, by_length in measured.items()
+        ]
+        if lines:
+            parts.append(pages.table([f"{title}, tokens/s", *lengths], lines))
+    return "\n\n".join(parts)
