@@ -10,6 +10,12 @@ from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.text_preset import TextPreset
 
 SPACE = "\u2581"  # what SentencePiece writes for a space
+# White space of two and of three bytes. WhitespaceTokenizeWithOffsetsV2 of tensorflow_text 2.21 counts the
+# first of the bytes to the word in front of it, so that they become as many ASCII spaces before.
+_WIDE_SPACES = (
+    (r"[\x{85}\x{a0}]", "  "),
+    (r"[\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]", "   "),
+)
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -46,6 +52,8 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
     assert tokenizer.vocabulary_size() == 18 and tokenizer.sentinel_token_ids == [17, 16]
     ids = tokenizer.ragged(["the cat"])
     assert tokenizer.detokenize(ids) == ["the cat"]
+    ids, begins, ends = tokenizer.ragged_with_offsets(["the  cat"])
+    assert begins[0, 0] == 0 and ends[0, -1] == 8
     ```
     """
 
@@ -112,6 +120,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
             self._sentence_piece = tensorflow_text.FastSentencepieceTokenizer(
                 proto, add_bos=self.add_bos, add_eos=self.add_eos
             )
+            self._words = tensorflow_text.WhitespaceTokenizer()
 
     def ragged(self, text):
         """Token ids without any special token, as a ragged tensor in eager and graph mode alike.
@@ -125,6 +134,50 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
         self._check_vocabulary()
         self._maybe_initialized_tf()
         return self._sentence_piece.tokenize(tf.convert_to_tensor(text, tf.string))
+
+    def ragged_with_offsets(self, text):
+        """Token ids, and which bytes of the text each of them stands for.
+
+        The op has no offsets, and normalisation (NFKC, white space) changes bytes. So words, what stands
+        between white space, are tokenized one by one; the pieces are those of the whole text but for ties
+        between splits of a word. Where the pieces of a word spell just its bytes, each stands for its own.
+        Where they do not, because the word was normalised or a piece is unknown, each of them stands for the
+        whole word, and so does a piece that is a space alone. Bytes of a word without any piece belong to no
+        token. Every offset lies between two characters of the text as it was given.
+
+        Args:
+            text: string tensor [B], UTF-8.
+
+        Returns:
+            int32 RaggedTensors [B,None]: the ids, where each token begins, and where it ends.
+
+        Example: see the class.
+        """
+        self._check_vocabulary()
+        self._maybe_initialized_tf()
+        text = tf.convert_to_tensor(text, tf.string)
+        for wide, spaces in _WIDE_SPACES:
+            text = tf.strings.regex_replace(text, wide, spaces)
+        words, word_begins, word_ends = self._words.tokenize_with_offsets(text)  # [B,(words)]
+        pieces = self._sentence_piece.tokenize(words.flat_values)  # [N,(pieces)]
+        letters = [surface.replace(SPACE, "") for surface in self._surfaces]
+        sizes = tf.constant([len(piece.encode()) for piece in letters])  # bytes
+        spelt = tf.strings.reduce_join(tf.gather(tf.constant(letters), pieces), axis=-1)  # [N]
+        splits, word = tf.cast(pieces.row_splits, tf.int64), pieces.value_rowids()
+
+        own = tf.gather(sizes, pieces.flat_values)
+        before = tf.concat([[0], tf.cumsum(own)], axis=0)  # bytes of pieces in front of each, in all words
+        within = before[:-1] - tf.gather(tf.gather(before, splits[:-1]), word)
+        is_whole = tf.gather(spelt != words.flat_values, word) | (own == 0)
+        first = tf.gather(tf.cast(word_begins.flat_values, tf.int32), word)
+        last = tf.gather(tf.cast(word_ends.flat_values, tf.int32), word)
+        begins = tf.where(is_whole, first, first + within)
+        ends = tf.where(is_whole, last, begins + own)
+        of_text = tf.gather(splits, words.row_splits)  # [B+1]
+        return tuple(
+            tf.RaggedTensor.from_row_splits(values, of_text, validate=False)
+            for values in (pieces.flat_values, begins, ends)
+        )
 
     def detokenize(self, inputs):
         """Text of token ids: pad and eos vanish, sentinel k is written as "<extra_id_k>".
