@@ -38,8 +38,10 @@ from convnlp.layers.mixers import (
     register_mixer,
 )
 from convnlp.layers.prefix_decoder import PrefixDecoder
+from convnlp.layers.question_summary import QuestionSummary
 from convnlp.layers.relative_position_bias import RelativePositionBias
 from convnlp.layers.residual import Residual
+from convnlp.layers.span_pointers import SpanPointers
 from convnlp.layers.token_mixer import TokenMixer
 
 __all__ = [
@@ -74,11 +76,13 @@ __all__ = [
     "Muse",
     "OutlookAttention",
     "PrefixDecoder",
+    "QuestionSummary",
     "RelativeAttention",
     "RelativePositionBias",
     "ResMLP",
     "Residual",
     "SelfAttention",
+    "SpanPointers",
     "SpatialGating",
     "Synthesizer",
     "TokenMixer",

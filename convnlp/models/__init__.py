@@ -4,6 +4,8 @@ from convnlp.models.multi_label_classifier import MultiLabelClassifier
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 from convnlp.models.prefix_lm import PrefixLM
 from convnlp.models.prefix_lm_preprocessor import PrefixLMPreprocessor
+from convnlp.models.question_answerer import QuestionAnswerer
+from convnlp.models.question_answerer_preprocessor import QuestionAnswererPreprocessor
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.seq2seq_lm import Seq2SeqLM
 from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
@@ -23,6 +25,8 @@ __all__ = [
     "PooledEncoder",
     "PrefixLM",
     "PrefixLMPreprocessor",
+    "QuestionAnswerer",
+    "QuestionAnswererPreprocessor",
     "Seq2SeqBackbone",
     "Seq2SeqLM",
     "Seq2SeqLMPreprocessor",

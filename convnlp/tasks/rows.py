@@ -4,28 +4,26 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.data import examples
-from convnlp.layers import TokenMixer
+from convnlp.models.reading import mixes_any_length, reading_mixers, shortened
+
+__all__ = [
+    "TEXT",
+    "TOKEN_IDS",
+    "EncoderRows",
+    "mixes_any_length",
+    "outputs_of",
+    "reading_mixers",
+    "signature",
+]
 
 TEXT = tf.TensorSpec([None], tf.string)
 TOKEN_IDS = tf.TensorSpec([None, None], tf.int32)
-ROUND_TO = 8  # tokens
 
 
 def signature(function, **inputs):
     """A tf.function of named inputs, each given by its `tf.TensorSpec`."""
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
     return tf.function(function, input_signature=specs, autograph=False)
-
-
-def reading_mixers(backbone):
-    """The token mixers of the stack that reads a text, those inside of others too."""
-    layers = backbone.reading_stack._flatten_layers()
-    return [layer for layer in layers if isinstance(layer, TokenMixer)]
-
-
-def mixes_any_length(backbone):
-    """Whether rows may be as short as the longest text of the batch, in the stack that reads a text."""
-    return all(mixer.pad_length_invariant for mixer in reading_mixers(backbone))
 
 
 def outputs_of(model, found, batch_size=64):
@@ -74,17 +72,9 @@ class EncoderRows:
         self.any_length = mixes_any_length(backbone)
 
     def of_texts(self, text):
-        """Texts [B], or a tuple of two for pairs, as in training but without most pads that all rows have.
-
-        The length is rounded up to a multiple of `ROUND_TO`: each new one costs once what the kernels of
-        TensorFlow need to set themselves up, many times the product of a batch.
-        """
+        """Texts [B], or a tuple of two for pairs, as in training but without most pads that all rows have."""
         rows = self._preprocess(text)
-        if not self.any_length:
-            return rows
-        longest = tf.reduce_max(tf.reduce_sum(tf.cast(rows["padding_mask"], tf.int32), axis=1))
-        longest = tf.minimum(-(-longest // ROUND_TO) * ROUND_TO, self.max_length)
-        return {name: row[:, :longest] for name, row in rows.items()}
+        return shortened(rows, self.max_length) if self.any_length else rows
 
     def of_ids(self, token_ids):
         """Token ids [B,T] with pads = 0, end token included."""
