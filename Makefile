@@ -37,7 +37,7 @@ test-beam: .venv-beam/.ready
 
 fuzz: setup $(VENV)/.ready-fuzz
 	for reader in $(READERS); do \
-		$(RUN) -m tests.fuzz.run --reader=$$reader --workdir=runs/fuzz -max_total_time=$(SECONDS) || exit 1; \
+		$(RUN) -m tests.fuzz.run --reader=$$reader --workdir=runs/fuzz --seconds=$(SECONDS) || exit 1; \
 	done
 
 .venv-beam/.ready: requirements-beam.txt requirements.txt

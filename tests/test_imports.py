@@ -21,6 +21,7 @@ RULES = {
     "convnlp.models": (
         ("convnlp.layers", "convnlp.presets", "convnlp.sums"),
         (
+            "google",
             "h5py",
             "keras",
             "keras_hub",

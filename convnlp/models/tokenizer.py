@@ -4,6 +4,8 @@ import keras
 import keras_nlp
 import sentencepiece
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from sentencepiece import sentencepiece_model_pb2
 
 from convnlp.models import arguments
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
@@ -29,8 +31,8 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
     Source: Kudo and Richardson, 2018, https://arxiv.org/abs/1808.06226; layout of Raffel et al., 2020.
     Departs from keras_nlp's class: eager calls, tf.data, SavedModel and TFLite all run the FastSentencepiece
     op of tensorflow_text (which splits ties as the newest SentencePiece does, and has a TFLite kernel), and
-    decoding is made of core TensorFlow ops. That op cannot do byte fallback: a model trained with it is
-    refused.
+    decoding is made of core TensorFlow ops. That op cannot do byte fallback, and splits all texts as unigram
+    models do: models of other kinds, as BPE, are refused.
 
     Args:
         proto: bytes of a SentencePiece model; None while a preset is being restored. See `from_file`.
@@ -38,7 +40,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
         **kwargs: of `keras_nlp.tokenizers.SentencePieceTokenizer`.
 
     Raises:
-        ValueError: if `proto` is not a SentencePiece model, has byte fallback or another layout.
+        ValueError: if `proto` is no SentencePiece model, is of another kind or layout, or has byte fallback.
 
     Example:
     ```python
@@ -116,11 +118,15 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
     def _set_proto_tf(self, proto):
         import tensorflow_text  # here, since the rest of the package works without it
 
-        with tf.init_scope():  # the model is a constant of the op: it must not belong to a graph being traced
-            self._sentence_piece = tensorflow_text.FastSentencepieceTokenizer(
-                proto, add_bos=self.add_bos, add_eos=self.add_eos
-            )
-            self._words = tensorflow_text.WhitespaceTokenizer()
+        try:
+            with tf.init_scope():  # the model is a constant of the op: it must not belong to a traced graph
+                self._sentence_piece = tensorflow_text.FastSentencepieceTokenizer(
+                    proto, add_bos=self.add_bos, add_eos=self.add_eos
+                )
+        except RuntimeError as error:
+            reason = str(error).split("\n")[0]
+            raise ValueError(f"`proto` cannot be read by the FastSentencepiece op: {reason}") from error
+        self._words = tensorflow_text.WhitespaceTokenizer()
 
     def ragged(self, text):
         """Token ids without any special token, as a ragged tensor in eager and graph mode alike.
@@ -212,6 +218,15 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
         return {**super().get_config(), "num_sentinels": self.num_sentinels}
 
 
+def _kind(proto):
+    """What kind of model was trained: "UNIGRAM", "BPE", ..."""
+    types = sentencepiece_model_pb2.TrainerSpec.ModelType
+    try:
+        return types.Name(sentencepiece_model_pb2.ModelProto.FromString(proto).trainer_spec.model_type)
+    except (DecodeError, ValueError) as error:
+        raise ValueError("`proto` is not a SentencePiece model that protobuf can read") from error
+
+
 def _surfaces(proto):
     """What each piece of a checked model adds to the decoded text."""
     try:
@@ -220,6 +235,11 @@ def _surfaces(proto):
         raise ValueError(
             f"`proto` is not a SentencePiece model ({type(proto).__name__} of {len(proto)})"
         ) from error
+    kind = _kind(proto)
+    if kind != "UNIGRAM":
+        raise ValueError(
+            f"`proto` must be a unigram model, as the FastSentencepiece op reads. Received: {kind}"
+        )
     size = model.vocab_size()
     layout = [model.pad_id(), model.eos_id(), model.unk_id()]
     if layout != [Tokenizer.pad_token_id, Tokenizer.end_token_id, Tokenizer.unk_token_id]:

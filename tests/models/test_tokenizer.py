@@ -143,6 +143,10 @@ def test_from_file_names_the_file(tmp_path):
         (b"", "at the ids 0, 1 and 2"),
         (lambda: train(pad_id=-1, eos_id=2, unk_id=0, bos_id=1), "at the ids 0, 1 and 2"),
         (lambda: train(byte_fallback=True, vocab_size=320), "byte_fallback"),
+        (lambda: train(model_type="bpe"), "must be a unigram model.* Received: BPE"),
+        (lambda: train(model_type="char", vocab_size=28), "Received: CHAR"),
+        # Damage in its test data, over which the library passes; found by fuzzing.
+        (lambda: train() + b'"\x03abc', "cannot be read by the FastSentencepiece op: "),
     ],
 )
 def test_models_of_another_kind_are_refused(proto, message):
