@@ -79,7 +79,8 @@ FIELDS = {
     "task.target_field": "field of the text that text_to_text is to write",
     "task.pack": "whether rows of text_to_text hold several examples",
     "task.num_epochs": "None goes by the size of the data; 0 takes train.num_steps",
-    "task.pooling": "how the encoder's output becomes one vector: mean_max, mean, max; pair: two texts apart",
+    "task.pooling": "how the encoder's output becomes one vector: mean_max, mean, max; attention or "
+    "class_attention, which are learned; pair: two texts apart",
     "task.head_dropout": "share of units that are dropped in front of the last layer",
     "task.options": "further options of the task, by their names (docs/training.md)",
 }

@@ -14,7 +14,7 @@ from absl import flags
 
 from convnlp import outputs
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer, presets
-from convnlp.models.pooled_encoder import POOLING
+from convnlp.models.pooled_encoder import FIXED_POOLING
 from convnlp.prediction import program, rows
 from convnlp.programs import run
 from convnlp.tasks.rows import TEXT, EncoderRows, signature
@@ -25,7 +25,7 @@ _LENGTH = 512  # tokens, of a preset that does not say how many it was trained o
 _POOLING = flags.DEFINE_enum(
     "pooling",
     "mean",
-    POOLING,
+    FIXED_POOLING,
     "What the vector is: the mean or the maximum of the encoder's output over the tokens, both; the means "
     "of all layers, which are best for a linear classifier; or a pair's texts apart, and how they differ.",
 )

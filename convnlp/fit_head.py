@@ -21,6 +21,7 @@ import tensorflow as tf
 from absl import flags
 
 from convnlp import experiment, finetune, programs, tasks
+from convnlp.models.pooled_encoder import FIXED_POOLING, LEARNED_POOLING
 from convnlp.tasks import fields, rows
 
 PENALTIES = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # from the simplest model to the one that fits best
@@ -59,9 +60,8 @@ def run(config, workdir, strategy):
     fields.take(config, train)
     fields.take_length(config, tokenizer, train, backbone)
     experiment.write_resolved(config, workdir, strategy, names)
-    if backbone.encoder.pool_factor == 1:
-        config = config.copy_and_resolve_references()
-        config.task.pooling = "layers"
+    config = config.copy_and_resolve_references()
+    config.task.pooling = pooling_for(backbone.encoder, config.task.pooling)
     task = tasks.build_task(config, tokenizer, train)
     model = task.model(backbone)
     found, held_out, _ = finetune.read_examples(task, train, held_out)
@@ -87,6 +87,29 @@ def run(config, workdir, strategy):
     }
     finetune.save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary)
     experiment.finish(workdir)
+
+
+def pooling_for(encoder, pooling):
+    """What the head is fitted to.
+
+    Args:
+        encoder: `Encoder`.
+        pooling: str, the `task.pooling` of the config.
+
+    Returns:
+        "layers"; of an encoder that merges positions, `pooling`.
+
+    Raises:
+        ValueError: if that has weights, which are not fitted.
+    """
+    if encoder.pool_factor == 1:
+        return "layers"
+    if pooling in LEARNED_POOLING:
+        raise ValueError(
+            f"`task.pooling` must be one of {', '.join(FIXED_POOLING)} where the head alone is fitted. "
+            f"Received: {pooling!r}"
+        )
+    return pooling
 
 
 def encoder(model):

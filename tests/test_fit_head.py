@@ -105,6 +105,18 @@ def test_what_has_no_head_to_fit_is_refused(directory, tmp_path, changes, messag
     assert not (tmp_path / "preset").exists()
 
 
+def test_what_the_head_is_fitted_to():
+    sizes = {"num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "num_decoder_layers": 0}
+    plain, merging = (
+        Seq2SeqBackbone(50, num_layers=2, **sizes, pool_size=size).encoder for size in (1, [1, 2])
+    )
+    assert fit_head.pooling_for(plain, "attention") == "layers"
+    assert fit_head.pooling_for(merging, "mean_max") == "mean_max"
+    message = r"`task.pooling` must be one of mean, .*, pair where the head .* Received: 'class_attention'"
+    with pytest.raises(ValueError, match=message):
+        fit_head.pooling_for(merging, "class_attention")
+
+
 @pytest.mark.parametrize(
     ("kind", "metric"), [("multi_label", "f1_macro"), ("regression", "spearman")], ids=["labels", "numbers"]
 )

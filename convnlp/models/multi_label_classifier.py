@@ -14,7 +14,7 @@ class MultiLabelClassifier(PooledHead):
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
         num_classes: int >= 1. C.
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
-        pooling: "mean", "max", "mean_max" (default), "layers" or "pair", as of a `TextClassifier`.
+        pooling: str, as of a `TextClassifier`. Defaults to "mean_max".
         dropout: float in [0, 1). Of the pooled vector. Default 0.3.
         labels: list of C str, saved with the model; None when the labels have no names.
         compile: bool. Default False. `compile()` without arguments takes binary cross-entropy, and `fit` then

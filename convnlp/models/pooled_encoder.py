@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from convnlp.layers.learned_pooling import AttentionPooling, ClassAttention
 from convnlp.layers.pair_segments import PairSegments
 from convnlp.layers.token_pooling import TextPooling
 from convnlp.models import presets
@@ -11,7 +12,9 @@ from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
 from convnlp.models.tokenizer import Tokenizer
 
-POOLING = ("mean", "max", "mean_max", "layers", "pair")
+FIXED_POOLING = ("mean", "max", "mean_max", "layers", "pair")
+LEARNED_POOLING = ("attention", "class_attention")  # with weights, which belong to the head
+POOLING = (*FIXED_POOLING, *LEARNED_POOLING)
 
 
 def token_inputs():
@@ -37,12 +40,13 @@ class PooledEncoder(RecipeModel):
     backbone_cls = Seq2SeqBackbone
     preprocessor_cls = TextClassifierPreprocessor
 
-    def _take(self, backbone, preprocessor):
+    def _take(self, backbone, preprocessor, pooling=None):
         """The first part of a constructor.
 
         Args:
             backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
             preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
+            pooling: str, what the model hands to `pooled`. Default None: what has no weights.
 
         Raises:
             ValueError: if the preprocessor does not fit the backbone.
@@ -53,6 +57,12 @@ class PooledEncoder(RecipeModel):
             self.backbone.require_vocabulary(preprocessor)
             self.backbone.require_length("encoder", "sequence_length", preprocessor.sequence_length)
         self.text_pooling = TextPooling(name="text_pooling")
+        self.learned_pooling = None
+        if pooling == "attention":
+            self.learned_pooling = AttentionPooling(name=pooling)
+        if pooling == "class_attention":
+            sizes = self.backbone.num_heads, self.backbone.intermediate_dim
+            self.learned_pooling = ClassAttention(*sizes, name=pooling)
 
     def pool(self, inputs):
         """Mean and maximum of the encoder's output over the tokens, float32 [B,D] each.
@@ -60,20 +70,25 @@ class PooledEncoder(RecipeModel):
         Args:
             inputs: {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}, as the preprocessor makes them.
         """
+        return self._merged(self.text_pooling, inputs)
+
+    def _merged(self, pooling_layer, inputs):
+        """What a layer makes of the encoder's output and its mask."""
         token_ids, mask = inputs["token_ids"], inputs["padding_mask"]
         encoded = self.backbone({"encoder_token_ids": token_ids, "encoder_padding_mask": mask})
         output_mask = self.backbone.encoder_output_mask(mask)
-        return self.text_pooling(encoded["encoder_sequence_output"], padding_mask=output_mask)
+        return pooling_layer(encoded["encoder_sequence_output"], padding_mask=output_mask)
 
     def pooled(self, inputs, pooling):
         """The vector of each text that a head is put on, float32 [B,N].
 
         Args:
             inputs: as of `pool`.
-            pooling: "mean", "max", "mean_max", "layers" or "pair".
+            pooling: "mean", "max", "mean_max", "layers" or "pair"; or, if the model has its weights,
+                "attention" or "class_attention".
 
         Raises:
-            ValueError: if it is none of these, or one that the encoder does not allow.
+            ValueError: if it is none of these, or one that the encoder or the model does not allow.
         """
         if pooling not in POOLING:
             raise ValueError(f"`pooling` must be one of {', '.join(POOLING)}. Received: {pooling!r}")
@@ -81,6 +96,13 @@ class PooledEncoder(RecipeModel):
             return self.pool_layers(inputs)
         if pooling == "pair":
             return self.pool_pair(inputs)
+        if pooling in LEARNED_POOLING:
+            if self.learned_pooling is None or self.learned_pooling.name != pooling:
+                own = None if self.learned_pooling is None else self.learned_pooling.name
+                raise ValueError(
+                    f"`pooling` must be one that the model has the weights of: {own}. Received: {pooling!r}"
+                )
+            return self._merged(self.learned_pooling, inputs)
         mean, maximum = self.pool(inputs)
         return {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[pooling]
 

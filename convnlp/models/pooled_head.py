@@ -18,7 +18,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
         units: int >= 1. U.
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
-        pooling: "mean", "max", "mean_max", "layers" or "pair", as of a `TextClassifier`.
+        pooling: str, as of a `TextClassifier`.
         dropout: float in [0, 1). Of the pooled vector.
         compile: bool.
         **kwargs: `name` and `trainable` of the Keras model.
@@ -31,7 +31,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
 
     def __init__(self, backbone, units, preprocessor, pooling, dropout, compile, **kwargs):
         arguments.refuse_unknown(type(self), kwargs)
-        self._take(backbone, preprocessor)
+        self._take(backbone, preprocessor, pooling)
         self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
         self.head = keras.layers.Dense(units, dtype="float32", name="head")
         inputs = token_inputs()

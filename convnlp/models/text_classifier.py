@@ -25,7 +25,8 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
         pooling: "mean", "max" or "mean_max" (default), of the encoder's output; "layers", the means of all
             layers, which is better for an encoder that stays as it is, see `pool_layers`; "pair", a dual
-            encoder for pairs of texts, see `pool_pair`.
+            encoder for pairs of texts, see `pool_pair`; "attention" or "class_attention", which learn what
+            to look at, see `AttentionPooling` and `ClassAttention` in convnlp/layers/learned_pooling.py.
         dropout: float in [0, 1). Of the pooled vector. Default 0.3.
         ngram_buckets: int in [0, 2**16]. Rows of a table of hashed tokens and pairs of tokens, see
             `convnlp.layers.HashedNgrams`, whose sum stands beside the pooled vector. Default 0: none.
@@ -84,7 +85,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         labels = label_names.check_names(labels, num_classes)
 
         # === Layers ===
-        self._take(backbone, preprocessor)
+        self._take(backbone, preprocessor, pooling)
         self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
         self.head = keras.layers.Dense(num_classes, dtype="float32", name="head")
 

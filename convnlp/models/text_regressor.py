@@ -14,7 +14,7 @@ class TextRegressor(PooledHead):
     Args:
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
-        pooling: "mean", "max", "mean_max" (default), "layers" or "pair", as of a `TextClassifier`.
+        pooling: str, as of a `TextClassifier`. Defaults to "mean_max".
         dropout: float in [0, 1). Of the pooled vector. Default 0.3.
         mean: float. Of the numbers to learn, so that the head need not find it. Default 0.
         scale: float > 0. Their standard deviation. Default 1.

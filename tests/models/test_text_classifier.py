@@ -44,6 +44,29 @@ def test_pooled_layers_are_the_means_of_the_states_between_them(backbone, tokeni
     np.testing.assert_array_equal(loaded.embed(inputs), classifier.embed(inputs))
 
 
+@pytest.mark.parametrize("pooling", ["attention", "class_attention"])
+def test_learned_pooling_is_part_of_the_head(backbone, tokenizer, tmp_path, pooling):
+    classifier = TextClassifier(backbone, 3, TextClassifierPreprocessor(tokenizer, 16), pooling=pooling)
+    inputs = rows(classifier, ["the river", "the old teacher follows"])
+    masks = {"padding_mask": inputs["padding_mask"]}
+    pooled = classifier.learned_pooling(classifier.backbone.encode(inputs["token_ids"], **masks), **masks)
+    kernel, bias = classifier.head.get_weights()
+    np.testing.assert_allclose(classifier(inputs), pooled @ kernel + bias, rtol=1e-4, atol=1e-5)
+    trained = {id(variable) for variable in classifier.trainable_variables}
+    assert {id(variable) for variable in classifier.learned_pooling.variables} <= trained
+    np.testing.assert_allclose(classifier.embed(inputs), classifier.pooled(inputs, "mean"), atol=1e-5)
+
+    for variable in classifier.learned_pooling.variables:
+        variable.assign(np.random.default_rng(0).normal(size=variable.shape))
+    classifier.save_to_preset(str(tmp_path / "preset"))
+    loaded = TextClassifier.from_preset(str(tmp_path / "preset"))
+    np.testing.assert_array_equal(loaded(inputs), classifier(inputs))
+    other = {"attention": "class_attention", "class_attention": "attention"}[pooling]
+    message = f"`pooling` must be one that the model has the weights of: {pooling}. Received: '{other}'"
+    with pytest.raises(ValueError, match=message):
+        loaded.pooled(inputs, other)
+
+
 def test_layers_that_merge_positions_cannot_be_pooled_side_by_side(tokenizer):
     merging = Seq2SeqBackbone(
         tokenizer.vocabulary_size(), 2, 2, 16, 32, num_decoder_layers=0, pool_size=[1, 2]
@@ -65,7 +88,10 @@ def test_hashed_ngrams_stand_beside_the_pooled_tokens(backbone, tokenizer, tmp_p
     np.testing.assert_array_equal(loaded(inputs), classifier(inputs))
 
 
-@pytest.mark.parametrize(("pooling", "width"), [("mean", 16), ("max", 16), ("mean_max", 32), ("layers", 48)])
+@pytest.mark.parametrize(
+    ("pooling", "width"),
+    [("mean", 16), ("max", 16), ("mean_max", 32), ("layers", 48), ("attention", 16), ("class_attention", 16)],
+)
 def test_padding_does_not_change_the_answer(backbone, tokenizer, pooling, width):
     short, long = (TextClassifierPreprocessor(tokenizer, length) for length in (16, 40))
     classifier = TextClassifier(backbone, 3, pooling=pooling)
@@ -169,7 +195,8 @@ def test_bfloat16_gives_float32_logits(tokenizer):
         ({"num_classes": 1}, "`num_classes` must be a whole number >= 2. Received: 1"),
         (
             {"num_classes": 2, "pooling": "first"},
-            "`pooling` must be one of mean, max, mean_max, layers, pair. Received: 'first'",
+            "`pooling` must be one of mean, max, mean_max, layers, pair, attention, class_attention. "
+            "Received: 'first'",
         ),
         ({"num_classes": 2, "labels": ["a"]}, "num_classes=2 classes. Received: 1 names"),
         ({"num_classes": 2, "dropout": 1.0}, r"`rate` must be in \[0, 1\). Received: rate=1.0"),
