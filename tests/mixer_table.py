@@ -123,11 +123,16 @@ MIXER_TABLE = {
             {"intermediate_dim": 16, **LONGEST},
             {"intermediate_dim": 6, "tiny_attention_dim": 4, **LONGEST},
             {"intermediate_dim": 16, "toeplitz": True, "max_sequence_length": 5},
+            {"intermediate_dim": 16, "matrix_heads": 4, **LONGEST},
+            {"intermediate_dim": 12, "toeplitz": True, "matrix_heads": 2, "max_sequence_length": 5},
         ],
     ),
     "mlp_mixer": Row(position_mixing.mlp_mixer, [{"token_dim": 16, **LONGEST}]),
     "feed_forward_stack": Row(position_mixing.feed_forward_stack, [{"expansion": 1, **LONGEST}]),
-    "res_mlp": Row(position_mixing.res_mlp, [{"layer_scale_init": 1.0, **LONGEST}]),
+    "res_mlp": Row(
+        position_mixing.res_mlp,
+        [{"layer_scale_init": 1.0, **LONGEST}, {"layer_scale_init": 1.0, "matrix_heads": 4, **LONGEST}],
+    ),
     "outlook_attention": Row(
         attention.outlook_attention,
         [

@@ -1,9 +1,9 @@
-"""A learned weight for every pair of positions, the same for all channels."""
+"""A learned weight for every pair of positions, the same for all channels or for a block of them."""
 
 import keras
 import tensorflow as tf
 
-from convnlp.kernels import same_segment
+from convnlp.kernels import merge_heads, same_segment, split_heads
 from convnlp.layers.cache import write
 from convnlp.layers.masks import positions_in_segments
 
@@ -13,6 +13,8 @@ class PositionMatrix(keras.layers.Layer):
 
     Dense, W is [L,L] and b [L]; a text of T <= L positions uses W[:T, :T]. Toeplitz, W[i, j] = w[j - i] with
     |j - i| < L and b is one number, so that a text may be of any length. If causal, W[i, j] = 0 for j > i.
+    With H heads there are H such W and b, each for a block of D / H neighbouring channels; they stand on a
+    last axis of the weights.
 
     Pads have to be zero in x. Packing: each text counts its positions from its own start.
 
@@ -22,6 +24,7 @@ class PositionMatrix(keras.layers.Layer):
         toeplitz: bool. Defaults to `False`.
         kernel_initializer: of W or w. Defaults to Glorot's.
         bias_initializer: of b. Defaults to `"zeros"`.
+        num_heads: int. H; divides D. Defaults to `1`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Example:
@@ -37,12 +40,14 @@ class PositionMatrix(keras.layers.Layer):
         toeplitz=False,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
+        num_heads=1,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.max_sequence_length = max_sequence_length
         self.causal = causal
         self.toeplitz = toeplitz
+        self.num_heads = num_heads
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
@@ -51,25 +56,47 @@ class PositionMatrix(keras.layers.Layer):
         # Toeplitz: the offsets j - i from 1 - L to 0 if causal, else to L - 1.
         self._num_offsets = length if self.causal else 2 * length - 1
         shape = (self._num_offsets,) if self.toeplitz else (length, length)
-        self.kernel = self.add_weight(name="kernel", shape=shape, initializer=self.kernel_initializer)
-        bias_shape = () if self.toeplitz else (length,)
-        self.bias = self.add_weight(name="bias", shape=bias_shape, initializer=self.bias_initializer)
+        self.kernel = self._add_weight("kernel", shape, self.kernel_initializer)
+        self.bias = self._add_weight("bias", () if self.toeplitz else (length,), self.bias_initializer)
+
+    def _add_weight(self, name, shape, initializer):
+        """A weight of that shape, or [*shape,H]: each head starts as if it were alone."""
+        if self.num_heads == 1:
+            return self.add_weight(name=name, shape=shape, initializer=initializer)
+
+        def by_head(_, dtype):
+            return tf.stack([initializer.clone()(shape, dtype) for _ in range(self.num_heads)], axis=-1)
+
+        return self.add_weight(name=name, shape=(*shape, self.num_heads), initializer=by_head)
 
     def call(self, x, segment_ids=None):
         """X [B,T,D], segment_ids int32 [B,T] or None -> [B,T,D]."""
-        length = tf.shape(x)[1]
+        length, dim = tf.shape(x)[1], x.shape[2]
         if segment_ids is None:
-            return tf.matmul(self._rows(0, length, length), x) + self._biases(0, length)  # [B,T,D]
+            return self._product(self._rows(0, length, length), x) + self._biases(0, length, dim)  # [B,T,D]
         if self.toeplitz:
             matrix = tf.expand_dims(self._rows(0, length, length), 0)  # [1,T,T]; offsets are what they were
-            bias = self._biases(0, length)
+            bias = self._biases(0, length, dim)
         else:
             positions = positions_in_segments(segment_ids)  # [B,T]
             matrix = tf.gather(self._rows(0, length, length), positions)  # [B,T,T]
             matrix = tf.gather(matrix, positions, axis=2, batch_dims=1)  # [B,T,T]
-            bias = tf.gather(self._biases(0, length), positions)  # [B,T,1]
-        matrix *= tf.cast(same_segment(segment_ids), matrix.dtype)
-        return tf.matmul(matrix, x) + bias  # [B,T,D]
+            bias = tf.gather(self._biases(0, length, dim), positions)  # [B,T,1 or D]
+        matrix *= self._of_each_head(same_segment(segment_ids), matrix.dtype)
+        return self._product(matrix, x) + bias  # [B,T,D]
+
+    def _of_each_head(self, mask, dtype):
+        """Bool [...,T,T] -> 1 and 0 that multiply W: the same, with a last axis for the heads."""
+        mask = tf.cast(mask, dtype)
+        return mask if self.num_heads == 1 else tf.expand_dims(mask, -1)
+
+    def _product(self, matrix, x):
+        """W x: [C,T] or [B,C,T], of several heads with a last axis H, and [B,T,D] -> [B,C,D]."""
+        if self.num_heads == 1:
+            return tf.matmul(matrix, x)
+        matrix = tf.transpose(matrix, [2, 0, 1] if matrix.shape.rank == 3 else [0, 3, 1, 2])  # [...,H,C,T]
+        heads = tf.transpose(split_heads(x, self.num_heads), [0, 2, 1, 3])  # [B,H,T,D/H]
+        return merge_heads(tf.transpose(tf.matmul(matrix, heads), [0, 2, 1, 3]))
 
     def empty_cache(self, batch_size, max_length, dim):
         """Zeros [B,max_length,D] in the compute type, for `step`."""
@@ -89,10 +116,10 @@ class PositionMatrix(keras.layers.Layer):
         cache = write(cache, x_chunk, index)
         count = tf.shape(x_chunk)[1]
         rows = self._rows(index, count, tf.shape(cache)[1])  # [C,M]
-        return tf.matmul(rows, cache) + self._biases(index, count), cache
+        return self._product(rows, cache) + self._biases(index, count, x_chunk.shape[2]), cache
 
     def _rows(self, index, count, length):
-        """W[index : index + count, : length]."""
+        """W[index : index + count, : length], [C,T], of several heads [C,T,H]."""
         rows = index + tf.expand_dims(tf.range(count), 1)  # [C,1]
         offsets = tf.range(length) - rows  # [C,T]
         kernel = tf.cast(self.kernel, self.compute_dtype)  # `step` is outside of Keras' autocast
@@ -100,18 +127,21 @@ class PositionMatrix(keras.layers.Layer):
             slot = offsets + self.max_sequence_length - 1
             inside = (slot >= 0) & (slot < self._num_offsets)
             matrix = tf.gather(kernel, tf.clip_by_value(slot, 0, self._num_offsets - 1))  # [C,T]
-            return matrix * tf.cast(inside, matrix.dtype)
+            return matrix * self._of_each_head(inside, matrix.dtype)
         matrix = kernel[index : index + count, :length]  # [C,T]
-        return matrix * tf.cast(offsets <= 0, matrix.dtype) if self.causal else matrix
+        return matrix * self._of_each_head(offsets <= 0, matrix.dtype) if self.causal else matrix
 
-    def _biases(self, index, count):
-        """What to add at the positions index .. index + count - 1: [C,1], or a scalar."""
+    def _biases(self, index, count, dim):
+        """What to add at the positions index .. index + count - 1: [C,1] or a scalar, or [C,D] or [D]."""
         bias = tf.cast(self.bias, self.compute_dtype)
-        return bias if self.toeplitz else tf.expand_dims(bias[index : index + count], 1)
+        bias = bias if self.toeplitz else bias[index : index + count]
+        if self.num_heads > 1:
+            return tf.repeat(bias, dim // self.num_heads, axis=-1)
+        return bias if self.toeplitz else tf.expand_dims(bias, 1)
 
     def num_parameters(self):
         """The elements of W, or w, and b."""
         length = self.max_sequence_length
         if self.toeplitz:
-            return (length if self.causal else 2 * length - 1) + 1
-        return length**2 + length
+            return self.num_heads * ((length if self.causal else 2 * length - 1) + 1)
+        return self.num_heads * (length**2 + length)

@@ -95,6 +95,8 @@ def make(cls, **arguments):
         (MLPMixer, "token_dim", 0),
         (FeedForwardStack, "expansion", 0),
         (ResMLP, "layer_scale_init", 0.0),
+        (ResMLP, "matrix_heads", 3),
+        (SpatialGating, "matrix_heads", 3),
         (ExternalAttention, "memory_size", 0),
         (LinearAttention, "num_heads", 3),
         (LinearAttention, "feature_dim", 0),

@@ -19,6 +19,7 @@ def test_every_mixer_but_the_skeletons_part_is_open():
         assert not {"hidden_dim", "causal", "output_init_scale", "kwargs", "name"} & set(options_of(name))
     assert set(options_of("spatial_gating")) == {
         "intermediate_dim",
+        "matrix_heads",
         "max_sequence_length",
         "tiny_attention_dim",
         "toeplitz",

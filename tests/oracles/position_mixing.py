@@ -6,19 +6,25 @@ from tests.oracles.arithmetic import gelu, layer_norm, softmax, texts, weight
 
 
 def position_matrix(matrix, x, visible):
-    """y[i] = sum_m W[i, m] x[m] + b[i], with positions counted in the text; Toeplitz: W[i, m] = w[m - i]."""
+    """y[i] = sum_m W[i, m] x[m] + b[i], with positions counted in the text; Toeplitz: W[i, m] = w[m - i].
+
+    Of several heads, each with a block of channels, W and b are those of the head.
+    """
     kernel, bias = weight(matrix.kernel), weight(matrix.bias)
+    if matrix.num_heads == 1:
+        kernel, bias = kernel[..., np.newaxis], bias[..., np.newaxis]
     y = np.zeros_like(x)
-    for i, text in texts(visible):
-        q = text.index(i)
-        y[i] += bias if matrix.toeplitz else bias[q]
-        for p, m in enumerate(text):
-            if matrix.causal and m > i:
-                continue
-            if not matrix.toeplitz:
-                y[i] += kernel[q, p] * x[m]
-            elif abs(p - q) < matrix.max_sequence_length:
-                y[i] += kernel[p - q + matrix.max_sequence_length - 1] * x[m]
+    for h, block in enumerate(np.split(np.arange(x.shape[1]), matrix.num_heads)):
+        for i, text in texts(visible):
+            q = text.index(i)
+            y[i, block] += bias[h] if matrix.toeplitz else bias[q, h]
+            for p, m in enumerate(text):
+                if matrix.causal and m > i:
+                    continue
+                if not matrix.toeplitz:
+                    y[i, block] += kernel[q, p, h] * x[m, block]
+                elif abs(p - q) < matrix.max_sequence_length:
+                    y[i, block] += kernel[p - q + matrix.max_sequence_length - 1, h] * x[m, block]
     return y
 
 

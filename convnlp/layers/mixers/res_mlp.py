@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from convnlp.kernels import zero_pads
 from convnlp.layers.position_matrix import PositionMatrix
-from convnlp.layers.token_mixer import TokenMixer, require_count
+from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -15,16 +15,17 @@ class ResMLP(TokenMixer):
         Aff(x) = a * x + c                                   a, c: [D]
         y[i] = s * (sum_j A[i, j] Aff(x)[j] + b[i])          A: [L,L], b: [L], s: [D]
 
-    A text of T <= L positions uses A[:T, :T] and b[:T].
+    A text of T <= L positions uses A[:T, :T] and b[:T]. With `matrix_heads` H > 1 there are H such A and b,
+    each for a block of D / H neighbouring channels.
 
     Source: Touvron et al., 2021, "ResMLP: Feedforward networks for image classification with data-efficient
     training", section 2, https://arxiv.org/abs/2105.03404.
     Departs from it: the skeleton's norm stands in front of Aff, and its feed-forward sublayer is without Aff
-    and LayerScale; a lower-triangular A makes it causal.
+    and LayerScale; a lower-triangular A makes it causal; the heads.
 
     Masking: Aff(x) is zero at pads, so that their number does not matter. Causality: yes, A is lower
     triangular. Packing: each text counts its positions from its own start.
-    Cost: L^2 + L + 3 D parameters, T^2 D multiply-adds, a state of T D elements.
+    Cost: H (L^2 + L) + 3 D parameters, T^2 D multiply-adds, a state of T D elements.
 
     Args:
         hidden_dim: int. Width D.
@@ -32,12 +33,14 @@ class ResMLP(TokenMixer):
         layer_scale_init: float > 0. The first s; the authors take 0.1 up to 18 layers, 1e-5 for 24 and 1e-6
             for more. Defaults to `0.1`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
+        matrix_heads: int. Number H of matrices; divides D. Defaults to `1`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, or a text is longer than `max_sequence_length`.
+        ValueError: if a size is not a positive int, `matrix_heads` does not divide `hidden_dim`, or a text is
+            longer than `max_sequence_length`.
 
     Example:
     >>> mixer = ResMLP(hidden_dim=8, max_sequence_length=16, causal=True)
@@ -51,16 +54,28 @@ class ResMLP(TokenMixer):
     gated = False
     needs_max_length = True
 
-    def __init__(self, hidden_dim, max_sequence_length, layer_scale_init=0.1, causal=False, **kwargs):
+    def __init__(
+        self,
+        hidden_dim,
+        max_sequence_length,
+        layer_scale_init=0.1,
+        causal=False,
+        matrix_heads=1,
+        **kwargs,
+    ):
         super().__init__(hidden_dim, causal, **kwargs)
         require_count("max_sequence_length", max_sequence_length)
+        require_heads(hidden_dim, matrix_heads, "matrix_heads")
         if not layer_scale_init > 0:
             raise ValueError(
                 f"`layer_scale_init` must be > 0. Received: layer_scale_init={layer_scale_init!r}"
             )
         self.max_sequence_length = max_sequence_length
         self.layer_scale_init = layer_scale_init
-        self.matrix = PositionMatrix(max_sequence_length, causal, dtype=self.dtype_policy, name="matrix")
+        self.matrix_heads = matrix_heads
+        self.matrix = PositionMatrix(
+            max_sequence_length, causal, num_heads=matrix_heads, dtype=self.dtype_policy, name="matrix"
+        )
 
     def build(self, input_shape):
         super().build(input_shape)
@@ -99,4 +114,5 @@ class ResMLP(TokenMixer):
             **super().get_config(),
             "max_sequence_length": self.max_sequence_length,
             "layer_scale_init": self.layer_scale_init,
+            "matrix_heads": self.matrix_heads,
         }

@@ -20,17 +20,18 @@ class SpatialGating(TokenMixer):
         Y = (Z1 * G) V                                       V: [E/2,D]
 
     A text of T <= L positions uses W[:T, :T] and b[:T]. With `toeplitz`, W[i, j] = w[j - i] and b is one
-    number: texts may be of any length. With `tiny_attention_dim` A > 0 (aMLP), G += softmax(Q K^T) V' W_O
-    with one head of A channels on X. W starts within 1e-3 / L and b at 1: a plain feed-forward layer.
+    number: texts may be of any length. With `matrix_heads` H > 1 there are H such W and b, each for a block
+    of neighbouring channels. With `tiny_attention_dim` A > 0 (aMLP), G += softmax(Q K^T) V' W_O with one head
+    of A channels on X. W starts within 1e-3 / L and b at 1: a plain feed-forward layer.
 
     Source: Liu et al., 2021, "Pay Attention to MLPs", sections 2 and 4.3, https://arxiv.org/abs/2105.08050.
     Departs from it: E is the skeleton's inner width, 4 D in its sizes and 6 D in the paper's; U and V have no
-    biases; a lower-triangular W makes it causal; the Toeplitz form. As in the paper, no feed-forward layer
-    follows.
+    biases; a lower-triangular W makes it causal; the Toeplitz form and the heads. As in the paper, no
+    feed-forward layer follows.
 
     Masking: LN(Z2) is zero at pads, so that their number does not matter; attention does not see them.
     Causality: yes, W is lower triangular. Packing: each text counts its positions from its own start.
-    Cost: 3/2 D E + E + L^2 + L parameters (Toeplitz: 2 L, or L + 1 if causal, in the place of L^2 + L),
+    Cost: 3/2 D E + E + H (L^2 + L) parameters (Toeplitz: 2 L, or L + 1 if causal, in the place of L^2 + L),
     3/2 T D E + 1/2 T^2 E multiply-adds, a state of T E / 2 elements; with attention further 3 D A + A E / 2,
     T (3 D A + A E / 2) + 2 T^2 A, and 2 T A.
 
@@ -43,13 +44,14 @@ class SpatialGating(TokenMixer):
         toeplitz: bool. Whether W depends on the distance alone. Defaults to `False`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
         output_init_scale: float. Factor on the standard deviation of the first V. Defaults to `1.0`.
+        matrix_heads: int. Number H of matrices; divides E / 2. Defaults to `1`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, `intermediate_dim` is odd, or a text is longer than
-            `max_sequence_length` without `toeplitz`.
+        ValueError: if a size is not a positive int, `intermediate_dim` is odd, `matrix_heads` does not divide
+            half of it, or a text is longer than `max_sequence_length` without `toeplitz`.
 
     Example:
     >>> mixer = SpatialGating(8, 16, max_sequence_length=16, tiny_attention_dim=4, causal=True)
@@ -73,6 +75,7 @@ class SpatialGating(TokenMixer):
         toeplitz=False,
         causal=False,
         output_init_scale=1.0,
+        matrix_heads=1,
         **kwargs,
     ):
         super().__init__(hidden_dim, causal, **kwargs)
@@ -83,10 +86,17 @@ class SpatialGating(TokenMixer):
             raise ValueError(
                 f"`intermediate_dim` must be even. Received: intermediate_dim={intermediate_dim}"
             )
+        require_count("matrix_heads", matrix_heads)
+        if intermediate_dim // 2 % matrix_heads:
+            raise ValueError(
+                "`matrix_heads` must divide half of intermediate_dim. "
+                f"Received: matrix_heads={matrix_heads}, intermediate_dim={intermediate_dim}"
+            )
         self.max_sequence_length = max_sequence_length
         self.intermediate_dim = intermediate_dim
         self.tiny_attention_dim = tiny_attention_dim
         self.toeplitz = toeplitz
+        self.matrix_heads = matrix_heads
         self.output_init_scale = output_init_scale
         self.needs_max_length = not toeplitz
         dtype, small = self.dtype_policy, 1e-3 / max_sequence_length
@@ -98,6 +108,7 @@ class SpatialGating(TokenMixer):
             toeplitz,
             kernel_initializer=keras.initializers.RandomUniform(-small, small),
             bias_initializer="ones",
+            num_heads=matrix_heads,
             dtype=dtype,
             name="matrix",
         )
@@ -173,5 +184,6 @@ class SpatialGating(TokenMixer):
             "intermediate_dim": self.intermediate_dim,
             "tiny_attention_dim": self.tiny_attention_dim,
             "toeplitz": self.toeplitz,
+            "matrix_heads": self.matrix_heads,
             "output_init_scale": self.output_init_scale,
         }
