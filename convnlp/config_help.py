@@ -23,7 +23,7 @@ FIELDS = {
     "model.pool_size": "positions that become one in front of a layer: one, or one per encoder layer",
     "model.weight_softmax": "whether taps are normalised; None as is usual for the mixer",
     "model.mixer_options": "further options of the mixers, by their names (docs/models.md)",
-    "model.residual_form": "pre, post or sublayer_output",
+    "model.residual_form": "pre, post, sublayer_output or affine",
     "model.dropout": "share of units that are dropped in training",
     "model.max_sequence_length": "longest text of mixers with weights for each position; None for the data's",
     "model.cross_attention_init": "independent, or tied for small budgets",

@@ -131,7 +131,11 @@ MIXER_TABLE = {
     "feed_forward_stack": Row(position_mixing.feed_forward_stack, [{"expansion": 1, **LONGEST}]),
     "res_mlp": Row(
         position_mixing.res_mlp,
-        [{"layer_scale_init": 1.0, **LONGEST}, {"layer_scale_init": 1.0, "matrix_heads": 4, **LONGEST}],
+        [
+            {"layer_scale_init": 1.0, **LONGEST},
+            {"layer_scale_init": 1.0, "matrix_heads": 4, **LONGEST},
+            {"affine": False, **LONGEST},
+        ],
     ),
     "outlook_attention": Row(
         attention.outlook_attention,

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from convnlp.layers.costs import add_costs, norm_cost
+from convnlp.layers.costs import add_costs
 from convnlp.layers.cross_attention import CrossAttention
 from convnlp.layers.encoder import EncoderLayer
 from convnlp.layers.masks import Masks
@@ -85,7 +85,8 @@ class DecoderLayer(EncoderLayer):
     def cost(self, length, encoder_length=0):
         """The contract's cost of `length` decoder tokens over `encoder_length` encoder tokens."""
         cross = self.cross_attention.cost(length, encoder_length)
-        return add_costs([super().cost(length), cross, norm_cost(self.mixer_config["hidden_dim"])])
+        norm = self.cross_residual.cost(self.mixer_config["hidden_dim"])
+        return add_costs([super().cost(length), cross, norm])
 
     def get_config(self):
         return {

@@ -6,7 +6,7 @@ import operator
 
 import keras
 
-from convnlp.layers.costs import add_costs, norm_cost
+from convnlp.layers.costs import add_costs
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.glu_conv_block import GLUConvBlock
 from convnlp.layers.masks import MaskedLayer, Masks
@@ -25,7 +25,7 @@ class EncoderLayer(MaskedLayer):
     Args:
         mixer: dict, the arguments of `build_mixer` (with "name", "hidden_dim").
         intermediate_dim: int. Inner width of the feed-forward sublayer.
-        residual_form: "pre", "post" or "sublayer_output"; see `Residual`.
+        residual_form: "pre", "post", "sublayer_output" or "affine"; see `Residual`.
         dropout: float in [0, 1). Rate on each sublayer's output and inside the feed-forward sublayer.
         output_init_scale: float. Factor on the initial output projections of the sublayers.
     """
@@ -83,9 +83,9 @@ class EncoderLayer(MaskedLayer):
     def cost(self, length):
         """The contract's cost of one example of `length` tokens."""
         dim = self.mixer_config["hidden_dim"]
-        costs = [self.mixing.cost(length), norm_cost(dim)]
+        costs = [self.mixing.cost(length), self.mixing_residual.cost(dim)]
         if self.feed_forward is not None:
-            costs += [self.feed_forward.cost(length, dim), norm_cost(dim)]
+            costs += [self.feed_forward.cost(length, dim), self.feed_forward_residual.cost(dim)]
         return add_costs(costs)
 
     def get_config(self):

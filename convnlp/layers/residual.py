@@ -1,16 +1,56 @@
-"""Where a sublayer's norm stands: the three orders that the paper, fairseq and the release use."""
+"""Where a sublayer's norm stands, as in the paper, fairseq and the release; ResMLP has none."""
 
 import keras
+import tensorflow as tf
 
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.projection import layer_norm
 
-RESIDUAL_FORMS = ("pre", "post", "sublayer_output")
+RESIDUAL_FORMS = ("pre", "post", "sublayer_output", "affine")
+_FIRST_SCALE = 0.1  # what ResMLP has up to 18 layers
 
 
 def needs_final_norm(residual_form):
     """Whether the sum that leaves the last sublayer has not been through a norm yet."""
     return residual_form != "post"
+
+
+def norm_of(residual_form, **kwargs):
+    """What stands where a norm does in that form: [...,D] -> [...,D].
+
+    Args:
+        residual_form: str, of `RESIDUAL_FORMS`.
+        **kwargs: `name` and `dtype` of the Keras layer.
+    """
+    return Affine(**kwargs) if residual_form == "affine" else layer_norm(**kwargs)
+
+
+@keras.saving.register_keras_serializable(package="convnlp")
+class Affine(keras.layers.Layer):
+    """y = a * x + c for each channel: what a norm does without its statistics.
+
+    Source: Touvron et al., 2021, "ResMLP", section 2, https://arxiv.org/abs/2105.03404.
+
+    Args:
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Example:
+    >>> Affine()(tf.ones([1, 2]) * 3.0).numpy().tolist()
+    [[3.0, 3.0]]
+    """
+
+    def build(self, input_shape):
+        shape = (input_shape[-1],)
+        self.scale = self.add_weight(name="scale", shape=shape, initializer="ones")
+        self.offset = self.add_weight(name="offset", shape=shape, initializer="zeros")
+
+    def call(self, x):
+        """[...,D] -> [...,D]."""
+        x = tf.cast(x, self.compute_dtype)
+        return x * tf.cast(self.scale, x.dtype) + tf.cast(self.offset, x.dtype)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -20,14 +60,15 @@ class Residual(keras.layers.Layer):
         pre               x + dropout(f(LN(x)))       the release (mesh); safe at depth, the default
         post              LN(x + dropout(f(x)))       fairseq's default
         sublayer_output   x + dropout(LN(f(x)))       the paper's text, section 3.2
+        affine            x + dropout(s * f(A(x)))    ResMLP's, with A an `Affine` and s, [D], 0.1 at first
 
-    `pre` and `sublayer_output` leave the running sum without a norm, so a stack of them ends in one
-    (`needs_final_norm`). Departs from the release: LayerNorm with scale and offset, where mesh has RMSNorm.
+    All but `post` leave the running sum without a norm, so a stack of them ends in one (`needs_final_norm`),
+    or in an `Affine`. Departs from the release: LayerNorm with scale and offset, where mesh has RMSNorm.
 
     Use: `x, y = residual.enter(x)`, then the sublayer on y, then `x = residual.leave(x, y)`.
 
     Args:
-        residual_form: str. One of the three above.
+        residual_form: str. One of the four above.
         dropout: float in [0, 1).
 
     Raises:
@@ -49,14 +90,21 @@ class Residual(keras.layers.Layer):
             raise ValueError(f"`residual_form` must be one of {RESIDUAL_FORMS}. Received: {residual_form!r}")
         self.residual_form = residual_form
         self.dropout_rate = dropout
-        self.norm = layer_norm(dtype=self.dtype_policy, name="norm")
+        self.norm = norm_of(residual_form, dtype=self.dtype_policy, name="norm")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape):
         self.norm.build(input_shape)
+        if self.residual_form == "affine":
+            first = keras.initializers.Constant(_FIRST_SCALE)
+            self.layer_scale = self.add_weight(
+                name="layer_scale", shape=(input_shape[-1],), initializer=first, autocast=False
+            )
 
     def enter(self, x):
         """X [B,T,D] -> x, to be read in its place, and what the sublayer sees [B,T,D]."""
+        if self.residual_form == "affine":
+            return x, self.norm(x)
         if self.residual_form != "pre":
             return x, x
         y, x = self.norm(x, residual=True)
@@ -66,8 +114,15 @@ class Residual(keras.layers.Layer):
         """The sum of the input x and the sublayer's output y: 2 x [B,T,D] -> [B,T,D]."""
         if self.residual_form == "sublayer_output":
             y = self.norm(y)
+        if self.residual_form == "affine":
+            y *= tf.cast(self.layer_scale, y.dtype)
         x = x + self.dropout(y, training=training)
         return self.norm(x) if self.residual_form == "post" else x
+
+    def cost(self, hidden_dim):
+        """The contract's cost; the work per token is not counted."""
+        num_vectors = 3 if self.residual_form == "affine" else 2
+        return {"parameters": num_vectors * hidden_dim, "multiply_adds": 0, "state_elements": 0}
 
     def get_config(self):
         return {**super().get_config(), "residual_form": self.residual_form, "dropout": self.dropout_rate}

@@ -6,8 +6,7 @@ from convnlp.layers.costs import add_costs, norm_cost
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.glu_conv_block import GLUConvBlock
 from convnlp.layers.mixers import build_mixer
-from convnlp.layers.projection import layer_norm
-from convnlp.layers.residual import needs_final_norm
+from convnlp.layers.residual import needs_final_norm, norm_of
 
 
 def mixing_sublayer(mixer, output_init_scale, dtype):
@@ -50,7 +49,7 @@ class Stack(keras.layers.Layer):
         self.dropout = Dropout(layer_arguments["dropout"], dtype=dtype, name="dropout")
         self.final_norm = None
         if mixers and needs_final_norm(layer_arguments["residual_form"]):
-            self.final_norm = layer_norm(dtype=dtype, name="final_norm")
+            self.final_norm = norm_of(layer_arguments["residual_form"], dtype=dtype, name="final_norm")
 
     def build(self, input_shape):
         for layer in self.layers:

@@ -47,7 +47,8 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             mixer alone, as in `{"num_heads": 2}` for the paper's two depth filters. Where the mixers differ,
             each takes the options that it has, and `{"mb_conv": {"expansion": 2}}` is for the layers of that
             name alone.
-        residual_form: "pre" (default), "post" or "sublayer_output"; see `convnlp.layers.Residual`.
+        residual_form: "pre" (default), "post", "sublayer_output" or "affine"; see
+            `convnlp.layers.Residual`.
         dropout: float in [0, 1).
         max_sequence_length: int. The longest text, for mixers and learned position embeddings, which have
             weights for each position.

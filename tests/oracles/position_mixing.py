@@ -30,6 +30,8 @@ def position_matrix(matrix, x, visible):
 
 def res_mlp(mixer, x, visible):
     """s * (A Aff(x) + b)."""
+    if not mixer.affine:
+        return position_matrix(mixer.matrix, x, visible)
     affine = x * weight(mixer.scale) + weight(mixer.offset)
     return position_matrix(mixer.matrix, affine, visible) * weight(mixer.layer_scale)
 

@@ -16,16 +16,20 @@ class ResMLP(TokenMixer):
         y[i] = s * (sum_j A[i, j] Aff(x)[j] + b[i])          A: [L,L], b: [L], s: [D]
 
     A text of T <= L positions uses A[:T, :T] and b[:T]. With `matrix_heads` H > 1 there are H such A and b,
-    each for a block of D / H neighbouring channels.
+    each for a block of D / H neighbouring channels. Without `affine`, y[i] = sum_j A[i, j] x[j] + b[i]: the
+    rest is then the residual connection's, of the form "affine" (see `Residual`), which has it around the
+    feed-forward sublayer too. The two together are the source's layer.
 
     Source: Touvron et al., 2021, "ResMLP: Feedforward networks for image classification with data-efficient
     training", section 2, https://arxiv.org/abs/2105.03404.
-    Departs from it: the skeleton's norm stands in front of Aff, and its feed-forward sublayer is without Aff
-    and LayerScale; a lower-triangular A makes it causal; the heads.
+    Departs from it: in the other residual forms the skeleton's norm stands in front of Aff, and its
+    feed-forward sublayer is without Aff and LayerScale, and has ReLU in any; a lower-triangular A makes it
+    causal; the heads.
 
     Masking: Aff(x) is zero at pads, so that their number does not matter. Causality: yes, A is lower
     triangular. Packing: each text counts its positions from its own start.
-    Cost: H (L^2 + L) + 3 D parameters, T^2 D multiply-adds, a state of T D elements.
+    Cost: H (L^2 + L) + 3 D parameters, without `affine` 3 D less; T^2 D multiply-adds, a state of T D
+    elements.
 
     Args:
         hidden_dim: int. Width D.
@@ -34,6 +38,7 @@ class ResMLP(TokenMixer):
             for more. Defaults to `0.1`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
         matrix_heads: int. Number H of matrices; divides D. Defaults to `1`.
+        affine: bool. Whether it has Aff and s. Defaults to `True`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
@@ -61,6 +66,7 @@ class ResMLP(TokenMixer):
         layer_scale_init=0.1,
         causal=False,
         matrix_heads=1,
+        affine=True,
         **kwargs,
     ):
         super().__init__(hidden_dim, causal, **kwargs)
@@ -73,6 +79,7 @@ class ResMLP(TokenMixer):
         self.max_sequence_length = max_sequence_length
         self.layer_scale_init = layer_scale_init
         self.matrix_heads = matrix_heads
+        self.affine = affine
         self.matrix = PositionMatrix(
             max_sequence_length, causal, num_heads=matrix_heads, dtype=self.dtype_policy, name="matrix"
         )
@@ -80,31 +87,39 @@ class ResMLP(TokenMixer):
     def build(self, input_shape):
         super().build(input_shape)
         self.matrix.build()
+        if not self.affine:
+            return
         for name, first in (("scale", 1.0), ("offset", 0.0), ("layer_scale", self.layer_scale_init)):
             initializer = keras.initializers.Constant(first)
             setattr(self, name, self.add_weight(name=name, shape=(self.hidden_dim,), initializer=initializer))
 
     def mix(self, x, masks, training):
-        affine = self._affine(zero_pads(x, masks.padding_mask))
-        y = self.matrix(zero_pads(affine, masks.padding_mask), masks.segment_ids)
-        return y * tf.cast(self.layer_scale, y.dtype)
+        x = zero_pads(x, masks.padding_mask)
+        if self.affine:
+            x = zero_pads(self._affine(x), masks.padding_mask)
+        return self._scaled(self.matrix(x, masks.segment_ids))
 
     def _affine(self, x):
+        if not self.affine:
+            return x
         return x * tf.cast(self.scale, x.dtype) + tf.cast(self.offset, x.dtype)
+
+    def _scaled(self, y):
+        return y * tf.cast(self.layer_scale, y.dtype) if self.affine else y
 
     def empty_state(self, batch_size, max_length):
         return {"inputs": self.matrix.empty_cache(batch_size, max_length, self.hidden_dim)}
 
     def advance(self, x_chunk, state, index):
         y, inputs = self.matrix.step(self._affine(x_chunk), state["inputs"], index)
-        return y * tf.cast(self.layer_scale, y.dtype), {"inputs": inputs}
+        return self._scaled(y), {"inputs": inputs}
 
     def receptive_field(self, length):
         return length
 
     def cost(self, length):
         return {
-            "parameters": self.matrix.num_parameters() + 3 * self.hidden_dim,
+            "parameters": self.matrix.num_parameters() + (3 * self.hidden_dim if self.affine else 0),
             "multiply_adds": length**2 * self.hidden_dim,
             "state_elements": length * self.hidden_dim,
         }
@@ -115,4 +130,5 @@ class ResMLP(TokenMixer):
             "max_sequence_length": self.max_sequence_length,
             "layer_scale_init": self.layer_scale_init,
             "matrix_heads": self.matrix_heads,
+            "affine": self.affine,
         }
