@@ -2,7 +2,7 @@
 
 from benchmarks.comparison.variants import Variant
 from convnlp.configs import finetune_classification, pretrain_encoder
-from convnlp.models import SIZES
+from convnlp.models import LAYOUTS, SIZES
 
 STEPS_PER_CALL = 10
 MASKED_SHARE = 0.25  # of the tokens, predicted over the whole vocabulary in pre-training
@@ -57,15 +57,35 @@ def finetune_config(plan, mixer, data, learning_rate, seed=0, preset=""):
         config.data[name] = getattr(data, name)
     config.data.input_length = data.length
     config.data.group_by_length = False
-    for name in ("label_names", "text_field", "second_text_field", "label_field"):
-        config.task[name] = getattr(data, name)
     config.task.num_epochs = 0.0
-    config.task.options.ngram_buckets = 0  # the mixer is the only variable
+    (_set_text_to_text if data.is_text_to_text else _set_classification)(config, plan, data)
     for name, value in variant.fields.get("task", {}).items():
         config.task[name] = value
     config.optimizer.learning_rate = learning_rate
     config.train.batch_size = plan.batch_size
     return config
+
+
+def _set_classification(config, plan, data):
+    del plan
+    for name in ("label_names", "text_field", "second_text_field", "label_field"):
+        config.task[name] = getattr(data, name)
+    config.task.options.ngram_buckets = 0  # the mixer is the only variable
+
+
+def _set_text_to_text(config, plan, data):
+    """A decoder as deep as the encoder, whose kernels it has: with fewer it would not see back far enough.
+
+    Rows of training hold several examples, as in `configs/finetune_cogs.py`.
+    """
+    config.task.kind = data.kind
+    config.task.pack = True
+    config.task.input_field, config.task.target_field = data.text_field, data.label_field
+    config.task.second_text_field = data.second_text_field
+    config.data.target_length = data.target_length
+    config.model.num_decoder_layers = SIZES[plan.size]["num_decoder_layers"]
+    if config.model.mixer in LAYOUTS:  # an encoder that is given a decoder would hand its own mixers on
+        config.model.decoder_mixer = LAYOUTS[config.model.mixer][1]
 
 
 def _set_model(model, plan, mixer, with_options=True):

@@ -66,7 +66,7 @@ def notes(plan):
             f"{found['amount']:,g} {found['budget']} of masked LM on {found['source']}, "
             "one pre-training a mixer"
         )
-    rates = [("fine-tuning", plan["learning_rates"], "validation accuracy, for each start")]
+    rates = [("fine-tuning", plan["learning_rates"], "validation score, for each start")]
     if found:
         rates.append(("pre-training", found["learning_rates"], "held-out loss of a short run"))
     chosen = "; ".join(
@@ -74,11 +74,15 @@ def notes(plan):
         + (f", by the {judge}" if len(grid) > 1 else "")
         for what, grid, judge in rates
     )
+    model, score, best = "encoder alone", "test accuracies", "validation accuracy"
+    if plan["data"]["kind"] == "text_to_text":
+        model = "encoder and decoder; the decoder is not pre-trained"
+        score, best = "exact matches of greedy decoding on test data", "validation loss"
     return [
-        f"Every mixer has the same skeleton (size {plan['size']}, encoder alone, {plan['data']['length']} "
+        f"Every mixer has the same skeleton (size {plan['size']}, {model}, {plan['data']['length']} "
         f"tokens), data, seeds and budget: {amount} of {plan['batch_size']} texts for each fine-tuning, and "
-        f"{pretraining}. The step of the best validation accuracy counts; {chosen}.",
-        "Scores are test accuracies in per cent: the mean over seeds ± the half-width of its 95 % interval "
+        f"{pretraining}. The step of the best {best} counts; {chosen}.",
+        f"Scores are {score} in per cent: the mean over seeds ± the half-width of its 95 % interval "
         "by Student's t. It shows what another seed of fine-tuning would change, not another test set or "
         "another pre-training. The gain is paired by seed.",
         "Multiply-adds are those of one text of full length by `cost()`, without the head; tokens/s and "

@@ -87,6 +87,20 @@ class Plan:
         _check_budget("budget", self.budget)
         _check_positive("amount", self.amount)
         _check_rates("learning_rates", self.learning_rates)
+        if self.data.is_text_to_text:
+            self._check_writers()
+
+    def _check_writers(self):
+        if self.budget == "seconds":
+            raise ValueError(
+                "`--budget` must not be seconds for a task whose answer is a text. Received: 'seconds'"
+            )
+        for mixer in self.mixers:
+            if not Variant.parse(mixer).can_write():
+                raise ValueError(
+                    "`--mixers` must be of those that can decode, and keep several examples of a row apart, "
+                    f"for a task whose answer is a text. Received: {mixer!r}"
+                )
 
     @property
     def starts(self):
@@ -117,14 +131,15 @@ class Plan:
         shape = {"length": self.data.length, "batch_size": self.batch_size}
         measure = Cell("measure", {**model, **shape})
         pretraining = self._pretraining_cells(model)
-        cells = [measure, *pretraining]
+        # What is measured is a classifier.
+        cells = [*([] if self.data.is_text_to_text else [measure]), *pretraining]
         budget = {"batch_size": self.batch_size, **_budget(self.budget, measure)}
         rates = {}  # per start, what decides on the rate
         for start in self.starts:
             origin = {"start": start}
             if start == "pretrained":
                 origin["preset"] = pretraining[-1].name
-            data = dataclasses.asdict(self.trial_data or self.data)
+            data = (self.trial_data or self.data).settings()
             amount = {"amount": self.trial_amount or self.amount, "seed": TRIAL_SEED}
             trials = [
                 Cell("finetune_trial", {**model, **budget, **origin, **data, **amount, "learning_rate": rate})
@@ -132,7 +147,7 @@ class Plan:
             ]
             rates[start] = {**origin, **_rate(self.learning_rates, trials)}
             cells += trials if len(trials) > 1 else []
-        settings = {**model, **budget, **dataclasses.asdict(self.data), "amount": self.amount}
+        settings = {**model, **budget, **self.data.settings(), "amount": self.amount}
         cells += [
             Cell("finetune", {**settings, **rates[start], "seed": seed})
             for seed in self.seeds

@@ -2,8 +2,16 @@
 
 import dataclasses
 
+KINDS = ("classification", "text_to_text")
 _NLI = ("entailment", "neutral", "contradiction")
 _PAIR = {"folder": "pairs", "text_field": "text_a", "second_text_field": "text_b"}
+_TEXT_TO_TEXT = {
+    "folder": "seq2seq",
+    "kind": "text_to_text",
+    "label_names": (),
+    "text_field": "inputs",
+    "label_field": "targets",
+}
 _HELD_OUT = {"split": "train[10%:]", "validation_split": "train[:10%]"}  # of sets without a validation file
 # Fields of `Data`, the folder, and `train_file` and `file` where they are not called as the task.
 TASKS = {
@@ -38,12 +46,15 @@ TASKS = {
         **_PAIR,
         **_HELD_OUT,
     },
+    # Some four examples to a row.
+    "cogs": {"length": 64, "target_length": 256, **_TEXT_TO_TEXT},
+    "cogs_variable_free": {"length": 48, "target_length": 80, **_TEXT_TO_TEXT},
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """A classification task of texts or pairs of texts.
+    """A task: texts or pairs of texts, each with a class, or with a text that is to be written.
 
     Args:
         source: str, see `convnlp.data.sources`.
@@ -54,9 +65,11 @@ class Data:
         label_names: tuple of str; empty for a source that has its own.
         length: int, tokens of a text or pair; longer ones are cut.
         text_field: str.
-        label_field: str.
+        label_field: str, of the class or the text to be written.
         second_text_field: str, of the second text of a pair; "" for none.
         validation_source: str, of `validation_split`; "" for `source`.
+        kind: str, of `KINDS`.
+        target_length: int, tokens of a text to be written.
     """
 
     source: str
@@ -70,6 +83,20 @@ class Data:
     label_field: str = "label"
     second_text_field: str = ""
     validation_source: str = ""
+    kind: str = KINDS[0]
+    target_length: int = 0
+
+    @property
+    def is_text_to_text(self):
+        """Whether a text is to be written."""
+        return self.kind == "text_to_text"
+
+    def settings(self):
+        """What decides a result: the fields, without those that another kind has."""
+        fields = dataclasses.asdict(self)
+        if not self.is_text_to_text:
+            del fields["kind"], fields["target_length"]
+        return fields
 
 
 def named_task(name):

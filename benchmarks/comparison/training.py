@@ -3,9 +3,7 @@
 import json
 import math
 
-import tensorflow as tf
-
-from benchmarks.comparison import cells
+from benchmarks.comparison import cells, hits
 from benchmarks.comparison.configs import (
     MASKED_SHARE,
     STEPS_PER_CALL,
@@ -17,9 +15,7 @@ from benchmarks.comparison.configs import (
 from benchmarks.comparison.plan import steps_of, training_flops
 from benchmarks.comparison.rates import best_rate
 from convnlp import experiment, finetune, pretrain
-from convnlp.data import Source
-from convnlp.models import TextClassifier
-from convnlp.tasks import Classification, Fields
+from convnlp.tasks import TASKS
 from convnlp.training.finite import NonFiniteError
 
 PRETRAIN_EVALUATIONS, FINETUNE_EVALUATIONS = 20, 10  # points of a learning curve
@@ -58,25 +54,31 @@ def _pretrain(plan, cell, workdir, rate, evaluations):
 
 
 def finetune_trial(plan, cell, workdir):
-    """The validation accuracy of a fine-tuning; the test data are not read."""
-    return _trial(
-        cell,
-        lambda: {"score": _finetune(plan, cell, workdir, cell.settings["learning_rate"])["best_value"]},
-    )
+    """By what the best step of a fine-tuning is told, as a score; the test data are not read."""
+
+    def run():
+        results = _finetune(plan, cell, workdir, cell.settings["learning_rate"])
+        _, best = TASKS[(plan.trial_data or plan.data).kind].best
+        return {"score": results["best_value"] * (1 if best == "max" else -1)}
+
+    return _trial(cell, run)
 
 
 def finetuned(plan, cell, workdir):
-    """The classifier's scores, its learning curve, and which test texts it got right."""
+    """The model's scores, its learning curve, and which test examples it got right."""
     rate, directory = _rate(cell, workdir), cell.directory(workdir)
     results = _finetune(plan, cell, workdir, rate)
+    metric, points = (
+        ("exact_match", "token_accuracy") if plan.data.is_text_to_text else ("accuracy", "accuracy")
+    )
     return {
         "learning_rate": rate,
         "steps": results["step"],
         "tokens": results["tokens"],
-        "accuracy": results["test"]["accuracy"],
-        "validation_accuracy": results["validation"]["accuracy"],
-        "curve": curve(directory, "valid/accuracy"),
-        **by_text(plan, str(directory / "preset"), results["dtype"]),
+        "accuracy": results["test"][metric],
+        "validation_accuracy": results["validation"][metric],
+        "curve": curve(directory, f"valid/{points}"),
+        **hits.of_preset(plan, str(directory / "preset"), results["dtype"]),
     }
 
 
@@ -95,8 +97,8 @@ def _finetune(plan, cell, workdir, rate):
     if settings["budget"] == "flops":
         vocabulary_size = experiment.tokenizer(config).vocabulary_size()
         backbone = experiment.backbone(config, vocabulary_size, "float32")
-        multiply_adds = backbone.cost(data.length)["multiply_adds"]
-    num_steps = _num_steps(cell, workdir, data.length, multiply_adds)
+        multiply_adds = backbone.cost(data.length, data.target_length)["multiply_adds"]
+    num_steps = _num_steps(cell, workdir, data.length + data.target_length, multiply_adds)
     set_steps(config, num_steps, FINETUNE_EVALUATIONS)
     strategy = experiment.prepare(config, directory, open_fields=finetune.open_fields(config))
     finetune.run(config, directory, strategy)
@@ -135,36 +137,3 @@ def curve(directory, name):
     """The points [step, value] of a metric in a run's metrics.jsonl."""
     rows = map(json.loads, (directory / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     return [[row["step"], row[name]] for row in rows if name in row]
-
-
-def by_text(plan, preset, dtype):
-    """What a classifier is, and what it says of the test texts.
-
-    Args:
-        plan: `benchmarks.comparison.plan.Plan`.
-        preset: str.
-        dtype: str, the number type that it is asked in.
-
-    Returns:
-        dict: "parameters", "multiply_adds" of a text of full length, "lengths" and "hits", lists of ints: a
-        text's number of tokens, and whether the classifier is right.
-    """
-    data = plan.data
-    classifier = TextClassifier.from_preset(preset, dtype=dtype)
-    source = Source(plan.path(data.test_source), data.test_split)
-    texts = tuple(filter(None, (data.text_field, data.second_text_field)))
-    task = Classification.from_model(classifier, source, Fields(texts, data.label_field))
-    batches = task.batches(task.read(source), plan.batch_size)
-    predict = tf.function(classifier, autograph=False)
-    lengths, hits = [], []
-    for batch in batches:
-        logits = predict({name: batch[name] for name in ("token_ids", "padding_mask")}).numpy()
-        real = batch["weight"].numpy() > 0
-        lengths += batch["padding_mask"].numpy().sum(1)[real].tolist()
-        hits += (logits.argmax(1) == batch["label"].numpy())[real].astype(int).tolist()
-    return {
-        "parameters": classifier.count_params(),
-        "multiply_adds": classifier.backbone.cost(data.length)["multiply_adds"],
-        "lengths": lengths,
-        "hits": hits,
-    }

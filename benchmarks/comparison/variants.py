@@ -77,13 +77,24 @@ class Variant:
         fields = {name: values for name, values in self.fields.items() if name != "task"}
         return dataclasses.replace(self, fields=fields)
 
-    def names(self):
-        """The names of all mixers of the row."""
+    def names(self, is_decoder=False):
+        """The names of all mixers of the row, in the encoder or the decoder."""
         names = []
         for part in self.mixer.split("+"):
-            found = layer_mixers(part, _MOST_LAYERS, is_decoder=False)
+            found = layer_mixers(part, _MOST_LAYERS, is_decoder)
             names += [found] if isinstance(found, str) else found
         return names
+
+    def can_write(self):
+        """Whether it can be trained to write texts: a decoder, and several examples in a row.
+
+        Example:
+        >>> [Variant.parse(name).can_write() for name in ("muse", "fourier", "cross_segment_attention")]
+        [True, False, True]
+        """
+        encoder, decoder = self.names(), self.names(is_decoder=True)
+        packs = all(MIXERS[name].supports_packing for name in encoder + decoder)
+        return packs and all(MIXERS[name].supports_causal for name in decoder)
 
     def __str__(self):
         """The text that `parse` takes, the same for the same options in any order.

@@ -30,6 +30,7 @@ COMPUTE = {
     "finetune_trial": training.finetune_trial,
     "finetune": training.finetuned,
 }
+_CLOCKS = {"cpu_seconds": time.process_time, "seconds": time.monotonic}
 
 
 def compute(plan, workdir, mixer, kinds=cells.KINDS):
@@ -68,15 +69,14 @@ def counted(path):
     Args:
         path: pathlib.Path.
     """
-    before = {"cpu_seconds": 0.0, "seconds": 0.0}
+    before = dict.fromkeys(_CLOCKS, 0.0)
     if path.exists():
         before = json.loads(path.read_text(encoding="utf-8"))
-    clocks = {"cpu_seconds": time.process_time, "seconds": time.monotonic}
-    start = {name: clock() for name, clock in clocks.items()}
+    start = {name: clock() for name, clock in _CLOCKS.items()}
     try:
         yield
     finally:
-        spent = {name: before[name] + clock() - start[name] for name, clock in clocks.items()}
+        spent = {name: before[name] + clock() - start[name] for name, clock in _CLOCKS.items()}
         storage.write_json(path, spent)
 
 

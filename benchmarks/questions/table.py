@@ -33,6 +33,7 @@ TEXTS = {
     "ag_news:1000": 600,
     "sst2_phrases": 2000,
     "imdb": 1000,
+    "cogs_variable_free": 600,
 }
 FEW_LABELS = {
     "sst2:100": 300,
@@ -44,7 +45,8 @@ FEW_LABELS = {
 }
 PAIRS = {"snli": 1500, "sick": 1000, "mnli": 1500, "rte": 600}
 STEPS = TEXTS | FEW_LABELS | PAIRS
-# On which a mixer's rates of fine-tuning are chosen, for all tasks of one text and of two.
+# On which a mixer's rates of fine-tuning are chosen, for all tasks of one text and of two. A task whose
+# answer is a text chooses its own.
 TEXT_TRIAL, PAIR_TRIAL = "sst2", "snli"
 
 SPEED_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -122,6 +124,7 @@ def plans(question, tokens, seeds, folders):
 def _plan(question, amount, task, seeds, folders):
     data = _data(task)
     trial = PAIR_TRIAL if data.second_text_field else TEXT_TRIAL
+    trial = task if data.is_text_to_text else trial
     return Plan(
         mixers=tuple(str(Variant.parse(text)) for text in question.mixers),
         seeds=seeds,

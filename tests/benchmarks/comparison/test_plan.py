@@ -173,3 +173,25 @@ def test_bad_settings_are_named(field, value):
 def test_bad_settings_of_pretraining_are_named(field, value):
     with pytest.raises(ValueError, match=rf"`--pretrain_{field}` must .*Received: {re.escape(repr(value))}"):
         dataclasses.replace(PRETRAINING, **{field: value})
+
+
+WRITTEN = dataclasses.replace(DATA, kind="text_to_text", target_length=20)
+
+
+def test_a_text_to_be_written_has_no_measurement():
+    plan = dataclasses.replace(PLAN, data=WRITTEN, mixers=("dynamic_conv",))
+    assert [cell.kind for cell in plan.cells("dynamic_conv")] == ["pretrain", *["finetune"] * 4]
+    other = dataclasses.replace(plan, data=dataclasses.replace(WRITTEN, target_length=21))
+    assert len(names(other) - names(plan)) == 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"mixers": ("fourier",)}, r"`--mixers` must be of those that can decode.*Received: 'fourier'"),
+        ({"mixers": ("dynamic_conv",), "budget": "seconds"}, r"`--budget` must not be seconds.*'seconds'"),
+    ],
+)
+def test_what_cannot_write_is_said(fields, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(PLAN, data=WRITTEN, **fields)

@@ -40,3 +40,19 @@ def test_few_labels_are_none_of_those_to_validate_on(name):
 def test_an_unknown_task_is_named(name):
     with pytest.raises(ValueError, match=rf"`--tasks` must be of trec6, sst2.*Received: '{name}'"):
         named_task(name)
+
+
+def test_logical_forms_are_written():
+    data = named_task("cogs")
+    assert data.source == "jsonl:{data_dir}/seq2seq/cogs.{split}.jsonl.gz"
+    assert (data.text_field, data.label_field, data.target_length) == ("inputs", "targets", 256)
+    assert data.is_text_to_text
+
+
+def test_settings_of_a_classification_name_nothing_of_other_kinds():
+    """A field more in them would be another cell for everything that docs/paper.json has."""
+    assert set(named_task("snli").settings()) == {
+        *("source", "split", "validation_source", "validation_split", "test_source", "test_split"),
+        *("text_field", "second_text_field", "label_field", "label_names", "length"),
+    }
+    assert named_task("cogs").settings()["kind"] == "text_to_text"

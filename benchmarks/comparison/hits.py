@@ -1,0 +1,61 @@
+"""Which test examples a fine-tuned model gets right."""
+
+import tensorflow as tf
+
+from convnlp import scores
+from convnlp.data import Source
+from convnlp.data.schema import SEVERAL
+from convnlp.models import Seq2SeqLM, TextClassifier
+from convnlp.tasks import Classification, Fields, TextToText
+from convnlp.tasks.text_to_text import greedy_predictions
+
+
+def of_preset(plan, preset, dtype):
+    """What a model is, and what it says of the test examples.
+
+    Args:
+        plan: `benchmarks.comparison.plan.Plan`.
+        preset: str.
+        dtype: str, the number type that it is asked in.
+
+    Returns:
+        dict: "parameters", "multiply_adds" of an example of full length, "lengths" and "hits", lists of ints:
+        tokens of each example, and whether the model is right.
+    """
+    data = plan.data
+    model_cls = Seq2SeqLM if data.is_text_to_text else TextClassifier
+    model = model_cls.from_preset(preset, dtype=dtype)
+    source = Source(plan.path(data.test_source), data.test_split)
+    texts = tuple(filter(None, (data.text_field, data.second_text_field)))
+    find = _of_texts if data.is_text_to_text else _of_classes
+    lengths, hits = find(model, source, texts, data.label_field, plan.batch_size)
+    return {
+        "parameters": model.count_params(),
+        "multiply_adds": model.backbone.cost(data.length, data.target_length)["multiply_adds"],
+        "lengths": lengths,
+        "hits": hits,
+    }
+
+
+def _of_classes(classifier, source, texts, label, batch_size):
+    task = Classification.from_model(classifier, source, Fields(texts, label))
+    predict = tf.function(classifier, autograph=False)
+    lengths, hits = [], []
+    for batch in task.batches(task.read(source), batch_size):
+        logits = predict({name: batch[name] for name in ("token_ids", "padding_mask")}).numpy()
+        real = batch["weight"].numpy() > 0
+        lengths += batch["padding_mask"].numpy().sum(1)[real].tolist()
+        hits += (logits.argmax(1) == batch["label"].numpy())[real].astype(int).tolist()
+    return lengths, hits
+
+
+def _of_texts(lm, source, texts, target, batch_size):
+    """Right is an exact match, as in `convnlp.tasks.text_to_text.text_to_text_scores`."""
+    found = TextToText.from_model(lm, source, Fields(texts, target=target)).read(source)
+    inputs = tuple(found.texts[name] for name in texts)
+    written = greedy_predictions(lm, inputs if len(inputs) > 1 else inputs[0], batch_size)
+    hits = [
+        int(scores.normalized(text) in map(scores.normalized, right.split(SEVERAL)))
+        for text, right in zip(written, found.texts[target], strict=True)
+    ]
+    return found.columns[0].row_lengths().numpy().tolist(), hits

@@ -1,0 +1,124 @@
+"""The cells that train, in this process, on a few made-up examples."""
+
+import dataclasses
+import json
+import sys
+
+import pytest
+
+from benchmarks.comparison import cells, configs, training, worker
+from benchmarks.comparison.plan import Plan, Pretraining
+from benchmarks.comparison.tasks import Data
+from convnlp import experiment
+from convnlp.training.finite import NonFiniteError
+from tests import corpus
+
+ROW = "cross_segment_attention:model.kernel_size=3+5"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Sentences, of whose beginning a model is to write the beginning."""
+    folder = tmp_path_factory.mktemp("written")
+    (folder / "spm.model").write_bytes(corpus.tiny_proto())
+    texts = corpus.documents(400)
+    rows = [{"inputs": text[:40], "targets": text[:20]} for text in texts[:60]]
+    corpus.write_jsonl(folder / "rows.jsonl", rows)
+    corpus.write_jsonl(folder / "texts.jsonl", [{"text": text} for text in texts])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plan(folder):
+    source = "jsonl:{folder}/rows.jsonl"
+    data = Data(
+        source=source,
+        split="train[30%:]",
+        validation_split="train[:15%]",
+        test_source=source,
+        test_split="train[15%:30%]",
+        label_names=(),
+        length=24,
+        text_field="inputs",
+        label_field="targets",
+        kind="text_to_text",
+        target_length=16,
+    )
+    return Plan(
+        mixers=(ROW,),
+        seeds=(1,),
+        data=data,
+        tokenizer="{folder}/spm.model",
+        size="tiny",
+        batch_size=4,
+        amount=20,
+        learning_rates=(1e-3,),
+        pretraining=Pretraining("jsonl:{folder}/texts.jsonl", amount=40 * 4 * 24, batch_size=4, length=24),
+        folders={"folder": str(folder)},
+    )
+
+
+def test_an_encoder_is_given_the_decoder_that_it_has_from_scratch(plan):
+    scratch = configs.finetune_config(plan, ROW, plan.data, 1e-3)
+    tuned = configs.finetune_config(plan, ROW, plan.data, 1e-3, preset="PRESET")
+    built = experiment.backbone(scratch, 300, "float32")
+    encoder = experiment.backbone(configs.pretrain_config(plan, ROW, 1e-3), 300, "float32")
+    mixer = tuned.model.decoder_mixer
+    given = encoder.with_decoder(tuned.model.num_decoder_layers, mixer, tuned.model.cross_attention_init)
+    for side in ("encoder", "decoder"):
+        found, expected = (
+            [
+                (layer.mixer.name, layer.mixer.kernel_size)
+                for layer in getattr(model, side).layers
+                if hasattr(layer.mixer, "kernel_size")
+            ]
+            for model in (given, built)
+        )
+        assert found == expected
+        assert [type(layer.mixer) for layer in getattr(given, side).layers] == [
+            type(layer.mixer) for layer in getattr(built, side).layers
+        ]
+    assert given.cost(24, 16)["parameters"] == built.cost(24, 16)["parameters"]
+
+
+@pytest.mark.parametrize(("kind", "score"), [("text_to_text", -1.5), ("classification", 1.5)])
+def test_a_trial_has_a_score_that_is_higher_where_it_is_better(plan, monkeypatch, kind, score):
+    """A loss is better where it is lower, an accuracy where it is higher."""
+    plan = dataclasses.replace(plan, data=dataclasses.replace(plan.data, kind=kind))
+    monkeypatch.setattr(training, "_finetune", lambda *_: {"best_value": 1.5})
+    cell = cells.Cell("finetune_trial", {"learning_rate": 1e-3})
+    assert training.finetune_trial(plan, cell, None) == {"learning_rate": 1e-3, "score": score}
+
+
+def test_a_trial_that_diverges_has_no_score(plan, monkeypatch):
+    def diverge(*_):
+        raise NonFiniteError("the loss is not finite")
+
+    monkeypatch.setattr(training, "_finetune", diverge)
+    cell = cells.Cell("finetune_trial", {"learning_rate": 1e3})
+    assert training.finetune_trial(plan, cell, None) == {"learning_rate": 1e3, "score": None}
+    monkeypatch.setattr(training, "_pretrain", lambda *_, **__: {"score": float("nan")})
+    assert training.pretrain_trial(plan, cell, None) == {"learning_rate": 1e3, "score": None}
+
+
+def test_what_a_stopped_cell_took_is_added_up(tmp_path, monkeypatch):
+    clocks = {"cpu_seconds": iter([10.0, 12.0, 100.0, 101.0]), "seconds": iter([0.0, 4.0, 7.0, 10.0])}
+    monkeypatch.setattr(worker, "_CLOCKS", {name: clock.__next__ for name, clock in clocks.items()})
+    with pytest.raises(SystemExit), worker.counted(tmp_path / "spent.json"):
+        sys.exit(143)
+    with worker.counted(tmp_path / "spent.json"):
+        pass
+    assert json.loads((tmp_path / "spent.json").read_text()) == {"cpu_seconds": 3.0, "seconds": 7.0}
+
+
+@pytest.mark.slow
+def test_texts_are_written_from_both_starts(plan, tmp_path):
+    worker.compute(plan, tmp_path, ROW)
+    assert cells.missing(plan.cells(ROW), tmp_path) == []
+    for cell in plan.cells(ROW):
+        result = cell.result(tmp_path)
+        assert result["cpu_seconds"] > 0
+        if cell.kind == "finetune":
+            assert len(result["hits"]) == len(result["lengths"]) == 9
+            assert result["accuracy"] == pytest.approx(sum(result["hits"]) / 9)
+            assert result["steps"] == 20
