@@ -142,6 +142,9 @@ def get_config():
     task.label_threshold = ml_collections.config_dict.placeholder(float)
     task.input_field = "inputs"
     task.target_field = "targets"
+    task.question_field = "question"
+    task.context_field = "context"
+    task.answers_field = "answers"
     task.pack = False
     task.num_epochs = ml_collections.config_dict.placeholder(float)
     task.num_epochs = 0.0

@@ -68,7 +68,7 @@ FIELDS = {
     "train.dtype": "auto is mixed_bfloat16 where the machine computes in it",
     "train.deterministic": "whether equal runs give equal bits",
     "train.num_samples": "predictions shown at each evaluation",
-    "task.kind": "classification, multi_label, regression, text_to_text or continuation",
+    "task.kind": "classification, multi_label, regression, question_answering, text_to_text or continuation",
     "task.unlabelled_source": "texts on which masked LM goes on before fine-tuning; empty for none",
     "task.text_field": "field of the data that holds the text",
     "task.second_text_field": "field of the second text of a pair; empty for none",
@@ -77,6 +77,9 @@ FIELDS = {
     "task.label_threshold": "where labels are numbers: the second class from here on; None: they are classes",
     "task.input_field": "field of the input of text_to_text",
     "task.target_field": "field of the text that text_to_text is to write",
+    "task.question_field": "field of the question of question_answering",
+    "task.context_field": "field of the text that it is answered from",
+    "task.answers_field": "field of the answer, or of a list of those that are all right",
     "task.pack": "whether rows of text_to_text hold several examples",
     "task.num_epochs": "None goes by the size of the data; 0 takes train.num_steps",
     "task.pooling": "how the encoder's output becomes one vector: mean_max, mean, max; attention or "

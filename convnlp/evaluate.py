@@ -5,7 +5,8 @@ r"""Scores a preset on a source.
 A TextClassifier is scored by accuracy, F1 and loss. A Seq2SeqLM writes its answer by greedy decoding, which
 is compared with the target (exact_match, word_f1; squad_exact_match and squad_f1 in SQuAD's normalised form,
 of several right answers with the best); where targets are classes, the answer of highest probability among
-their names counts too (ranked_accuracy, ranked_f1, ranked_f1_macro). Your own task has its own scores.
+their names counts too (ranked_accuracy, ranked_f1, ranked_f1_macro). A QuestionAnswerer has the two scores of
+SQuAD. Your own task has its own scores.
 
 --by_field=category scores the examples of each value of that field apart, and of all together what is a share
 of them, such as exact_match.
@@ -47,7 +48,10 @@ _LABEL_THRESHOLD = flags.DEFINE_float(
     "label_threshold", None, "Class 1 from here, where labels are fractions."
 )
 _TARGET_FIELD = flags.DEFINE_string(
-    "target_field", None, "Field of the text that a Seq2SeqLM should write. Default: --label_field, by name."
+    "target_field",
+    None,
+    "Field of the text that a Seq2SeqLM should write (default: --label_field, by name), or of the answers "
+    "that a QuestionAnswerer may give.",
 )
 _BY_FIELD = flags.DEFINE_string(
     "by_field", None, "Field whose values are scored apart, such as the kind of generalisation in COGS."

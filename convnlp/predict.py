@@ -6,7 +6,8 @@ r"""Predicts texts with a preset: from the command line, from files, or from the
 
 Each text gives a row: what stood in its record, and the answer of the model. A classifier's is `label` and
 its `probability`, or no label where --threshold is not reached; one of several labels has `labels`, a
-regressor `score`, a model that writes text `generated_text`. --scores adds the probabilities of all classes.
+regressor `score`, one that answers questions `answer`, `score` and its place, a model that writes text
+`generated_text`. --scores adds the probabilities of all classes.
 Rows are JSON-lines, or CSV where --output ends in .csv; an output file is there whole or not at all. For more
 than one machine can do there is convnlp.batch_predict.
 """
@@ -41,6 +42,11 @@ def main(_):
             f"Received: threshold={_THRESHOLD.value}, a {type(model).__name__}"
         )
     num_texts, found = program.texts(directory)
+    if num_texts < len(answers.text_inputs):
+        raise ValueError(
+            f"`text_pair` must be given beside `text`, or two `text_fields`, for a {type(model).__name__}: "
+            f"it reads {' and '.join(answers.text_inputs)}. Received: one text each"
+        )
     functions, _ = answers.signatures()
     function = functions["serving_default" if num_texts == 1 else "pair"]
     with program.writer(format) as write:

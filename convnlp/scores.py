@@ -70,6 +70,19 @@ def squad_f1(found, wanted):
     return _shared_words(*(squad_normalized(text).split() for text in (found, wanted)))
 
 
+def squad_exact_match(found, wanted):
+    """Whether two answers are equal in SQuAD's normalised form.
+
+    Example:
+    >>> squad_exact_match("The old bridge.", "old bridge")
+    True
+    """
+    return squad_normalized(found) == squad_normalized(wanted)
+
+
+SQUAD = {"squad_exact_match": squad_exact_match, "squad_f1": squad_f1}
+
+
 def _shared_words(found, wanted):
     """Twice the words in both bags over those of both, of two lists of words."""
     found, wanted = collections.Counter(found), collections.Counter(wanted)

@@ -17,6 +17,23 @@ TASK_TABLE = {
         ],
     },
     "regression": {"records": [{"text": text, "label": 100 + 10 * i} for i, text in enumerate(TEXTS)]},
+    "question_answering": {
+        # Contexts of several windows; one answer, several of them, and one that stands nowhere.
+        "records": [
+            {
+                "question": text[:9],
+                "context": f"{text} {text}",
+                "answers": answers,
+            }
+            for text, answers in zip(
+                TEXTS,
+                [["none", "the"], ["the"], "The", ["The", "the"], ["old.", "."], ["the", "."], ["none"]],
+                strict=True,
+            )
+        ],
+        "config": {"task.options.max_answer_length": 3, "task.options.stride": 4},
+        "fields": Fields(texts=("question", "context"), target="answers"),
+    },
     "text_to_text": {
         "records": [{"inputs": text, "targets": text[:9]} for text in TEXTS],
         "fields": Fields(texts=("inputs",), target="targets"),

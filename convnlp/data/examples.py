@@ -42,6 +42,8 @@ class Examples:
             where they were not asked for.
         soft_labels: float32 array [n,C], a probability of each class, or None. Default None.
         weights: float32 array [n], how much each example counts in training, or None. Default None.
+        groups: uint64 array [n], a hash of what some examples have in common: those of one group are held out
+            together. Default None: each is held out by itself.
     """
 
     columns: tuple
@@ -50,6 +52,7 @@ class Examples:
     texts: dict = dataclasses.field(default_factory=dict)
     soft_labels: np.ndarray | None = None
     weights: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     def __len__(self):
         return int(self.columns[0].nrows())
@@ -74,6 +77,7 @@ class Examples:
             texts={field: [texts[i] for i in indices] for field, texts in self.texts.items()},
             soft_labels=taken(self.soft_labels),
             weights=taken(self.weights),
+            groups=taken(self.groups),
         )
 
 
@@ -147,6 +151,11 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
             if keep_texts
         },
     )
+
+
+def warn_of(source, count, total, what):
+    """Says how many of a source's examples are what somebody should know: "have no answer"."""
+    logging.warning("%s: %d of %d examples (%s) %s", source, count, total, f"{count / total:.1%}", what)
 
 
 def first_of_several(texts):

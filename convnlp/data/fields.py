@@ -52,6 +52,9 @@ ROLES = {
     ),
     "input_field": Role("inputs", ("inputs", "input", "source", "src", "question", "prompt", "document")),
     "target_field": Role("targets", ("targets", "target", "output", "answer", "summary", "response", "tgt")),
+    "question_field": Role("question", ("question", "query")),
+    "context_field": Role("context", ("context", "passage", "paragraph", "document", "article", "text")),
+    "answers_field": Role("answers", ("answers", "answer", "targets", "target")),
 }
 
 

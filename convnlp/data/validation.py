@@ -1,11 +1,9 @@
 """Validation data held out of the training data: by content, with as much of each class."""
 
 import collections
-import dataclasses
 import hashlib
 
 import numpy as np
-import tensorflow as tf
 
 from convnlp.data.errors import SourceError
 
@@ -17,7 +15,7 @@ def choose(found):
 
     Each class gives the same share of its examples; one of several labels counts for its rarest. Which of
     them depends on their tokens alone, so the order of the data does not matter; examples of the same tokens
-    stay together, so that none is trained on and validated on.
+    stay together, so that none is trained on and validated on, and so do those of one group.
 
     Args:
         found: `convnlp.data.examples.Examples`.
@@ -70,19 +68,14 @@ def _classes(labels, count):
 
 def take(found, is_taken):
     """The examples where `is_taken`, bool [n], is True, in their order."""
-    places = np.flatnonzero(is_taken)
-    return dataclasses.replace(
-        found,
-        columns=tuple(tf.gather(column, places) for column in found.columns),
-        labels=None if found.labels is None else found.labels[places],
-        soft_labels=None if found.soft_labels is None else found.soft_labels[places],
-        weights=None if found.weights is None else found.weights[places],
-        texts={field: [texts[place] for place in places] for field, texts in found.texts.items()},
-    )
+    return found.take(np.flatnonzero(is_taken))
 
 
 def _keys(found):
-    """A sum of each example's tokens, uint64."""
+    """A sum of each example's tokens, or what stands for its group, uint64."""
+    if found.groups is not None:
+        yield from found.groups
+        return
     columns = [(column.values.numpy(), column.row_splits.numpy()) for column in found.columns]
     for place in range(len(found)):
         digest = hashlib.blake2b(digest_size=8)

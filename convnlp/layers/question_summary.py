@@ -76,14 +76,14 @@ class QuestionSummary(keras.layers.Layer):
     def weights_of(self, x, is_question):
         """What each token counts in the summary: [B,T,D] and bool [B,T] -> [B,T]."""
         scores = tf.squeeze(self.score(self.attention(x)), 2)
-        scores, is_question = (values[:, tf.newaxis, tf.newaxis] for values in (scores, is_question))
-        return kernels.masked_softmax(scores, is_question)[:, 0, 0]
+        scores, is_question = (tf.expand_dims(values, 1) for values in (scores, is_question))  # [B,1,T]
+        return tf.squeeze(kernels.masked_softmax(scores, is_question), 1)
 
     def is_asked(self, token_ids, is_question):
         """Which tokens stand in the question: int [B,T] and bool [B,T] -> bool [B,T]."""
         words = is_question & tf.not_equal(token_ids, self.end_token_id)
-        same = tf.equal(token_ids[:, :, tf.newaxis], token_ids[:, tf.newaxis])  # [B,T,T]
-        return tf.reduce_any(same & words[:, tf.newaxis], axis=2)
+        same = tf.equal(tf.expand_dims(token_ids, 2), tf.expand_dims(token_ids, 1))  # [B,T,T]
+        return tf.reduce_any(same & tf.expand_dims(words, 1), axis=2)
 
     def compute_output_spec(self, x, token_ids, segment_ids, training=False):
         return keras.KerasTensor(x.shape, "float32")

@@ -9,6 +9,7 @@ from convnlp.tasks.classification import Classification
 from convnlp.tasks.continuation import Continuation
 from convnlp.tasks.encoder_answers import EncoderAnswers, EncoderReference
 from convnlp.tasks.multi_label import MultiLabelClassification
+from convnlp.tasks.question_answering import QuestionAnswering
 from convnlp.tasks.reference import Reference
 from convnlp.tasks.regression import Regression
 from convnlp.tasks.table import TASKS, build_task, check_options, load, register_task, task_named, task_of
@@ -24,6 +25,7 @@ __all__ = [
     "EncoderReference",
     "Fields",
     "MultiLabelClassification",
+    "QuestionAnswering",
     "Reference",
     "Regression",
     "Task",

@@ -26,6 +26,7 @@ class Answers(abc.ABC):
 
     labels = None
     takes_pairs = False  # whether `preprocess` takes two texts per example
+    text_inputs = ("text",)  # of "serving_default": the texts of an example
     edge_output = "embedding"  # the name of `edge`'s tensor
     takes_threshold = False  # whether `row` does
 
@@ -82,10 +83,10 @@ class Answers(abc.ABC):
         return {key: value.numpy() for key, value in values.items()}
 
     def row(self, answer, threshold=None):
-        """What a person reads of one text's answer; the default is the answer.
+        """What a person reads of one example's answer; the default is the answer.
 
         Args:
-            answer: dict, output of "serving_default" or "pair" -> its value for the text, as JSON has it.
+            answer: dict, output of "serving_default" or "pair" -> its value for it, as JSON has it.
             threshold: float in (0, 1), the probability from which a label counts; None for the task's own.
                 Only where the class `takes_threshold`.
 

@@ -48,7 +48,7 @@ def take_length(config, tokenizer, train, backbone):
         SourceError: if an example cannot be read.
     """
     if config.data.input_length is None:
-        texts = _texts(config.task, _text_role(config.task.kind))
+        texts = _texts(config.task, config.task.kind)
         most = backbone.longest_text("encoder" if backbone.num_layers else "decoder")
         config.data.input_length = lengths.fitting(train, texts, tokenizer, most)
 
@@ -74,23 +74,23 @@ def texts_of_preset(directory, source, given=None):
         return trained
     if len(trained) > 1:
         raise SourceError(f"{source}: no fields {' and '.join(trained)}, which the preset was trained on")
-    role = _text_role(presets.entry(directory, "experiment.json", "task", "kind"))
-    default = fields.ROLES[role].default
-    return (fields.take(source, {role: default}).get(role, default),)
+    kind = presets.entry(directory, "experiment.json", "task", "kind")
+    names = {role: fields.ROLES[role].default for role in _text_roles(kind) if role in fields.ROLES}
+    return tuple({**names, **fields.take(source, names)}.values())
 
 
 def trained_on(directory):
     """The fields of the texts that a preset was trained on, a tuple; empty where it does not say."""
     task = presets.entry(directory, "experiment.json", "task") or {}
-    return _texts(task, _text_role(task.get("kind")))
+    return _texts(task, task.get("kind"))
 
 
-def _text_role(kind):
-    return "input_field" if kind in TASKS and "input_field" in TASKS[kind].found_fields else "text_field"
+def _text_roles(kind):
+    return TASKS[kind if kind in TASKS else "classification"].text_roles
 
 
-def _texts(task, role):
-    return tuple(filter(None, (task.get(role), task.get("second_text_field"))))
+def _texts(task, kind):
+    return tuple(filter(None, map(task.get, _text_roles(kind))))
 
 
 def of_preset(model, directory, source, **given):
@@ -109,12 +109,18 @@ def of_preset(model, directory, source, **given):
         SourceError: as `take`.
     """
     given = {name: value for name, value in given.items() if value is not None}
-    found, roles = Fields(), task_of(model).found_fields
+    found, task_cls = Fields(), task_of(model)
+    roles = task_cls.found_fields
     if not roles or {"texts", "label"} <= set(given):
         return dataclasses.replace(found, **given)
     task = presets.entry(directory, "experiment.json", "task") or {}
     there = sources.Sample(source, 1).fields
-    texts = _texts(task, roles[0])
+    texts = _texts(task, task_cls.name)
+    if "answers_field" in roles:
+        *asked, answers = _of_questions(
+            source, roles, (*given.get("texts", (None, None)), given.get("target")), task
+        )
+        return dataclasses.replace(found, **{"texts": tuple(asked), "target": answers, **given})
     if roles == ("input_field", "target_field"):
         names = {"texts": texts, "target": task.get("target_field")}
         is_trained_so = not given and texts and {*texts, names["target"]} <= set(there)
@@ -132,6 +138,16 @@ def of_preset(model, directory, source, **given):
     taken = fields.take(source, roles)
     texts = (taken.get("text_field", found.texts[0]), *found.texts[1:])
     return dataclasses.replace(found, texts=texts, label=taken.get("label_field", found.label))
+
+
+def _of_questions(source, roles, given, task):
+    """The fields of some roles: those given, else those trained on, else the default."""
+    there = sources.Sample(source, 1).fields
+    names = {
+        role: own or (task.get(role) if task.get(role) in there else fields.ROLES[role].default)
+        for role, own in zip(roles, given, strict=False)
+    }
+    return tuple({**names, **fields.take(source, names)}.values())
 
 
 def _tuple(value):

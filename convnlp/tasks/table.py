@@ -16,6 +16,7 @@ from convnlp.models import (
 from convnlp.tasks.classification import Classification
 from convnlp.tasks.continuation import Continuation
 from convnlp.tasks.multi_label import MultiLabelClassification
+from convnlp.tasks.question_answering import QuestionAnswering
 from convnlp.tasks.regression import Regression
 from convnlp.tasks.task import Task
 from convnlp.tasks.text_to_text import TextToText
@@ -24,6 +25,7 @@ TASKS = {
     "classification": Classification,
     "multi_label": MultiLabelClassification,
     "regression": Regression,
+    "question_answering": QuestionAnswering,
     "text_to_text": TextToText,
     "continuation": Continuation,
 }

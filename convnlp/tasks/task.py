@@ -17,7 +17,8 @@ class Fields:
         label: str, the class. Defaults to "label".
         label_names: tuple of str, the classes in order. Default None: those saved with the model.
         label_threshold: float, where labels are fractions, see `convnlp.data.Label`. Default None.
-        target: str, the text that a model should write. Default None: the name of the class.
+        target: str, the text that a model should write, or the answers that are right. Default None: the name
+            of the class, or "answers".
     """
 
     texts: tuple = ("text",)
@@ -53,6 +54,7 @@ class Task(abc.ABC):
     # Fields of `task` in a config that name fields of the data, and may be found in them where they are not
     # given: keys of `convnlp.data.fields.ROLES`.
     found_fields: ClassVar[tuple] = ()
+    text_roles: ClassVar[tuple] = ("text_field", "second_text_field")  # those that name its texts, one or two
     edge_metrics: ClassVar[tuple] = ()  # names of the scores that the output of a TFLite file has
 
     def __post_init__(self):

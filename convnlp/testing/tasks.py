@@ -195,18 +195,21 @@ def signatures_answer_as_the_reference(case):
         for key, value in outputs.items():
             count = len(next(iter(inputs.values())))
             require(len(value) == count, f"{name} gives {key} of {value.shape} for {count} texts")
-    texts = tf.constant(texts)
-    edge = answers.edge(answers.rows.of_texts(texts)).numpy()
+    columns = [tf.constant(texts), tf.constant(texts[::-1])][: len(answers.text_inputs)]
+    edge = answers.edge(answers.rows.of_texts(tuple(columns) if len(columns) == 2 else columns[0])).numpy()
     require(edge.ndim == 2, f"`edge` must give [B,N]; its shape is {edge.shape}")
-    np.testing.assert_allclose(edge, reference.edge({"text": texts.numpy()}), atol=ROUNDING)
+    asked = {name: text.numpy() for name, text in zip(("text", "text_pair"), columns, strict=False)}
+    np.testing.assert_allclose(edge, reference.edge(asked), atol=ROUNDING)
 
 
 def answers_become_rows(case):
-    """A text's answer, as JSON has it, becomes a row of a table: columns with plain values."""
+    """An example's answer, as JSON has it, becomes a row of a table: columns with plain values."""
     model = case.model()
     answers = tasks.task_of(model).answers(model)
     serve = answers.signatures()[0]["serving_default"]
-    (answer,) = asking.in_batches(serve, ["text"], [(b"the river",)], 1)
+    names = [spec.name for spec in serve.input_signature]
+    require(set(names) == set(answers.text_inputs), f"{names} are asked, and `text_inputs` are others")
+    (answer,) = asking.in_batches(serve, names, [(b"the river",) * len(names)], 1)
     for threshold in (None, *[0.7] * answers.takes_threshold):
         row = answers.row(rows.as_json(answer), threshold)
         require(row, "`row` gives no columns")

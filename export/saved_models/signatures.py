@@ -52,6 +52,9 @@ def servable(model, max_length=None):
     | | classify | inputs [B]: a tf.Example with the feature "text" | classes [B,C], scores [B,C] |
     | | ids | token_ids [B,T], pads = 0 | label [B], scores [B,C] |
     | | explain | text [B] | label [B], scores [B,C], tokens [B,L], importances [B,L]: see `explain` |
+    | QuestionAnswerer | serving_default | question [B], context [B] | answer, score, start, end, [B] each |
+    | | pair | text [B], the question, text_pair [B] | the same |
+    | | ids | token_ids [B,T], pads = 0 | start_token [B], end_token [B], score [B] |
     | Seq2SeqLM | serving_default, generate | text [B] | generated_text [B] |
     | | pair | text [B], text_pair [B] | generated_text [B] |
     | | ids | token_ids [B,T], pads = 0 | generated_ids [B,max_length], pads = 0 |
@@ -88,6 +91,7 @@ def edge(model, inputs):
     | model | inputs | outputs |
     |---|---|---|
     | TextClassifier | token_ids [B,T], pads = 0, or text [B] | logits [B,C] |
+    | QuestionAnswerer | token_ids [B,T], pads = 0 | span_logits [B,2L], see `SpanAnswers` |
     | Seq2SeqLM, PrefixLM | the same | embedding [B,D] |
 
     Args:
@@ -95,6 +99,11 @@ def edge(model, inputs):
         inputs: "ids" or "text".
     """
     answers = task_of(model).answers(model)
+    if inputs == "text" and len(answers.text_inputs) > 1:
+        raise ValueError(
+            f"`inputs` must be ids for a {type(model).__name__}, which reads "
+            f"{' and '.join(answers.text_inputs)}. Received: inputs={inputs!r}"
+        )
 
     def answer(rows):
         return {answers.edge_output: answers.edge(rows)}

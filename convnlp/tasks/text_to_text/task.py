@@ -15,7 +15,7 @@ from convnlp.models.token_rows import text_batches
 from convnlp.tasks.task import Task
 from convnlp.tasks.text_to_text.answers import LanguageModelAnswers
 
-_OF_TEXTS = ("word_f1", "squad_exact_match", "squad_f1")
+_OF_TEXTS = ("word_f1", *scores.SQUAD)
 METRICS = ("exact_match", *_OF_TEXTS, "ranked_accuracy", "ranked_f1", "ranked_f1_macro")
 
 
@@ -43,6 +43,7 @@ class TextToText(Task):
     metrics: ClassVar[tuple] = METRICS
     share_metrics: ClassVar[tuple] = ("exact_match", "squad_exact_match", "ranked_accuracy")
     found_fields: ClassVar[tuple] = ("input_field", "target_field")
+    text_roles: ClassVar[tuple] = ("input_field", "second_text_field")
 
     tokenizer: Tokenizer
     input_fields: tuple
@@ -335,11 +336,7 @@ def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
     hits = [max(scores.normalized(a) == scores.normalized(b) for b in right) for a, right in pairs]
     found = {"exact_match": float(np.mean(hits)), "num_examples": float(len(hits))}
     if label_names is None:
-        of_pair = {
-            "word_f1": scores.word_f1,
-            "squad_exact_match": lambda a, b: scores.squad_normalized(a) == scores.squad_normalized(b),
-            "squad_f1": scores.squad_f1,
-        }
+        of_pair = {"word_f1": scores.word_f1, **scores.SQUAD}
         best = {name: [max(of(a, b) for b in right) for a, right in pairs] for name, of in of_pair.items()}
         return {**found, **{name: float(np.mean(values)) for name, values in best.items()}}
     labels = np.array([list(label_names).index(target) for target in targets])

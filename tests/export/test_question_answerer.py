@@ -1,0 +1,85 @@
+"""A question answerer is exported with its tokenizer and its windows inside, and to TFLite by its logits."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp import tasks
+from convnlp.export.lite import conversion, tflite_files
+from convnlp.export.saved_models import signatures, versions
+from convnlp.export.verification import loaders
+from convnlp.export.verification.graph import Graph
+from convnlp.models import QuestionAnswerer, QuestionAnswererPreprocessor, Seq2SeqBackbone, Tokenizer
+from convnlp.models.best_spans import LOWEST
+from tests import corpus
+
+LENGTH, LONGEST = 64, 5
+QUESTIONS = ["who paints the bridge", "\U0001f642?", "", "what is old"]
+CONTEXTS = [
+    "Grüße\u00a0aus Köln, \ufb01ne cafe\u0301: the old captain paints the bridge. " * 8,
+    "No\u3000river (1999\u20132001)\u2026",
+    "the river",
+    " \n",
+]
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(3)
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 2, 2, 16, 32, num_decoder_layers=0)
+    preprocessor = QuestionAnswererPreprocessor(tokenizer, LENGTH, stride=32, max_answer_length=LONGEST)
+    return QuestionAnswerer(backbone, preprocessor, question_summary=True)
+
+
+@pytest.fixture(scope="module")
+def preset(model, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("answerer") / "preset"
+    model.save_to_preset(str(directory))
+    return str(directory)
+
+
+def test_a_saved_model_answers_in_a_fresh_process(model, preset, tmp_path):
+    version, ids, errors = versions.export(preset, str(tmp_path / "model"))
+    assert {name for _, name, _ in errors} == {"serving_default", "pair", "ids", "embed"}
+    inputs = {"question": np.array([text.encode() for text in QUESTIONS], object)}
+    inputs["context"] = np.array([text.encode() for text in CONTEXTS], object)
+    graphs = {str(version): Graph(str(version))}
+    rows, _ = loaders.ask(graphs, {str(version): [("serving_default", inputs)]})
+    assert {row[2] for row in rows} == set(loaders.LOADERS)
+    expected = model.predict(QUESTIONS, CONTEXTS)
+    for *_, outputs in rows:
+        for i, (context, answer) in enumerate(zip(CONTEXTS, expected, strict=True)):
+            found = {name: outputs[name][i] for name in answer}
+            assert found["answer"].decode() == answer["answer"] == context[found["start"] : found["end"]]
+            np.testing.assert_allclose(found["score"], answer["score"], rtol=1e-3)  # float32, other kernels
+    assert "TFText>FastSentencepieceTokenize" not in Graph(str(ids)).op_names()
+
+
+def test_tflite(model, preset, tmp_path):
+    answers = tasks.task_of(model).answers(model)
+    texts = tf.constant(QUESTIONS), tf.constant(CONTEXTS)
+    token_ids = answers.preprocess(texts)["token_ids"].numpy()
+    for mode in ("fp32", "fp16"):
+        file = tmp_path / f"{mode}.tflite"
+        tflite_files.export(preset, str(file), mode=mode)
+        assert not conversion.custom_operations(file.read_bytes())
+        found = tflite_files.runner(file.read_bytes())(token_ids)
+        assert found.shape == (4, 2 * LENGTH)
+        expected = answers.edge({"token_ids": token_ids, "padding_mask": token_ids != 0}).numpy()
+        hidden = expected == np.float32(LOWEST)
+        assert (found[hidden] < LOWEST / 2).all()
+        assert np.abs(found - expected)[~hidden].max() < {"fp32": 1e-4, "fp16": 0.01}[mode]
+        if mode == "fp32":
+            compared = answers.compare(found, expected)
+            assert compared["same_span"] == 1
+            worse = np.where(hidden, expected, -expected)
+            assert answers.compare(worse, expected)["same_span"] < 1
+
+
+def test_a_text_alone_is_no_question(model):
+    with pytest.raises(
+        ValueError, match=r"`inputs` must be ids for a QuestionAnswerer.*question and context"
+    ):
+        signatures.edge(model, "text")
