@@ -14,8 +14,11 @@ from convnlp.data import Source, SourceError, validation
 from convnlp.models import QuestionAnswerer, Seq2SeqBackbone, Tokenizer
 from convnlp.tasks import Fields, QuestionAnswering, fields
 from convnlp.tasks.question_answering import SpanAnswers
+from convnlp.tasks.rows import TEXT, signature
+from convnlp.testing import task_checks
 from tests import corpus
 from tests.models.test_question_answerer import marked
+from tests.task_table import TASK_TABLE
 
 TOKENIZER = Tokenizer(corpus.tiny_proto())
 LENGTH, LONGEST = 16, 3
@@ -212,6 +215,41 @@ def test_the_reference_notices_a_wrong_answer():
     for name in ("start_token", "end_token"):
         wrong = changed(outputs, **{name: lambda place: np.array([1, 0])})  # in the question
         assert reference.error("ids", {"token_ids": ids}, wrong) > 1e-3
+
+
+class SwapsTheTexts(SpanAnswers):
+    def signatures(self, max_length=None):
+        signatures, rows = super().signatures(max_length)
+        pair = signature(
+            lambda text, text_pair: self.model.answer(text_pair, text), text=TEXT, text_pair=TEXT
+        )
+        return {**signatures, "pair": pair}, rows
+
+
+class PointsOneTokenTooFar(SpanAnswers):
+    def answer(self, rows):
+        found = super().answer(rows)
+        return {**found, "end_token": found["end_token"] + 1}
+
+
+class ReadsTheQuestionAlone(SpanAnswers):
+    text_inputs = ("question",)
+
+
+DEFECTS = {
+    SwapsTheTexts: "signatures_answer_as_the_reference",
+    PointsOneTokenTooFar: "signatures_answer_as_the_reference",
+    ReadsTheQuestionAlone: "answers_become_rows",
+}
+
+
+@pytest.mark.parametrize("answers", DEFECTS)
+def test_the_suite_notices_a_defect(answers, monkeypatch):
+    checks = task_checks("question_answering", TOKENIZER, **TASK_TABLE["question_answering"])
+    (check,) = (each for each in checks if each.function.__name__ == DEFECTS[answers])
+    monkeypatch.setattr(QuestionAnswering, "answers", classmethod(lambda cls, model: answers(model)))
+    with pytest.raises(AssertionError):
+        check()
 
 
 def test_a_table_becomes_a_preset(tmp_path):

@@ -145,6 +145,10 @@ class AsksAnotherInput(ClassifierAnswers):
         return {**signatures, "ask": ask}, rows
 
 
+class SaysThatItReadsTwoTexts(ClassifierAnswers):
+    text_inputs = ("text", "text_pair")
+
+
 class WithoutColumns(ClassifierAnswers):
     def row(self, answer, threshold=None):
         return {}
@@ -206,6 +210,7 @@ DEFECTS = {
         {"answers": answered(ProbabilitiesOnTheEdge)},
     ],
     "answers_become_rows": [
+        {"answers": answered(SaysThatItReadsTwoTexts)},
         {"answers": answered(WithoutColumns)},
         {"answers": answered(RowsOfTensors)},
         {"answers": answered(ScoresOfOthers)},
