@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from convnlp.models import (
     MultiLabelClassifier,
+    QuestionAnswerer,
+    QuestionAnswererPreprocessor,
     Seq2SeqBackbone,
     Seq2SeqLM,
     Seq2SeqLMPreprocessor,
@@ -35,6 +37,9 @@ def presets(tmp_path_factory):
     models = {
         "classifier": TextClassifier(backbone, 3, preprocessor, labels=LABELS),
         "tagger": MultiLabelClassifier(backbone, 3, preprocessor, labels=LABELS),
+        "answerer": QuestionAnswerer(
+            backbone, QuestionAnswererPreprocessor(tokenizer, 24, stride=8, max_answer_length=4)
+        ),
         "lm": Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 24, 8)),
     }
     for name, model in models.items():
@@ -221,3 +226,19 @@ def test_an_output_is_not_written_over_the_input(presets, tmp_path):
 def test_a_line_that_is_no_text(presets):
     line = error("predict", f"--preset={presets[0]}/classifier", stdin="fine\n\udcff")
     assert line == "error: standard input, line 2: not UTF-8 (byte 1)"
+
+
+def test_questions_are_answered_from_their_contexts(presets, tmp_path):
+    folder, models = presets
+    contexts = [" ".join(corpus.documents(3)), "Gr\u00fc\u00dfe from the river"]
+    rows = [{"question": "who", "context": text, "answer": "x"} for text in contexts]
+    source = corpus.write_jsonl(tmp_path / "a.jsonl", rows)
+    fields = "--text_fields=question,context"
+    found = run("predict", f"--preset={folder}/answerer", f"--source=jsonl:{source}", fields)
+    expected = models["answerer"].predict(["who"] * 2, contexts)
+    for row, record, answer in zip(found, rows, expected, strict=True):
+        assert {name: row[name] for name in record} == record
+        assert row["predicted_answer"] == answer["answer"] == record["context"][row["start"] : row["end"]]
+        assert row["score"] == pytest.approx(answer["score"], rel=1e-4)
+    message = error("predict", f"--preset={folder}/answerer", "--text=who")
+    assert "`text_pair` must be given beside `text`" in message
