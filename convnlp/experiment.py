@@ -19,10 +19,11 @@ from ml_collections import config_flags
 
 from convnlp import config_files, config_help, config_rules, inputs, stages
 from convnlp.configs import common
+from convnlp.data import Shard
 from convnlp.layers.mixer_options import route_options
 from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card, preset_names, presets
 from convnlp.models.layouts import layer_mixers
-from convnlp.training import run_config, run_lock, storage
+from convnlp.training import checkpoints, heartbeat, run_config, run_lock, shards, storage
 from convnlp.training import strategy as strategy_lib
 
 # Whose names are those of a mixer's, an objective's or a task's own options.
@@ -44,6 +45,7 @@ _ON_REQUEST = (
         "task.num_epochs",
     ),
     "objective.masked_lm_weight",
+    *("strategy.num_workers", "strategy.num_replicas"),  # which dropout depends on, but not the data
     *("inputs.data.source", "inputs.data.validation_source"),
 )
 _MOST_LAYERS = max(size["num_layers"] for size in SIZES.values())  # a layout then has all of its mixers
@@ -154,6 +156,7 @@ def prepare(
     Raises:
         ValueError: as `start`.
     """
+    heartbeat.begin()
     workdir = storage.normal(workdir)
     check_fields(config.to_dict(), common.get_config().to_dict())
     config_rules.check(config)
@@ -209,6 +212,17 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
         requested=resume_with_changes,
         defaults=common.get_config().to_dict(),
     )
+
+
+def own_shards(workdir, strategy):
+    """The shards of the run's data that this process reads; see `convnlp.training.shards`.
+
+    Returns:
+        list of `Shard`, whose count is how many workers the run had when it began.
+    """
+    worker, num_workers = strategy_lib.workers(strategy)
+    count = checkpoints.num_shards(workdir) or num_workers
+    return [Shard(count, index) for index in shards.read_by(worker, num_workers, count)]
 
 
 def finish(workdir):

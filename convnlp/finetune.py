@@ -15,10 +15,11 @@ import tensorflow as tf
 from absl import flags, logging
 
 from convnlp import adaptation, config_rules, estimate, experiment, outputs, programs, report, stages, tasks
-from convnlp.data import Shard, Source, examples, overlap, rules, sources, validation
+from convnlp.data import Source, examples, overlap, rules, sources, validation
 from convnlp.tasks import fields, rows
 from convnlp.training import loop, optimizers, storage
 from convnlp.training import strategy as strategy_lib
+from convnlp.training.shards import Sharded
 
 SHOWN_EXAMPLES = 60_000  # in a run, one by one each time, where the epochs follow from the size of the data
 
@@ -56,7 +57,8 @@ def run(config, workdir, strategy, finish=False):
     batch_size = config.train.batch_size // num_workers
     groups = config.data.group_by_length and task.takes_group and rows.mixes_any_length(backbone)
     group, one = ({"group": config.train.steps_per_call}, {"group": 1}) if groups else ({}, {})
-    parts = [*_parts(config, tokenizer, train, is_trained_on, task, found, Shard(num_workers, worker), group)]
+    own_shards = experiment.own_shards(workdir, strategy)
+    parts = [*_parts(config, tokenizer, train, is_trained_on, task, found, own_shards, group)]
     validation_batches = task.batches(held_out["validation"], batch_size, **one).cache()
     resolve_steps(config, len(found))
     experiment.write_resolved(config, workdir, strategy, names)
@@ -77,7 +79,7 @@ def run(config, workdir, strategy, finish=False):
     expected = None
     if not finish:
         expected = estimate.report(config, strategy, model.backbone, mean_length(found, groups))
-    first, *later = (loop.Stage(step, dataset, own.loss(model)) for step, dataset, own in parts)
+    first, *later = (loop.Stage(step, data, own.loss(model)) for step, data, own in parts)
     summary = loop.train(
         workdir=workdir,
         strategy=strategy,
@@ -206,9 +208,9 @@ def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, s
     print(f"report: {workdir}/report.html")
 
 
-def _parts(config, tokenizer, train, is_trained_on, task, found, shard, group):
-    """Yields (first step, dataset, task) of each stage; `found` is what `task` has read and trains on."""
-    read = {config.data.input_length: (task, found)}
+def _parts(config, tokenizer, train, is_trained_on, task, found, own_shards, group):
+    """Yields (first step, data, task) of each stage; `found` is what `task` has read and trains on."""
+    read, count = {config.data.input_length: (task, found)}, own_shards[0].count
     for stage in stages.of(config):
         if stage.input_length not in read:
             own = tasks.build_task(stages.config_of(config, stage), tokenizer, train)
@@ -216,10 +218,12 @@ def _parts(config, tokenizer, train, is_trained_on, task, found, shard, group):
             again = again if is_trained_on is None else validation.take(again, is_trained_on)
             read[stage.input_length] = own, own.for_training(again)
         own, again = read[stage.input_length]
-        dataset = own.batches(
-            again, stage.batch_size // shard.count, training=True, seed=stage.seed, shard=shard, **group
-        )
-        yield stage.first_step, dataset, own
+        batch_size = stage.batch_size // count
+        datasets = {
+            shard.index: own.batches(again, batch_size, training=True, seed=stage.seed, shard=shard, **group)
+            for shard in own_shards
+        }
+        yield stage.first_step, Sharded(datasets, count), own
 
 
 def mean_length(found, groups):

@@ -15,11 +15,12 @@ import tensorflow as tf
 from absl import flags
 
 from convnlp import estimate, experiment, outputs, programs, stages
-from convnlp.data import Shard, Source, sources
+from convnlp.data import Source, sources
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
 from convnlp.training import loop, optimizers
 from convnlp.training import strategy as strategy_lib
+from convnlp.training.shards import Sharded
 
 
 def main(argv):
@@ -34,7 +35,7 @@ def run(config, workdir, strategy, finish=False):
     `strategy` is what `convnlp.experiment.prepare` returned for this config and directory. With `finish`
     there is no more training: the scores and the preset are those of the best evaluation so far.
     """
-    worker, num_workers = strategy_lib.workers(strategy)
+    worker, _ = strategy_lib.workers(strategy)
     tokenizer = experiment.tokenizer(config)
 
     # Model and optimizer.
@@ -46,27 +47,28 @@ def run(config, workdir, strategy, finish=False):
     loss_fn = pretraining_loss(backbone, objectives)
     evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
-    # Data, looked at before the first step. Every worker trains on its own shard and evaluates on all of the
-    # held-out batches.
+    # Data, looked at before the first step. Every worker trains on its own shard and evaluates its part of
+    # each held-out batch.
     train = Source(config.data.source, config.data.split, config.data.data_dir)
     held_out_name = config.data.validation_source or config.data.source
     held_out_source = Source(held_out_name, config.data.validation_split, config.data.data_dir)
-    shard = Shard(num_workers, worker)
+    own_shards = experiment.own_shards(workdir, strategy)
     paths = [*sources.paths(train), *sources.paths(held_out_source)]
     outputs.check_run_folder(workdir, config.init_from, paths)
     sources.check(held_out_source)
-    sources.check(train, shard=shard)
-    first, *later = _stages(config, backbone, tokenizer, train, shard)
+    for shard in own_shards:
+        sources.check(train, shard=shard)
+    first, *later = _stages(config, backbone, tokenizer, train, own_shards)
     held_out = pretraining_batches(
         held_out_source,
         tokenizer,
         objectives,
         shuffle_buffer=0,
         num_epochs=1,
-        batch_size=config.train.batch_size // num_workers,
+        batch_size=config.train.batch_size,
         seed=config.seed,
     )
-    held_out = held_out.take(config.train.eval_batches).cache()
+    held_out = strategy_lib.own_rows(strategy, held_out.take(config.train.eval_batches)).cache()
 
     # Training.
     if not finish:
@@ -99,23 +101,27 @@ def run(config, workdir, strategy, finish=False):
     experiment.finish(workdir)
 
 
-def _stages(config, backbone, tokenizer, train, shard):
+def _stages(config, backbone, tokenizer, train, own_shards):
     """What each stage of the run trains on; a later one goes on in the text where the last one ended."""
-    num_tokens = 0
+    num_tokens, count = 0, own_shards[0].count
     for stage in stages.of(config):
         objectives = objectives_of(stages.config_of(config, stage))
-        batch_size = stage.batch_size // shard.count
-        dataset = pretraining_batches(
-            train,
-            tokenizer,
-            objectives,
-            shuffle_buffer=config.data.shuffle_buffer,
-            skip_tokens=num_tokens,
-            shard=shard,
-            batch_size=batch_size,
-            seed=stage.seed,
-        )
-        yield loop.Stage(stage.first_step, dataset, pretraining_loss(backbone, objectives))
+        batch_size = stage.batch_size // count
+        datasets = {
+            shard.index: pretraining_batches(
+                train,
+                tokenizer,
+                objectives,
+                shuffle_buffer=config.data.shuffle_buffer,
+                skip_tokens=num_tokens,
+                shard=shard,
+                batch_size=batch_size,
+                seed=stage.seed,
+            )
+            for shard in own_shards
+        }
+        data = Sharded(datasets, count)
+        yield loop.Stage(stage.first_step, data, pretraining_loss(backbone, objectives))
         num_tokens += stage.num_steps * batch_size * max(each.row_length for each in objectives)
 
 

@@ -1,6 +1,6 @@
 """Checkpoints that are there completely or not at all.
 
-    WORKDIR/checkpoints/00000400/          one checkpoint: model.*, iterator-<worker>.*, manifest.json
+    WORKDIR/checkpoints/00000400/          one checkpoint: model.*, iterator-<shard>.*, manifest.json
     WORKDIR/checkpoints/damaged-00000500/  one that no longer agreed with its manifest when it was to be read
 
 The manifest holds the size and SHA-256 of every other file and a sum of itself; it is written last. On a disk
@@ -17,11 +17,12 @@ import re
 import tensorflow as tf
 from absl import logging
 
-from convnlp.training import finite, storage
+from convnlp.training import finite, shards, storage
 from convnlp.training import strategy as strategy_lib
 
 _MANIFEST = "manifest.json"
-_KEYS = {"step", "num_workers", "facts", "files"}
+_KEYS = {"step", "num_shards", "facts", "files"}
+_OLDER_NAMES = {"num_workers": "num_shards"}  # when each worker had a shard, whose number could not change
 _PARTS = ("model.", "iterator-")  # how the names of the other files begin
 _STEP = re.compile(r"\d{8,}")
 _LEFTOVER = re.compile(r"\.(removed-)?\d{8,}")
@@ -38,8 +39,18 @@ def steps(workdir):
     return [step for step in _numbers(directory) if _is_written(directory, step)]
 
 
+def num_shards(workdir):
+    """How many shards the data of a run have, by its newest checkpoint that says so; None without one."""
+    for step in reversed(steps(workdir)):
+        try:
+            return _manifest(storage.join(workdir, "checkpoints"), step)["num_shards"]
+        except (*storage.ERRORS, ValueError):  # a damaged one is reported when it is to be restored
+            continue
+    return None
+
+
 class Checkpoints:
-    """Saves and restores the model, the optimizer and each worker's input iterator.
+    """Saves and restores the model, the optimizer and the iterators of the data's shards.
 
     Of a finished checkpoint the last `keep` stay, and the best one by `progress["best_step"]`.
 
@@ -47,12 +58,12 @@ class Checkpoints:
         workdir: directory that all workers share, a local path or a URL.
         model: has `variables`.
         optimizer: a built Keras optimizer.
-        iterator: iterator of a `tf.data.Dataset`, this worker's own; None where `restore` finds it.
+        batches: `convnlp.training.shards.Batches` of this worker; None where `restore` finds them.
         strategy: the `tf.distribute.Strategy` of the variables.
         keep: int >= 1. Defaults to 3.
     """
 
-    def __init__(self, workdir, model, optimizer, iterator, strategy, keep=3):
+    def __init__(self, workdir, model, optimizer, batches, strategy, keep=3):
         if keep < 1:
             raise ValueError(f"`keep` must be at least 1. Received: keep={keep}")
         self._workdir = workdir
@@ -66,16 +77,19 @@ class Checkpoints:
         self._variables = tf.train.Checkpoint(
             model=[v.value for v in model.variables], optimizer=[v.value for v in optimizer.variables]
         )
-        if iterator is not None:
-            self.read_from(iterator)
+        if batches is not None:
+            self.read_from(batches)
         if self._worker == 0:
             storage.gfile.makedirs(self._directory)
             self._tidy()
         strategy_lib.any_worker(strategy, False)
 
-    def read_from(self, iterator):
-        """Saves and restores that iterator from now on: a run may read one data set after another."""
-        self._iterator = tf.train.Checkpoint(iterator=iterator)
+    def read_from(self, batches):
+        """Saves and restores these iterators from now on: a run may read one data set after another."""
+        self._num_shards = batches.count
+        self._iterators = {
+            shard: tf.train.Checkpoint(iterator=iterator) for shard, iterator in batches.iterators.items()
+        }
 
     def _tidy(self):
         strangers = []
@@ -116,7 +130,9 @@ class Checkpoints:
                 self._delete(partial)
                 storage.gfile.makedirs(partial)
             strategy_lib.any_worker(self._strategy, False)
-            self._iterator.write(storage.join(partial, f"iterator-{self._worker}"))
+            for shard, iterator in self._iterators.items():
+                if shards.saved_by(shard, self._num_workers, self._num_shards) == self._worker:
+                    iterator.write(storage.join(partial, f"iterator-{shard}"))
             if self._worker == 0:
                 self._variables.write(storage.join(partial, "model"))
             strategy_lib.any_worker(self._strategy, False)
@@ -125,6 +141,8 @@ class Checkpoints:
                 self._prune(progress.get("best_step"))
         except storage.ERRORS as error:
             self._delete(partial)
+            if strategy_lib.lost_worker(error) is not None:  # no fault of the files
+                raise
             reason = str(error).splitlines()[0]
             raise CheckpointError(
                 f"no checkpoint of step {step} in {self._directory}: {reason}; {self._last()}"
@@ -137,7 +155,7 @@ class Checkpoints:
             for name in storage.names(partial)
             if name.startswith(_PARTS)
         }
-        manifest = {"step": step, "num_workers": self._num_workers, "facts": progress, "files": files}
+        manifest = {"step": step, "num_shards": self._num_shards, "facts": progress, "files": files}
         storage.write_json(storage.join(partial, _MANIFEST), {**manifest, "sha256": _sum_of(manifest)})
         if partial != target:
             self._remove(step)
@@ -147,12 +165,12 @@ class Checkpoints:
         before = self.steps()
         return f"the one of step {before[-1]} is intact" if before else "there is none before it"
 
-    def restore(self, iterator_at=None):
+    def restore(self, batches_at=None):
         """Restores the newest readable checkpoint; reports and sets aside those that are damaged.
 
         Args:
-            iterator_at: function of (step, progress) -> the iterator that the run read from at that step,
-                fresh; `read_from` gets it. Defaults to None: there is only one.
+            batches_at: function of (step, progress) -> the `Batches` that the run read from at that step,
+                fresh; `read_from` gets them. Defaults to None: there are no others.
 
         Returns:
             (step, progress), or (0, {}) if there is no checkpoint. Where the checkpoint of the best step is
@@ -160,7 +178,7 @@ class Checkpoints:
 
         Raises:
             CheckpointError: if there are checkpoints but none can be read, or they are of another number of
-                workers.
+                shards.
         """
         step, damaged = None, {}
         for candidate in reversed(self.steps()):
@@ -176,10 +194,10 @@ class Checkpoints:
                     f"every checkpoint in {self._directory} is damaged ({next(iter(damaged.values()))}); "
                     "move the directory away to start again"
                 )
-            if iterator_at is not None:
-                self.read_from(iterator_at(0, {}))
+            if batches_at is not None:
+                self.read_from(batches_at(0, {}))
             return 0, {}
-        manifest = self._manifest(step)
+        manifest = _manifest(self._directory, step)
         progress = manifest["facts"]
         best_step = progress.get("best_step")
         best_damage = None if best_step in (None, step) else self._damage(best_step)
@@ -193,16 +211,16 @@ class Checkpoints:
                 logging.warning("Using the checkpoint of step %d instead", step)
                 for candidate in damaged:
                     self._set_aside(candidate)
-        if manifest["num_workers"] != self._num_workers:
+        if batches_at is not None:
+            self.read_from(batches_at(step, progress))
+        if manifest["num_shards"] != self._num_shards:
             raise CheckpointError(
-                f"{self._path(step)} was written by {manifest['num_workers']} workers. "
-                f"Received: {self._num_workers} workers"
+                f"{self._path(step)} is of data in {manifest['num_shards']} shards. "
+                f"Received: data in {self._num_shards} shards"
             )
-        if iterator_at is not None:
-            self.read_from(iterator_at(step, progress))
         self._variables.read(storage.join(self._path(step), "model")).assert_consumed()
-        iterator = storage.join(self._path(step), f"iterator-{self._worker}")
-        self._iterator.read(iterator).assert_consumed()
+        for shard, iterator in self._iterators.items():
+            iterator.read(storage.join(self._path(step), f"iterator-{shard}")).assert_consumed()
         return step, progress
 
     def restore_variables(self, step):
@@ -221,24 +239,11 @@ class Checkpoints:
     def _path(self, step):
         return storage.join(self._directory, f"{step:08d}")
 
-    def _manifest(self, step):
-        """The manifest of a checkpoint; raises ValueError where it is not what was written."""
-        manifest = storage.read_json(storage.join(self._path(step), _MANIFEST))
-        if not isinstance(manifest, dict):
-            raise ValueError(f"{_MANIFEST} is not an object")
-        expected = manifest.pop("sha256", None)
-        # Exactly these keys: version 0.1.0 wrote no sum, and a damaged name must not pass for its absence.
-        if set(manifest) != _KEYS or expected not in (None, _sum_of(manifest)):
-            raise ValueError(f"{_MANIFEST} does not agree with its own sum")
-        if manifest["step"] != step:
-            raise ValueError(f"{_MANIFEST} is that of step {manifest['step']}")
-        return manifest
-
     def _damage(self, step):
         """Returns what is wrong with a checkpoint, or None."""
         name = _MANIFEST
         try:
-            for name, expected in self._manifest(step)["files"].items():
+            for name, expected in _manifest(self._directory, step)["files"].items():
                 if storage.fingerprint(storage.join(self._path(step), name)) != expected:
                     return f"{name} does not agree with the manifest"
         except (FileNotFoundError, tf.errors.NotFoundError):
@@ -286,6 +291,22 @@ class Checkpoints:
                 storage.gfile.rmtree(path)
         except storage.ERRORS as error:
             logging.warning("Not all of %s could be deleted: %s", path, str(error).splitlines()[0])
+
+
+def _manifest(directory, step):
+    """The manifest of a checkpoint; raises ValueError where it is not what was written."""
+    manifest = storage.read_json(storage.join(directory, f"{step:08d}", _MANIFEST))
+    if not isinstance(manifest, dict):
+        raise ValueError(f"{_MANIFEST} is not an object")
+    expected = manifest.pop("sha256", None)
+    agrees = expected in (None, _sum_of(manifest))
+    manifest = {_OLDER_NAMES.get(name, name): value for name, value in manifest.items()}
+    # Exactly these keys: version 0.1.0 wrote no sum, and a damaged name must not pass for its absence.
+    if set(manifest) != _KEYS or not agrees:
+        raise ValueError(f"{_MANIFEST} does not agree with its own sum")
+    if manifest["step"] != step:
+        raise ValueError(f"{_MANIFEST} is that of step {manifest['step']}")
+    return manifest
 
 
 def _numbers(directory):

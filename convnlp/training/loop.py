@@ -11,24 +11,32 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from convnlp.training import checkpoints as checkpoints_lib
+from convnlp.training import heartbeat, optimizers, run_lock, shards
 from convnlp.training import metrics as metrics_lib
-from convnlp.training import optimizers, run_lock
 from convnlp.training import strategy as strategy_lib
 from convnlp.training.accumulation import gradients_in_parts
 from convnlp.training.averages import Averages
 from convnlp.training.finite import NonFiniteError
+from convnlp.training.stragglers import Stragglers
 
 _TOTALS = ("tokens", "seconds", "cpu_seconds", "metrics_bytes")  # over all processes of the run
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StoppedError(Exception):
-    """A signal asked the run to stop; its checkpoint is written."""
+    """A signal asked the run to stop; its checkpoint is written.
 
-    def __init__(self, signum, step):
+    Args:
+        signum: int, the signal.
+        step: int.
+        worker: int, the worker that it was sent to. Default None: this one.
+    """
+
+    def __init__(self, signum, step, worker=None):
         name = signal.Signals(signum).name
+        by = name if worker is None else f"{name} to worker {worker}"
         super().__init__(
-            f"stopped by {name} at step {step}, checkpoint saved; the same command continues the run"
+            f"stopped by {by} at step {step}, checkpoint saved; the same command continues the run"
         )
         self.exit_code = 128 + signum  # what a shell reports of a process that the signal has ended
 
@@ -38,12 +46,12 @@ class Stage(NamedTuple):
 
     Attributes:
         first_step: int. The number of steps before it, a multiple of `steps_per_call`.
-        dataset: `tf.data.Dataset`, see `train`; read from its beginning.
+        dataset: `tf.data.Dataset` or `Sharded`, see `train`; read from its beginning.
         loss_fn: function, see `train`.
     """
 
     first_step: int
-    dataset: tf.data.Dataset
+    dataset: Any
     loss_fn: Any
 
 
@@ -87,7 +95,7 @@ def train(
             metric as name -> (sum, weight). The gradient is that of the sum of loss_sum over the sum of
             weight, both over all replicas.
         dataset: infinite `tf.data.Dataset` of dicts [B, ...] of static shapes, B this worker's part of the
-            batch.
+            batch; or `convnlp.training.shards.Sharded`, with which the number of workers may change.
         num_steps: int. Length of the run, a multiple of `steps_per_call`.
         later_stages: sequence of `Stage`, by `first_step`: other data and their loss, such as longer rows or
             larger batches, in place of `dataset` and `loss_fn` from that step on.
@@ -137,7 +145,7 @@ def train(
             averages = None
             if ema_momentum:
                 averages = Averages(optimizer, model.trainable_variables, ema_momentum)
-        reader = _Reader(stages, steps_per_call)
+        reader = _Reader(stages, steps_per_call, *strategy_lib.workers(strategy))
         checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, None, strategy, keep)
         step, progress = checkpoints.restore(reader.begin)
         if finish and not step:
@@ -158,6 +166,7 @@ def train(
         stack.enter_context(contextlib.closing(log))
         if step:
             log.say(f"Resuming at step {step}")
+        stragglers = Stragglers(strategy_lib.workers(strategy)[1])
         seconds = time.monotonic() - progress["seconds"]
         cpu_seconds = time.process_time() - progress["cpu_seconds"]
 
@@ -169,10 +178,14 @@ def train(
                 raise ValueError(
                     f"`dataset` ended before step {num_steps}. Received: no batch at step {step}"
                 ) from None
+            heartbeat.mark(ready=step)
+            began = time.monotonic()
             rows = steps_of[reader.stage](strategy_lib.split(strategy, batch), step)
             for offset, row in enumerate(rows):
                 _check_finite("the loss", row["loss"][0], step + offset + 1, checkpoints)
             step += steps_per_call
+            heartbeat.mark(step=step)
+            call_seconds, waited = time.monotonic() - began, sum(row.pop("waited", [0.0])[0] for row in rows)
             tokens = int(sum(row.pop("tokens")[0] for row in rows))
             progress["tokens"] += tokens
             log.write(step, {**_means(rows), "tokens": progress["tokens"]}, tokens)
@@ -193,7 +206,10 @@ def train(
                         log.say(samples())
 
             # Checkpoint.
-            stop = strategy_lib.any_worker(strategy, bool(received))
+            news = strategy_lib.each_worker(strategy, [float((*received, 0)[0]), waited])
+            if warning := stragglers.update([value for _, value in news], call_seconds):
+                log.say(warning)
+            stop = any(signum for signum, _ in news)
             if stop or improved or step % checkpoint_every == 0 or step == num_steps:
                 progress.update(
                     seconds=time.monotonic() - seconds,
@@ -205,8 +221,9 @@ def train(
                     lock.check()
                 log.flush()
                 checkpoints.save(step, progress)
+                heartbeat.mark(saved=step)
             if stop:
-                raise StoppedError(received[0] if received else signal.SIGTERM, step)
+                raise _stopped(received, [signum for signum, _ in news], step)
             log.restart_clock()
 
         # The best weights; where their checkpoint is damaged, those of the last step.
@@ -215,18 +232,30 @@ def train(
             averages.take()
         if evaluate and (not found or progress["best_step"] is None):
             progress.update(best_step=step, best_value=evaluate()[best[0]])
-        if strategy_lib.any_worker(strategy, bool(received)):  # one that came with the last checkpoint
-            raise StoppedError(received[0] if received else signal.SIGTERM, step)
+        news = strategy_lib.each_worker(strategy, [float((*received, 0)[0])])
+        if any(signum for (signum,) in news):  # one that came with the last checkpoint
+            raise _stopped(received, [signum for (signum,) in news], step)
+        heartbeat.mark(done=step)
     for name in ("metrics_bytes", "stage"):
         progress.pop(name, None)
     return {"step": step, **progress}
 
 
+def _stopped(received, signals, step):
+    """The `StoppedError` of this process; `signals` has that of each worker, 0 for none."""
+    worker = next(index for index, signum in enumerate(signals) if signum)
+    heartbeat.mark(stopped=worker)
+    if received:
+        return StoppedError(received[0], step)
+    return StoppedError(int(signals[worker]), step, worker)
+
+
 class _Reader:
     """The stage that a run is in, and the batches of it that are still to come."""
 
-    def __init__(self, stages, steps_per_call):
+    def __init__(self, stages, steps_per_call, worker, num_workers):
         self._stages, self._steps_per_call = stages, steps_per_call
+        self._worker = worker, num_workers
         self.stage = self.batches = None
 
     def stage_at(self, step):
@@ -234,7 +263,7 @@ class _Reader:
         return max(number for number, stage in enumerate(self._stages) if stage.first_step <= step)
 
     def begin(self, step, progress=None):
-        """Begins the stage of a step; returns the iterator, which is at the beginning of its data."""
+        """Begins the stage of a step; returns its batches, from the beginning of the data."""
         self.stage = self.stage_at(step)
         before = (progress or {}).get("stage", 0 if progress else self.stage)
         if before != self.stage:
@@ -242,8 +271,8 @@ class _Reader:
                 f"`later_stages` must leave step {step} in stage {before}, in which the run stopped. "
                 f"Received: stages that begin at the steps {[stage.first_step for stage in self._stages]}"
             )
-        dataset = self._stages[self.stage].dataset.batch(self._steps_per_call, drop_remainder=True)
-        self.batches = iter(dataset)
+        dataset = self._stages[self.stage].dataset
+        self.batches = shards.Batches(dataset, self._steps_per_call, *self._worker)
         return self.batches
 
 
@@ -299,15 +328,18 @@ def _check_finite(name, value, step, checkpoints):
 def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):
     """Returns a function (super-batch [N, B, ...] per replica, steps done) -> list of N dicts of metrics.
 
-    Each metric is (sum, weight) over all replicas. The N steps run in one call of one graph, which is traced
-    without AutoGraph, as by `fit` of Keras: it would take longer than all else before the first step.
+    Each metric is (sum, weight) over all replicas; but `waited`, which there is with several processes, is
+    how many seconds this one waited for the sums of the others. The N steps run in one call of one graph,
+    which is traced without AutoGraph, as by `fit` of Keras: it would take longer than all else before the
+    first step.
     """
     names = []
+    timed = strategy_lib.workers(strategy)[1] > 1
 
     def whole_gradients(batch, step_seed):
         with tf.GradientTape() as tape:
             outputs = loss_fn(batch, step_seed)
-            sums = _global_sums({**outputs, "tokens": (_num_tokens(batch), 1.0)})
+            sums = _global_sums({**outputs, "tokens": (_num_tokens(batch), 1.0)}, timed)
             loss = tf.math.divide_no_nan(outputs["loss_sum"], sums["loss"][1])
         return tape.gradient(loss, model.trainable_variables), sums
 
@@ -315,7 +347,7 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumul
         gradients, outputs = gradients_in_parts(
             loss_fn, model.trainable_variables, batch, step_seed, accumulate_steps
         )
-        sums = _global_sums({**outputs, "tokens": (_num_tokens(batch), 1.0)})
+        sums = _global_sums({**outputs, "tokens": (_num_tokens(batch), 1.0)}, timed)
         weight = sums["loss"][1]
         return [None if g is None else tf.math.divide_no_nan(g, weight) for g in gradients], sums
 
@@ -383,7 +415,10 @@ def evaluation(strategy, loss_fn):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batches,)))[0]
 
     def evaluate(dataset):
-        rows = [call(strategy_lib.split(strategy, batch)).numpy().tolist() for batch in dataset.batch(1)]
+        rows = []
+        for batch in dataset.batch(1):
+            rows.append(call(strategy_lib.split(strategy, batch)).numpy().tolist())
+            heartbeat.mark(evaluated=len(rows))
         if not rows:
             raise ValueError("`dataset` of an evaluation must hold at least one batch. Received: none")
         return _means([dict(zip(names, row, strict=True)) for row in rows])
@@ -391,15 +426,28 @@ def evaluation(strategy, loss_fn):
     return evaluate
 
 
-def _global_sums(outputs):
-    """Metrics (sum, weight) of a replica -> those of all replicas, as constants to the gradient."""
+def _global_sums(outputs, timed=False):
+    """Metrics (sum, weight) of a replica -> those of all replicas, as constants to the gradient.
+
+    Where they are `timed`, `waited` is how many seconds it took until all others had theirs.
+    """
     outputs = dict(outputs)
     sums = {"loss": (outputs.pop("loss_sum"), outputs.pop("weight")), **outputs}
     table = tf.stack([tf.stack([tf.cast(x, tf.float32) for x in pair]) for pair in sums.values()])  # [M,2]
+    before = _time_after(table) if timed else None
     table = tf.distribute.get_replica_context().all_reduce(
         tf.distribute.ReduceOp.SUM, tf.stop_gradient(table)
     )
-    return {name: (table[i, 0], table[i, 1]) for i, name in enumerate(sums)}
+    found = {name: (table[i, 0], table[i, 1]) for i, name in enumerate(sums)}
+    if timed:
+        found["waited"] = tf.cast(_time_after(table) - before, tf.float32), 1.0
+    return found
+
+
+def _time_after(value):
+    """The time in seconds at which a tensor is there. Deterministic runs are refused tf.timestamp."""
+    with tf.control_dependencies([value]):
+        return tf.ensure_shape(tf.numpy_function(time.monotonic, [], tf.float64), [])
 
 
 def _num_tokens(batch):

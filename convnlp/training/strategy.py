@@ -1,6 +1,7 @@
 """Where the replicas of a model run: one device, the devices of one machine, several processes, a TPU.
 
-Run so far: `one_device`, `mirrored` on logical CPU devices and `multi_worker` with two processes, all on CPU.
+Run so far: `one_device`, `mirrored` on logical CPU devices and `multi_worker` with up to four processes,
+all on CPU.
 Written by TensorFlow's documentation and never run: `tpu`, and every strategy on a GPU.
 """
 
@@ -108,6 +109,11 @@ def _tf_config():
     return config
 
 
+def is_unreachable(error):
+    """Whether an error says that another machine or process cannot be reached: a further try may help."""
+    return isinstance(error, _UNREACHABLE)
+
+
 def lost_worker(error):
     """The index of the worker that a TensorFlow error is about, if it says that one can no longer be reached.
 
@@ -117,7 +123,7 @@ def lost_worker(error):
     Returns:
         int, or None for an error of another kind.
     """
-    if not isinstance(error, _UNREACHABLE):
+    if not is_unreachable(error):
         return None
     own = worker_index("multi_worker")
     found = [int(index) for index in re.findall(r"/job:\w+/(?:replica:\d+/)?task:(\d+)", str(error))]
@@ -130,8 +136,39 @@ def any_worker(strategy, flag):
     """Whether `flag` is true in any process. All must call it: it is also the barrier between them."""
     if workers(strategy)[1] == 1:
         return flag
-    flags = strategy.experimental_distribute_values_from_function(lambda context: tf.constant(float(flag)))
-    return float(strategy.reduce("SUM", flags, axis=None)) > 0
+    return any(value for (value,) in each_worker(strategy, [float(flag)]))
+
+
+def each_worker(strategy, values):
+    """What the processes give, in the order of their indices. All must call it, as `any_worker`.
+
+    Args:
+        strategy: `tf.distribute.Strategy`.
+        values: list of floats, of this process.
+
+    Returns:
+        list of such lists, one per process.
+    """
+    worker, num_workers = workers(strategy)
+    if num_workers == 1:
+        return [values]
+    num_replicas = strategy.num_replicas_in_sync // num_workers
+    own = tf.one_hot(worker, num_workers)[:, tf.newaxis] * tf.constant(values) / num_replicas  # [W,V]
+    table = strategy.experimental_distribute_values_from_function(lambda context: own)
+    return strategy.reduce("SUM", table, axis=None).numpy().tolist()
+
+
+def own_rows(strategy, dataset):
+    """Batches [B, ...] that all processes have -> this one's rows of them, [B / processes, ...]."""
+    worker, num_workers = workers(strategy)
+    if num_workers == 1:
+        return dataset
+
+    def own(x):
+        size = x.shape[0] // num_workers
+        return x[worker * size : (worker + 1) * size]
+
+    return dataset.map(lambda batch: tf.nest.map_structure(own, batch))
 
 
 def split(strategy, batch):

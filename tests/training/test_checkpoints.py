@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from convnlp.training import checkpoints as checkpoints_lib
-from convnlp.training import finite, optimizers, storage
+from convnlp.training import finite, optimizers, shards, storage
 from tests.training.toy import Toy
 
 
@@ -21,9 +21,9 @@ class Run:
         self.toy = Toy()
         with self.toy.strategy.scope():
             optimizers.build_slots(self.toy.optimizer, self.toy.model.trainable_variables)
-        self.iterator = iter(self.toy.dataset())
+        self.batches = shards.Batches(self.toy.dataset(), 1, 0, 1)
         self.checkpoints = checkpoints_lib.Checkpoints(
-            workdir, self.toy.model, self.toy.optimizer, self.iterator, self.toy.strategy, keep
+            workdir, self.toy.model, self.toy.optimizer, self.batches, self.toy.strategy, keep
         )
 
     def save(self, *steps, **facts):
@@ -42,15 +42,15 @@ def run(tmp_path):
 
 
 def test_restores_weights_slots_iterator_and_facts(tmp_path, run):
-    next(run.iterator)
+    next(run.batches)
     run.toy.optimizer.iterations.assign(7)
     run.save(5)
-    expected = next(run.iterator)
+    expected = next(run.batches)
     other = Run(tmp_path)
     assert other.checkpoints.restore() == (5, {"tokens": 5})
     assert other.weight() == 5
     assert int(other.toy.optimizer.iterations.numpy()) == 7
-    np.testing.assert_array_equal(next(other.iterator)["token_ids"], expected["token_ids"])
+    np.testing.assert_array_equal(next(other.batches)["token_ids"], expected["token_ids"])
 
 
 def test_a_new_directory_starts_at_zero(run):

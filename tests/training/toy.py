@@ -14,7 +14,7 @@ import keras
 import ml_collections
 import tensorflow as tf
 
-from convnlp.training import checkpoints, loop, metrics, optimizers, storage
+from convnlp.training import checkpoints, loop, metrics, optimizers, shards, storage
 from convnlp.training import strategy as strategy_lib
 
 VOCABULARY, LENGTH, BATCH = 16, 4, 8
@@ -67,23 +67,36 @@ class Toy:
             }
 
         data = tf.data.Dataset.range(10**6).map(row).shuffle(50, seed=1)
-        num_workers = strategy_lib.workers(self.strategy)[1]
-        return data.batch(batch_size // num_workers, drop_remainder=True)
+        return data.batch(batch_size, drop_remainder=True)
 
-    def later_stages(self):
+    def sharded(self, workdir=None, first=0, batch_size=BATCH, **arguments):
+        """The shards of this worker: as many in all as the run in `workdir` had workers at the beginning."""
+        worker, num_workers = strategy_lib.workers(self.strategy)
+        count = (workdir and checkpoints.num_shards(workdir)) or num_workers
+        return shards.Sharded(
+            {
+                shard: self.dataset(first + shard, batch_size=batch_size // count, **arguments)
+                for shard in shards.read_by(worker, num_workers, count)
+            },
+            count,
+        )
+
+    def later_stages(self, workdir=None):
         """Longer rows in larger batches from step 8 on, where a checkpoint is due, others from step 14."""
-        shard = strategy_lib.workers(self.strategy)[0]
         return [
-            loop.Stage(8, self.dataset(shard, length=6, batch_size=16), self.loss_fn),
-            loop.Stage(14, self.dataset(shard + 7, length=6), self.loss_fn),
+            loop.Stage(8, self.sharded(workdir, length=6, batch_size=16), self.loss_fn),
+            loop.Stage(14, self.sharded(workdir, first=7, length=6), self.loss_fn),
         ]
 
     def train(self, workdir, **arguments):
         """`loop.train` with small numbers; `arguments` override them."""
         evaluation = loop.evaluation(self.strategy, self.loss_fn)
-        held_out = self.dataset(shard=99).take(2).cache()  # the shuffling would differ in each evaluation
+        held_out = self.dataset(shard=99).take(2)
+        held_out = strategy_lib.own_rows(
+            self.strategy, held_out
+        ).cache()  # the shuffling would differ in each evaluation
         defaults = {
-            "dataset": self.dataset(shard=strategy_lib.workers(self.strategy)[0]),
+            "dataset": self.sharded(workdir),
             "loss_fn": self.loss_fn,
             "num_steps": NUM_STEPS,
             "steps_per_call": 2,
@@ -101,10 +114,10 @@ class Toy:
         )
 
 
-def with_all_extras(strategy):
+def with_all_extras(strategy, workdir=None):
     """A toy, and the arguments of its `train` for all that is off by default."""
     toy = Toy(strategy, optimizer=ml_collections.ConfigDict({**OPTIMIZER, "layer_decay": 0.5}))
-    return toy, {"accumulate_steps": 2, "ema_momentum": 0.8, "later_stages": toy.later_stages()}
+    return toy, {"accumulate_steps": 2, "ema_momentum": 0.8, "later_stages": toy.later_stages(workdir)}
 
 
 def die_at(moment):
@@ -132,7 +145,7 @@ def main(strategy, workdir, dropout, moment, extras=""):
     tf.config.experimental.enable_op_determinism()
     num_virtual_devices = 2 if strategy == "mirrored" else 0
     strategy = strategy_lib.build(strategy, num_virtual_devices=num_virtual_devices)
-    toy, arguments = with_all_extras(strategy) if extras else (Toy(strategy, float(dropout)), {})
+    toy, arguments = with_all_extras(strategy, workdir) if extras else (Toy(strategy, float(dropout)), {})
     if moment:
         die_at(moment)
     toy.train(workdir, **arguments)

@@ -1,0 +1,42 @@
+"""Which worker is called slow."""
+
+import pytest
+
+from convnlp.training.stragglers import NUM_WINDOWS, Stragglers
+
+
+def said(waited, windows=NUM_WINDOWS, seconds=10.0, calls=5, stragglers=None):
+    """What is said when the workers wait for these shares of the time, in calls of a fifth of a window."""
+    stragglers = stragglers or Stragglers(len(waited), window_seconds=seconds)
+    step = seconds / calls
+    found = [stragglers.update([share * step for share in waited], step) for _ in range(windows * calls)]
+    return [text for text in found if text]
+
+
+def test_one_that_all_others_wait_for():
+    assert said([0.5, 0.01, 0.4]) == [
+        "worker 1 is slow: each of the others waited for it for more than 40% of the last 10 s"
+    ]
+
+
+@pytest.mark.parametrize(
+    "waited",
+    [
+        [0.1, 0.1, 0.1],
+        [0.01, 0.01, 0.5],  # one is fast: no reason to complain of the others
+        [0.3, 0.2, 0.4],  # all wait: the network
+        [0.14, 0.0, 0.14],  # too little
+        [0.0],
+    ],
+)
+def test_nobody_in_particular(waited):
+    assert said(waited, windows=4) == []
+
+
+def test_a_moment_is_not_enough_and_once_is():
+    stragglers = Stragglers(2, window_seconds=10.0)
+    assert said([0.5, 0.0], windows=1, stragglers=stragglers) == []
+    assert said([0.1, 0.1], windows=1, stragglers=stragglers) == []
+    assert said([0.5, 0.0], windows=1, stragglers=stragglers) == []
+    assert len(said([0.5, 0.0], windows=5, stragglers=stragglers)) == 1
+    assert len(said([0.0, 0.5], windows=2, stragglers=stragglers)) == 1
