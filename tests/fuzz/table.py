@@ -1,6 +1,7 @@
 """The readers by the names that `tests.fuzz.run` and the tests know them by."""
 
 from tests.fuzz.grpc_message import GrpcMessage
+from tests.fuzz.http_bytes import HttpBytes
 from tests.fuzz.preset_files import PresetFiles
 from tests.fuzz.records import Records
 from tests.fuzz.rest_request import RestRequest
@@ -11,5 +12,6 @@ READERS = {
     "preset_files": PresetFiles,
     "records": Records,
     "rest_request": RestRequest,
+    "http_bytes": HttpBytes,
     "grpc_message": GrpcMessage,
 }

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.mutation import damaged
+from tests.fuzz.reader import documented
 from tests.fuzz.table import READERS
 
 # How many, and what must have come of them at least once: damage that no reader gets past shows nothing.
@@ -19,6 +20,7 @@ EXAMPLES = {
     "preset_files": (60, {"read", "refused"}),
     "records": (300, {"read", "refused"}),
     "rest_request": (300, {"200", "400"}),
+    "http_bytes": (200, {"200", "400", "nothing"}),
     "grpc_message": (300, {"OK", "INVALID_ARGUMENT", "NOT_FOUND"}),
 }
 MOST_KILOBYTES = 2**20  # of memory, for seeds of at most 100 kB
@@ -93,3 +95,27 @@ FOUND = [
 @pytest.mark.parametrize(("name", "data", "expected"), FOUND, ids=range(len(FOUND)))
 def test_what_fuzzing_has_found(reader_of, name, data, expected):
     assert reader_of(name).read(data) == expected
+
+
+def test_a_defect_is_seen(reader_of, monkeypatch):
+    def defect(*args, **kwargs):
+        raise KeyError("x")
+
+    monkeypatch.setattr("convnlp.serving.rest.predict.signature_name", defect)
+    for name in ("rest_request", "http_bytes"):
+        with pytest.raises(AssertionError, match="500"):
+            reader_of(name).read(reader_of(name).seeds[0])
+    monkeypatch.setattr("convnlp.serving.core.messages.predict", defect)
+    with pytest.raises(AssertionError, match="INTERNAL"):
+        reader_of("grpc_message").read(reader_of("grpc_message").seeds[0])
+    monkeypatch.setattr("convnlp.data.schema.parse_json", defect)
+    with pytest.raises(KeyError):
+        reader_of("records").read(reader_of("records").seeds[0])
+
+
+@pytest.mark.parametrize("message", ["two\nlines", "x" * 5000, ""])
+def test_an_error_that_is_not_one_short_line_is_a_defect(message):
+    with pytest.raises(AssertionError, match="not one short line"), documented(ValueError):
+        raise ValueError(message)
+    with pytest.raises(KeyError), documented(ValueError):
+        raise KeyError("another class")
