@@ -102,6 +102,30 @@ def test_a_decoder_that_cannot_be_is_refused():
         Seq2SeqBackbone(**SMALL).with_decoder(1)
 
 
+def test_conv_s2s_attends_in_every_decoder_layer_and_knows_positions():
+    sizes = {"num_layers": 2, "num_heads": 1, "hidden_dim": 16, "intermediate_dim": 32, "dropout": 0.0}
+    backbone = Seq2SeqBackbone(
+        50, **sizes, mixer="conv_s2s", kernel_size=1, position_embedding="learned", max_sequence_length=12
+    )
+    ids, targets = np.array([[5, 6, 7, 8]]), np.array([[0, 9, 9, 4]])
+    encoded = backbone.encode(ids)
+    # With one tap, the order of the tokens is known by the positions alone.
+    assert np.abs(backbone.encode(ids[:, ::-1])[:, ::-1] - encoded).max() > 1e-3
+    decoded = backbone.decode(targets, encoded)
+    assert np.abs(decoded[:, 1] - decoded[:, 2]).max() > 1e-3
+    kernels = [layer.cross_attention.output_projection.kernel for layer in backbone.decoder.layers]
+    values = [kernel.numpy() for kernel in kernels]
+    for only, value in zip(kernels, values, strict=True):
+        for kernel in kernels:
+            kernel.assign(np.zeros_like(value))
+        np.testing.assert_array_equal(
+            backbone.decode(targets, 2 * encoded), backbone.decode(targets, encoded)
+        )
+        only.assign(value)
+        changed = backbone.decode(targets, 2 * encoded) - backbone.decode(targets, encoded)
+        assert np.abs(changed).max() > 1e-3
+
+
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_cost_counts_the_parameters(mixer):
     decoder = {} if MIXERS[mixer].supports_causal else {"num_decoder_layers": 0}
