@@ -8,7 +8,7 @@ folders.make_importable()
 if not startup.is_command():  # which does both when it knows its program
     if startup.is_program():  # not in a process that only uses us
         startup.begin()  # before TensorFlow is imported
-    if not folders.is_asked_for():
+    if not (folders.is_asked_for() or startup.is_light()):
         from convnlp import models as models
 
 __version__ = "0.1.0"

@@ -27,6 +27,7 @@ PROGRAMS = {
         "finetune": ("convnlp.finetune", "train on your labelled texts, from a preset or from nothing"),
         "fit-head": ("convnlp.fit_head", "fit a classifier to a frozen preset, in seconds"),
         "pretrain": ("convnlp.pretrain", "train a language model on plain text"),
+        "launch": ("convnlp.launch", "finetune or pretrain on several workers, through failures"),
     },
     "Ask a trained model": {
         "predict": ("convnlp.predict", "label texts: given ones, files, or the standard input"),
@@ -75,7 +76,7 @@ def main():
         sys.path.insert(0, os.getcwd())  # as `python -m` does: modules of --modules may be here
     if not module.startswith("convnlp.serving"):  # which handles its signals and messages itself
         startup.begin()
-    if module.count(".") == 1:
+    if module.count(".") == 1 and module not in startup.LIGHT:
         importlib.import_module("convnlp.models")  # as importing convnlp does
     del sys.argv[1]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -5,8 +5,11 @@ import difflib
 import importlib.util
 import os
 import pathlib
+import re
 
 from ml_collections.config_flags import config_flags
+
+from convnlp.configs import common
 
 _NO_CONFIGS = ("__init__", "common")
 
@@ -46,6 +49,21 @@ def locate(config):
             f"Received: {name!r}{hint}"
         )
     return f"{path}{colon}{argument}"
+
+
+def unknown_field(argv):
+    """A sentence on the first `--config.FIELD` that there is none of; None where all exist."""
+    names = [
+        f"{section}.{name}" if isinstance(fields, dict) else section
+        for section, fields in common.get_config().to_dict().items()
+        for name in (fields if isinstance(fields, dict) else [section])
+    ]
+    for argument in argv:
+        given = re.match(r"--?config\.([\w.]+)", argument)
+        if given and not f"{given[1]}.".startswith(tuple(f"{name}." for name in names)):
+            near = difflib.get_close_matches(given[1], names, n=1)
+            return f"unknown config field {given[1]}" + (f"; did you mean {near[0]}?" if near else "")
+    return None
 
 
 class ConfigParser(config_flags.ConfigFileFlagParser):

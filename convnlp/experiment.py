@@ -169,7 +169,9 @@ def prepare(
         if strategy_lib.worker_index(strategy_name) == 0 and not run_lock.is_held(workdir):
             run_lock.hold(workdir)
             stack.callback(run_lock.release, workdir)
+        heartbeat.mark(connecting=True)
         strategy = strategy or strategy_lib.build(strategy_name, tpu, num_virtual_devices)
+        heartbeat.mark(connecting=False)
         _check_config(config, workdir, strategy_name, strategy, open_fields, resume_with_changes)
         stack.pop_all()  # the lock stays with the run
     if config.train.deterministic:

@@ -9,6 +9,7 @@ import pathlib
 import sys
 
 NAMES = ("configs", "export", "serving")
+_APART = (*NAMES, "launching")  # what needs none of the rest
 _HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -35,7 +36,7 @@ def is_asked_for():
     """Whether convnlp is being imported for one of these folders, which choose themselves what they need.
 
     Importing `convnlp.serving.client` has Python import convnlp first, and the client shall neither need
-    TensorFlow nor wait for it.
+    TensorFlow nor wait for it; neither shall the launcher.
     """
     name, frame = "", sys._getframe()
     while frame is not None:
@@ -44,4 +45,4 @@ def is_asked_for():
         elif name:  # the import statement; `name` is what it imports, and not a package on the way
             break
         frame = frame.f_back
-    return str(name).startswith(tuple(f"convnlp.{folder}" for folder in NAMES))
+    return str(name).startswith(tuple(f"convnlp.{folder}" for folder in _APART))

@@ -1,22 +1,19 @@
 """What every command-line program shares: one clear line for a user's error, and an exit code that tells."""
 
-import difflib
 import dis
 import errno
 import importlib
 import logging as python_logging
 import os
-import re
 import signal
 import sys
 
 import tensorflow as tf
 from absl import app, flags, logging
 
-from convnlp import startup
-from convnlp.configs import common
+from convnlp import config_files, startup
 from convnlp.data import source_error_message
-from convnlp.training import strategy
+from convnlp.training import heartbeat, strategy
 from convnlp.training.finite import NonFiniteError
 from convnlp.training.loop import StoppedError
 
@@ -32,6 +29,7 @@ _ENVIRONMENT = (
     | tf.errors.UnavailableError
     | tf.errors.DeadlineExceededError
 )
+LOST_WORKER = os.EX_TEMPFAIL  # the exit code
 _TOO_LARGE = os.strerror(errno.EFBIG)
 _MODULES = flags.DEFINE_list(
     "modules",
@@ -47,9 +45,10 @@ def run(main):
 
     Errors that are meant for users (wrong flag or config field, missing or damaged file, full disk, lost
     worker, non-finite loss; see `user_message`) end in the line `error: ...` on stderr and exit code 1;
-    `--verbosity=1` shows where they were raised. A run stopped by a signal exits with 128 + the signal's
-    number, 143 for SIGTERM, so that a script does not take it for finished. Any other exception is a defect
-    of ours and keeps its traceback.
+    `--verbosity=1` shows where they were raised. One that has lost another worker exits with 75
+    (`LOST_WORKER`): it has nothing wrong itself, and may be started again. A run stopped by a signal exits
+    with 128 + the signal's number, 143 for SIGTERM, so that a script does not take it for finished. Any other
+    exception is a defect of ours and keeps its traceback.
     """
 
     def quiet_main(argv):
@@ -69,16 +68,18 @@ def run(main):
     try:
         app.run(quiet_main, flags_parser=_parse)
     except StoppedError as stop:
+        heartbeat.mark(ended=True)
         print(stop, file=sys.stderr)
         sys.exit(stop.exit_code)
     except KeyboardInterrupt:
         print("stopped by SIGINT", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
+        heartbeat.mark(ended=True)  # what follows may take TensorFlow some seconds, without a sign of life
         message = user_message(error)
         if message is None:
             raise
-        _fail(error, message)
+        _fail(error, message, LOST_WORKER if strategy.is_unreachable(error) else 1)
 
 
 def user_message(error):
@@ -158,32 +159,17 @@ def _parse(argv):
     try:
         return flags.FLAGS(argv)
     except (flags.Error, AttributeError, OSError, TypeError, ValueError) as error:
-        return _fail(error, _unknown_field(argv) or _one_line(error))
+        return _fail(error, config_files.unknown_field(argv) or _one_line(error))
 
 
-def _unknown_field(argv):
-    """A sentence on the first `--config.FIELD` that there is none of; None where all exist."""
-    names = [
-        f"{section}.{name}" if isinstance(fields, dict) else section
-        for section, fields in common.get_config().to_dict().items()
-        for name in (fields if isinstance(fields, dict) else [section])
-    ]
-    for argument in argv:
-        given = re.match(r"--?config\.([\w.]+)", argument)
-        if given and not f"{given[1]}.".startswith(tuple(f"{name}." for name in names)):
-            near = difflib.get_close_matches(given[1], names, n=1)
-            return f"unknown config field {given[1]}" + (f"; did you mean {near[0]}?" if near else "")
-    return None
-
-
-def _fail(error, message):
+def _fail(error, message, code=1):
     logging.debug("raised here:", exc_info=error)
     # The line is the last one, whatever a library's threads still have to say or are about to write.
     handler = logging.get_absl_handler().python_handler
     with handler.lock:
         handler.emit = lambda record: None
     print(f"error: {message}", file=sys.stderr)
-    sys.exit(1)
+    sys.exit(code)
 
 
 def _one_line(error):

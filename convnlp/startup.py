@@ -13,6 +13,7 @@ import signal
 import sys
 
 PROGRAMS = ("benchmarks", "convnlp", "export")  # packages of ours whose modules are programs
+LIGHT = ("convnlp.launch",)  # programs of convnlp that do without TensorFlow
 _STDERR = 2
 # Information with its heading and second lines. Errors are shown, but for those that every start has: a GPU's
 # libraries that are there twice, no driver (303), attributes newer than the code that reads them, and that
@@ -42,19 +43,27 @@ def is_program():
 
     The server and its client handle their signals and messages themselves.
     """
-    arguments = sys.orig_argv
-    if "-m" in arguments[:-1]:
-        module = arguments[arguments.index("-m") + 1]
+    if module := _module():
         return module.partition(".")[0] in PROGRAMS and not module.startswith("convnlp.serving")
     return is_command()
 
 
+def is_light():
+    """Whether this process was started as one of the programs that need none of our models."""
+    return _module() in LIGHT
+
+
 def is_command():
     """Whether this process is the command `convnlp`, or `python -m convnlp`: see `convnlp.command`."""
-    arguments = sys.orig_argv
-    if "-m" in arguments[:-1]:
-        return arguments[arguments.index("-m") + 1] == "convnlp"
+    if module := _module():
+        return module == "convnlp"
     return os.path.basename(sys.argv[0] if sys.argv else "") in ("convnlp", "convnlp.exe")
+
+
+def _module():
+    """The module of `python -m`; "" for a process that was started otherwise."""
+    arguments = sys.orig_argv
+    return arguments[arguments.index("-m") + 1] if "-m" in arguments[:-1] else ""
 
 
 def begin():

@@ -75,8 +75,8 @@ def test_every_program_is_a_binary():
     scripts = {path for package in PACKAGES[:-1] for path in (ROOT / package).rglob("*.py")}
     main = re.compile('^if __name__ == "__main__":', re.M)
     programs = {path for path in scripts if main.search(path.read_text())}
-    ours = ROOT / "tests"
-    assert binaries == programs | {ours / "fuzz" / "run.py", ours / "mutation" / "mutate.py"}
+    in_tests = ("fuzz/run.py", "launching/fake_worker.py", "launching/run_fakes.py", "mutation/mutate.py")
+    assert binaries == programs | {ROOT / "tests" / name for name in in_tests}
 
 
 @pytest.mark.parametrize("folder", folders(), ids=lambda folder: str(folder.relative_to(ROOT)))

@@ -76,3 +76,22 @@ def test_a_program_takes_names_and_prints_the_fields(tmp_path):
     assert done.stderr.startswith("error: flag --config=pretrain: `config` must be one of demo_pretrain, ")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        (
+            "--config.task.text_fields=a",
+            "unknown config field task.text_fields; did you mean task.text_field?",
+        ),
+        ("--config.data.sorce=a", "unknown config field data.sorce; did you mean data.source?"),
+        ("-config.sed=1", "unknown config field sed; did you mean seed?"),
+        ("--config.xyzzy=1", "unknown config field xyzzy"),
+        ("--config.task.options.any.name=1", None),
+        ("--config.model.kernel_size[0]=1", None),
+        ("--config.data.source=a.b", None),
+    ],
+)
+def test_a_misspelt_field_is_a_sentence(argument, message):
+    assert config_files.unknown_field(["program", "--config=a.py", argument]) == message

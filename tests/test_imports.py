@@ -51,6 +51,11 @@ RULES = {
     ),
     "convnlp.bulk.pipeline": (("convnlp.bulk", "convnlp.data"), ("apache_beam",)),
     "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
+    "convnlp.launching": ((), ()),
+    "convnlp.launch": (
+        ("convnlp.command", "convnlp.config_files", "convnlp.launching"),
+        ("absl", "ml_collections"),
+    ),
     "convnlp.losses": (("convnlp.kernels", "convnlp.layers"), ("tensorflow",)),
     "convnlp.scores": ((), ("keras", "numpy")),
     "convnlp.options": (("convnlp.data",), ()),
@@ -255,7 +260,7 @@ def test_convnlp_can_be_imported_without_tensorflow_text():
 def test_the_folders_need_no_tensorflow_and_nothing_else_is_found_inside():
     code = """
 import sys
-import convnlp.configs.common, convnlp.serving.client
+import convnlp.configs.common, convnlp.launching.supervisor, convnlp.serving.client
 assert "tensorflow" not in sys.modules, "tensorflow"
 for name in ("benchmarks", "convnlp", "tests"):
     try:

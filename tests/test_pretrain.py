@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 import convnlp
+from convnlp import programs
 from tests import corpus
 from tests.run_program import Program, run_program
 
@@ -129,7 +130,7 @@ def test_a_lost_worker_is_called_that_with_its_number(tmp_path, inputs, lost):
     while not list(workdir.glob("checkpoints/0*")) and time.monotonic() < deadline:
         time.sleep(0.01)
     workers[lost].kill()
-    assert workers[1 - lost].wait(timeout=300) == 1
+    assert workers[1 - lost].wait(timeout=300) == programs.LOST_WORKER
     workers[lost].wait()
     last = pathlib.Path(f"{workdir}.log").read_text(encoding="utf-8").splitlines()[-1]
     expected = f"error: worker {lost} was lost; start all workers again to continue from the last checkpoint"

@@ -139,25 +139,6 @@ def test_modules_are_imported_by_the_old_flag_too(tmp_path, monkeypatch):
     assert all(sys.modules.pop(name, None) for name in names)
 
 
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        (
-            "--config.task.text_fields=a",
-            "unknown config field task.text_fields; did you mean task.text_field?",
-        ),
-        ("--config.data.sorce=a", "unknown config field data.sorce; did you mean data.source?"),
-        ("-config.sed=1", "unknown config field sed; did you mean seed?"),
-        ("--config.xyzzy=1", "unknown config field xyzzy"),
-        ("--config.task.options.any.name=1", None),
-        ("--config.model.kernel_size[0]=1", None),
-        ("--config.data.source=a.b", None),
-    ],
-)
-def test_a_misspelt_field_of_the_config_is_a_sentence(argument, message):
-    assert programs._unknown_field(["program", "--config=a.py", argument]) == message
-
-
 def test_a_misspelt_field_ends_a_program(capsys):
     values = flags.FlagValues()
     config_flags.DEFINE_config_dict("config", common.get_config(), flag_values=values)

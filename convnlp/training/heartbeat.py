@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import signal
+import stat
 import threading
 
 VARIABLE = "CONVNLP_HEARTBEAT"
@@ -20,13 +21,16 @@ _pipe = []  # of this process, once it has begun
 
 def begin():
     """Starts to tell, if there is a launcher to tell."""
-    descriptor = os.environ.get(VARIABLE, "")
-    if _pipe or not descriptor.isdecimal():
+    descriptor = os.environ.pop(VARIABLE, "")  # lest a process that this one starts takes it for its own
+    if not descriptor.isdecimal():
         return
-    with contextlib.suppress(OSError):  # of a variable that an older launcher has left behind
-        os.set_blocking(int(descriptor), False)  # a launcher that does not read must not stop the training
-        _pipe.append(int(descriptor))
-        threading.Thread(target=_beat, daemon=True).start()
+    with contextlib.suppress(OSError):  # of a variable that was left behind
+        if stat.S_ISFIFO(os.fstat(int(descriptor)).st_mode):
+            os.set_blocking(
+                int(descriptor), False
+            )  # a launcher that does not read must not stop the training
+            _pipe.append(int(descriptor))
+            threading.Thread(target=_beat, daemon=True).start()
 
 
 def mark(**values):

@@ -61,6 +61,6 @@ def test_without_its_launcher_a_worker_is_told_to_stop():
     os.close(writer)
 
 
-@pytest.mark.parametrize("value", ["", "none", "987"])
+@pytest.mark.parametrize("value", ["", "none", "987", "2"])
 def test_nobody_is_told_where_nobody_listens(value):
     assert start("time.sleep(0.1)", CONVNLP_HEARTBEAT=value) == 0

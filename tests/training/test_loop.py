@@ -184,6 +184,19 @@ def test_a_signal_saves_and_the_run_goes_on_from_there(tmp_path, monkeypatch, re
     assert lines_of[0] == lines_of[1]
 
 
+@pytest.mark.parametrize(
+    ("received", "message"),
+    [
+        ([signal.SIGTERM], "stopped by SIGTERM at step 6, checkpoint saved"),
+        ([], "stopped by SIGTERM to worker 1 at step 6, checkpoint saved"),
+    ],
+)
+def test_the_worker_that_was_told_to_stop_is_named_by_the_others(received, message):
+    stop = loop._stopped(received, [0.0, 15.0, 0.0], 6)
+    assert str(stop).startswith(message)
+    assert stop.exit_code == 143
+
+
 def test_a_signal_that_comes_with_the_last_checkpoint_counts(tmp_path, monkeypatch):
     save = checkpoints.Checkpoints.save
 

@@ -4,12 +4,12 @@ import json
 import os
 import pathlib
 import signal
-import socket
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.launching import cluster
 from tests.run_program import Program
 from tests.training.toy import NUM_STEPS
 
@@ -104,23 +104,19 @@ def test_two_mirrored_devices_train_as_one(tmp_path):
         assert row == pytest.approx(other, rel=1e-4)  # the sums are taken in another order, 20 steps long
 
 
-def start_workers(workdir, killed=None, moment="", extras=""):
-    """Two worker processes; `killed` is the index of the one that dies at `moment`."""
-    ports = []
-    with socket.socket() as first, socket.socket() as second:
-        for listener in (first, second):
-            listener.bind(("127.0.0.1", 0))
-            ports.append(listener.getsockname()[1])
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+def start_workers(workdir, killed=None, moment="", extras="", number=2, dropout=0.1):
+    """Worker processes; `killed` is the index of the one that dies at `moment`."""
+    addresses = cluster.loopback(number)
     return [
         start(
             "multi_worker",
             workdir,
             moment if index == killed else "",
-            {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})},
+            {"TF_CONFIG": cluster.tf_config(addresses, index)},
+            dropout=dropout,
             extras=extras,
         )
-        for index in range(2)
+        for index in range(number)
     ]
 
 
@@ -141,3 +137,27 @@ def test_two_worker_processes(tmp_path, killed, moment, extras):
         path.name for path in pathlib.Path(tmp_path / "killed" / "checkpoints" / f"{NUM_STEPS:08d}").iterdir()
     }
     assert {"iterator-0.index", "iterator-1.index"} < files
+
+
+@pytest.mark.slow
+def test_another_number_of_workers_goes_on_with_the_same_batches(tmp_path):
+    """Without dropout, which differs from replica to replica, only the order of sums is another one."""
+    finish(*start_workers(tmp_path / "whole", dropout=0), workdir=tmp_path / "whole")
+    for number, moment in ((2, "rename:4"), (4, "_prune:2")):
+        workers = start_workers(tmp_path / "changed", 0, moment, number=number, dropout=0)
+        assert workers[0].wait(timeout=300) == -signal.SIGKILL
+        for worker in workers[1:]:  # which wait for it
+            worker.kill()
+            worker.wait(timeout=300)
+    (last,) = start_workers(tmp_path / "changed", number=1, dropout=0)
+    finish(last, workdir=tmp_path / "changed")
+    folder = tmp_path / "changed" / "checkpoints" / f"{NUM_STEPS:08d}"
+    assert {"iterator-0.index", "iterator-1.index"} < {path.name for path in folder.iterdir()}
+    rows, others = (
+        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("whole", "changed")
+    )
+    assert len(rows) == len(others) == NUM_STEPS // 2 + 2
+    for row, other in zip(rows, others, strict=True):
+        assert other == pytest.approx(row, rel=1e-4)  # as of two devices and one, above
+        assert other.get("tokens") == row.get("tokens")

@@ -1,0 +1,87 @@
+"""What the launcher knows of a worker by its heartbeat, and which worker the others wait for.
+
+See `convnlp.training.heartbeat` for what a worker writes. Nothing here reads a clock.
+"""
+
+import dataclasses
+import json
+
+SILENT_SECONDS = 5.0  # of a worker that writes every second
+
+
+@dataclasses.dataclass
+class Pulse:
+    """How far a worker is.
+
+    Attributes:
+        began: float, when it was started.
+        beat: float or None, when it wrote last.
+        marks: int, how many marks of progress it has made.
+        mark: float or None, when it made the last one.
+        facts: dict, the last value of each mark, such as "step".
+    """
+
+    began: float
+    beat: float | None = None
+    marks: int = 0
+    mark: float | None = None
+    facts: dict = dataclasses.field(default_factory=dict)
+
+    def take(self, line, now):
+        """Takes in a line (bytes) of the worker's."""
+        values = json.loads(line)
+        self.beat = now
+        if values:
+            self.marks, self.mark = self.marks + 1, now
+            self.facts |= values
+        if "ready" in values:  # a run may consist of two, pre-training and fine-tuning
+            self.facts.pop("done", None)
+
+    @property
+    def is_training(self):
+        """Whether it has made a step and has others to make."""
+        return "step" in self.facts and not {"done", "ended"} & set(self.facts)
+
+    @property
+    def is_connecting(self):
+        """Whether it waits for the others to begin, in which TensorFlow lets no thread write."""
+        return self.facts.get("connecting", False)
+
+    def is_silent(self, now, seconds=SILENT_SECONDS):
+        """Whether it writes no more, though it neither connects nor has said that it is about to end."""
+        return not self.is_connecting and "ended" not in self.facts and self.has_been_silent(now, seconds)
+
+    def has_been_silent(self, now, seconds):
+        """Whether it wrote once, but not for some seconds."""
+        return self.beat is not None and now - self.beat > seconds
+
+
+def hung(pulses, now, timeout, are_all=True):
+    """The workers that no longer answer or keep the others waiting.
+
+    Args:
+        pulses: dict, index -> `Pulse`, of the workers that run.
+        now: float.
+        timeout: float, seconds.
+        are_all: bool, whether these are all workers: those of other machines may take any time to begin.
+
+    Returns:
+        dict, index -> what is wrong with it, the end of a sentence; of workers that stand still together all.
+    """
+    found = {}
+    for index, pulse in pulses.items():
+        if pulse.is_connecting and not are_all:
+            continue
+        if pulse.has_been_silent(now, timeout):
+            found[index] = f"hangs: it has not answered for {timeout:g} s"
+        elif pulse.beat is None and now - pulse.began > timeout:
+            found[index] = f"hangs: it has not begun to train within {timeout:g} s"
+    if found or not pulses or not all(pulse.is_training for pulse in pulses.values()):
+        return found
+    if now - max(pulse.mark for pulse in pulses.values()) > timeout:
+        fewest = min(pulse.marks for pulse in pulses.values())
+        behind = [index for index, pulse in pulses.items() if pulse.marks == fewest]
+        together = len(behind) == len(pulses) > 1
+        reason = f"hangs: it answers, but has not come further for {timeout:g} s"
+        found = dict.fromkeys(behind, reason + (", like all others" if together else ""))
+    return found

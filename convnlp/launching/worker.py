@@ -1,0 +1,114 @@
+"""One worker process: it cannot outlive the launcher, its output is marked, its heartbeat is read."""
+
+import contextlib
+import os
+import pathlib
+import selectors
+import signal
+import subprocess
+import sys
+import time
+
+from convnlp.launching.pulse import Pulse
+
+HEARTBEAT = "CONVNLP_HEARTBEAT"  # as in convnlp.training.heartbeat, which imports TensorFlow
+_WITH_PARENT = str(pathlib.Path(__file__).with_name("with_parent.py"))
+_LAST_WORDS_SECONDS = 2.0
+
+
+class Worker:
+    """A process that trains.
+
+    Args:
+        index: int, of the worker.
+        command: list of strings, of which the first is the path of a program.
+        environment: dict.
+
+    Attributes:
+        pulse: `Pulse`.
+        process: `subprocess.Popen`, in a session of its own, so that Ctrl-C in a terminal reaches only the
+            launcher.
+    """
+
+    def __init__(self, index, command, environment):
+        self.index = index
+        self.pulse = Pulse(time.monotonic())
+        beats, its_beats = os.pipe()
+        try:
+            self.process = subprocess.Popen(
+                ending_with_us(command),
+                env={**environment, HEARTBEAT: str(its_beats)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(its_beats,),
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(beats)
+            raise
+        finally:
+            os.close(its_beats)
+        self._beats = open(beats, "rb", buffering=0)  # noqa: SIM115 - until `close`
+        self._selector = selectors.DefaultSelector()
+        mark = f"[{index}] ".encode()
+        for file, take in (
+            (self.process.stdout, lambda line: show(sys.stdout, mark + line)),
+            (self.process.stderr, lambda line: show(sys.stderr, mark + line)),
+            (self._beats, lambda line: self.pulse.take(line, time.monotonic())),
+        ):
+            os.set_blocking(file.fileno(), False)
+            self._selector.register(file, selectors.EVENT_READ, (bytearray(), take))
+
+    def read(self):
+        """Takes what the worker has written so far."""
+        while ready := self._selector.select(0):
+            for key, _ in ready:
+                pending, take = key.data
+                data = os.read(key.fd, 1 << 16)
+                if not data:
+                    self._selector.unregister(key.fileobj)
+                    if pending:
+                        take(bytes(pending) + b"\n")
+                    continue
+                *lines, rest = (bytes(pending) + data).split(b"\n")
+                pending[:] = rest
+                for line in lines:
+                    take(line + b"\n")
+
+    def code(self):
+        """The exit code, -N where signal N has ended it; None as long as it runs."""
+        return self.process.poll()
+
+    def signal(self, signum):
+        """Sends a signal, unless the process has ended."""
+        self.process.send_signal(signum)
+
+    def close(self):
+        """Ends what is left of the process, and shows its last words."""
+        if self.code() is None:
+            self.signal(signal.SIGKILL)
+            self.process.wait()
+        # What it has started, such as the filter of its messages, ends by itself; if not, by force.
+        end = time.monotonic() + _LAST_WORDS_SECONDS
+        self.read()
+        while self._selector.get_map() and time.monotonic() < end:
+            time.sleep(0.01)
+            self.read()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        for file in (self.process.stdout, self.process.stderr, self._beats):
+            file.close()
+        self._selector.close()
+
+
+def ending_with_us(command):
+    """A command that also ends when this process does, even by kill -9."""
+    return [sys.executable, "-I", "-S", _WITH_PARENT, str(os.getpid()), *command]
+
+
+def show(file, line):
+    """Writes a line (bytes) to a file of text, at once."""
+    with contextlib.suppress(BrokenPipeError):  # nobody reads any more; the training shall not notice
+        file.buffer.write(line)
+        file.flush()
