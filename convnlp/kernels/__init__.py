@@ -20,7 +20,7 @@ from convnlp.kernels.long_conv import (
     long_conv_step,
 )
 from convnlp.kernels.masked_softmax import masked_softmax
-from convnlp.kernels.project import project
+from convnlp.kernels.project import by_rows, project
 from convnlp.kernels.relu import relu
 from convnlp.kernels.shifts import (
     channels_by_head,
@@ -47,6 +47,7 @@ from convnlp.kernels.zero_pads import zero_pads
 __all__ = [
     "Waves",
     "block_size",
+    "by_rows",
     "channels_by_head",
     "cross_entropy",
     "current_implementation",

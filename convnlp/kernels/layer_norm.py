@@ -6,7 +6,7 @@ from convnlp.kernels.compiled import as_rows, compiled, float32, like, rounded
 from convnlp.kernels.implementations import current_implementation
 
 
-def layer_norm(x, scale, offset, epsilon=1e-6):
+def layer_norm(x, scale=None, offset=None, epsilon=1e-6, is_centred=False):
     """Normalises the last axis in float32, and passes x on for the residual connection.
 
         y = scale * (x - m) / sqrt(v + epsilon) + offset        m, v: mean and variance of a row of x
@@ -20,9 +20,11 @@ def layer_norm(x, scale, offset, epsilon=1e-6):
 
     Args:
         x: tensor [..., D], float.
-        scale: float32 tensor [D].
-        offset: float32 tensor [D].
+        scale: float32 tensor [D]. Defaults to 1.
+        offset: float32 tensor [D]. Defaults to 0.
         epsilon: float. Added to the variance. Defaults to `1e-6`.
+        is_centred: bool. Whether m is known to be 0, and not computed in what is exported. Defaults to
+            `False`.
 
     Returns:
         y and x, both of x's shape and type.
@@ -32,13 +34,20 @@ def layer_norm(x, scale, offset, epsilon=1e-6):
     >>> tf.round(y).numpy().tolist(), x.numpy().tolist()
     ([[-1.0, 1.0]], [[1.0, 3.0]])
     """
-    x, scale, offset = (tf.convert_to_tensor(value) for value in (x, scale, offset))
+    x = tf.convert_to_tensor(x)
     if current_implementation(x) == "fast":
+        scale = tf.ones([x.shape[-1]]) if scale is None else tf.convert_to_tensor(scale)
+        offset = tf.zeros([x.shape[-1]]) if offset is None else tf.convert_to_tensor(offset)
         return _fast(x, scale, offset, epsilon)
     wide = float32(x)
-    mean, variance = tf.nn.moments(wide, axes=[-1], keepdims=True)
-    y = (wide - mean) * (tf.math.rsqrt(variance + epsilon) * scale) + offset
-    return tf.cast(y, x.dtype), x
+    if is_centred:
+        centred, variance = wide, tf.reduce_mean(tf.square(wide), axis=-1, keepdims=True)
+    else:
+        mean, variance = tf.nn.moments(wide, axes=[-1], keepdims=True)
+        centred = wide - mean
+    factor = tf.math.rsqrt(variance + epsilon)
+    y = centred * (factor if scale is None else factor * scale)
+    return tf.cast(y if offset is None else y + offset, x.dtype), x
 
 
 def _fast(x, scale, offset, epsilon):

@@ -49,6 +49,14 @@ class AttentionMixer(TokenMixer):
         for layer in (self.query, self.key, self.value, self.output_projection):
             layer.build(input_shape)
 
+    @property
+    def entry_projections(self):
+        return self.query, self.key, self.value  # Keys at pads are hidden, and with them their values.
+
+    @property
+    def exit_projections(self):
+        return (self.output_projection,)
+
     def position_bias(self, query_positions, key_positions):
         """What is added to the logits: int32 [Q] and [K] -> float32 [H,Q,K]."""
         raise NotImplementedError

@@ -168,7 +168,14 @@ class ConvMixer(WindowMixer):
 
 
 class StaticConvMixer(ConvMixer):
-    """A `ConvMixer` whose taps are weights."""
+    """A `ConvMixer` whose taps are weights.
+
+    Attributes:
+        folded_taps: float array [H,K], the normalised taps; None but for what is exported, see
+            `convnlp.models.folded_constants`.
+    """
+
+    folded_taps = None
 
     def build(self, input_shape):
         super().build(input_shape)
@@ -190,6 +197,8 @@ class StaticConvMixer(ConvMixer):
         )
 
     def taps(self, x, training=False, kept=None):
+        if self.folded_taps is not None and kept is None:
+            return tf.constant(self.folded_taps, self.compute_dtype)
         return self.normalize(tf.convert_to_tensor(self.kernel), training, kept)
 
 

@@ -42,9 +42,21 @@ class FeedForward(keras.layers.Layer):
         self.inner.build(input_shape)
         self.outer.build((*input_shape[:-1], self.intermediate_dim))
 
+    @property
+    def entry_projections(self):
+        """As of a `TokenMixer`."""
+        return (self.inner,)
+
+    @property
+    def exit_projections(self):
+        """As of a `TokenMixer`."""
+        return (self.outer,)
+
     def call(self, x, training=False):
         """[B,T,D] -> [B,T,D]."""
-        return self.outer(self.dropout(kernels.relu(self.inner(x)), training=training))
+        return kernels.by_rows(
+            lambda rows: self.outer(self.dropout(kernels.relu(self.inner(rows)), training=training)), x
+        )
 
     def cost(self, length, hidden_dim):
         """The contract's cost of one example of `length` tokens."""

@@ -58,6 +58,16 @@ class GLUConvBlock(MaskedLayer):
         self.mixer.build(input_shape)
         self.output_projection.build(input_shape)
 
+    @property
+    def entry_projections(self):
+        """As of a `TokenMixer`."""
+        return (self.gate,)  # Pads are made zero behind it.
+
+    @property
+    def exit_projections(self):
+        """As of a `TokenMixer`."""
+        return (self.output_projection,)
+
     def _gated(self, x, padding_mask=None):
         """X1, and what X2 is multiplied with, or None: [B,T,D] each."""
         factors = self.gate(x)  # [B,T,2D or 3D]

@@ -24,7 +24,14 @@ def projection(units, scale=1.0, **kwargs):
 
 
 class Projection(keras.layers.Dense):
-    """Keras's layer with its weight and without a bias, computed by our kernel."""
+    """Keras's layer with its weight and without a bias, computed by our kernel.
+
+    Attributes:
+        folded_offset: float array [units] that is added; None but for what is exported, see
+            `convnlp.models.folded_constants`.
+    """
+
+    folded_offset = None
 
     def __init__(self, units, use_bias=False, **kwargs):
         if use_bias:
@@ -32,7 +39,7 @@ class Projection(keras.layers.Dense):
         super().__init__(units, use_bias=False, **kwargs)
 
     def call(self, x, training=None):
-        return kernels.project(tf.cast(x, self.compute_dtype), self.kernel)
+        return kernels.project(tf.cast(x, self.compute_dtype), self.kernel, self.folded_offset)
 
 
 def layer_norm(**kwargs):
@@ -41,9 +48,18 @@ def layer_norm(**kwargs):
 
 
 class _LayerNorm(keras.layers.LayerNormalization):
-    """Keras's layer with its weights, computed by our kernel."""
+    """Keras's layer with its weights, computed by our kernel.
+
+    Attributes:
+        is_folded: bool. Whether scale and offset are part of the weights behind it, and `is_centred`, whether
+            x has mean 0: both False but for what is exported, see `convnlp.models.folded_constants`.
+    """
+
+    is_folded = False
+    is_centred = False
 
     def call(self, x, residual=False):
         """Normalises x [..., D]; with `residual` returns x too, to be read in its place."""
-        outputs = kernels.layer_norm(x, self.gamma, self.beta, self.epsilon)
+        scale, offset = (None, None) if self.is_folded else (self.gamma, self.beta)
+        outputs = kernels.layer_norm(x, scale, offset, self.epsilon, self.is_centred)
         return outputs if residual else outputs[0]

@@ -184,6 +184,20 @@ class TokenMixer(keras.layers.Layer):
         return self.advance(tf.cast(x_chunk, self.compute_dtype), state, index)
 
     @property
+    def entry_projections(self):
+        """The projections that are all that a token of x goes into; () where anything else reads it.
+
+        What is constant in front of them, a norm's scale and offset, can become part of them where a model is
+        exported, if the mixer does not need what they give at pads to be zero.
+        """
+        return ()
+
+    @property
+    def exit_projections(self):
+        """The projections whose outputs, added up, are the mixer's output; () where it is anything else."""
+        return ()
+
+    @property
     def longest_text(self):
         """The most positions that the mixer takes, or None for any number."""
         return self.max_sequence_length if self.needs_max_length else None

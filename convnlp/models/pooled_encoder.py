@@ -35,8 +35,10 @@ class PooledEncoder(RecipeModel):
     Attributes:
         backbone: `Seq2SeqBackbone` without a decoder.
         preprocessor: a `TextClassifierPreprocessor`, or None.
+        pools_layers: bool. Whether `pool_layers` is part of it.
     """
 
+    pools_layers = False
     backbone_cls = Seq2SeqBackbone
     preprocessor_cls = TextClassifierPreprocessor
 
@@ -128,6 +130,7 @@ class PooledEncoder(RecipeModel):
                 "`pooling` must not be 'layers' for an encoder that merges positions. "
                 f"Received: pooling='layers', pool_size={encoder.pool_sizes}"
             )
+        self.pools_layers = True
         mask = inputs["padding_mask"]
         states = [encoder.dropout(self.backbone._embed(inputs["token_ids"]))]
         for layer in encoder.layers:

@@ -2,7 +2,10 @@
 
 import keras
 import keras_nlp
+import tensorflow as tf
 from keras import ops
+
+from convnlp.layers.exporting import is_exporting
 
 INPUT_SCALE = 0.25
 
@@ -22,7 +25,13 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
         vocabulary_size: int. V.
         hidden_dim: int. D.
         **kwargs: `name` and `dtype` of the Keras layer.
+
+    Attributes:
+        is_folded: bool. Whether the factor of the input is part of the table: False but for what is exported,
+            see `convnlp.models.folded_constants`.
     """
+
+    is_folded = False
 
     def __init__(self, vocabulary_size, hidden_dim, **kwargs):
         initializer = keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
@@ -32,7 +41,17 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
         """Token ids [B,T] -> [B,T,D]; if `reverse`, states [B,T,D] -> float32 logits [B,T,V]."""
         if reverse:
             return ops.cast(self.logits(inputs), "float32")
-        return super().call(inputs) * (INPUT_SCALE * self.output_dim**0.5)
+        if is_exporting():
+            # Keras would look for ids that count from the end.
+            x = ops.cast(tf.gather(self.embeddings, inputs), self.compute_dtype)
+        else:
+            x = super().call(inputs)
+        return x if self.is_folded else x * self.input_scale
+
+    @property
+    def input_scale(self):
+        """What the rows of the table are multiplied by."""
+        return INPUT_SCALE * self.output_dim**0.5
 
     def logits(self, hidden):
         """States [B,T,D] -> logits [B,T,V] in the compute type."""

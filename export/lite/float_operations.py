@@ -17,7 +17,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 LARGEST = 1000.0  # no activation of a trained model comes near it, and no mask is below it
 _SUMS = {"ADD", "ADD_N", "SUB"}
-_ALWAYS_FLOAT = {"SOFTMAX", "MEAN", "SUM", "SQUARED_DIFFERENCE", "RSQRT", "SQRT", "DIV"} | _SUMS
+_ALWAYS_FLOAT = {"SOFTMAX", "MEAN", "SUM", "SQUARE", "SQUARED_DIFFERENCE", "RSQRT", "SQRT", "DIV"} | _SUMS
 _OF_A_VARIANCE = {"ADD", "MAXIMUM", "MUL", "SQUARE"}
 _BOUNDS = {"MAXIMUM", "MINIMUM"}
 

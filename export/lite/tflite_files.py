@@ -11,6 +11,7 @@ from convnlp.export import edge_model, preset
 from convnlp.export.lite import conversion, forms, metadata, refusal
 from convnlp.export.saved_models import signatures
 from convnlp.export.verification import requests
+from convnlp.models.folded_constants import folded
 from convnlp.tasks import task_of
 
 TIMED_RUNS = 31
@@ -52,9 +53,10 @@ def converted(model, mode, inputs="ids", rows=None):
     Raises:
         ValueError: naming the mixers, or else the operations, that TFLite does not have.
     """
-    servable = signatures.edge(model, inputs)
     try:
-        content = conversion.convert(servable, mode, inputs, rows)
+        with folded(model):
+            servable = signatures.edge(model, inputs)
+            content = conversion.convert(servable, mode, inputs, rows)
     except conversion.UnsupportedError as error:
         raise ValueError(refusal.message(model, error)) from error
     custom = conversion.custom_operations(content)

@@ -14,6 +14,7 @@ from convnlp.export import preset
 from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import precision, signatures
 from convnlp.export.verification import checks, requests
+from convnlp.models.folded_constants import folded
 from convnlp.models.narrow_weights import store_in_bfloat16
 from convnlp.tasks import task_of
 
@@ -81,12 +82,14 @@ def export(
             raise ValueError(f"`version` must be a new one. Received: {version}, but {target} exists")
 
     model = served = preset.load(preset_dir)
-    if precision.resolve(dtype, model) == "bfloat16":
+    is_narrow = precision.resolve(dtype, model) == "bfloat16"
+    if is_narrow:
         served = preset.load(preset_dir)
-        store_in_bfloat16(served)
     with contextlib.ExitStack() as stack:
         scratch = [stack.enter_context(_scratch(base)) for base in bases]
-        with kernels.implementation("inference"):
+        with kernels.implementation("inference"), folded(served, task_of(model).generates):
+            if is_narrow:
+                store_in_bfloat16(served)
             everything = signatures.servable(served, max_length)
             servables = dict(zip(scratch, (everything, everything.only("ids")), strict=True))
             for directory, servable in servables.items():

@@ -87,6 +87,10 @@ class ExternalAttention(TokenMixer):
             self.query.build(input_shape)
             self.output_projection.build(input_shape)
 
+    @property
+    def exit_projections(self):
+        return () if self.output_projection is None else (self.output_projection,)
+
     def mix(self, x, masks, training):
         x = zero_pads(x, masks.padding_mask)
         visible = masks.visible_keys(x, causal=False)  # [B,1,T]

@@ -124,6 +124,10 @@ class GatedLongConv(TokenMixer):
         """The inputs u and the gate g: [B,T,D] -> two of [B,T,D]."""
         return tf.split(tf.nn.gelu(self.input_projection(x), approximate=True), 2, axis=2)
 
+    @property
+    def exit_projections(self):
+        return (self.output_projection,)
+
     def mix(self, x, masks, training):
         inputs, gate = self._project(zero_pads(x, masks.padding_mask))  # 0 at pads
         if masks.right_to_left:

@@ -115,6 +115,10 @@ class LatentAttention(TokenMixer):
         weights = self._dropout(tf.cast(weights, values.dtype), training=training)
         return tf.einsum("bhqk,bkhd->bqhd", weights, values)
 
+    @property
+    def exit_projections(self):
+        return (self.output_projection,)
+
     def mix(self, x, masks, training):
         x = zero_pads(x, masks.padding_mask)
         queries, keys, values = (

@@ -124,6 +124,10 @@ class LinearAttention(TokenMixer):
         gate = self.gate(x)
         return self.output_projection(merge_heads(mixed) * gate * tf.sigmoid(gate))
 
+    @property
+    def exit_projections(self):
+        return (self.output_projection,)
+
     def mix(self, x, masks, training):
         x = zero_pads(x, masks.padding_mask)
         convolved = self.convolution.mix(x, masks._replace(padding_mask=None), training)

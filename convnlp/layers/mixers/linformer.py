@@ -94,6 +94,10 @@ class Linformer(TokenMixer):
         self.key_sums = self.add_weight(name="key_sums", shape=shape, initializer=initializer)
         self.value_sums = self.add_weight(name="value_sums", shape=shape, initializer=initializer.clone())
 
+    @property
+    def exit_projections(self):
+        return (self.output_projection,)
+
     def mix(self, x, masks, training):
         x = zero_pads(x, masks.padding_mask)
         time = tf.shape(x)[1]

@@ -89,6 +89,10 @@ class MatrixDecomposition(TokenMixer):
             # An array: a constant of every graph, whichever it is made in.
             self.first_bases = tf.math.l2_normalize(bases, axis=1).numpy()
 
+    @property
+    def exit_projections(self):
+        return (self.output_projection,)
+
     def mix(self, x, masks, training):
         z = kernels.relu(self.input_projection(zero_pads(x, masks.padding_mask)))  # [B,T,D], 0 at pads
         z = tf.cast(z, tf.float32)  # whatever the policy: quotients of sums over the text

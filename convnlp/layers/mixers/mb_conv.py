@@ -105,6 +105,10 @@ class MBConv(TokenMixer):
             initializer=keras.initializers.RandomNormal(stddev=self.kernel_size**-0.5),
         )
 
+    @property
+    def exit_projections(self):
+        return (self.outer,)
+
     def mix(self, x, masks, training):
         z = _gelu(self.inner(zero_pads(x, masks.padding_mask)))  # [B,T,E], 0 at pads
         taps = tf.cast(self.kernel, z.dtype)

@@ -133,6 +133,11 @@ class Muse(TokenMixer):
             attended += self.conv_projection(local)
         return attended + self.feed_forward(x, training=training)
 
+    @property
+    def exit_projections(self):
+        exits = self.attention.exit_projections + self.feed_forward.exit_projections
+        return exits if self.conv_projection is None else (*exits, self.conv_projection)
+
     def mix(self, x, masks, training):
         x = zero_pads(x, masks.padding_mask)
         values = self.attention.value(x)  # [B,T,D], 0 at pads

@@ -135,6 +135,10 @@ class SpatialGating(TokenMixer):
         z1, z2 = tf.split(z, 2, axis=2)
         return z1, self.norm(z2)
 
+    @property
+    def exit_projections(self):
+        return (self.output_projection,)
+
     def mix(self, x, masks, training):
         x = zero_pads(x, masks.padding_mask)
         z1, z2 = self._halves(x)

@@ -166,6 +166,10 @@ class Synthesizer(TokenMixer):
             values["keys"] = split_heads(self.key(x), self.num_heads)
         return values
 
+    @property
+    def exit_projections(self):
+        return (self.output_projection,)
+
     def mix(self, x, masks, training):
         x = zero_pads(x, masks.padding_mask)
         visible = masks.visible_keys(x, self.causal)
