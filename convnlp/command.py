@@ -42,6 +42,7 @@ PROGRAMS = {
         "verify": ("convnlp.export.verify", "prove what a server needs of a SavedModel"),
         "export-tflite": ("convnlp.export.tflite", "one TFLite file for a device"),
         "tflite-report": ("convnlp.export.tflite_report", "compare the forms of TFLite: size, speed, scores"),
+        "operations": ("convnlp.export.operations", "count what an exported model is made of"),
         "run-tflite": ("convnlp.export.run_tflite", "ask a TFLite file, without TensorFlow"),
         "pack-preset": ("convnlp.pack_preset", "make a preset smaller, to hand it on"),
     },

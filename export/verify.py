@@ -9,7 +9,6 @@ must be in TensorFlow Serving's stock server. Before that, files with sums must 
 preset's texts, else the warm-up requests in `assets.extra`, else values made up from the signature.
 """
 
-import pathlib
 import sys
 
 from absl import app, flags
@@ -17,7 +16,7 @@ from absl import app, flags
 from convnlp import programs, saved_model_sums
 from convnlp.export import preset
 from convnlp.export.saved_models import signatures
-from convnlp.export.saved_models.versions import is_version
+from convnlp.export.saved_models.versions import version_directory
 from convnlp.export.verification import checks, parity, recorded, requests
 from convnlp.export.verification.graph import Graph
 from convnlp.models import preset_names
@@ -37,15 +36,6 @@ _BOUND = flags.DEFINE_float(
     + ".",
     lower_bound=0,
 )
-
-
-def version_directory(path):
-    """The SavedModel at `path`, or the highest version in it."""
-    path = pathlib.Path(path)
-    versions = [child for child in path.glob("*") if is_version(child.name) and child.is_dir()]
-    if (path / "saved_model.pb").exists() or not versions:
-        return path
-    return max(versions, key=lambda child: int(child.name))
 
 
 def table(report, asked):

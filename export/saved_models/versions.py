@@ -151,6 +151,15 @@ def is_version(name):
     return bool(re.fullmatch("[0-9]+", name)) and int(name) < 2**63
 
 
+def version_directory(path):
+    """The SavedModel at `path`, or the highest version in it."""
+    path = pathlib.Path(path)
+    versions = [child for child in path.glob("*") if is_version(child.name) and child.is_dir()]
+    if (path / "saved_model.pb").exists() or not versions:
+        return path
+    return max(versions, key=lambda child: int(child.name))
+
+
 @contextlib.contextmanager
 def _scratch(base):
     """A directory inside of `base`, which TensorFlow Serving passes over because its name is not a number."""

@@ -1,0 +1,79 @@
+"""Which operations of a TFLite model XNNPACK takes, its fast implementation, and what each writes."""
+
+import math
+
+import numpy as np
+
+from convnlp.export.operation import Operation, place
+
+_DELEGATE = "DELEGATE"
+
+
+def operations(content, batch_size, length):
+    """The operations of a model that takes token ids, in their order.
+
+    The interpreter shows the parts that XNNPACK has taken as further operations, by the tensors that go in
+    and come out. What lies between those is in a part.
+
+    Args:
+        content: bytes of the file.
+        batch_size: int, B.
+        length: int, T: the model is asked for ids [B,T].
+
+    Returns:
+        (list of `Operation`, the number of parts that XNNPACK has taken).
+
+    Raises:
+        ValueError: if the model takes anything else than token ids.
+    """
+    from ai_edge_litert import interpreter as litert
+
+    plain = _asked(
+        litert.Interpreter(
+            model_content=content,
+            num_threads=1,
+            experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        ),
+        [batch_size, length],
+    )
+    fast = _asked(litert.Interpreter(model_content=content, num_threads=1), [batch_size, length])
+    taken = _taken(fast._get_ops_details())
+    tensors = {detail["index"]: detail for detail in plain.get_tensor_details()}
+    found = []
+    for operation in plain._get_ops_details():
+        outputs = [tensors[index] for index in operation["outputs"]]
+        size = sum(math.prod(each["shape"]) * np.dtype(each["dtype"]).itemsize for each in outputs)
+        where = place(outputs[0]["name"])
+        found.append(Operation(operation["op_name"], where, operation["index"] in taken, int(size)))
+    return found, len(set(taken.values()))
+
+
+def _asked(interpreter, shape):
+    """The interpreter, having answered: the sizes of all tensors are known then."""
+    inputs = interpreter.get_input_details()
+    if len(inputs) != 1 or inputs[0]["dtype"] != np.int32:
+        kinds = [f"{each['name']} {np.dtype(each['dtype']).name}" for each in inputs]
+        raise ValueError(f"`model` must take token ids and nothing else. Received: inputs {', '.join(kinds)}")
+    interpreter.resize_tensor_input(inputs[0]["index"], shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(inputs[0]["index"], np.ones(shape, np.int32))
+    interpreter.invoke()
+    return interpreter
+
+
+def _taken(details):
+    """{index of an operation: index of the part of XNNPACK's that it is in}."""
+    makers = {tensor: each for each in details if each["op_name"] != _DELEGATE for tensor in each["outputs"]}
+    taken = {}
+    for part in details:
+        if part["op_name"] != _DELEGATE:
+            continue
+        known, waiting = set(part["inputs"]), list(part["outputs"])
+        while waiting:
+            tensor = waiting.pop()
+            maker = makers.get(tensor)  # None for a weight
+            if tensor in known or maker is None or maker["index"] in taken:
+                continue
+            taken[maker["index"]] = part["index"]
+            waiting += list(maker["inputs"])
+    return taken

@@ -1,0 +1,37 @@
+"""One operation of an exported model, and where in the model it stands."""
+
+import dataclasses
+import re
+
+_LAYER = re.compile(r"(?:^|/)(encoder|decoder)[^/]*/layer_(\d+)")
+ELSEWHERE = "elsewhere"
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """What runs once when the model is asked once.
+
+    Attributes:
+        kind: str, as the runtime calls it.
+        place: str, see `place`.
+        is_fast: bool. Whether XNNPACK takes it; None in a SavedModel.
+        num_bytes: int, what it writes; None in a SavedModel.
+    """
+
+    kind: str
+    place: str
+    is_fast: bool | None = None
+    num_bytes: int | None = None
+
+
+def place(name):
+    """The layer that an operation or a tensor belongs to, by its name.
+
+    Example:
+    >>> place("text_classifier/seq2_seq_backbone/encoder_1/layer_0_1/norm_1/mul")
+    'encoder 0'
+    >>> place("text_classifier/text_pooling/Max")
+    'elsewhere'
+    """
+    found = _LAYER.search(name)
+    return f"{found[1]} {found[2]}" if found else ELSEWHERE
