@@ -108,6 +108,8 @@ def _op(x, taps, left, dilation_rate):
         image = tf.expand_dims(x, 1)  # [B,1,T,D]
         filters = tf.reshape(taps, [1, kernel_size, -1, 1])  # [1,K,D,1]
         padding = [[0, 0], [0, 0], padding, [0, 0]]
+    if current_implementation() == "edge" and left == (kernel_size - 1) // 2:
+        padding = "SAME"  # the same zeros, without an operation of their own in TFLite
     y = tf.nn.depthwise_conv2d(image, filters, [1, 1, 1, 1], padding)
     if dilated:
         return tf.reshape(y, tf.shape(x))[:, :time]  # [B,T,D]

@@ -147,9 +147,21 @@ def dynamic_conv_valid(window, taps, dilation_rate=1):
     num_heads, kernel_size = taps.shape[2:]
     taps = tf.cast(taps, tf.float32)
     heads = split_heads(tf.cast(window, tf.float32), num_heads)  # [B,(K-1)*r+C,H,D/H]
-    terms = [
-        taps[..., j : j + 1] * met  # [B,C,H,D/H]
-        for j, met in enumerate(shifted(heads, kernel_size, dilation_rate))
-    ]
-    total = functools.reduce(operator.add, terms) if current_implementation() == "edge" else tf.add_n(terms)
-    return tf.cast(merge_heads(total), window.dtype)  # XNNPACK has no ADD_N, and stops at one.
+    met = shifted(heads, kernel_size, dilation_rate)  # K x [B,C,H,D/H]
+    if current_implementation() == "edge":
+        total = _sum_by_tap(taps, met)
+    else:
+        total = merge_heads(tf.add_n([taps[..., j : j + 1] * inputs for j, inputs in enumerate(met)]))
+    return tf.cast(total, window.dtype)
+
+
+def _sum_by_tap(taps, met):
+    """[B,C,H,K] and K x [B,C,H,D/H] -> [B,C,D], in the operations that XNNPACK is fast at.
+
+    It has no ADD_N, and stops at one. And it cuts the last axis number by number: once the taps are the first
+    one, each is in one piece.
+    """
+    taps_first = tf.transpose(tf.expand_dims(taps, 3), [4, 0, 1, 2, 3])  # [K,B,C,H,1]
+    terms = [taps_first[j : j + 1] * inputs for j, inputs in enumerate(met)]  # [1,B,C,H,D/H]
+    total = functools.reduce(operator.add, terms)
+    return tf.reshape(total, [length(taps, 0), length(taps), total.shape[3] * total.shape[4]])  # [B,C,D]

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from convnlp.export.lite.float_filters import with_float_filters
 from convnlp.export.lite.forms.form import Form
 
 
@@ -13,4 +14,4 @@ class DynamicRange(Form):
 
     def flatbuffer(self, converter, samples):
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        return converter.convert()
+        return with_float_filters(converter.convert())
