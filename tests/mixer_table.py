@@ -81,8 +81,7 @@ MIXER_TABLE = {
         attention.focal_attention,
         [
             {"num_heads": 2, "window_size": 3, "pool_sizes": (2, 3), "num_windows": 2},
-            {"num_heads": 8, "window_size": 4, "pool_sizes": (4,), "num_windows": 3},
-            {"num_heads": 1, "window_size": 1, "pool_sizes": (2, 3, 6), "num_windows": 1},
+            {"num_heads": 8, "window_size": 4, "pool_sizes": (2, 3, 6), "num_windows": 1},
         ],
     ),
     "mb_conv": Row(

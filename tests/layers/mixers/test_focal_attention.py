@@ -15,6 +15,7 @@ SEGMENTS = np.array([TEXTS + [0] * (TIME - len(TEXTS))], "int32")
 OPTIONS = [
     {"window_size": 5, "pool_sizes": (3, 7), "num_windows": 4},
     {"window_size": 40, "pool_sizes": (2,), "num_windows": 9},
+    {"window_size": 1, "pool_sizes": (4,), "num_windows": 1},
 ]
 
 
