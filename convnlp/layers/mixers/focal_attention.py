@@ -1,13 +1,12 @@
 """Focal attention: to the neighbours one by one, and to windows of what is farther away."""
 
-import dataclasses
-
 import keras
 import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.layers.attention_mixer import AttentionMixer
 from convnlp.layers.token_mixer import require_count
+from convnlp.layers.window_run import WindowRun
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -124,18 +123,20 @@ class FocalAttention(AttentionMixer):
         """What lies in front of a position, itself in the first one, and what lies behind it.
 
         Returns:
-            Two lists of `_Run`.
+            Two lists of `WindowRun`.
         """
         count, left = self.num_windows, self._left
         own = left if right_to_left else 0
-        in_front = [_Run(1, None, 0, self.local_bias[:, own : left + 1])]
-        behind = [_Run(1, None, 1, self.local_bias[:, left + 1 :])] if left + 1 < self.window_size else []
+        in_front = [WindowRun(1, None, 0, self.local_bias[:, own : left + 1])]
+        behind = (
+            [WindowRun(1, None, 1, self.local_bias[:, left + 1 :])] if left + 1 < self.window_size else []
+        )
         scales = zip(self.pool_sizes, self.pool_weights, tf.unstack(self.window_bias), strict=True)
         for size, weights, bias in scales:
             if not right_to_left:
-                in_front.append(_Run(size, weights, 1, bias[:, :count]))
+                in_front.append(WindowRun(size, weights, 1, bias[:, :count]))
             if not self.causal:
-                behind.append(_Run(size, weights, 1, bias[:, count:]))
+                behind.append(WindowRun(size, weights, 1, bias[:, count:]))
         return in_front, behind
 
     def mix_values(self, x, values, masks, training):
@@ -164,7 +165,7 @@ class FocalAttention(AttentionMixer):
         """The attention to one run of windows.
 
         Args:
-            run: `_Run`.
+            run: `WindowRun`.
             queries: [B,T,D].
             seen: [B,T,2D], keys and values of the windows that end at each position, where they are in front
                 of the queries, else of those that begin there.
@@ -268,55 +269,6 @@ class FocalAttention(AttentionMixer):
             "pool_sizes": self.pool_sizes,
             "num_windows": self.num_windows,
         }
-
-
-@dataclasses.dataclass(frozen=True)
-class _Run:
-    """Windows of one scale next to each other, to one side of a position.
-
-    Args:
-        size: int. Positions s of a window.
-        weights: [s], those of the positions in a window; None where s is 1.
-        distance: int. From the position to the nearest of the windows: 0 if that is the position itself.
-        bias: [H,r], from left to right.
-    """
-
-    size: int
-    weights: tf.Tensor | None
-    distance: int
-    bias: tf.Tensor
-
-    def pool(self, seen, segment_ids):
-        """[B,T,2D] -> [B,T,2D]: the sum over the window that ends at each position, within its text."""
-        if self.weights is None:
-            return seen
-        return _causal_sums(seen, tf.convert_to_tensor(self.weights), segment_ids)
-
-    def pool_behind(self, seen, segment_ids):
-        """[B,T,2D] -> [B,T,2D]: the sum over the window that begins at each position, within its text."""
-        if self.weights is None:
-            return seen
-        seen, weights = tf.reverse(seen, [1]), tf.reverse(tf.convert_to_tensor(self.weights), [0])
-        segment_ids = None if segment_ids is None else tf.reverse(segment_ids, [1])
-        return tf.reverse(_causal_sums(seen, weights, segment_ids), [1])
-
-    def as_matrix(self, reach):
-        """Of windows in front, float32 [r,R+1]: their weights of the R positions and their own one."""
-        count = self.bias.shape[1]
-        weights = tf.ones([1]) if self.weights is None else tf.convert_to_tensor(self.weights)
-        windows = tf.range(count)
-        own = tf.cast(tf.expand_dims(windows, 1) == windows, tf.float32)  # [r,r]
-        sums = tf.reshape(tf.expand_dims(own, 2) * weights, [count, count * self.size])
-        return tf.pad(sums, [[0, 0], [reach + 1 - self.distance - count * self.size, self.distance]])
-
-    def nearest(self):
-        """Of windows in front, int32 [r]: how far from the position each one ends."""
-        return self.distance + self.size * tf.range(self.bias.shape[1] - 1, -1, -1)
-
-
-def _causal_sums(x, weights, segment_ids):
-    taps = tf.expand_dims(tf.cast(weights, x.dtype), 0)  # [1,s]
-    return kernels.depthwise_conv(x, taps, causal=True, segment_ids=segment_ids)
 
 
 def _next_to(x, in_front):
