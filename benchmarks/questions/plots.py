@@ -18,25 +18,45 @@ def by_length(series, panels):
     drawn = [(lines, name) for lines, name in zip(series, panels, strict=True) if lines]
     figure, axes = plt.subplots(1, len(drawn), figsize=(4.5 * len(drawn), 3.2), squeeze=False)
     for axis, (lines, name) in zip(axes[0], drawn, strict=True):
-        for color, (mixer, points) in zip(_COLORS * len(lines), lines.items(), strict=False):
-            axis.plot(*zip(*points, strict=True), color=color, linewidth=1.4, marker="o", markersize=3)
-            axis.annotate(
-                mixer,
-                points[-1],
-                xytext=(4, 0),
-                textcoords="offset points",
-                color=color,
-                fontsize=8,
-                va="center",
+        colors = dict(zip(lines, _COLORS * len(lines), strict=False))
+        for mixer, points in lines.items():
+            axis.plot(
+                *zip(*points, strict=True), color=colors[mixer], linewidth=1.4, marker="o", markersize=3
             )
-        axis.set(xscale="log", yscale="log", xlabel="tokens of the text", ylabel=name)
         lengths = sorted({length for points in lines.values() for length, _ in points})
+        axis.set(
+            xscale="log", xlabel="tokens of the text", ylabel=name, xlim=(lengths[0] / 1.3, lengths[-1] * 6)
+        )
+        axis.set_ylim(bottom=0)
         axis.set_xticks(lengths, [f"{length:,}" for length in lengths], minor=False)
         axis.minorticks_off()
-        axis.margins(x=0.25)
         _clean(axis)
+        top = axis.get_ylim()[1]
+        heights = apart({mixer: points[-1][1] / top for mixer, points in lines.items()})
+        for mixer, height in heights.items():
+            x = lines[mixer][-1][0] * 1.15
+            style = {"color": colors[mixer], "fontsize": 8, "va": "center"}
+            axis.text(x, height, mixer, transform=axis.get_xaxis_transform(), **style)
     figure.tight_layout()
     return figure
+
+
+def apart(heights, least=0.06):
+    """Moves names upwards until none stands on another.
+
+    Args:
+        heights: dict, name -> share of the height of the panel.
+        least: float, between two of them.
+
+    Example:
+    >>> {name: round(height, 2) for name, height in apart({"a": 0.9, "b": 0.31, "c": 0.3}).items()}
+    {'c': 0.3, 'b': 0.36, 'a': 0.9}
+    """
+    placed, lowest = {}, float("-inf")
+    for name, height in sorted(heights.items(), key=lambda item: item[1]):
+        placed[name] = max(height, lowest)
+        lowest = placed[name] + least
+    return placed
 
 
 def score_against_cost(points):

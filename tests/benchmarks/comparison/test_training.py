@@ -122,3 +122,36 @@ def test_texts_are_written_from_both_starts(plan, tmp_path):
             assert len(result["hits"]) == len(result["lengths"]) == 9
             assert result["accuracy"] == pytest.approx(sum(result["hits"]) / 9)
             assert result["steps"] == 20
+
+
+@pytest.mark.slow
+def test_pairs_are_read_as_two_texts(plan, folder, tmp_path):
+    data = dataclasses.replace(
+        plan.data,
+        source="jsonl:{folder}/pairs.jsonl",
+        test_source="jsonl:{folder}/pairs.jsonl",
+        label_names=("same", "other"),
+        text_field="text_a",
+        second_text_field="text_b",
+        label_field="label",
+        kind="classification",
+    )
+    texts = [text[:20] for text in corpus.documents(60)]
+    rows = [
+        {"text_a": text, "text_b": texts[index - index % 2], "label": index % 2}
+        for index, text in enumerate(texts)
+    ]
+    corpus.write_jsonl(folder / "pairs.jsonl", rows)
+    row = "dynamic_conv:task.pooling=pair"
+    plan = dataclasses.replace(plan, data=data, mixers=(row,), amount=10, pretraining=None)
+    worker.compute(plan, tmp_path, row, kinds=("finetune",))
+    (cell,) = (cell for cell in plan.cells(row) if cell.kind == "finetune")
+    result = cell.result(tmp_path)
+    assert len(result["hits"]) == 9
+    assert result["accuracy"] == pytest.approx(sum(result["hits"]) / 9)
+    pooled = 8 * 128  # of both texts, their difference and their product, means and maxima
+    plain = dataclasses.replace(plan, mixers=("dynamic_conv",))
+    worker.compute(plain, tmp_path, "dynamic_conv", kinds=("finetune",))
+    (other,) = (cell for cell in plain.cells("dynamic_conv") if cell.kind == "finetune")
+    fewer = 2 * 128  # of the row alone
+    assert result["parameters"] - other.result(tmp_path)["parameters"] == 2 * (pooled - fewer)

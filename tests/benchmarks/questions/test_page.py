@@ -1,7 +1,10 @@
 """The tables, plots and sentences of docs/paper.md, from results that are made up."""
 
 import dataclasses
+import doctest
 import re
+
+import pytest
 
 from benchmarks import pages, paper
 from benchmarks.questions import costs, page, plots, table, tables
@@ -45,6 +48,13 @@ def lines_of(text):
     """Table rows as lists of cells, by the first one."""
     rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in text.splitlines()]
     return {row[0]: row[1:] for row in rows}
+
+
+@pytest.mark.parametrize("module", [plots, tables], ids=lambda module: module.__name__)
+def test_examples(module):
+    done = doctest.testmod(module)
+    assert done.attempted
+    assert not done.failed
 
 
 def test_rq1_has_both_starts_and_their_gain():

@@ -1,7 +1,11 @@
+import json
+
 import pytest
 
+from benchmarks.comparison.cells import Cell
 from benchmarks.comparison.tasks import named_task
 from benchmarks.questions import table
+from tests import documentation
 
 FOLDERS = {"data_dir": "DATA", "mixture_dir": "MIXTURE", "presets_dir": "PRESETS"}
 
@@ -61,3 +65,18 @@ def test_no_setting_names_a_directory():
             for mixer in plan.mixers:
                 text = str([cell.settings for cell in plan.cells(mixer)])
                 assert not any(folder in text for folder in FOLDERS.values())
+
+
+def test_the_cells_that_are_kept_are_those_of_the_questions():
+    """Their names are hashes of their settings: a change of these would throw them away."""
+    kept = json.loads((documentation.ROOT / "docs" / "paper.json").read_text())["cells"]
+    planned = {
+        cell.name
+        for name in table.QUESTIONS
+        for _, _, plan in plans(name, tokens=(10e6, 30e6), seeds=(1, 2, 3))
+        for mixer in plan.mixers
+        for cell in plan.cells(mixer)
+    }
+    for name, found in kept.items():
+        assert Cell(found["kind"], found["settings"]).name == name
+        assert name in planned or found["kind"] == "measure"
