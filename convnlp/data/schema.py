@@ -267,8 +267,8 @@ class Schema:
     Args:
         texts: tuple of strings, names of text fields.
         label: `Label`, `Number`, `MultiLabel` or None.
-        several: tuple of strings, those of `texts` that may hold a list of texts, which are read as one, with
-            `SEVERAL` between them.
+        several: tuple of strings, those of `texts` that may hold a list of texts, also as the "text" of an
+            object, which are read as one, with `SEVERAL` between them.
     """
 
     texts: tuple
@@ -294,6 +294,8 @@ class Schema:
     def _text(self, field, value):
         if field not in self.several or isinstance(value, str):
             return value
+        if isinstance(value, dict) and "text" in value:  # of SQuAD, {"text": [...], "answer_start": [...]}
+            return self._text(field, value["text"])
         if not isinstance(value, list | tuple) or not value or not all(isinstance(one, str) for one in value):
             raise ValueError(
                 f"`{field}` must be a string, or a list of one or more. Received: {short(value)}"

@@ -14,7 +14,7 @@ from convnlp.models import QuestionAnswerer, QuestionAnswererPreprocessor, Seq2S
 from convnlp.models.best_spans import LOWEST
 from tests import corpus
 
-LENGTH, LONGEST = 64, 5
+LENGTH, LONGEST = 96, 5
 QUESTIONS = ["who paints the bridge", "\U0001f642?", "", "what is old"]
 CONTEXTS = [
     "Grüße\u00a0aus Köln, \ufb01ne cafe\u0301: the old captain paints the bridge. " * 8,
@@ -29,7 +29,7 @@ def model():
     keras.utils.set_random_seed(3)
     tokenizer = Tokenizer(corpus.tiny_proto())
     backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 2, 2, 16, 32, num_decoder_layers=0)
-    preprocessor = QuestionAnswererPreprocessor(tokenizer, LENGTH, stride=32, max_answer_length=LONGEST)
+    preprocessor = QuestionAnswererPreprocessor(tokenizer, LENGTH, stride=64, max_answer_length=LONGEST)
     return QuestionAnswerer(backbone, preprocessor, question_summary=True)
 
 

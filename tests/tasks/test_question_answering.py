@@ -101,6 +101,17 @@ def test_records_that_are_none(tmp_path, row, message):
         build().read(write(tmp_path, row))
 
 
+def test_answers_may_stand_as_the_hub_has_them(tmp_path):
+    answers = {"text": ["the mountain", "old"], "answer_start": [3, 14]}
+    found, plain = (
+        build().read(write(tmp_path, ("who", ROWS[0][1], given))) for given in (answers, answers["text"])
+    )
+    assert found.texts == plain.texts
+    assert found.columns[1].to_list() == plain.columns[1].to_list() != [[]]
+    with pytest.raises(SourceError, match="line 1: `answers` must be a string, or a list of one or more"):
+        build().read(write(tmp_path, ("who", "the river", {"text": [], "answer_start": []})))
+
+
 def test_a_context_is_trained_on_or_held_out(tmp_path):
     rows = [(f"who {i}", f"the river {i // 4}", "river") for i in range(80)]
     found = build().read(write(tmp_path, *rows))
