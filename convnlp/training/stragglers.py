@@ -6,7 +6,7 @@ for a good part of the time, is the slow one. What the others wait for it later 
 """
 
 WINDOW_SECONDS = 10.0  # of training
-NUM_WINDOWS = 2  # in a row, before a worker is named
+NUM_WINDOWS = 2  # in a row, before a worker is named; a power of two
 SHARE = 0.15  # of the time, that each of the others waits at least
 RATIO = (
     2  # at least so many times as long as the slow worker does itself, which may be stopped while it waits
@@ -34,7 +34,8 @@ class Stragglers:
             seconds: float, how long they took.
 
         Returns:
-            A sentence on a worker that has just turned out to be slow, or None.
+            A sentence on a worker that has turned out to be slow, or None. While it stays slow, there is
+            another one after twice the time, and so on.
         """
         self._waited = [a + b for a, b in zip(self._waited, waited, strict=True)]
         self._seconds += seconds
@@ -46,7 +47,7 @@ class Stragglers:
         slow = shares.index(own) if least >= max(SHARE, RATIO * own) else None
         self._count = self._count + 1 if slow == self._slow else 1
         self._slow = slow
-        if slow is None or self._count != NUM_WINDOWS:
+        if slow is None or self._count < NUM_WINDOWS or self._count & (self._count - 1):
             return None
         return (
             f"worker {slow} is slow: each of the others waited for it for more than {least:.0%} of the last "

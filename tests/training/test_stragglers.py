@@ -33,10 +33,14 @@ def test_nobody_in_particular(waited):
     assert said(waited, windows=4) == []
 
 
-def test_a_moment_is_not_enough_and_once_is():
+def test_a_moment_is_not_enough():
     stragglers = Stragglers(2, window_seconds=10.0)
     assert said([0.5, 0.0], windows=1, stragglers=stragglers) == []
     assert said([0.1, 0.1], windows=1, stragglers=stragglers) == []
     assert said([0.5, 0.0], windows=1, stragglers=stragglers) == []
-    assert len(said([0.5, 0.0], windows=5, stragglers=stragglers)) == 1
+
+
+def test_what_stays_so_is_said_less_and_less_often():
+    stragglers = Stragglers(2, window_seconds=10.0)
+    assert len(said([0.5, 0.0], windows=8, stragglers=stragglers)) == 3  # after 2, 4 and 8 windows
     assert len(said([0.0, 0.5], windows=2, stragglers=stragglers)) == 1
