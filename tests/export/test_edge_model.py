@@ -55,6 +55,26 @@ def test_answers_equal_the_preset(model, classifier):
             assert answer["label"] == LABELS[scores.argmax()]
 
 
+def test_no_pad_is_computed(model, monkeypatch):
+    ids = model.token_ids([*TEXTS, *TEXTS[::-1], "the bridge"])
+    ids[0, 0] = 0  # a pad inside of a text stays where it is
+    ids = np.concatenate([ids, np.zeros_like(ids[:1])])  # and of a row of pads one is left
+    padded, shapes = model._run(ids), []
+
+    def run(rows, inner=model._run):
+        shapes.append(rows.shape)
+        return inner(rows)
+
+    monkeypatch.setattr(model, "_run", run)
+    found = model.run(ids)
+    np.testing.assert_allclose(found, padded, atol=5e-6)  # float32 sums of other shapes
+    lengths = [len(row.tobytes().rstrip(b"\0")) // 4 + 1 for row in ids.astype("<i4")[:-1]] + [1]
+    assert sum(rows * length for rows, length in shapes) == sum(lengths) < ids.size / 2
+    assert sum(rows for rows, _ in shapes) == len(ids)
+    assert len({length for _, length in shapes}) == len(shapes)
+    np.testing.assert_array_equal(model.run(ids[3:4]), model._run(ids[3:4]))
+
+
 def test_tokens_equal_the_library(model, classifier):
     """Real sentences, of Python's documentation, and the texts of the corpus."""
     sentences = [line for text in pydoc_data.topics.topics.values() for line in text.split("\n\n")]
