@@ -64,7 +64,7 @@ def main(_):
         function = signature(embed, text=TEXT)
     else:
         function = signature(lambda text, text_pair: embed((text, text_pair)), text=TEXT, text_pair=TEXT)
-    answered = program.answered(function, num_texts, found)
+    answered = program.answered(function, model.preprocessor.tokenizer, num_texts, found)
     if format == "npy":
         vectors = np.array([answer["embedding"] for _, answer in answered], "float32")
         file = io.BytesIO()

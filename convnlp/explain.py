@@ -33,7 +33,8 @@ def main(_):
     if num_texts != 1:
         raise ValueError(f"`preset` must be of single texts. Received: preset={directory}, of pairs")
     with program.writer(format) as write:
-        for record, answer in program.answered(functions["explain"], num_texts, found):
+        tokenizer = model.preprocessor.tokenizer
+        for record, answer in program.answered(functions["explain"], tokenizer, num_texts, found):
             answer = rows.as_json(answer)
             row = answers.row(answer)
             del row["scores"]

@@ -50,7 +50,7 @@ def main(_):
     functions, _ = answers.signatures()
     function = functions["serving_default" if num_texts == 1 else "pair"]
     with program.writer(format) as write:
-        for record, answer in program.answered(function, num_texts, found):
+        for record, answer in program.answered(function, model.preprocessor.tokenizer, num_texts, found):
             row = answers.row(rows.as_json(answer), _THRESHOLD.value)
             if not _SCORES.value:
                 row.pop("scores", None)

@@ -9,6 +9,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from convnlp import saved_model_sums
 from convnlp.prediction import asking
 
+_VOCABULARY = ("assets", "vocabulary.spm")
 _WEIGHTS = "variables.data-"  # their checksums are in variables.index
 _NOT_THE_MODEL = ("assets.extra", "fingerprint.pb", "SHA256SUMS")
 
@@ -71,11 +72,16 @@ class Predictor:
     """
 
     def __init__(self, directory, signature, batch_size):
-        import tensorflow_text  # noqa: F401 - registers the tokenizer's operation
+        import tensorflow_text  # which registers the tokenizer's operation, too
 
         if "://" not in directory:
             saved_model_sums.check(directory)
         self._model = tf.saved_model.load(directory)  # which the function alone does not keep
+        self._lengths_of = asking.lengths_in_bytes
+        vocabulary = os.path.join(directory, *_VOCABULARY)
+        if tf.io.gfile.exists(vocabulary):  # of a model that convnlp has exported
+            tokenizer = tensorflow_text.FastSentencepieceTokenizer(_contents(vocabulary))
+            self._lengths_of = asking.lengths_in_tokens(tokenizer.tokenize)
         self._function = self._model.signatures[signature]
         self._names = sorted(self._function.structured_input_signature[1])
         self._batch_size = batch_size
@@ -92,7 +98,7 @@ class Predictor:
         Raises:
             ValueError: if an output has another number of entries than there are examples.
         """
-        return asking.in_batches(self._function, self._names, rows, self._batch_size)
+        return asking.in_batches(self._function, self._names, rows, self._batch_size, self._lengths_of)
 
 
 def _contents(path):

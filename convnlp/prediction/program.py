@@ -105,11 +105,12 @@ def texts(directory):
     return len(names), found
 
 
-def answered(function, num_texts, found):
+def answered(function, tokenizer, num_texts, found):
     """Answers to all of the texts.
 
     Args:
         function: as of `asking.in_batches`, of `text` and, for pairs, `text_pair`.
+        tokenizer: the model's `convnlp.models.Tokenizer`.
         num_texts: int, 1 or 2.
         found: what `texts` returned.
 
@@ -121,9 +122,11 @@ def answered(function, num_texts, found):
     """
     started, count = time.monotonic(), 0
     names = ("text", "text_pair")[:num_texts]
+    lengths = asking.lengths_in_tokens(tokenizer.ragged)
     is_asked_by_hand = not (_SOURCE.value or _TEXT.value) and sys.stdin.isatty()
     while chunk := list(itertools.islice(found, 1 if is_asked_by_hand else asking.CHUNK)):
-        answers = asking.in_batches(function, names, [texts for _, texts in chunk], _BATCH_SIZE.value)
+        rows = [texts for _, texts in chunk]
+        answers = asking.in_batches(function, names, rows, _BATCH_SIZE.value, lengths)
         for (record, _), answer in zip(chunk, answers, strict=True):
             yield record, answer
         count += len(chunk)

@@ -1,0 +1,123 @@
+r"""How many tokens a model computes for each token of its texts, by which texts share a batch.
+
+    python -m benchmarks.padding --source='jsonl:DATA/classification/*.test.jsonl.gz' --json=FILE
+
+A batch is as long as its longest text, rounded up as in an exported model (`convnlp.tasks.rows.ROUND_TO`):
+all else in it is pads, which cost as much as tokens. No times are measured: the figures are the same on any
+machine. `convnlp predict`, `embed` and `batch-predict` ask as in "sorted by tokens". Beside it are batches of
+texts as they come, which a client makes that does not look at lengths, batches sorted by bytes, and rows that
+several texts share, "packed", with nearly no pads.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+from absl import flags
+
+from benchmarks import program
+from benchmarks.rows import Row
+from convnlp.data import Source, sources
+from convnlp.data.packing import first_fit
+from convnlp.models import Tokenizer
+from convnlp.prediction import asking
+from convnlp.tasks.rows import ROUND_TO
+
+NAME = "tokens computed per token"
+_PRESET = "dynamic_conv_mini_en"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What is counted.
+
+    Args:
+        num_texts: int, the first ones of the source; at most `asking.CHUNK`, which a program sorts at a time.
+        batch_size: int.
+        length: int, tokens at which texts are cut, and of a packed row.
+    """
+
+    num_texts: int = asking.CHUNK
+    batch_size: int = 32
+    length: int = 512
+
+
+FULL = Settings()
+SHORT = Settings(num_texts=256)
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("source", "pydocs", "Texts: csv:GLOB, jsonl:GLOB, ... (docs/training.md).")
+    flags.DEFINE_string("split", "train", "Of the source.")
+    flags.DEFINE_string("text_field", "text", "Of the source.")
+
+
+def rows(settings):
+    """Yields a row for each way to make batches, beside batches of texts as they come."""
+    args, texts = flags.FLAGS, []
+    for block in sources.read_blocks(Source(args.source, args.split), (args.text_field,)):
+        texts += block[args.text_field].numpy().tolist()
+        if len(texts) >= settings.num_texts:
+            break
+    texts = texts[: settings.num_texts]
+    tokenizer = Tokenizer.from_preset(_PRESET)
+    found = counts(texts, tokenizer.ragged, settings)
+    setting = {"source": args.source, **dataclasses.asdict(settings), "num_texts": len(texts)}
+    lengths = num_tokens(texts, tokenizer.ragged, settings.length)
+    detail = {"num_tokens": int(lengths.sum()), "median_length": float(np.median(lengths))}
+    for form, value in found.items():
+        yield Row(
+            NAME, {**setting, "form": form}, value, found["as they come"], "tokens", "lower", None, detail
+        )
+
+
+def num_tokens(texts, tokenize, length):
+    """What is read of each text, its end token included: int [N]."""
+    return np.minimum(asking.lengths_in_tokens(tokenize)([(text,) for text in texts]) + 1, length)
+
+
+def counts(texts, tokenize, settings):
+    """Tokens that are computed per token, by the way to make batches.
+
+    Args:
+        texts: list of bytes.
+        tokenize: function from strings [N] to a ragged tensor of N rows of tokens.
+        settings: `Settings`; `num_texts` is not looked at.
+
+    Returns:
+        dict of floats.
+    """
+    lengths = num_tokens(texts, tokenize, settings.length)
+    total = lengths.sum()
+
+    def asked(lengths_of):
+        """What is computed when the texts are asked as the programs do it, sorted by `lengths_of`."""
+        computed = 0
+
+        def function(text):
+            nonlocal computed
+            longest = num_tokens(text.numpy().tolist(), tokenize, settings.length).max()
+            computed += len(text) * min(-(-longest // ROUND_TO) * ROUND_TO, settings.length)
+            return {"answer": tf.zeros(len(text))}
+
+        asking.in_batches(function, ["text"], [(text,) for text in texts], settings.batch_size, lengths_of)
+        return computed
+
+    return {
+        "as they come": asked(lambda rows: np.zeros(len(rows))) / total,
+        "sorted by bytes": asked(asking.lengths_in_bytes) / total,
+        "sorted by tokens": asked(asking.lengths_in_tokens(tokenize)) / total,
+        "packed": _packed(lengths, settings.length) / total,
+    }
+
+
+def _packed(lengths, row_length):
+    """Tokens of the rows that hold all texts, the longest first, each in the first row that has room."""
+    rows, _, _ = first_fit(np.sort(lengths)[::-1, np.newaxis], np.array([row_length]))
+    return (rows.max() + 1) * row_length
+
+
+if __name__ == "__main__":
+    define_flags()
+    program.run(rows, full=FULL, short=SHORT)
