@@ -30,13 +30,14 @@ SIGNATURES["prefix_lm"] = LM_SIGNATURES - {"pair"}
 # What TensorFlow Serving's stock server has anyway. A new name belongs here after a look at its registry.
 _STOCK = """
 Abs AddN AddV2 All ArgMax Assert AssignVariableOp BatchMatMulV2 BiasAdd Cast ConcatV2 Const Cos Cumsum
-DepthwiseConv2dNative DisableCopyOnRead Einsum EnsureShape Equal Erfc Exp ExpandDims Fill FloorDiv FloorMod
-GatherV2 Greater GreaterEqual Identity Less LessEqual Log LogSoftmax LogicalAnd LogicalNot LogicalOr
-MatMul Max Maximum Mean MergeV2Checkpoints Minimum Mul MulNoNan Neg NoOp NotEqual OnesLike Pack Pad
-ParseExampleV2 Placeholder Pow Prod Range ReadVariableOp RealDiv ReduceJoin Relu Reshape RestoreV2 ReverseV2 Rsqrt
-SaveV2 ScatterNd Select SelectV2 Shape ShardedFilename Sigmoid Sin Softmax Split Square SquaredDifference
-Squeeze StatefulPartitionedCall StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice
-StringJoin Sub Sum Tanh Tile Transpose Unpack VarHandleOp VarIsInitializedOp Where While ZerosLike
+DepthwiseConv2dNative DisableCopyOnRead Einsum EnsureShape Equal Erfc Exp ExpandDims Fill FloorDiv
+FloorMod GatherV2 Greater GreaterEqual Identity Less LessEqual Log LogSoftmax LogicalAnd LogicalNot
+LogicalOr MatMul Max Maximum Mean MergeV2Checkpoints Minimum Mul MulNoNan Neg NoOp NotEqual OnesLike
+Pack Pad ParseExampleV2 Placeholder Pow Prod Range ReadVariableOp RealDiv ReduceJoin Relu Reshape
+RestoreV2 ReverseV2 Rsqrt SaveV2 ScatterNd Select SelectV2 Shape ShardedFilename Sigmoid Sin Softmax
+Split Square SquaredDifference Squeeze StatefulPartitionedCall StaticRegexFullMatch StaticRegexReplace
+StopGradient StridedSlice StringJoin Sub Sum Tanh Tile Transpose Unpack VarHandleOp VarIsInitializedOp
+Where While ZerosLike
 """
 STOCK_OPS = set(_STOCK.split())
 TEXT_OPS = {"TFText>FastSentencepieceTokenize", "RaggedTensorToTensor"}  # in its tensorflow_text, and stock
