@@ -62,7 +62,7 @@ class ClassAttention(keras.layers.Layer):
     The first two lines are a layer, of which there are N. c starts as a weight, the same for all texts; s_1
     and s_2 are a number for each channel. The usual 1 / sqrt(D / H) is part of the first W_Q.
 
-    Source: Touvron et al., 2021, "Going deeper with Image Transformers", section 3,
+    Source: Touvron et al., 2021, "Going deeper with Image Transformers", section 3 (?),
     https://arxiv.org/abs/2103.17239, which their ResMLP, https://arxiv.org/abs/2105.03404, takes over.
     Departs from it: ReLU instead of GELU, and no biases, as in the skeleton. ResMLP has in the place of
     attention a linear map over the patches, of which an image has always as many; a text has not.

@@ -27,7 +27,7 @@ class OutlookAttention(TokenMixer):
     weights: 2 K - 1 taps at each position, by which it then weighs its neighbours. The usual 1 / sqrt(D / H)
     is part of the first W_A.
 
-    Source: Yuan et al., 2021, "VOLO: Vision Outlooker for Visual Recognition", section 3.1,
+    Source: Yuan et al., 2021, "VOLO: Vision Outlooker for Visual Recognition", section 3.1 (?),
     https://arxiv.org/abs/2106.13112.
     Departs from it: one dimension; a stride of 1; no bias.
 
