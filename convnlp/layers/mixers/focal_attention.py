@@ -25,8 +25,8 @@ class FocalAttention(AttentionMixer):
     near is seen at all of them. The usual 1 / sqrt(D / H) is part of the first W_Q.
 
     Source: Yang et al., 2021, "Focal Self-attention for Local-Global Interactions in Vision Transformers",
-    section 3.2 (?), https://arxiv.org/abs/2107.00641: windows pooled by a linear layer over their positions, one
-    softmax over all levels, position biases for each level.
+    section 3.2 (?), https://arxiv.org/abs/2107.00641: windows pooled by a linear layer over their positions,
+    one softmax over all levels, position biases for each level.
     Departs from it: one dimension; each position has windows around itself, where those of the source lie on
     a grid and the positions between two of its lines share them. So nothing depends on where a text begins in
     its row, and a position can look to one side alone. The window of the position itself is none of those

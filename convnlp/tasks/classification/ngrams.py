@@ -105,8 +105,8 @@ def bucket_weights(counts, labels, num_classes, ratio_share=RATIO_SHARE):
     n_bc texts of class c have the bucket, and m_bc of the other classes. i and r are scaled so that |x| is 1
     on average. What the counts of a class say of a word is worth more than what a regression finds out.
 
-    Source: Wang and Manning, 2012, section 2 (?), the log-count ratio, https://aclanthology.org/P12-2018. Departs
-    from it: one ratio for all classes, without its sign, in place of one for each; half of it.
+    Source: Wang and Manning, 2012, section 2 (?), the log-count ratio, https://aclanthology.org/P12-2018.
+    Departs from it: one ratio for all classes, without its sign, in place of one for each; half of it.
 
     Args:
         counts: SciPy's sparse array [N,M], of `features`.
