@@ -5,8 +5,9 @@ r"""How many tokens a model computes for each token of its texts, by which texts
 A batch is as long as its longest text, rounded up as in an exported model (`convnlp.tasks.rows.ROUND_TO`):
 all else in it is pads, which cost as much as tokens. No times are measured: the figures are the same on any
 machine. `convnlp predict`, `embed` and `batch-predict` ask as in "sorted by tokens". Beside it are batches of
-texts as they come, which a client makes that does not look at lengths, batches sorted by bytes, and rows that
-several texts share, "packed", with nearly no pads.
+texts as they come, which a client makes that does not look at lengths, the same as a model computes them that
+was exported with --group_size, batches sorted by bytes, and rows that several texts share, "packed", with
+nearly no pads.
 """
 
 import dataclasses
@@ -35,11 +36,13 @@ class Settings:
         num_texts: int, the first ones of the source; at most `asking.CHUNK`, which a program sorts at a time.
         batch_size: int.
         length: int, tokens at which texts are cut, and of a packed row.
+        group_size: int, see `convnlp.tasks.length_groups`.
     """
 
     num_texts: int = asking.CHUNK
     batch_size: int = 32
     length: int = 512
+    group_size: int = 8
 
 
 FULL = Settings()
@@ -91,14 +94,16 @@ def counts(texts, tokenize, settings):
     lengths = num_tokens(texts, tokenize, settings.length)
     total = lengths.sum()
 
-    def asked(lengths_of):
+    def asked(lengths_of, group_size=settings.batch_size):
         """What is computed when the texts are asked as the programs do it, sorted by `lengths_of`."""
         computed = 0
 
         def function(text):
             nonlocal computed
-            longest = num_tokens(text.numpy().tolist(), tokenize, settings.length).max()
-            computed += len(text) * min(-(-longest // ROUND_TO) * ROUND_TO, settings.length)
+            of_batch = np.sort(num_tokens(text.numpy().tolist(), tokenize, settings.length))
+            for start in range(0, len(of_batch), group_size):
+                group = of_batch[start : start + group_size]
+                computed += len(group) * min(-(-group[-1] // ROUND_TO) * ROUND_TO, settings.length)
             return {"answer": tf.zeros(len(text))}
 
         asking.in_batches(function, ["text"], [(text,) for text in texts], settings.batch_size, lengths_of)
@@ -106,6 +111,7 @@ def counts(texts, tokenize, settings):
 
     return {
         "as they come": asked(lambda rows: np.zeros(len(rows))) / total,
+        "in groups": asked(lambda rows: np.zeros(len(rows)), settings.group_size) / total,
         "sorted by bytes": asked(asking.lengths_in_bytes) / total,
         "sorted by tokens": asked(asking.lengths_in_tokens(tokenize)) / total,
         "packed": _packed(lengths, settings.length) / total,

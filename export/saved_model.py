@@ -49,6 +49,13 @@ _DTYPE = flags.DEFINE_enum(
     "What matrix products are computed in. bfloat16: half of the size, faster where the server's CPU and "
     "TensorFlow multiply it fast. auto: bfloat16 if it is faster on the machine that exports, as timed.",
 )
+_GROUP_SIZE = flags.DEFINE_integer(
+    "group_size",
+    None,
+    "How many texts of about one length are computed together, so that in a batch of mixed lengths one long "
+    "text does not lengthen all others. Default: all of a batch. Not for models that write text.",
+    lower_bound=1,
+)
 _CHECK_SOURCE = flags.DEFINE_string(
     "check_source",
     None,
@@ -95,6 +102,7 @@ def main(argv):
         _CHECK.value,
         _TFLITE.value,
         dtype,
+        _GROUP_SIZE.value,
     )
     for path in paths:
         megabytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6

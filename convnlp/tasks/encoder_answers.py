@@ -27,14 +27,18 @@ class EncoderAnswers(Answers):
 
     def signatures(self, max_length=None):
         rows = self.rows
+
+        def answered(found):
+            return rows.answered(self.answer, found)
+
         return {
-            "serving_default": signature(lambda text: self.answer(rows.of_texts(text)), text=TEXT),
+            "serving_default": signature(lambda text: answered(rows.of_texts(text)), text=TEXT),
             "pair": signature(
-                lambda text, text_pair: self.answer(rows.of_texts((text, text_pair))),
+                lambda text, text_pair: answered(rows.of_texts((text, text_pair))),
                 text=TEXT,
                 text_pair=TEXT,
             ),
-            "ids": signature(lambda token_ids: self.answer(rows.of_ids(token_ids)), token_ids=TOKEN_IDS),
+            "ids": signature(lambda token_ids: answered(rows.of_ids(token_ids)), token_ids=TOKEN_IDS),
         }, rows
 
     def edge(self, rows):

@@ -4,7 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.data import examples
-from convnlp.models.reading import mixes_any_length, reading_mixers, shortened
+from convnlp.models.reading import ROUND_TO, mixes_any_length, reading_mixers, shortened
+from convnlp.tasks.length_groups import in_groups
 
 __all__ = [
     "TEXT",
@@ -64,7 +65,11 @@ class EncoderRows:
     Attributes:
         max_length: int, L. Longer rows are cut.
         any_length: bool. Whether rows may be as short as the longest text of the batch.
+        group_size: int, how many rows of about one length are computed together; None, the default, for all
+            of a batch.
     """
+
+    group_size = None
 
     def __init__(self, backbone, max_length, preprocess):
         self._backbone, self._preprocess = backbone, preprocess
@@ -83,6 +88,12 @@ class EncoderRows:
             missing = self.max_length - tf.shape(token_ids)[1]
             token_ids = tf.ensure_shape(tf.pad(token_ids, [[0, 0], [0, missing]]), [None, self.max_length])
         return {"token_ids": token_ids, "padding_mask": token_ids != 0}
+
+    def answered(self, function, rows):
+        """What a function gives for rows, [B,T]: a dict of tensors [B,...]; see `group_size`."""
+        if self.group_size is None or not self.any_length:
+            return function(rows)
+        return in_groups(function, rows, self.group_size, ROUND_TO)
 
     def full_length(self, values):
         """Values of the places of rows, [B,T], filled up with "" or 0: [B,L].

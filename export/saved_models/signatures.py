@@ -38,7 +38,7 @@ class Servable:
         return dataclasses.replace(self, signatures={name: self.signatures[name]})
 
 
-def servable(model, max_length=None):
+def servable(model, max_length=None, group_size=None):
     """The signatures of a preset that are served.
 
     B is the batch, any; D the width, C the number of classes, L the preprocessor's sequence length. Texts and
@@ -66,10 +66,12 @@ def servable(model, max_length=None):
         model: a model of any task, with its preprocessor.
         max_length: int >= 1. Bound of generated tokens, the end token included. Default: the preprocessor's
             `decoder_sequence_length`.
+        group_size: int >= 1. How many rows of about one length are computed together, in a loop of the graph,
+            but for `explain`, which has a loop of its own. Default: all of a batch.
 
     Raises:
         ValueError: if the model has no preprocessor, or `max_length` is out of range or given for a model
-            that does not write text.
+            that does not write text, or `group_size` for one that does.
     """
     task = task_of(model)
     if max_length is not None and not task.generates:
@@ -77,10 +79,19 @@ def servable(model, max_length=None):
             f"`max_length` is for models that write text: a {type(model).__name__} generates nothing. "
             f"Received: max_length={max_length}"
         )
+    if group_size is not None and (task.generates or group_size < 1):
+        raise ValueError(
+            "`group_size` must be at least 1, and is for models that do not write text. "
+            f"Received: group_size={group_size}, a {type(model).__name__}"
+        )
     answers = task.answers(model)
+    answers.rows.group_size = group_size
     signatures, rows = answers.signatures(max_length)
     signatures["embed"] = signature(
-        lambda text: {"embedding": answers.rows.embed(answers.rows.of_texts(text))}, text=TEXT
+        lambda text: answers.rows.answered(
+            lambda found: {"embedding": answers.rows.embed(found)}, answers.rows.of_texts(text)
+        ),
+        text=TEXT,
     )
     return Servable(owner(model), signatures, rows, functools.partial(answers.request, rows=rows))
 

@@ -49,6 +49,7 @@ def export(
     check=True,
     tflite=False,
     dtype="float32",
+    group_size=None,
 ):
     """Writes both SavedModels of a preset.
 
@@ -62,6 +63,7 @@ def export(
         check: bool. Run `checks.check` before anything appears in `output`.
         tflite: bool. Write `model.tflite` beside the model with all signatures too, in mode "dynamic".
         dtype: "float32", "bfloat16" or "auto", in which matrix products are computed; see `precision`.
+        group_size: int. See `signatures.servable`.
 
     Returns:
         (path of the version, path of its ids-only twin, the errors of `checks.check` or {}).
@@ -90,7 +92,7 @@ def export(
         with kernels.implementation("inference"), folded(served, task_of(model).generates):
             if is_narrow:
                 store_in_bfloat16(served)
-            everything = signatures.servable(served, max_length)
+            everything = signatures.servable(served, max_length, group_size)
             servables = dict(zip(scratch, (everything, everything.only("ids")), strict=True))
             for directory, servable in servables.items():
                 _save(servable, model, preset_dir, directory)

@@ -17,10 +17,11 @@ def words(texts):
 def test_counts():
     # 1, 9, 2 and 15 tokens with the end token, in 0, 15, 60 and 27 bytes.
     texts = [b"", b"a b c d e f g h", b"x" * 60, b"a b c d e f g h i j k l m n"]
-    found = padding.counts(texts, words, padding.Settings(batch_size=2, length=20))
+    found = padding.counts(texts, words, padding.Settings(batch_size=2, length=20, group_size=1))
     total = 1 + 9 + 2 + 15
     assert found == {
         "as they come": (2 * 16 + 2 * 16) / total,
+        "in groups": (8 + 16 + 8 + 16) / total,
         "sorted by bytes": (2 * 16 + 2 * 16) / total,  # 1 and 9, 15 and 2
         "sorted by tokens": (2 * 8 + 2 * 16) / total,
         "packed": 2 * 20 / total,  # 15 + 2 + 1 and 9

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.export import preset
 from convnlp.export.saved_models import signatures, versions
 from convnlp.export.verification import checks, loaders, requests
 from convnlp.export.verification.graph import Graph
@@ -330,3 +331,28 @@ def _umask():
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_groups_of_about_one_length(small, small_dir, tmp_path):
+    """Checked as any export, in processes of their own; and a batch of mixed lengths gets what it got."""
+    directory, _, errors = versions.export(str(small_dir), str(tmp_path / "grouped"), group_size=2)
+    assert max(errors.values()) < 1e-5  # float32 sums of other shapes
+    ids = (
+        np.random.default_rng(0).integers(3, 90, [7, LENGTH])
+        * (np.arange(LENGTH) < [[9], [2], [16], [1]] * 2)[:7]
+    )
+    ids = tf.constant(ids, tf.int32)
+    model = tf.saved_model.load(str(directory))
+    expected = tf.nn.softmax(small({"token_ids": ids, "padding_mask": ids != 0}, training=False))
+    np.testing.assert_allclose(model.signatures["ids"](token_ids=ids)["scores"], expected, atol=1e-5)
+    kinds = {node.op for node in Graph(directory).nodes()}
+    assert kinds & {"While", "StatelessWhile"}
+
+
+@pytest.mark.parametrize(("kind", "group_size"), [("classifier", 0), ("lm", 4)])
+def test_groups_that_there_cannot_be(kind, group_size, preset_of):
+    model = preset.load(str(preset_of(kind, SHORT)))
+    with pytest.raises(
+        ValueError, match=f"`group_size` must be at least 1, .* Received: group_size={group_size}"
+    ):
+        signatures.servable(model, group_size=group_size)

@@ -60,7 +60,7 @@ class ClassifierAnswers(EncoderAnswers):
 
     def _classify(self, inputs):
         text = tf.io.parse_example(inputs, {"text": tf.io.FixedLenFeature([], tf.string)})["text"]
-        scores = self.answer(self.rows.of_texts(text))["scores"]
+        scores = self.rows.answered(self.answer, self.rows.of_texts(text))["scores"]
         return {"classes": tf.tile([self.labels], [tf.shape(scores)[0], 1]), "scores": scores}
 
     def _explained(self, text):
