@@ -368,7 +368,11 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumul
         ]
         gradients, variables = zip(*pairs, strict=True)
         if clip_norm:
+            before = _time_after(gradients) if timed else None
             gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
+            if timed:
+                waited = tf.cast(_time_after(gradients) - before, tf.float32)
+                sums["waited"] = sums["waited"][0] + waited, 1.0
             gradients, norm = tf.clip_by_global_norm(gradients, clip_norm)
             # Keras sums over the replicas, now equal ones, once more.
             gradients = [g / strategy.num_replicas_in_sync for g in gradients]
@@ -444,9 +448,9 @@ def _global_sums(outputs, timed=False):
     return found
 
 
-def _time_after(value):
-    """The time in seconds at which a tensor is there. Deterministic runs are refused tf.timestamp."""
-    with tf.control_dependencies([value]):
+def _time_after(values):
+    """The time in seconds at which tensors are there. Deterministic runs are refused tf.timestamp."""
+    with tf.control_dependencies(tf.nest.flatten(values)):
         return tf.ensure_shape(tf.numpy_function(time.monotonic, [], tf.float64), [])
 
 

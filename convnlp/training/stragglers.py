@@ -1,16 +1,15 @@
 """Which worker the others wait for.
 
-Workers that train together are as fast as the slowest of them. In every step each one waits at the first sum
-over all workers until the last one has its part; the worker that hardly waits there, while all others wait
-for a good part of the time, is the slow one. What the others wait for it later in the step comes on top.
+Workers that train together are as fast as the slowest of them. In every step each one waits at the sums over
+all workers until the last one has its part. Measured are the sums of the metrics, and of the gradients where
+they are clipped; the rest of the time a worker is taken to work itself. One that works longer than any other
+for the same steps, while all others wait, is the slow one.
 """
 
 WINDOW_SECONDS = 10.0  # of training
 NUM_WINDOWS = 2  # in a row, before a worker is named; a power of two
 SHARE = 0.15  # of the time, that each of the others waits at least
-RATIO = (
-    2  # at least so many times as long as the slow worker does itself, which may be stopped while it waits
-)
+RATIO = 1.2  # of the time that a slow worker works to that of the next one
 
 
 class Stragglers:
@@ -41,15 +40,16 @@ class Stragglers:
         self._seconds += seconds
         if self._seconds < self._window_seconds or len(waited) < 2:
             return None
-        shares = [value / self._seconds for value in self._waited]
+        shares = [min(value / self._seconds, 1.0) for value in self._waited]
         seconds, self._waited, self._seconds = self._seconds, [0.0] * len(waited), 0.0
         own, least, *_ = sorted(shares)
-        slow = shares.index(own) if least >= max(SHARE, RATIO * own) else None
+        is_slow = least >= SHARE and 1 - own >= RATIO * (1 - least)
+        slow = shares.index(own) if is_slow else None
         self._count = self._count + 1 if slow == self._slow else 1
         self._slow = slow
         if slow is None or self._count < NUM_WINDOWS or self._count & (self._count - 1):
             return None
         return (
-            f"worker {slow} is slow: each of the others waited for it for more than {least:.0%} of the last "
-            f"{seconds:.0f} s"
+            f"worker {slow} is slow: for its part of the last steps it took {1 - own:.0%} of "
+            f"{seconds:.0f} s, and each of the others at most {1 - least:.0%}, to wait for the rest"
         )
