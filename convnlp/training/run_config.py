@@ -20,7 +20,7 @@ def check_config(workdir, config, *, write=True, always=(), on_request=(), reque
         workdir: directory, created if missing; a local path or a URL.
         config: nested dict of JSON values. `config["inputs"]`, if there, is a dict field -> {file: facts} of
             the files that a field names; while these are the same, the field itself may change: the files
-            were moved.
+            were moved. Without it such fields are not compared: another worker does that.
         write: bool. False only compares, for all workers but the first. Defaults to True.
         always: names of fields, such as "train.num_samples", that may change from start to start.
         on_request: names of fields that may change where `requested` is true: they leave what was trained
@@ -82,7 +82,8 @@ def _changed_fields(before, now, defaults):
     changed = {}
     for name in sorted({*old, *new}):
         value, other = old.get(name, "absent"), new.get(name, "absent")
-        was_moved = inputs.get(name) and inputs.get(name) == new_inputs.get(name)
+        # A worker that has not looked at the files leaves them to the one that has.
+        was_moved = inputs.get(name) and (INPUTS not in now or inputs.get(name) == new_inputs.get(name))
         if value != other and not was_moved:
             changed[name] = f"{name}: {value!r} -> {other!r}", value, other
     return changed

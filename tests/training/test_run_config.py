@@ -107,6 +107,15 @@ def test_other_workers_write_nothing(workdir):
     assert stored(workdir) == json.loads(json.dumps(CONFIG))
 
 
+def test_other_workers_leave_files_that_were_moved_to_the_first(workdir):
+    config = changed(tokenizer="moved/spm.model")
+    del config["inputs"]
+    run_config.check_config(workdir, config, write=False, **RULES)
+    config["model"]["mixer"] = "fourier"
+    with pytest.raises(ValueError, match="model.mixer"):
+        run_config.check_config(workdir, config, write=False, **RULES)
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
