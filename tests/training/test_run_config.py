@@ -112,7 +112,7 @@ def test_other_workers_leave_files_that_were_moved_to_the_first(workdir):
     del config["inputs"]
     run_config.check_config(workdir, config, write=False, **RULES)
     config["model"]["mixer"] = "fourier"
-    with pytest.raises(ValueError, match="model.mixer"):
+    with pytest.raises(ValueError, match=r"model\.mixer"):
         run_config.check_config(workdir, config, write=False, **RULES)
 
 
