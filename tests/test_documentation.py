@@ -93,8 +93,17 @@ FLAGS_OF = {
 }
 
 
-def test_long_commands_name_modules_and_flags_that_exist():
+def long_commands():
+    """The commands of which flags are looked up; one behind the `--` of the launcher is another command."""
     for words in documentation.commands("flags"):
+        end = words.index("--") if "--" in words else len(words)
+        yield words[:end]
+        if end < len(words):
+            yield ["convnlp", *words[end + 1 :]]
+
+
+def test_long_commands_name_modules_and_flags_that_exist():
+    for words in long_commands():
         *start, module = words[:3] if words[0] == "python" else ("python", "-m", words[0])
         assert start == ["python", "-m"], words
         flags = words[words.index(module) + 1 :]
