@@ -62,7 +62,7 @@ def test_rq1_has_both_starts_and_their_gain():
     assert set(table.TEXTS) < set(rows)
     # Both seeds gain 14 points; t(0.975, 1) = 12.706 times half the distance of the seeds, half a point.
     assert rows["trec6"][0] == "50.5 ± 6.4 → 64.5 ± 6.4; +14.0 ± 0.0"
-    assert rows["**mean gain**"][0] == "**+14.0 ± 0.0** (8 tasks, 2 seeds)"
+    assert rows["**mean gain**"][0] == "**+14.0 ± 0.0** (9 tasks, 2 seeds)"
     assert rows["**mean gain**"][1].startswith("**+10.0 ± 0.0**")
 
 
@@ -133,8 +133,8 @@ def test_costs_are_counted_once_for_each_cell():
     }
     rows = lines_of(costs.table(known))
     tasks = len(table.TEXTS) + len(table.FEW_LABELS)
-    assert rows["dynamic_conv"][:4] == ["3 x 1.0", "1 x 10.0", "4 x 0.5", f"{2 * tasks} x 1.5"]
-    seconds = 3 * 60 + 600 + 4 * 30 + 2 * tasks * 90
+    assert rows["dynamic_conv"][:4] == ["3 x 1.0", "1 x 10.0", "8 x 0.5", f"{2 * tasks} x 1.5"]
+    seconds = 3 * 60 + 600 + 8 * 30 + 2 * tasks * 90
     assert rows["all"][4] == f"{seconds / 3600:.2f}"
 
 
@@ -144,9 +144,9 @@ def test_what_has_not_been_run_is_said():
         return result_of(cell) if few and cell.settings["length"] == 32 else None
 
     text = page.status(plans("rq1", seeds=(1,)), find)
-    assert text.startswith("2 of 64 fine-tunings are done (seeds 1). In part: trec6. Not run: sst2, sst5, ")
+    assert text.startswith("2 of 72 fine-tunings are done (seeds 1). In part: trec6. Not run: sst2, sst5, ")
     done = page.status(plans("rq1"), result_of)
-    assert done == "128 of 128 fine-tunings are done (seeds 1, 2)."
+    assert done == "144 of 144 fine-tunings are done (seeds 1, 2)."
 
 
 def test_a_line_stands_for_each_mixer_and_empty_panels_are_left_out():
@@ -191,7 +191,7 @@ def test_the_page_is_filled_part_by_part(tmp_path, monkeypatch):
     page.write(path, store, (10e6,), (1,), FOLDERS)
     text = path.read_text()
     assert text.count(pages.END) == len(page.PARTS)
-    assert "Mean ranks are over the 8 tasks" in text
+    assert "Mean ranks are over the 9 tasks" in text
     assert "| training, tokens/s | 64 |" in text
     for name in re.findall(r"\]\((paper\w*\.svg)\)", text):
         assert (tmp_path / name).read_text().startswith("<?xml")
