@@ -52,10 +52,8 @@ def by_rows(function, x):
         Tensor [..., E].
 
     Example:
-    >>> with implementation("inference"):
-    ...     y = by_rows(lambda rows: rows * tf.cast(tf.rank(rows), tf.float32), tf.ones([2, 3, 4]))
-    >>> y.shape, y[0, 0, 0].numpy().item()
-    (TensorShape([2, 3, 4]), 2.0)
+    >>> by_rows(lambda rows: 2.0 * rows, tf.ones([2, 3, 4])).shape
+    TensorShape([2, 3, 4])
     """
     if current_implementation() != "inference" or x.shape.rank == 2:
         return function(x)

@@ -1,4 +1,4 @@
-"""A product with a kernel that is stored in bfloat16, against the same in NumPy."""
+"""The product of a projection against the same in NumPy: kernels in bfloat16, offsets, rows."""
 
 import numpy as np
 import pytest
@@ -44,3 +44,31 @@ def test_a_convolution_over_all_channels_takes_such_a_kernel():
     expected = sum(padded[:, j : j + 9] @ rounded(kernel)[j].astype("float64") for j in range(3))
     assert y.dtype == tf.float32
     np.testing.assert_allclose(y, expected, rtol=2.0**-8, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["plain", "fast", "inference", "edge"])
+def test_an_offset_is_added_to_each_row(form):
+    random = np.random.default_rng(0)
+    x, kernel, offset = (random.normal(size=size).astype("float32") for size in ([2, 3, 4], [4, 5], [5]))
+    expected = [
+        [[row @ column + o for column, o in zip(kernel.T, offset, strict=True)] for row in text] for text in x
+    ]
+    with kernels.implementation(form):
+        y = kernels.project(tf.constant(x), tf.constant(kernel), offset)
+    np.testing.assert_allclose(y, expected, atol=1e-5)  # float32 sums of four terms
+
+
+def test_saved_models_get_a_matrix_of_rows_and_keep_the_shape():
+    ranks = []
+
+    def function(rows):
+        ranks.append(rows.shape.rank)
+        return tf.concat([rows, rows], axis=-1)
+
+    for form in ("plain", "fast", "inference", "edge"):
+        with kernels.implementation(form):
+            traced = tf.function(lambda x: kernels.by_rows(function, x), autograph=False)
+            traced = traced.get_concrete_function(tf.TensorSpec([None, None, 4]))
+        assert traced.outputs[0].shape.as_list() == [None, None, 8]
+        np.testing.assert_array_equal(traced(tf.ones([2, 3, 4])), np.ones([2, 3, 8]))
+    assert ranks == [3, 3, 2, 3]
