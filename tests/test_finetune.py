@@ -121,6 +121,6 @@ def test_an_unknown_task_is_one_line(directory):
         f"--workdir={directory}/unknown",
     )
     assert process.returncode == 1
-    kinds = "classification, multi_label, regression, text_to_text, continuation"
+    kinds = "classification, multi_label, regression, question_answering, text_to_text, continuation"
     expected = f"error: `task.kind` must be one of {kinds}. Received: 'tagging'"
     assert process.stderr.strip().splitlines()[-1] == expected

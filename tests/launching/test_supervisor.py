@@ -20,7 +20,7 @@ pytestmark = pytest.mark.multiprocess
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """A fake worker beats ten times a second."""
-    monkeypatch.setattr(Pulse.is_silent, "__defaults__", (1.0,))
+    monkeypatch.setattr(Pulse.is_silent, "__defaults__", (2.0,))
     monkeypatch.setattr(supervisor, "_SETTLE_SECONDS", 3.0)
 
 
@@ -50,7 +50,7 @@ def saved(folder):
 
 def test_workers_that_succeed(tmp_path, capfd):
     said = []
-    assert run(tmp_path, 3, "none:9:0", said.append) == 0
+    assert run(tmp_path, 3, "none:9:0", said.append, patience=60) == 0
     assert said == []
     assert saved(tmp_path) == NUM_STEPS
     assert sorted(capfd.readouterr().out.splitlines()) == [f"[{i}] worker {i} of 3" for i in range(3)]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from convnlp import saved_model_sums
 from convnlp.export.edge_model import EdgeModel
 from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import versions
@@ -28,6 +29,7 @@ def base(tmp_path_factory):
     file = folder / "model" / "1" / "model.tflite"
     assert EdgeModel(str(file)).facts["mode"] == "dynamic"
     tflite_files.export(str(folder / "preset"), file, mode="fp32")  # whose answers are the same
+    saved_model_sums.write(folder / "model" / "1")
     return folder / "model"
 
 

@@ -139,6 +139,10 @@ class FocalAttention(AttentionMixer):
                 behind.append(WindowRun(size, weights, 1, bias[:, count:]))
         return in_front, behind
 
+    @property
+    def entry_projections(self):
+        return ()  # The windows' sums need keys and values that are zero at pads.
+
     def mix_values(self, x, values, masks, training):
         segment_ids, prefix_mask = masks.segment_ids, masks.prefix_mask
         # Which text a position belongs to; 0, as outside, to none.

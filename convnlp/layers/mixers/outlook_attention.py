@@ -91,6 +91,10 @@ class OutlookAttention(TokenMixer):
         for layer in (self.generator, self.value, self.output_projection):
             layer.build(input_shape)
 
+    @property
+    def exit_projections(self):
+        return (self.output_projection,)
+
     def mix(self, x, masks, training):
         x = zero_pads(x, masks.padding_mask)
         taps = self._taps(self._weights(x, masks.padding_mask, training), masks.segment_ids)
