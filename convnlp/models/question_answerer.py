@@ -285,7 +285,7 @@ def _at(ragged, places, is_there):
 
 
 def _byte_spans(x, y):
-    """The bytes of answers in their contexts, int32 [N,2]; what is no list of answers as it is.
+    """The bytes of answers in their contexts, int32 [N,2]; anything but a list of answers is left as it is.
 
     Args:
         x: as of `QuestionAnswerer.fit`.
