@@ -85,6 +85,18 @@ def test_bucket_weights_are_those_of_a_plain_loop(joined, found):
     )
 
 
+def test_with_many_classes_rarity_alone_weighs(model, found, held_out, monkeypatch):
+    few = ngrams.join(model, NUM_BUCKETS, found, held_out).ngrams.get_weights()[0]
+    monkeypatch.setattr(ngrams, "MAX_RATIO_CLASSES", NUM_CLASSES - 1)
+    joined = ngrams.join(model, NUM_BUCKETS, found, held_out)
+    many = joined.ngrams.get_weights()[0]
+    counts = ngrams.features(joined.ngrams, found)
+    np.testing.assert_allclose(
+        many, ngrams.fit(counts, found.labels, NUM_CLASSES, ratio_share=0.0)[0], rtol=1e-5, atol=1e-6
+    )
+    assert np.abs(few - many).max() > 1e-2
+
+
 def test_buckets_that_all_classes_use_alike_keep_their_rarity():
     counts = sparse.csr_array(np.ones([4, 2]))
     np.testing.assert_allclose(
