@@ -1,0 +1,145 @@
+r"""Which of two sentences is English? BLiMP's 67,000 pairs, asked of models pre-trained by masked LM.
+
+    python -m benchmarks.blimp --data_dir=BLIMP/data --presets=dynamic_conv_mini_en,mine=DIR --docs_dir=docs
+
+BLIMP is a copy of https://github.com/alexwarstadt/blimp. A model is right where the acceptable sentence has
+the higher pseudo-log-likelihood; nothing is trained. --presets are names or directories, each with its name
+in the table before it if that is to be another. --published is that repository's
+raw_results/summary/models_summary.jsonl, which has what its authors' models reached, left to right.
+--docs_dir keeps the results in blimp.json, where a model that is known is not asked again, and writes the
+table into paper.md.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+from absl import flags
+
+from benchmarks import machine
+from benchmarks.judging import minimal_pairs, page
+from benchmarks.judging.store import Store
+from convnlp import programs
+
+_PUBLISHED = ("ngram", "lstm", "txl", "gpt2")
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("data_dir", None, "BLiMP's *.jsonl.", required=True)
+    flags.DEFINE_list("presets", ["dynamic_conv_mini_en"], "[LABEL=]NAME or [LABEL=]DIRECTORY, ...")
+    flags.DEFINE_string("published", "", "BLiMP's models_summary.jsonl, for the columns of others.")
+    flags.DEFINE_integer("num_pairs", 1000, "Of each paradigm, at most.", lower_bound=1)
+    flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
+    flags.DEFINE_string("docs_dir", "", "Where blimp.json and paper.md are kept.")
+
+
+def main(_):
+    """Flags -> pairs -> what is missing of the models -> table."""
+    args = flags.FLAGS
+    paradigms = minimal_pairs.read(args.data_dir, args.num_pairs)
+    machine.use_threads(args.threads)
+    models = located(args.presets)
+    docs = pathlib.Path(args.docs_dir) if args.docs_dir else None
+    store = Store(docs and docs / "blimp.json")
+    if args.published:
+        store.models |= published(args.published, paradigms)
+    description = machine.describe(args.threads)
+    del description["command"]  # its directories are of this machine
+    for label, directory in models.items():
+        weights = sum_of_weights(directory)
+        if not store.has(label, weights, args.num_pairs):
+            store.models[label] = {
+                "weights": weights,
+                "num_pairs": args.num_pairs,
+                "counts": judged(directory, paradigms),
+            }
+            store.write(description)
+        mean, error = minimal_pairs.mean_accuracy(store.models[label]["counts"])
+        print(f"{label}: {100 * mean:.1f} +- {196 * error:.1f} %", flush=True)
+    phenomena = {paradigm.name: paradigm.phenomenon for paradigm in paradigms}
+    counts = store.counts(phenomena)
+    print(page.table(counts, phenomena))
+    if docs:
+        store.write(description)
+        page.write(docs / "paper.md", counts, phenomena)
+
+
+def located(presets):
+    """The directories of the flag's presets, by their labels.
+
+    Raises:
+        ValueError: if two have the same label, or one is not there.
+    """
+    from convnlp.models import preset_names
+
+    found = {}
+    for text in presets:
+        label, _, preset = text.rpartition("=")
+        label = label or os.path.basename(os.path.normpath(preset))
+        if label in found:
+            raise ValueError(f"`--presets` must have labels that differ. Received: {','.join(presets)}")
+        found[label] = preset_names.locate(preset)
+    return found
+
+
+def judged(directory, paradigms):
+    """How many pairs of each paradigm a model tells right; where both are as likely, it does not.
+
+    Args:
+        directory: str, of a preset.
+        paradigms: list of `Paradigm`.
+
+    Returns:
+        dict, name -> [right, all].
+    """
+    from benchmarks.judging.pseudo_likelihood import pseudo_log_likelihoods
+    from convnlp.models import Seq2SeqBackbone, Tokenizer
+
+    backbone, tokenizer = Seq2SeqBackbone.from_preset(directory), Tokenizer.from_preset(directory)
+    sentences = [sentence for paradigm in paradigms for pair in paradigm.pairs for sentence in pair]
+    good, bad = pseudo_log_likelihoods(backbone, tokenizer, sentences).reshape(-1, 2).T
+    counts, start = {}, 0
+    for paradigm in paradigms:
+        end = start + len(paradigm.pairs)
+        counts[paradigm.name] = [int((good[start:end] > bad[start:end]).sum()), end - start]
+        start = end
+    return counts
+
+
+def published(path, paradigms):
+    """What BLiMP's authors found, of 1,000 pairs of each paradigm, as it stands in `Store.models`.
+
+    Raises:
+        ValueError: if the file lacks a paradigm.
+    """
+    with open(path, encoding="utf-8") as file:
+        rows = {row["UID"]: row for row in map(json.loads, file)}
+    missing = [paradigm.name for paradigm in paradigms if paradigm.name not in rows]
+    if missing:
+        raise ValueError(f"`--published` must have all paradigms. {path} lacks {', '.join(missing)}")
+    return {
+        f"{name} (published)": {
+            "weights": "published",
+            "num_pairs": 1000,
+            "counts": {
+                paradigm.name: [round(1000 * rows[paradigm.name][name]), 1000] for paradigm in paradigms
+            },
+        }
+        for name in _PUBLISHED
+    }
+
+
+def sum_of_weights(directory):
+    """What tells the weights of a preset from others: 16 hexadecimal digits."""
+    paths = sorted(pathlib.Path(directory).glob("model*.h5"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    define_flags()
+    programs.run(main)

@@ -1,0 +1,101 @@
+"""The program on two paradigms and an untrained model: what it reads, refuses, keeps and writes."""
+
+import json
+
+import pytest
+
+from benchmarks import blimp
+from benchmarks.judging import minimal_pairs, page
+from tests.run_program import run_program
+from tests.small_classifier import small_classifier
+
+
+def write_paradigm(directory, name, phenomenon, pairs):
+    rows = [
+        {
+            "sentence_good": good,
+            "sentence_bad": bad,
+            "UID": name,
+            "linguistics_term": phenomenon,
+            "pairID": "0",
+        }
+        for good, bad in pairs
+    ]
+    (directory / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    directory = tmp_path / "data"
+    directory.mkdir()
+    write_paradigm(directory, "order", "word_order", [("The old river", "The river old"), ("A b", "B a")])
+    write_paradigm(directory, "same", "word_order", [("The valley", "The valley")] * 3)
+    return directory
+
+
+def test_read(data_dir):
+    order, same = minimal_pairs.read(data_dir, most_pairs=2)
+    assert order == minimal_pairs.Paradigm(
+        "order", "word_order", (("The old river", "The river old"), ("A b", "B a"))
+    )
+    assert len(same.pairs) == 2
+
+
+def test_bad_data(data_dir, tmp_path):
+    with pytest.raises(ValueError, match=r"`--data_dir` must hold BLiMP's \*.jsonl files. Received: .*docs"):
+        minimal_pairs.read(tmp_path / "docs", 10)
+    (data_dir / "zero.jsonl").write_text('{"sentence_good": "A"}\n')
+    with pytest.raises(ValueError, match=r"zero.jsonl, line 1: must be a JSON object with sentence_good"):
+        minimal_pairs.read(data_dir, 10)
+    write_paradigm(data_dir, "zero", "x", [])
+    with pytest.raises(ValueError, match=r"zero.jsonl: must hold the pairs of one paradigm. Received: 0"):
+        minimal_pairs.read(data_dir, 10)
+
+
+def test_table():
+    counts = {
+        "ours": {"a": [3, 4], "b": [1, 2], "c": [0, 5]},
+        "theirs": {"a": [4, 4], "b": [2, 2], "c": [5, 5]},
+    }
+    lines = page.table(counts, {"a": "x_y", "b": "x_y", "c": "z"}).splitlines()
+    assert lines[2:4] == ["| x y | 2 | 62.5 | 100.0 |", "| z | 1 | 0.0 | 100.0 |"]
+    error = (0.75 * 0.25 / 4 + 0.25 / 2) ** 0.5 / 3
+    assert lines[4] == f"| **mean of all paradigms** | 3 | **41.7** ± {196 * error:.1f} | **100.0** ± 0.0 |"
+
+
+def test_labels():
+    with pytest.raises(ValueError, match="`--presets` must have labels that differ"):
+        blimp.located(["a=dynamic_conv_mini_en", "a=y"])
+
+
+@pytest.mark.multiprocess
+def test_program(data_dir, tmp_path):
+    preset, docs = tmp_path / "preset", tmp_path / "docs"
+    small_classifier(["dynamic_conv"], 16, ["a", "b"]).save_to_preset(str(preset))
+    docs.mkdir()
+    (docs / "paper.md").write_text(f"Before\n{page.BEGIN}\n<!-- end of generated part -->\nAfter\n")
+    published = tmp_path / "published.jsonl"
+    rows = [
+        {"UID": name, "ngram": 0.5, "lstm": 0.6, "txl": 0.7, "gpt2": share}
+        for name, share in (("order", 0.8), ("same", 0.9))
+    ]
+    published.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    args = (f"--data_dir={data_dir}", f"--presets=small={preset}", f"--docs_dir={docs}")
+    done = run_program("benchmarks.blimp", *args, f"--published={published}")
+    assert done.returncode == 0, done.stderr
+    known = json.loads((docs / "blimp.json").read_text())["models"]
+    assert known["small"]["counts"]["same"] == [0, 3]  # equally likely is not right
+    assert known["small"]["counts"]["order"][1] == 2
+    text = (docs / "paper.md").read_text()
+    assert text.startswith("Before\n")
+    assert text.endswith("After\n")
+    assert "| gpt2 (published) |" in text
+    assert "**85.0** ± " in text
+
+    known["small"]["counts"]["same"] = [3, 3]  # what is known is not asked again
+    (docs / "blimp.json").write_text(json.dumps({"machine": {}, "models": known}))
+    again = run_program("benchmarks.blimp", *args)
+    assert again.returncode == 0, again.stderr
+    known_again = json.loads((docs / "blimp.json").read_text())["models"]
+    assert known_again == known
+    assert "| gpt2 (published) |" in (docs / "paper.md").read_text()
