@@ -131,12 +131,25 @@ class AttentionMixer(TokenMixer):
 
 
 class BucketedAttentionMixer(AttentionMixer):
-    """An `AttentionMixer` with T5's relative position bias."""
+    """An `AttentionMixer` with T5's relative position bias.
 
-    def __init__(self, hidden_dim, num_heads, dropout, causal, output_init_scale, **kwargs):
+    Args:
+        bias_initializer: str, see `RelativePositionBias`. Defaults to "normal".
+    """
+
+    def __init__(
+        self,
+        hidden_dim,
+        num_heads,
+        dropout,
+        causal,
+        output_init_scale,
+        bias_initializer="normal",
+        **kwargs,
+    ):
         super().__init__(hidden_dim, num_heads, dropout, causal, output_init_scale, **kwargs)
         self.bias = RelativePositionBias(
-            num_heads, bidirectional=not causal, dtype=self.dtype_policy, name="bias"
+            num_heads, not causal, bias_initializer, dtype=self.dtype_policy, name="bias"
         )
 
     def build(self, input_shape):

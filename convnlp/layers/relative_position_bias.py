@@ -3,7 +3,10 @@
 import math
 
 import keras
+import numpy as np
 import tensorflow as tf
+
+INITIALIZERS = ("normal", "alibi")
 
 
 def relative_position_bucket(offset, bidirectional, num_buckets=32, max_distance=128):
@@ -37,16 +40,52 @@ def relative_position_bucket(offset, bidirectional, num_buckets=32, max_distance
     return side + tf.where(distance < exact, distance, coarse)
 
 
+def alibi_table(num_heads, num_buckets, max_distance, bidirectional):
+    """ALiBi's biases as a table for each head and bucket: minus the head's slope times the distance.
+
+    The slopes are 2^(-8 h / H) for h = 1 ... H; a bucket of several distances has that of the smallest.
+
+    Source: Press et al., 2022, "Train Short, Test Long", section 3, https://arxiv.org/abs/2108.12409. Departs
+    from it: a beginning that is trained on, not a constant; to both sides where there are two.
+
+    Args:
+        num_heads: int. H.
+        num_buckets: int.
+        max_distance: int, see `relative_position_bucket`.
+        bidirectional: bool.
+
+    Returns:
+        float32 [num_heads, num_buckets].
+
+    Example:
+    >>> print(alibi_table(num_heads=2, num_buckets=8, max_distance=16, bidirectional=False)[0])
+    [-0.     -0.0625 -0.125  -0.1875 -0.25   -0.375  -0.5    -0.75  ]
+    """
+    side = np.arange(max_distance + 1, dtype="int32")
+    distances = np.zeros(num_buckets)
+    for sign in (-1, 1) if bidirectional else (-1,):
+        buckets = relative_position_bucket(
+            tf.constant(sign * side), bidirectional, num_buckets, max_distance
+        ).numpy()
+        found, first = np.unique(buckets, return_index=True)
+        distances[found] = side[first]
+    slopes = 2.0 ** (-8.0 * np.arange(1, num_heads + 1) / num_heads)
+    return (-slopes[:, np.newaxis] * distances).astype("float32")
+
+
 class RelativePositionBias(keras.layers.Layer):
     """A learned number per head and bucket of distances, to be added to attention logits.
 
     Source: Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
     Transformer", section 2.1, https://arxiv.org/abs/1910.10683.
-    Departs from it: every layer has a table of its own where T5 shares one in a stack.
+    Departs from it: every layer has a table of its own where T5 shares one in a stack; the table may begin as
+    `alibi_table`.
 
     Args:
         num_heads: int.
         bidirectional: bool. False where keys never lie to the right of the query.
+        initializer: str, of `INITIALIZERS`: "normal", near 0, so that attention begins with no idea of
+            distance; or "alibi", so that it begins local. Defaults to "normal".
         num_buckets: int. Defaults to `32`.
         max_distance: int. Distances from here on share the last bucket. Defaults to `128`.
         **kwargs: `name` and `dtype` of the Keras layer.
@@ -57,8 +96,16 @@ class RelativePositionBias(keras.layers.Layer):
     TensorShape([2, 3, 5])
     """
 
-    def __init__(self, num_heads, bidirectional, num_buckets=32, max_distance=128, **kwargs):
+    def __init__(
+        self, num_heads, bidirectional, initializer="normal", num_buckets=32, max_distance=128, **kwargs
+    ):
         super().__init__(**kwargs)
+        if initializer not in INITIALIZERS:
+            raise ValueError(
+                f"`bias_initializer` must be one of {', '.join(INITIALIZERS)}. "
+                f"Received: bias_initializer={initializer!r}"
+            )
+        self.initializer = initializer
         self.num_heads = num_heads
         self.bidirectional = bidirectional
         self.num_buckets = num_buckets
@@ -68,9 +115,14 @@ class RelativePositionBias(keras.layers.Layer):
         self.table = self.add_weight(
             name="table",
             shape=(self.num_heads, self.num_buckets),
-            initializer=keras.initializers.RandomNormal(stddev=0.02),
+            initializer=self._initial,
             autocast=False,  # Attention logits are float32.
         )
+
+    def _initial(self, shape, dtype):
+        if self.initializer == "normal":
+            return keras.initializers.RandomNormal(stddev=0.02)(shape, dtype)
+        return tf.constant(alibi_table(*shape, self.max_distance, self.bidirectional), dtype)
 
     def call(self, query_positions, key_positions):
         """int32 [Q] and [K] -> float32 [H,Q,K]."""
@@ -83,6 +135,7 @@ class RelativePositionBias(keras.layers.Layer):
             **super().get_config(),
             "num_heads": self.num_heads,
             "bidirectional": self.bidirectional,
+            "initializer": self.initializer,
             "num_buckets": self.num_buckets,
             "max_distance": self.max_distance,
         }

@@ -27,12 +27,16 @@ class SelfAttention(BucketedAttentionMixer):
         dropout: float in [0, 1). Share of the attention weights dropped in training. Defaults to `0.0`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
         output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        bias_initializer: str. "normal": the table begins near 0, as T5's. "alibi": it begins as minus slope
+            times distance (Press et al., 2022, https://arxiv.org/abs/2108.12409), so that attention begins
+            local, which learns sooner where the budget is small. Defaults to `"normal"`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim` or
+            `bias_initializer` is unknown.
 
     Example:
     >>> mixer = SelfAttention(hidden_dim=8, num_heads=2, causal=True)
@@ -43,5 +47,19 @@ class SelfAttention(BucketedAttentionMixer):
     {'keys': TensorShape([2, 5, 2, 4]), 'values': TensorShape([2, 5, 2, 4])}
     """
 
-    def __init__(self, hidden_dim, num_heads, dropout=0.0, causal=False, output_init_scale=1.0, **kwargs):
-        super().__init__(hidden_dim, num_heads, dropout, causal, output_init_scale, **kwargs)
+    def __init__(
+        self,
+        hidden_dim,
+        num_heads,
+        dropout=0.0,
+        causal=False,
+        output_init_scale=1.0,
+        bias_initializer="normal",
+        **kwargs,
+    ):
+        super().__init__(
+            hidden_dim, num_heads, dropout, causal, output_init_scale, bias_initializer, **kwargs
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "bias_initializer": self.bias.initializer}

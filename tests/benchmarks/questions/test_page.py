@@ -13,9 +13,9 @@ from tests import documentation
 from tests.benchmarks.questions.test_table import FOLDERS
 
 # By mixer: points that it is ahead of the others, pre-trained.
-AHEAD = {"dynamic_conv": 0.04, "lightweight_conv": 0.02, "self_attention": 0.0}
+AHEAD = {"dynamic_conv": 0.04, "lightweight_conv": 0.02, table.BASELINE: 0.0}
 # On pairs attention is ahead, and the operators between.
-ON_PAIRS = {"dynamic_conv": 0.0, "self_attention": 0.2, "cross_segment_attention": 0.15}
+ON_PAIRS = {"dynamic_conv": 0.0, table.BASELINE: 0.2, "cross_segment_attention": 0.15}
 
 
 def result_of(cell):
@@ -98,7 +98,7 @@ def test_rq2_compares_the_best_convolution_by_validation():
 def test_rq4_gives_the_share_of_the_gap():
     text = tables.pairs(plans("rq4", seeds=(1,)), result_of)
     accuracies, shares = map(lines_of, text.split("\n\n"))
-    assert accuracies["self_attention"][0] == "80.0"
+    assert accuracies[table.BASELINE][0] == "80.0"
     assert shares["self_attention less dynamic_conv"][0].startswith("+20.0 (")
     assert shares["cross_segment_attention"] == ["75 %"] * len(table.PAIRS)
     assert shares["linear_attention_on_top"][0] == "0 %"
@@ -107,7 +107,7 @@ def test_rq4_gives_the_share_of_the_gap():
 def test_rq4_names_no_share_of_a_gap_that_may_be_none():
     def find(cell):
         found = result_of(cell)
-        if cell.kind == "finetune" and cell.settings["mixer"] == "self_attention":
+        if cell.kind == "finetune" and cell.settings["mixer"] == table.BASELINE:
             found = {**found, "accuracy": 0.61, "hits": [1] * 61 + [0] * 39}
         return found
 
