@@ -99,7 +99,7 @@ def test_rq4_gives_the_share_of_the_gap():
     text = tables.pairs(plans("rq4", seeds=(1,)), result_of)
     accuracies, shares = map(lines_of, text.split("\n\n"))
     assert accuracies[table.BASELINE][0] == "80.0"
-    assert shares["self_attention less dynamic_conv"][0].startswith("+20.0 (")
+    assert shares[f"{table.BASELINE} less dynamic_conv"][0].startswith("+20.0 (")
     assert shares["cross_segment_attention"] == ["75 %"] * len(table.PAIRS)
     assert shares["linear_attention_on_top"][0] == "0 %"
 
