@@ -3,6 +3,7 @@
 from benchmarks.comparison.variants import Variant
 from convnlp.configs import finetune_classification, pretrain_encoder
 from convnlp.models import LAYOUTS, SIZES
+from convnlp.objectives import span_corruption
 
 STEPS_PER_CALL = 10
 MASKED_SHARE = 0.25  # of the tokens, predicted over the whole vocabulary in pre-training
@@ -12,16 +13,25 @@ _WARMUP_SHARE = 0.08  # of the steps, as in `configs/pretrain_encoder.py`
 def pretrain_config(plan, mixer, learning_rate):
     """`configs/pretrain_encoder.py`, with as many tokens hidden as docs/recipes.md found best.
 
+    By span corruption, there is a decoder besides, as deep as the size's, and the share that is removed is
+    T5's.
+
     Args:
         plan: `benchmarks.comparison.plan.Plan` with a `pretraining`.
         mixer: str, a row.
         learning_rate: float.
     """
-    config, pretraining = pretrain_encoder.get_config(Variant.parse(mixer).mixer), plan.pretraining
+    variant, pretraining = Variant.parse(mixer), plan.pretraining
+    config = pretrain_encoder.get_config(variant.mixer)
     config.seed = 0
     config.tokenizer = plan.path(plan.tokenizer)
     _set_model(config.model, plan, mixer)
-    config.objective.noise_density = MASKED_SHARE
+    config.objective.names = (variant.objective,)
+    if variant.objective == "masked_lm":
+        config.objective.noise_density = MASKED_SHARE
+    else:
+        config.objective.noise_density = span_corruption.NOISE_DENSITY
+        config.model.num_decoder_layers = SIZES[plan.size]["num_decoder_layers"]
     config.data.source = plan.path(pretraining.source)
     if "{split}" in config.data.source:
         config.data.split, config.data.validation_split = "train", "valid"

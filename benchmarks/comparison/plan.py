@@ -16,7 +16,7 @@ TRIAL_SEED = 0
 
 @dataclasses.dataclass(frozen=True)
 class Pretraining:
-    """How each mixer is pre-trained, by masked LM: once, for all tasks.
+    """How each mixer is pre-trained, once for all tasks: by masked LM, or what its row names.
 
     Args:
         source: str, raw text.
@@ -127,27 +127,30 @@ class Plan:
 
     def cells(self, mixer):
         """The `Cell`s of a mixer, in an order in which each finds what it needs."""
-        model = {"mixer": mixer, "size": self.size, "max_length": self.longest, "tokenizer": self.tokenizer}
+        of_all = {"size": self.size, "max_length": self.longest, "tokenizer": self.tokenizer}
+        pretrained = {"mixer": mixer, **of_all}
+        # Rows that differ in their pre-training share what begins without one.
+        model = {"mixer": str(Variant.parse(mixer).without("pretraining")), **of_all}
         shape = {"length": self.data.length, "batch_size": self.batch_size}
         measure = Cell("measure", {**model, **shape})
-        pretraining = self._pretraining_cells(model)
+        pretraining = self._pretraining_cells(pretrained)
         # What is measured is a classifier.
         cells = [*([] if self.data.is_text_to_text else [measure]), *pretraining]
         budget = {"batch_size": self.batch_size, **_budget(self.budget, measure)}
         rates = {}  # per start, what decides on the rate
         for start in self.starts:
-            origin = {"start": start}
+            origin = {**(pretrained if start == "pretrained" else model), "start": start}
             if start == "pretrained":
                 origin["preset"] = pretraining[-1].name
             data = (self.trial_data or self.data).settings()
             amount = {"amount": self.trial_amount or self.amount, "seed": TRIAL_SEED}
             trials = [
-                Cell("finetune_trial", {**model, **budget, **origin, **data, **amount, "learning_rate": rate})
+                Cell("finetune_trial", {**budget, **origin, **data, **amount, "learning_rate": rate})
                 for rate in self.learning_rates
             ]
             rates[start] = {**origin, **_rate(self.learning_rates, trials)}
             cells += trials if len(trials) > 1 else []
-        settings = {**model, **budget, **self.data.settings(), "amount": self.amount}
+        settings = {**budget, **self.data.settings(), "amount": self.amount}
         cells += [
             Cell("finetune", {**settings, **rates[start], "seed": seed})
             for seed in self.seeds
@@ -161,7 +164,7 @@ class Plan:
         settings = dataclasses.asdict(self.pretraining)
         rates, trial_amount = settings.pop("learning_rates"), settings.pop("trial_amount")
         # Rows that differ in what stands on the encoder alone share it.
-        model = {**model, "mixer": str(Variant.parse(model["mixer"]).encoder())}
+        model = {**model, "mixer": str(Variant.parse(model["mixer"]).without("task"))}
         shape = {name: settings[name] for name in ("length", "batch_size")}
         measure = Cell("measure", {**model, **shape})
         settings |= _budget(settings["budget"], measure)

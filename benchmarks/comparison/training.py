@@ -14,7 +14,9 @@ from benchmarks.comparison.configs import (
 )
 from benchmarks.comparison.plan import steps_of, training_flops
 from benchmarks.comparison.rates import best_rate
+from benchmarks.comparison.variants import Variant
 from convnlp import experiment, finetune, pretrain
+from convnlp.objectives import span_corruption
 from convnlp.tasks import TASKS
 from convnlp.training.finite import NonFiniteError
 
@@ -27,7 +29,7 @@ def pretrain_trial(plan, cell, workdir):
 
 
 def pretrained(plan, cell, workdir):
-    """The encoder by masked LM: its preset, and the held-out loss."""
+    """The encoder: its preset, and the held-out loss of its objective."""
     rate = _rate(cell, workdir)
     result = _pretrain(plan, cell, workdir, rate, PRETRAIN_EVALUATIONS)
     return {**result, "learning_rate": rate}
@@ -37,16 +39,22 @@ def _pretrain(plan, cell, workdir, rate, evaluations):
     directory, settings = cell.directory(workdir), cell.settings
     config = pretrain_config(plan, settings["mixer"], rate)
     backbone = experiment.backbone(config, experiment.tokenizer(config).vocabulary_size(), "float32")
-    length, table = settings["length"], backbone.vocabulary_size * backbone.hidden_dim
-    multiply_adds = backbone.cost(length)["multiply_adds"] + round(MASKED_SHARE * length) * table
-    num_steps = _num_steps(cell, workdir, length, multiply_adds)
+    length = settings["length"]
+    if Variant.parse(settings["mixer"]).objective == "span_corruption":
+        row_length, num_predicted = span_corruption.lengths(length)
+        cost = backbone.cost(length, num_predicted)
+    else:
+        row_length, num_predicted = length, round(MASKED_SHARE * length)
+        cost = backbone.cost(length)
+    multiply_adds = cost["multiply_adds"] + num_predicted * backbone.vocabulary_size * backbone.hidden_dim
+    num_steps = _num_steps(cell, workdir, row_length, multiply_adds)
     set_steps(config, num_steps, evaluations)
     set_warmup(config)
     pretrain.run(config, directory, experiment.prepare(config, directory))
     points = curve(directory, "valid/loss")
     return {
         "steps": num_steps,
-        "tokens": num_steps * settings["batch_size"] * length,
+        "tokens": num_steps * settings["batch_size"] * row_length,
         "multiply_adds": multiply_adds,
         "curve": points,
         "score": -points[-1][1],

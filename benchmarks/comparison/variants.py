@@ -10,7 +10,8 @@ from convnlp.models.layouts import layer_mixers
 
 _MOST_LAYERS = 24  # a layout then has all of its mixers
 # Fields of a config that a row may set beside the options of its mixers.
-FIELDS = {"model": ("kernel_size", "dilation_rate"), "task": ("pooling",)}
+FIELDS = {"model": ("kernel_size", "dilation_rate"), "pretraining": ("objective",), "task": ("pooling",)}
+OBJECTIVES = ("masked_lm", "span_corruption")  # of pre-training, the first by default
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Variant:
     Args:
         mixer: str, of `MIXERS` or `LAYOUTS`; `a+b` names one for each layer.
         options: dict, see `mixer_options` of `convnlp.models.Seq2SeqBackbone`.
-        fields: dict, "model" or "task" -> dict, fields of a config that differ from it, of `FIELDS`.
+        fields: dict, part -> dict, fields of a config that differ from it, of `FIELDS`.
     """
 
     mixer: str
@@ -32,8 +33,8 @@ class Variant:
         """The variant of `NAME[:OPTION=VALUE]...`.
 
         An option is of all mixers of the row that have it, `MIXER.OPTION` of that one alone; `model.FIELD`
-        and `task.FIELD` are fields of the config, such as kernels for each layer. The parts of a list are
-        joined by `+`.
+        and `task.FIELD` are fields of the config, such as kernels for each layer, and `pretraining.objective`
+        is one of `OBJECTIVES`. The parts of a list are joined by `+`.
 
         Raises:
             ValueError: if a name or an option is unknown, or a value has another type.
@@ -65,16 +66,31 @@ class Variant:
                 options[name] = _value(value)
         variant = cls(mixer, options, fields)
         route_options(options, variant.names())
+        if variant.objective not in OBJECTIVES:
+            raise ValueError(
+                f"--mixers must have pretraining.objective as one of {', '.join(OBJECTIVES)}. "
+                f"Received: {text!r}"
+            )
+        if variant.objective == "span_corruption" and not variant.can_write():
+            raise ValueError(
+                "--mixers must be able to decode for pretraining.objective=span_corruption. "
+                f"Received: {text!r}"
+            )
         return variant
 
-    def encoder(self):
-        """The variant without what is no part of the encoder: what is pre-trained.
+    @property
+    def objective(self):
+        """What the row is pre-trained by, of `OBJECTIVES`."""
+        return self.fields.get("pretraining", {}).get("objective", OBJECTIVES[0])
+
+    def without(self, part):
+        """The variant without its fields of a part: without "task", what is pre-trained.
 
         Example:
-        >>> str(Variant.parse("dynamic_conv:task.pooling=pair:model.kernel_size=3+5+7+9").encoder())
+        >>> str(Variant.parse("dynamic_conv:task.pooling=pair:model.kernel_size=3+5+7+9").without("task"))
         'dynamic_conv:model.kernel_size=3+5+7+9'
         """
-        fields = {name: values for name, values in self.fields.items() if name != "task"}
+        fields = {name: values for name, values in self.fields.items() if name != part}
         return dataclasses.replace(self, fields=fields)
 
     def names(self, is_decoder=False):

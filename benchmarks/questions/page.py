@@ -32,6 +32,7 @@ def write(path, store, tokens, seeds, folders):
     find = store.result
     texts = {
         "rq1": [tables.gains(plans["rq1"], find), *_together(path, plans["rq1"], find)],
+        "rq1_spans": [tables.gains(plans["rq1_spans"], find)],
         "rq2": [tables.budgets(plans["rq2"], find)],
         "rq3": _speeds(path, plans["rq1"], find, folders),
         "rq4": [tables.pairs(plans["rq4"], find)],

@@ -73,6 +73,11 @@ class Question:
 
 QUESTIONS = {
     "rq1": Question("Does pre-training help convolutions?", MIXERS, TEXTS),
+    "rq1_spans": Question(
+        "Does it by span corruption?",
+        tuple(f"{mixer}:pretraining.objective=span_corruption" for mixer in MIXERS),
+        TEXTS,
+    ),
     "rq4": Question(
         "Where do they fail? Pairs of texts",
         (
@@ -90,6 +95,8 @@ QUESTIONS = {
         "Do the variants differ?",
         (
             *CONVOLUTIONS,
+            BASELINE,
+            "self_attention",
             "lightweight_conv:num_heads=2",
             "lightweight_conv:num_heads=256",
             "lightweight_conv:weight_softmax=false",

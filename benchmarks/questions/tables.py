@@ -191,7 +191,7 @@ def pretrainings(plans, find):
     rows = {}
     for tokens, _, plan in plans:
         for mixer in plan.mixers:
-            rows.setdefault((tokens, str(Variant.parse(mixer).encoder())), plan)
+            rows.setdefault((tokens, str(Variant.parse(mixer).without("task"))), plan)
     rates, lines = plans[0][2].pretraining.learning_rates, []
     for (tokens, mixer), plan in rows.items():
         trials = [find(cell) for cell in plan.cells(mixer) if cell.kind == "pretrain_trial"]

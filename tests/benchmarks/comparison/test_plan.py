@@ -6,6 +6,7 @@ import pytest
 from benchmarks.comparison.cells import missing, preset_of
 from benchmarks.comparison.plan import Plan, Pretraining, steps_of, training_flops
 from benchmarks.comparison.tasks import Data
+from benchmarks.comparison.variants import Variant
 
 DATA = Data("jsonl:train", "train", "valid", "jsonl:test", "test", ("a", "b"), length=16)
 PRETRAINING = Pretraining("raw", amount=5, trial_amount=2, learning_rates=(1e-3,), length=24)
@@ -79,6 +80,27 @@ GRIDS = dataclasses.replace(
     learning_rates=(1e-4, 1e-3),
     pretraining=dataclasses.replace(PRETRAINING, learning_rates=(1e-3, 2e-3, 4e-3)),
 )
+
+
+def test_rows_of_another_objective_share_what_begins_without_a_pretraining():
+    row, other = (PLAN.cells(f"dynamic_conv{end}") for end in ("", ":pretraining.objective=span_corruption"))
+    own = {cell.name for cell in other} - {cell.name for cell in row}
+    kinds = [(cell.kind, cell.settings.get("start")) for cell in other if cell.name in own]
+    assert kinds == [("pretrain", None), ("finetune", "pretrained"), ("finetune", "pretrained")]
+    assert len({cell.name for cell in row} & {cell.name for cell in other}) == 3
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("fourier:pretraining.objective=span_corruption", "must be able to decode for"),
+        ("fourier:pretraining.objective=unilm", "must have pretraining.objective as one of masked_lm, span"),
+        ("fourier:pretraining.rate=1", "must set fields of .*pretraining.objective"),
+    ],
+)
+def test_bad_objectives_are_named(row, message):
+    with pytest.raises(ValueError, match=message):
+        Variant.parse(row)
 
 
 def test_of_several_rates_each_is_tried_once_and_what_follows_depends_on_the_trials():

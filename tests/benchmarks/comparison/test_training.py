@@ -10,6 +10,8 @@ from benchmarks.comparison import cells, configs, training, worker
 from benchmarks.comparison.plan import Plan, Pretraining
 from benchmarks.comparison.tasks import Data
 from convnlp import experiment
+from convnlp.models import Seq2SeqBackbone
+from convnlp.objectives import span_corruption
 from convnlp.training.finite import NonFiniteError
 from tests import corpus
 
@@ -111,13 +113,18 @@ def test_what_a_stopped_cell_took_is_added_up(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "spent.json").read_text()) == {"cpu_seconds": 3.0, "seconds": 7.0}
 
 
+@pytest.mark.parametrize("row", [ROW, f"{ROW}:pretraining.objective=span_corruption"])
 @pytest.mark.slow
-def test_texts_are_written_from_both_starts(plan, tmp_path):
-    worker.compute(plan, tmp_path, ROW)
-    assert cells.missing(plan.cells(ROW), tmp_path) == []
-    for cell in plan.cells(ROW):
+def test_texts_are_written_from_both_starts(plan, row, tmp_path):
+    worker.compute(plan, tmp_path, row)
+    assert cells.missing(plan.cells(row), tmp_path) == []
+    for cell in plan.cells(row):
         result = cell.result(tmp_path)
         assert result["cpu_seconds"] > 0
+        if cell.kind == "pretrain" and "span" in row:  # its rows of text are longer than what is read
+            assert result["tokens"] == result["steps"] * 4 * span_corruption.lengths(24)[0] <= 40 * 4 * 24
+            preset = Seq2SeqBackbone.from_preset(str(cells.preset_of(cell.name, tmp_path)))
+            assert preset.decoder is not None
         if cell.kind == "finetune":
             assert len(result["hits"]) == len(result["lengths"]) == 9
             assert result["accuracy"] == pytest.approx(sum(result["hits"]) / 9)

@@ -23,7 +23,7 @@ def test_every_question_can_be_planned(name):
         assert plan.path(plan.data.source).startswith("jsonl:DATA/")
         for mixer in plan.mixers:
             assert plan.cells(mixer)
-    assert table.BASELINE in question.mixers or name == "rq5"
+    assert any(mixer.startswith(table.BASELINE) for mixer in question.mixers)
 
 
 def test_pretraining_is_asked_about_on_eight_sets_of_single_texts():
@@ -39,7 +39,7 @@ def test_all_questions_share_the_encoders_of_a_mixer():
         for name in table.QUESTIONS
         for _, _, plan in plans(name)
         for mixer in plan.mixers
-        if mixer.startswith("dynamic_conv") and ":model" not in mixer and ":weight" not in mixer
+        if mixer.startswith("dynamic_conv") and not set(mixer.split(":")[1:]) - {"task.pooling=pair"}
         for cell in plan.cells(mixer)
         if cell.kind == "pretrain"
     }
