@@ -143,7 +143,7 @@ class Checkpoints:
             self._delete(partial)
             if strategy_lib.lost_worker(error) is not None:  # no fault of the files
                 raise
-            reason = str(error).splitlines()[0]
+            reason = storage.reason(error)
             raise CheckpointError(
                 f"no checkpoint of step {step} in {self._directory}: {reason}; {self._last()}"
             ) from error
@@ -290,7 +290,7 @@ class Checkpoints:
             if storage.gfile.exists(path):
                 storage.gfile.rmtree(path)
         except storage.ERRORS as error:
-            logging.warning("Not all of %s could be deleted: %s", path, str(error).splitlines()[0])
+            logging.warning("Not all of %s could be deleted: %s", path, storage.reason(error))
 
 
 def _manifest(directory, step):

@@ -19,6 +19,7 @@ import tensorflow as tf
 gfile = tf.io.gfile
 ERRORS = (OSError, tf.errors.OpError)  # of Python's files, and of tf.io.gfile
 _CHUNK_BYTES = 1 << 24
+_OPERATION = re.compile(r"\{\{function_node [^}]*\}\} ?| \[Op:\w+\]( name: ?\S*)?")
 
 
 def normal(path, name="workdir"):
@@ -43,6 +44,16 @@ def normal(path, name="workdir"):
             f"`{name}` must be a local path or begin with one of {schemes}. Received: {name}={path!r}"
         )
     return rest[1:] if scheme == "file" else path
+
+
+def reason(error):
+    """The first line of what an error says, without the names of TensorFlow's operations that met it."""
+    return without_operations(str(error)).splitlines()[0]
+
+
+def without_operations(message):
+    """A message of TensorFlow's without what it says of the operation: that is none of a user's."""
+    return _OPERATION.sub("", message)
 
 
 def is_remote(path):
@@ -168,20 +179,24 @@ class Appended:
             self._lines = bytearray(content[:position])
             self.position = len(self._lines)
         else:
-            self._file = open(path, "ab")  # noqa: SIM115 - as long as the run, closed by `close`
+            # As long as the run, closed by `close`. Without a buffer, whose rest `close` would try once more.
+            self._file = open(path, "ab", buffering=0)  # noqa: SIM115
             if position is not None:
                 os.truncate(path, min(position, os.path.getsize(path)))
             self.position = os.path.getsize(path)
 
     def write(self, line):
-        """Appends a string."""
+        """Appends a string; raises OSError with the path where that cannot be done, as on a full disk."""
         data = line.encode()
         self.position += len(data)
-        if self._lines is None:
-            self._file.write(data)
-            self._file.flush()
-        else:
+        if self._lines is not None:
             self._lines += data
+            return
+        try:
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._path) from error
 
     def flush(self):
         """Makes what was written outlive the process."""

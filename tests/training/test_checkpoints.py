@@ -283,6 +283,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path):
         with pytest.raises(checkpoints_lib.CheckpointError, match=message) as caught:
             run.save(2)
         assert "\n" not in str(caught.value)
+        assert "function_node" not in str(caught.value)
         assert [path.name for path in (tmp_path / "disk" / "checkpoints").iterdir()] == ["00000001"]
         assert run.checkpoints.restore()[0] == 1
 

@@ -1,6 +1,7 @@
 """Files on a disk and behind a URL: `ram://` stands for the object stores."""
 
 import pathlib
+import resource
 
 import pytest
 
@@ -41,6 +42,30 @@ def test_appends_and_cuts(directory):
     assert short.position == 8
     short.close()
     assert storage.read(path) == b"one\ntwo\n"
+
+
+def test_a_line_that_cannot_be_written_names_the_file(tmp_path):
+    """As on a full disk; and closing the file does not try the rest of the line once more."""
+    path = tmp_path / "a.jsonl"
+    file = storage.Appended(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large: .*a\.jsonl"):
+            file.write("longer\n")
+        file.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == b"longer"
+
+
+def test_the_reason_is_one_line_without_the_operation():
+    error = storage.tf.errors.ResourceExhaustedError(
+        None,
+        None,
+        "{{function_node __wrapped__SaveV2_device_/job:localhost/task:0}} a/b; No space [Op:SaveV2]\nat",
+    )
+    assert storage.reason(error) == "a/b; No space"
 
 
 def test_moves_and_copies_directories(directory):
