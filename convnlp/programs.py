@@ -13,7 +13,7 @@ from absl import app, flags, logging
 
 from convnlp import config_files, startup
 from convnlp.data import source_error_message
-from convnlp.training import heartbeat, strategy
+from convnlp.training import heartbeat, storage, strategy
 from convnlp.training.finite import NonFiniteError
 from convnlp.training.loop import StoppedError
 
@@ -31,6 +31,8 @@ _ENVIRONMENT = (
 )
 LOST_WORKER = os.EX_TEMPFAIL  # the exit code
 _TOO_LARGE = os.strerror(errno.EFBIG)
+# How NumPy, Python in a pipeline of data, and TensorFlow's kernels say that there is no memory left.
+_NO_MEMORY = ("MemoryError", "OOM when allocating", "Out of memory", "failed to allocate memory")
 _MODULES = flags.DEFINE_list(
     "modules",
     [],
@@ -87,7 +89,8 @@ def user_message(error):
 
     Meant for users are: a ValueError that our own code, or a module of --modules, raises by a `raise`
     statement, rather than one that came out of something it called, or that is of a class of ours; what the
-    operating system or TensorFlow's file systems report; a lost worker; values that are not finite.
+    operating system or TensorFlow's file systems report; a lost worker; values that are not finite; no
+    memory.
     """
     if message := source_error_message(error):
         return message
@@ -95,6 +98,8 @@ def user_message(error):
     if worker is not None:
         return f"worker {worker} was lost; start all workers again to continue from the last checkpoint"
     original = _original(error)
+    if _is_out_of_memory(original):
+        return startup.OUT_OF_MEMORY
     if isinstance(original, ValueError):
         meant = _is_ours(type(original).__module__) or _is_raised_by_us(original)
     elif isinstance(original, OSError):
@@ -104,6 +109,13 @@ def user_message(error):
         too_large = isinstance(original, tf.errors.OutOfRangeError) and _TOO_LARGE in str(original)
         meant = too_large or isinstance(original, NonFiniteError | _ENVIRONMENT)
     return _one_line(original) if meant else None
+
+
+def _is_out_of_memory(error):
+    if isinstance(error, tf.errors.ResourceExhaustedError):
+        return any(words in str(error) for words in _NO_MEMORY)
+    no_thread = isinstance(error, RuntimeError) and "can't start new thread" in str(error)
+    return no_thread or isinstance(error, MemoryError)
 
 
 def _original(error):
@@ -174,5 +186,6 @@ def _fail(error, message, code=1):
 
 def _one_line(error):
     """The first line of a message, and its last one too: a config file's own error stands there."""
-    lines = [line.strip() for line in (str(error) or type(error).__name__).splitlines() if line.strip()]
+    message = storage.without_operations(str(error)) or type(error).__name__
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[0] if len(lines) == 1 else f"{lines[0]} {lines[-1]}"

@@ -2,8 +2,9 @@
 
 TensorFlow 2.21 writes them in front of a program's first line, before it reads any log level
 (TF_CPP_MIN_LOG_LEVEL hides none of them), and between its later lines. So a program of ours gives file
-descriptor 2 to a small process that passes on everything else, at once, and that outlives a crash; what
-Python writes goes to stderr as before. A process that only imports convnlp is left alone.
+descriptor 2 to a small process that passes on everything else, at once, and that outlives a crash; of one for
+want of memory, of which C++ says little, it says the cause at the end. What Python writes goes to stderr as
+before. A process that only imports convnlp is left alone.
 """
 
 import os
@@ -17,7 +18,7 @@ LIGHT = ("convnlp.launch",)  # programs of convnlp that do without TensorFlow
 _STDERR = 2
 # Information with its heading and second lines. Errors are shown, but for those that every start has: a GPU's
 # libraries that are there twice, no driver (303), attributes newer than the code that reads them, and that
-# integers are added as ever.
+# integers are added as ever; and for what an exception in Python says once more.
 _NOTE = re.compile(
     rb"WARNING: All log messages before absl::InitializeLog"
     rb"|I\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: I "
@@ -27,7 +28,14 @@ _NOTE = re.compile(
     rb"|node_def_util\.cc:\d+\] NodeDef mentions attribute"
     rb"|util\.cc:\d+\] oneDNN supports DT_INT\d+ only on platforms with AVX-512"
     rb"|Unable to register cu\w+ factory|computation_placer\.cc:\d+\] computation placer already registered"
-    rb"|Cannot dlopen some GPU libraries)"
+    rb"|Cannot dlopen some GPU libraries"
+    rb"|op_kernel\.cc:\d+\] OP_REQUIRES failed at |local_rendezvous\.cc:\d+\] Local rendezvous is aborting)"
+)
+# What C++ says of a memory or thread that it does not get, before it ends the process by SIGABRT.
+_FATAL = re.compile(rb".*(LLVM ERROR: (pthread_create failed|out of memory)|std::bad_alloc)", re.I)
+OUT_OF_MEMORY = (
+    "out of memory or threads: the machine, or a limit (ulimit, that of a container), gives this process no "
+    "more; smaller or shorter batches take less"
 )
 _PATIENCE_SECONDS = 0.2
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -121,6 +129,7 @@ def _run_filter(reader, stderr):
         os.closerange(first, end)
     os.set_blocking(reader, True)
     pending, shown = b"", False  # a line without its end, and whether its beginning was passed on
+    is_out_of_memory = False
     while True:
         # What stays unfinished is shown after a moment, unless it begins like a note.
         if pending and not select.select([reader], [], [], _PATIENCE_SECONDS)[0]:
@@ -133,11 +142,14 @@ def _run_filter(reader, stderr):
             break
         *lines, pending = (pending + data).split(b"\n")
         for line in lines:
+            is_out_of_memory |= bool(_FATAL.match(line))
             if shown or not is_note(line):
                 _write(stderr, line + b"\n")
             shown = False
     if pending and not is_note(pending):
         _write(stderr, pending)
+    if is_out_of_memory:
+        _write(stderr, f"error: {OUT_OF_MEMORY}\n".encode())
 
 
 def _is_open(descriptor):

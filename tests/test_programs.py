@@ -15,7 +15,7 @@ from absl import flags, logging
 from absl.testing import flagsaver
 from ml_collections import config_flags
 
-from convnlp import programs
+from convnlp import programs, startup
 from convnlp.configs import common
 from convnlp.data import SourceError
 from convnlp.training import finite, run_lock, schedules
@@ -56,6 +56,20 @@ def raising(error):
     return function
 
 
+def tensorflow_message(text):
+    """A message as TensorFlow gives it, about what an operation has met."""
+    return (
+        f"{{{{function_node __wrapped__SaveV2_device_/job:localhost/replica:0}}}} {text} [Op:SaveV2] name: "
+    )
+
+
+def without_memory_in_a_pipeline():
+    def fails(x):
+        raise MemoryError
+
+    next(iter(tf.data.Dataset.range(1).map(lambda x: tf.numpy_function(fails, [x], tf.int64))))
+
+
 RATE = "`learning_rate` must be positive and finite. Received: learning_rate=-1.0"
 
 
@@ -69,6 +83,17 @@ RATE = "`learning_rate` must be positive and finite. Received: learning_rate=-1.
         (lambda: os.stat("/none/x"), "[Errno 2] No such file or directory: '/none/x'"),
         (lambda: tf.io.gfile.GFile("/none/x").read(), "/none/x; No such file or directory"),
         (raising(OSError(errno.ENOSPC, "No space left on device")), "[Errno 28] No space left on device"),
+        (
+            raising(tf.errors.ResourceExhaustedError(None, None, tensorflow_message("/a; No space left"))),
+            "/a; No space left",
+        ),
+        (raising(RuntimeError("can't start new thread")), startup.OUT_OF_MEMORY),
+        (raising(MemoryError()), startup.OUT_OF_MEMORY),
+        (without_memory_in_a_pipeline, startup.OUT_OF_MEMORY),
+        (
+            raising(tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[9]")),
+            startup.OUT_OF_MEMORY,
+        ),
         (raising(finite.NonFiniteError("the loss is not finite")), "the loss is not finite"),
         (raising(run_lock.LockedError("in use")), "in use"),
         (

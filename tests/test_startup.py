@@ -30,6 +30,8 @@ print("from Python", file=sys.stderr)
 os.write(2, b"E0000 00:00:17 1 node_def_util.cc:680] NodeDef mentions attribute use_unbounded_threadpool\\n")
 os.write(2, b"E0000 00:00:17 1 util.cc:131] oneDNN supports DT_INT64 only on platforms with AVX-512.\\n")
 os.write(2, b"E0000 00:00:17 1 cuda_platform.cc:52] failed call to cuInit: INTERNAL: UNKNOWN ERROR (303)\\n")
+os.write(2, b"W0000 00:00:17 1 op_kernel.cc:1858] OP_REQUIRES failed at save_restore_v2_ops.cc:163 : full\\n")
+os.write(2, b"W0000 00:00:17 1 local_rendezvous.cc:412] Local rendezvous is aborting with status: full\\n")
 os.write(2, b"E0000 00:00:17 1 ring_alg.cc:291] Aborting RingReduce\\n")
 os.write(2, b"I0000 00:00:17 1 service.cc:152] XLA service 0x1 initialized for platform Host\\n")
 """
@@ -67,6 +69,20 @@ def test_only_notes_are_hidden_however_the_process_ends(end, code):
     done = run(CODE + "os.write(2, b'F0000 check failed, no end of line')\n" + end)
     assert done.returncode == code
     assert set(done.stderr.splitlines()) == SHOWN | {"F0000 check failed, no end of line"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "LLVM ERROR: pthread_create failed: Resource temporarily unavailable",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+    ],
+)
+def test_a_crash_for_want_of_memory_ends_in_a_clear_line(words):
+    code = f"startup.hide_notes(); os.write(2, {words!r}.encode() + b'\\n  and more\\n'); os.abort()"
+    done = run(code)
+    assert done.returncode == -signal.SIGABRT
+    assert done.stderr.splitlines() == [words, "  and more", f"error: {startup.OUT_OF_MEMORY}"]
 
 
 def test_a_line_without_an_end_is_shown_while_the_process_runs():
