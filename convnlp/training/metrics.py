@@ -24,7 +24,8 @@ class Metrics:
         num_steps: int. Length of the run, for the bar and the time left.
         step: int. Where the run starts or resumes.
         position: int. Size of metrics.jsonl at that step; what a killed run wrote after it is cut off. Where
-            the file is shorter, lines were deleted: that is reported, and the run adds to what is there.
+            the file is shorter, lines were deleted: that is reported, and the run adds to what is there, but
+            for lines of later steps.
         silent: bool. Writes and shows nothing. Defaults to False.
     """
 
@@ -34,14 +35,15 @@ class Metrics:
         if silent:
             return
         path = storage.join(workdir, "metrics.jsonl")
-        self._file = storage.Appended(path, position)
-        if self._file.position < position:
+        size = max(storage.size(path), 0)
+        if size < position:
             logging.warning(
                 "%s has %d bytes and had %d at step %d: the lines that are missing stay missing",
-                *(path, self._file.position, position, step),
+                *(path, size, position, step),
             )
-            if self._file.position and not storage.read(path).endswith(b"\n"):
-                self._file.write("\n")
+            if size:
+                storage.write(path, _lines_until(step, storage.read(path)))
+        self._file = storage.Appended(path, position)
         self.position = self._file.position
         self._times = storage.Appended(storage.join(workdir, "times.jsonl"))
         self._summaries = tf.summary.create_file_writer(storage.join(workdir, "tensorboard"))
@@ -97,3 +99,16 @@ class Metrics:
             self._summaries.close()
             self._file.close()
             self._times.close()
+
+
+def _lines_until(step, content):
+    """The lines (bytes) that are of no later step; one of which only a part is left stays as it is."""
+
+    def is_later(line):
+        try:
+            return json.loads(line)["step"] > step
+        except (ValueError, LookupError, TypeError):
+            return False
+
+    lines = (line.rstrip(b"\n") for line in content.splitlines(keepends=True))
+    return b"".join(line + b"\n" for line in lines if not is_later(line))

@@ -276,6 +276,15 @@ def test_metrics_that_were_cut_keep_their_lines(tmp_path, monkeypatch, caplog):
     assert json.loads(now[2])["step"] == 14
 
 
+def test_metrics_that_were_deleted_stand_once_after_a_kill(tmp_path, monkeypatch):
+    """The checkpoint that the run goes on from counts the bytes of the file that is gone."""
+    stopped(tmp_path, 12, monkeypatch)
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 10}\n{"step": 14}\n{"step": 16}\n')  # of a run that was killed since
+    Toy().train(tmp_path)
+    assert [row["step"] for row in lines(path)] == [10, 14, 16, 18, 20, 20]
+
+
 def test_behind_a_url_a_run_is_the_same_run(tmp_path, monkeypatch):
     whole = Toy()
     facts = whole.train(tmp_path)
