@@ -196,7 +196,8 @@ class Appended:
             while data:
                 data = data[self._file.write(data) :]
         except OSError as error:
-            raise OSError(error.errno, error.strerror, self._path) from error
+            error.filename = self._path
+            raise
 
     def flush(self):
         """Makes what was written outlive the process."""

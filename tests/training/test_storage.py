@@ -5,6 +5,7 @@ import resource
 
 import pytest
 
+from convnlp import programs
 from convnlp.training import storage
 
 
@@ -51,8 +52,9 @@ def test_a_line_that_cannot_be_written_names_the_file(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (6, limits[1]))
     try:
-        with pytest.raises(OSError, match=r"File too large: .*a\.jsonl"):
+        with pytest.raises(OSError, match=r"File too large: .*a\.jsonl") as caught:
             file.write("longer\n")
+        assert "a.jsonl" in programs.user_message(caught.value)
         file.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
