@@ -223,6 +223,15 @@ class Protocol(HttpToolsProtocol):
             self.server_state.total_requests += 1
         else:
             super().on_response_complete()
+            self.wait_for_turns()
+
+    def wait_for_turns(self):
+        """Reads no more while requests wait for their turn: uvicorn goes on to read with every answer.
+
+        So one client that sends on and on, and reads no answer, could fill the memory with its requests.
+        """
+        if self.pipeline and not self.transport.is_closing():
+            self.flow.pause_reading()
 
     # What goes out.
 
@@ -293,7 +302,9 @@ class _Cycle(RequestResponseCycle):
     async def receive(self):
         if not self.more_body:  # the body came with the head, unasked
             self.waiting_for_100_continue = False
-        return await super().receive()
+        message = await super().receive()
+        self._protocol.wait_for_turns()
+        return message
 
     async def send(self, message):
         if self.flow.write_paused and not self.disconnected:

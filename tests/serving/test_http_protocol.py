@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -140,6 +141,32 @@ def test_requests_follow_each_other_on_one_connection(port):
     places = [answers.index(b'"/%d"' % number) for number in range(1, 5)]
     assert places == sorted(places)
     assert answers.count(b"HTTP/1.1 200 OK") == 4
+
+
+def test_a_client_that_asks_without_end_fills_no_memory(port, monkeypatch):
+    """What is read at once, 256 KiB, waits for its turn; the rest stays with the client until then."""
+    lengths, start = [], http_protocol.Protocol._start_asgi_task
+    monkeypatch.setattr(
+        http_protocol.Protocol,
+        "_start_asgi_task",
+        lambda self, *args: (lengths.append(len(self.pipeline)), start(self, *args)),
+    )
+    number, padding = 2000, "x" * 900
+    requests = b"".join(
+        f"POST /{index} HTTP/1.1\r\nHost: a\r\nX: {padding}\r\nContent-Length: 1\r\n\r\n.".encode()
+        for index in range(number)
+    )
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        sender = threading.Thread(target=connection.sendall, args=(requests,))
+        sender.start()
+        reader, targets = connection.makefile("rb"), []
+        while len(targets) < number:
+            head = b"".join(iter(reader.readline, b"\r\n"))
+            length = int(head.lower().split(b"content-length: ")[1].split()[0])
+            targets.append(json.loads(reader.read(length))[1])
+        sender.join()
+    assert targets == [f"/{index}" for index in range(number)]
+    assert max(lengths) <= 2**18 / 900
 
 
 def test_a_head_without_end_is_cut_off(port):
