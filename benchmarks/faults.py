@@ -30,14 +30,11 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-import numpy as np
-import tensorflow as tf
 from absl import flags
 
-from benchmarks import machine, pages
+from benchmarks import machine, pages, tiny_run
 from convnlp import programs
 from convnlp.launching.worker import ending_with_us
-from convnlp.models import preset_names
 
 KINDS = {
     "killed": (signal.SIGKILL, "was ended by SIGKILL"),
@@ -119,38 +116,13 @@ class Run:
     def __init__(self, workdir, num_workers, num_steps, restarts, keep):
         self.workdir = workdir
         self._log = workdir.with_name(f"{workdir.name}.log")
-        preset = preset_names.locate("dynamic_conv_mini_en")
-        example = pathlib.Path(__file__).parents[1] / "convnlp" / "example" / "train.csv.gz"
-        fields = {
-            "data.source": f"csv:{example}",
-            "data.split": "train[5%:]",
-            "data.validation_split": "train[:5%]",
-            "tokenizer": f"{preset}/assets/tokenizer/vocabulary.spm",
-            "model.num_layers": 1,
-            "model.hidden_dim": 64,
-            "model.intermediate_dim": 256,
-            "model.num_heads": 4,
-            "model.kernel_size": "3,",
-            "model.dropout": 0.1,
-            "data.input_length": 128,
-            "data.shuffle_buffer": 64,
-            "train.batch_size": 24,
-            "train.num_steps": num_steps,
-            "train.steps_per_call": 2,
-            "train.eval_every": CHECKPOINT_EVERY,
-            "train.eval_batches": 1,
-            "train.checkpoint_every": CHECKPOINT_EVERY,
-            "train.keep_checkpoints": keep,
-            "train.num_samples": 0,
-            "optimizer.warmup_steps": 20,
-            "optimizer.decay_steps": 0,
-            "optimizer.schedule": "inverse_sqrt",
-        }
+        fields = tiny_run.fields(
+            num_steps, keep, train_eval_every=CHECKPOINT_EVERY, train_checkpoint_every=CHECKPOINT_EVERY
+        )
         command = [
             *(sys.executable, "-m", "convnlp", "launch", f"--num_workers={num_workers}"),
             *("--threads_per_worker=1", f"--restarts={restarts}", "--hang_timeout_seconds=300", "--"),
-            *("pretrain", "--config=pretrain_encoder:lightweight_conv", f"--workdir={workdir}"),
-            *(f"--config.{name}={value}" for name, value in fields.items()),
+            *tiny_run.command(workdir, fields),
         ]
         with open(self._log, "ab") as log:
             self.process = subprocess.Popen(ending_with_us(command), stdout=log, stderr=log)
@@ -161,19 +133,11 @@ class Run:
 
     def step(self):
         """The last step whose metrics are written, 0 before the first."""
-        path = self.workdir / "metrics.jsonl"
-        rows = path.read_bytes().splitlines() if path.exists() else []
-        for row in reversed(rows):
-            try:
-                return json.loads(row)["step"]
-            except ValueError:  # half a line
-                continue
-        return 0
+        return tiny_run.last_step(self.workdir)
 
     def checkpoints(self):
         """The steps of the checkpoints."""
-        folder = self.workdir / "checkpoints"
-        return sorted(int(path.name) for path in folder.glob("[0-9]*")) if folder.exists() else []
+        return tiny_run.checkpoints(self.workdir)
 
     def pids(self):
         """The processes of the workers: a dict, index -> number."""
@@ -221,7 +185,7 @@ def run_with_faults(folder, faults, num_steps, alone):
             _wait_for_step(run, step + fault.wait)
             _happen(run, fault)
             step = fault.checkpoint = _next_checkpoint(run)
-            fault.differs = differences(run.workdir, alone, step)
+            fault.differs = tiny_run.differences(run.workdir, alone, step)
             yield fault
         if run.process.wait(_PATIENCE_SECONDS):
             raise ValueError(f"the run with {num_workers} workers failed in the end; see its log")
@@ -280,24 +244,6 @@ def _slow_down(run, pid, before):
     finally:
         noticed.set()
         thread.join()
-
-
-def differences(workdir, other, step):
-    """What differs between the checkpoints of a step, and the metrics before it: a list of names."""
-    values, others = (_values(each / "checkpoints" / f"{step:08d}" / "model") for each in (workdir, other))
-    found = sorted(name for name in {*values, *others} if values.get(name) != others.get(name))
-    lines, other_lines = (
-        [line for line in (each / "metrics.jsonl").read_text().splitlines(True) if line.endswith("\n")]
-        for each in (workdir, other)
-    )
-    of_step = [line for line in other_lines if json.loads(line)["step"] <= step]
-    return found + ["metrics.jsonl"] * (lines[: len(of_step)] != of_step)
-
-
-def _values(path):
-    reader = tf.train.load_checkpoint(str(path))
-    names = [name for name in reader.get_variable_to_shape_map() if not name.startswith("_CHECKPOINTABLE")]
-    return {name: np.asarray(reader.get_tensor(name)).tobytes() for name in names}
 
 
 def table(faults):

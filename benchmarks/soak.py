@@ -1,0 +1,68 @@
+r"""Nothing lost, nothing wrong, nothing that grows: hours of faults to a training run, of load to a server.
+
+    python -m benchmarks.soak --what=training --minutes=360 --seconds_between=180 --workdir=runs/soak
+    python -m benchmarks.soak --what=serving --minutes=120 --workdir=runs/soak
+
+`training` lets a tiny run of pre-training suffer one fault after the other, of the table in
+`benchmarks.soaking.training_faults`, starts it again after each, and compares it bit for bit with the run
+left alone. `serving` asks the local server for what it knows the answers of, while new versions and broken
+ones come, clients go away or are slow, and more ask than may (`benchmarks.soaking.disturbances`). Memory,
+threads and open files are looked at all the time. Anything that is not as it has to be is printed, and the
+exit code is 1. The same seed gives the same faults in the same order.
+"""
+
+import importlib
+import json
+import os
+import pathlib
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+from absl import flags
+
+from benchmarks.soaking import mounts, page
+from convnlp import programs
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_enum("what", None, ["training", "serving"], "What is to be soaked.", required=True)
+    flags.DEFINE_float("minutes", 5.0, "How long; training takes about as long again without faults.", 0.0)
+    flags.DEFINE_float("seconds_between", 10.0, "Mean time from one fault to the next.", 0.1)
+    flags.DEFINE_integer("seed", 0, "Decides on the order of the faults and their details.")
+    flags.DEFINE_list("faults", [], "Names of faults or disturbances. Default: all.")
+    flags.DEFINE_string("workdir", None, "Directory for everything.", required=True)
+    flags.DEFINE_string("docs_dir", None, "Directory whose soak.md, soak.json and plots are to be written.")
+
+
+def main(_):
+    """Soaks, and says what came of it."""
+    args = flags.FLAGS
+    folder = pathlib.Path(args.workdir).absolute() / args.what
+    module = importlib.import_module(f"benchmarks.soaking.{args.what}")
+    table = {"training": "FAULTS", "serving": "DISTURBANCES"}[args.what]
+    names = tuple(args.faults or getattr(module, table))
+    if unknown := set(names) - set(getattr(module, table)):
+        raise ValueError(
+            f"`--faults` must be of {', '.join(getattr(module, table))}. Received: {sorted(unknown)[0]!r}"
+        )
+    outcome = module.soak(folder, args.minutes, args.seconds_between, args.seed, names, say=_say)
+    results = getattr(page, f"{args.what}_result")(outcome, folder, args.seed)
+    (folder / "result.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+    if args.docs_dir:
+        page.write(pathlib.Path(args.docs_dir), args.what, results)
+    print(page.text({args.what: results}))
+    sys.exit(bool(outcome.all_problems()))
+
+
+def _say(text):
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+if __name__ == "__main__":
+    mounts.enter("benchmarks.soak")
+    define_flags()
+    programs.run(main)

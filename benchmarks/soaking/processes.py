@@ -1,0 +1,78 @@
+"""What a process takes: memory, threads, open files and sockets, looked at again and again."""
+
+import os
+import threading
+import time
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def sample(pid):
+    """What a process takes now.
+
+    Args:
+        pid: int.
+
+    Returns:
+        dict of `memory_mb` (resident), `threads`, `files` (all open descriptors) and `sockets` (those of them
+        that are sockets); None if there is no such process any more.
+    """
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            pages = int(file.read().split()[1])
+        links = []
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                links.append(os.readlink(f"/proc/{pid}/fd/{name}"))
+            except FileNotFoundError:  # closed since
+                continue
+        threads = len(os.listdir(f"/proc/{pid}/task"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    sockets = sum(link.startswith("socket:") for link in links)
+    if not pages:  # a zombie
+        return None
+    return {
+        "memory_mb": pages * _PAGE_BYTES / 2**20,
+        "threads": threads,
+        "files": len(links),
+        "sockets": sockets,
+    }
+
+
+class Sampler:
+    """Samples a process at intervals, in a thread.
+
+    Args:
+        seconds: float, between two samples.
+        started: float, of `time.monotonic`, from which the times count.
+
+    Attributes:
+        rows: list of dict, `sample` with `seconds` and what `watch` was given.
+    """
+
+    def __init__(self, seconds, started):
+        self.rows = []
+        self._seconds, self._started = seconds, started
+        self._watched = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def watch(self, pid, **facts):
+        """From now on it is this process; each row gets the facts, where they are functions their values."""
+        self._watched = pid, facts
+
+    def close(self):
+        """Ends the thread."""
+        self._ended.set()
+        self._thread.join()
+
+    def _work(self):
+        while not self._ended.wait(self._seconds):
+            if self._watched is None:
+                continue
+            pid, facts = self._watched
+            if row := sample(pid):
+                values = {name: fact() if callable(fact) else fact for name, fact in facts.items()}
+                self.rows.append({"seconds": round(time.monotonic() - self._started, 1), **values, **row})

@@ -1,0 +1,369 @@
+"""What may happen to a training run: one class each, in the table `FAULTS` by name."""
+
+import dataclasses
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+
+from benchmarks.soaking import mounts
+
+_CLOCK_SECONDS = 3600
+_NAMED = "error: .*(/.*{0}|{0}.*/).*"  # the cause, and a path
+
+
+@dataclasses.dataclass
+class Place:
+    """Where the run is.
+
+    Args:
+        folder: pathlib.Path, the directory that is made read-only: the run's own.
+        disk: `benchmarks.soaking.mounts.Disk` that holds it, or None where none could be mounted.
+    """
+
+    folder: object
+    disk: object = None
+
+
+class Fault:
+    """Something that happens to a run.
+
+    Attributes:
+        codes: exit codes of which the process must have one; None: it must go on.
+        last_words: regular expression that the last line of the process must match; None: it can say nothing.
+        first_words: regular expression that the next process must say before it trains; None: nothing.
+        loses: what the run lacks at the end, by its documentation: "metrics.jsonl" or "".
+        why: str, of `loses`.
+    """
+
+    codes = (1,)
+    last_words = None
+    first_words = None
+    loses = ""
+    why = ""
+
+    def refusal(self, place):
+        """Why it cannot be made here; "" if it can."""
+        return ""
+
+    def happen(self, run, place, draw):
+        """Lets it happen to the running process, and waits for what comes of it.
+
+        Args:
+            run: `Run`.
+            place: `Place`.
+            draw: random.Random.
+        """
+        raise NotImplementedError
+
+    def undo(self, run, place):
+        """Does what an operator would do before the next start."""
+
+    def spoil(self, run, draw):
+        """Changes files between two processes; returns what `first_words` is filled in with, a dict."""
+        return {}
+
+
+class Killed(Fault):
+    """kill -9."""
+
+    codes = (-signal.SIGKILL,)
+
+    def happen(self, run, place, draw):
+        run.signal(signal.SIGKILL)
+        run.wait_for_end()
+
+
+class Terminated(Fault):
+    """SIGTERM, the notice of a machine that is about to go."""
+
+    codes = (128 + signal.SIGTERM,)
+    last_words = r"stopped by SIGTERM at step \d+, checkpoint saved; the same command continues the run"
+
+    def happen(self, run, place, draw):
+        run.signal(signal.SIGTERM)
+        run.wait_for_end()
+
+
+class FullDisk(Fault):
+    """The disk has no room any more, or not enough for a checkpoint."""
+
+    last_words = _NAMED.format("No space left on device")
+
+    def refusal(self, place):
+        return "" if place.disk else "no mount namespace: needs root or user namespaces"
+
+    def happen(self, run, place, draw):
+        place.disk.fill(left=draw.choice([0, draw.randrange(1 << 20), draw.randrange(8 << 20)]))
+        run.wait_for_end()
+
+    def undo(self, run, place):
+        place.disk.free()
+
+
+class FileTooLarge(Fault):
+    """A file may have so many bytes and no more (ulimit -f): fewer than a checkpoint's."""
+
+    last_words = _NAMED.format("File too large")
+
+    def happen(self, run, place, draw):
+        most = draw.choice([4096, 1 << 16])
+        resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+        run.wait_for_end()
+
+
+class ReadOnly(Fault):
+    """Nothing can be written to the directory any more: a read-only mount, or no permission."""
+
+    last_words = _NAMED.format("(Read-only file system|Permission denied|Operation not permitted)")
+
+    def refusal(self, place):
+        if place.disk or os.geteuid() != 0:
+            return ""
+        if _chattr("+i", place.folder) and _chattr("-i", place.folder):
+            return ""
+        return "no mount namespace, permissions do not bind root, and the file system knows no chattr +i"
+
+    def happen(self, run, place, draw):
+        if place.disk:
+            mounts.make_read_only(place.folder)
+        elif os.geteuid() == 0:
+            for folder in _folders(place.folder):
+                _chattr("+i", folder)
+        else:
+            for folder in _folders(place.folder):
+                folder.chmod(0o555)
+        run.wait_for_end()
+
+    def undo(self, run, place):
+        if place.disk:
+            mounts.make_writable(place.folder)
+            return
+        for folder in _folders(place.folder):
+            if os.geteuid() == 0:
+                _chattr("-i", folder)
+            else:
+                folder.chmod(0o755)
+
+
+class ClockStepsBack(Fault):
+    """The clock is an hour earlier than it was, and all files are of the future."""
+
+    codes = None
+
+    def happen(self, run, place, draw):
+        before = int(run.clock.read_text()) if run.clock.exists() else 0
+        run.clock.write_text(str(before + _CLOCK_SECONDS))
+        for path in (run.workdir, *run.workdir.rglob("*")):
+            try:
+                times = path.stat()
+                os.utime(path, (times.st_atime + _CLOCK_SECONDS, times.st_mtime + _CLOCK_SECONDS))
+            except FileNotFoundError:  # the run has removed it since
+                continue
+        run.wait_for_checkpoint()
+
+
+class AddressSpace(Fault):
+    """The process gets no more address space (ulimit -v).
+
+    TensorFlow's C++ aborts where it can start no thread, in a graph of its own: that is its end, too.
+    """
+
+    codes = (1, -signal.SIGABRT)
+    last_words = r"error: (out of memory or threads: .*|.*Cannot allocate memory.*)"
+
+    def happen(self, run, place, draw):
+        with open(f"/proc/{run.process.pid}/statm", encoding="ascii") as file:
+            size = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        most = size + draw.choice([0, 1 << 20])
+        resource.prlimit(run.process.pid, resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+        run.wait_for_end()
+
+
+class MemoryLimit(Killed):
+    """The process takes more memory than its control group may have: the kernel ends it."""
+
+    def refusal(self, place):
+        try:
+            with _ControlGroup():
+                return ""
+        except OSError as error:
+            return f"no control group can be made: {error}"
+
+    def happen(self, run, place, draw):
+        with _ControlGroup() as group:
+            group.hold(run.process.pid, megabytes=64)
+            run.wait_for_end()
+
+
+class _Spoiled(Killed):
+    """Files of the newest checkpoint are damaged while nothing runs."""
+
+    first_words = r"Checkpoint \S+{step:08d} is damaged \(.*{name}.*\)"
+
+    def happen(self, run, place, draw):
+        while len(run.checkpoints()) < 2 and run.wait_for_checkpoint():
+            pass
+        super().happen(run, place, draw)
+
+    def spoil(self, run, draw):
+        step = run.checkpoints()[-1]
+        path = draw.choice(sorted(run.checkpoint(step).glob("model.data*" if draw.random() < 0.5 else "*")))
+        self.damage(path, draw)
+        return {"step": step, "name": re.escape(path.name)}
+
+    def damage(self, path, draw):
+        """Damages a file."""
+        raise NotImplementedError
+
+
+class CheckpointCut(_Spoiled):
+    """A file of the newest checkpoint ends too early."""
+
+    # Of a manifest that is cut it is said where it stops being JSON.
+    first_words = r"Checkpoint \S+{step:08d} is damaged \(.*\)"
+
+    def damage(self, path, draw):
+        os.truncate(path, draw.randrange(path.stat().st_size))
+
+
+class CheckpointFlipped(_Spoiled):
+    """A bit of a file of the newest checkpoint is another one."""
+
+    first_words = CheckpointCut.first_words
+
+    def damage(self, path, draw):
+        content = bytearray(path.read_bytes())
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        path.write_bytes(content)
+
+
+class CheckpointFileGone(_Spoiled):
+    """A file of the newest checkpoint is missing."""
+
+    def damage(self, path, draw):
+        path.unlink()
+
+
+class ManifestGone(CheckpointFileGone):
+    """The manifest of the newest checkpoint is missing."""
+
+    def spoil(self, run, draw):
+        step = run.checkpoints()[-1]
+        (run.checkpoint(step) / "manifest.json").unlink()
+        return {"step": step, "name": "manifest.json"}
+
+
+class CheckpointGone(_Spoiled):
+    """The newest checkpoint is missing as a whole."""
+
+    first_words = r"Resuming at step {before}"
+
+    def spoil(self, run, draw):
+        before, step = run.checkpoints()[-2:]
+        shutil.rmtree(run.checkpoint(step))
+        return {"before": before}
+
+
+class _Deleted(Terminated):
+    """A file that the process has open, or has read, is deleted."""
+
+    name = ""
+
+    def happen(self, run, place, draw):
+        path = run.workdir / self.name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if run.wait_for_checkpoint():
+            super().happen(run, place, draw)
+
+
+class MetricsDeleted(_Deleted):
+    """metrics.jsonl is deleted."""
+
+    name = "metrics.jsonl"
+    first_words = r"\S*metrics.jsonl has \d+ bytes and had \d+ at step \d+: the lines that are missing stay"
+    loses = "metrics.jsonl"
+    why = "the lines that were deleted stay missing, and the run says so"
+
+
+class TensorBoardDeleted(_Deleted):
+    """The directory for TensorBoard is deleted."""
+
+    name = "tensorboard"
+
+
+class ConfigDeleted(_Deleted):
+    """config.json is deleted."""
+
+    name = "config.json"
+    first_words = r"\S*config.json is missing; the run is taken to be of the config given now"
+
+
+class LockDeleted(_Deleted):
+    """run.lock is deleted."""
+
+    name = "run.lock"
+
+
+FAULTS = {
+    "killed": Killed(),
+    "terminated": Terminated(),
+    "full_disk": FullDisk(),
+    "file_too_large": FileTooLarge(),
+    "read_only": ReadOnly(),
+    "clock_steps_back": ClockStepsBack(),
+    "address_space": AddressSpace(),
+    "memory_limit": MemoryLimit(),
+    "checkpoint_cut": CheckpointCut(),
+    "checkpoint_flipped": CheckpointFlipped(),
+    "checkpoint_file_gone": CheckpointFileGone(),
+    "manifest_gone": ManifestGone(),
+    "checkpoint_gone": CheckpointGone(),
+    "metrics_deleted": MetricsDeleted(),
+    "tensorboard_deleted": TensorBoardDeleted(),
+    "config_deleted": ConfigDeleted(),
+    "lock_deleted": LockDeleted(),
+}
+
+
+class _ControlGroup:
+    """A control group for memory, version 1 or 2, that ends with the block.
+
+    Raises:
+        OSError: if none can be made here.
+    """
+
+    def __enter__(self):
+        version_1 = "/sys/fs/cgroup/memory"
+        parent = version_1 if os.path.isdir(version_1) else "/sys/fs/cgroup"
+        limit = "memory.limit_in_bytes" if parent == version_1 else "memory.max"
+        self._folder = os.path.join(parent, f"convnlp-soak-{os.getpid()}")
+        os.mkdir(self._folder)
+        self._limit = os.path.join(self._folder, limit)
+        if not os.path.exists(self._limit):  # memory is not handed on to groups of this level
+            os.rmdir(self._folder)
+            raise OSError(f"{self._limit} is missing")
+        return self
+
+    def hold(self, pid, megabytes):
+        """Moves a process into the group, whose limit is already below what the process has next."""
+        with open(self._limit, "w", encoding="ascii") as file:
+            file.write(str(megabytes << 20))
+        with open(os.path.join(self._folder, "cgroup.procs"), "w", encoding="ascii") as file:
+            file.write(str(pid))
+
+    def __exit__(self, *_):
+        os.rmdir(self._folder)
+
+
+def _folders(folder):
+    return [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+
+
+def _chattr(flag, path):
+    try:
+        return subprocess.run(["chattr", flag, str(path)], capture_output=True).returncode == 0
+    except OSError:
+        return False

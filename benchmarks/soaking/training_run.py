@@ -1,0 +1,129 @@
+"""A tiny run of `convnlp pretrain` that is started again and again, and what is seen of it from outside."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+from benchmarks import tiny_run
+from benchmarks.soaking import stepped_clock
+from convnlp.launching.worker import ending_with_us
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EVERY = 50  # steps from one evaluation and checkpoint to the next
+PATIENCE_SECONDS = 600.0
+_CLOCK_MODULE = "benchmarks.soaking.stepped_clock"
+
+
+class NothingHappensError(Exception):
+    """What had to come has not come in time."""
+
+
+def start_process(arguments, environment, log):
+    """`python -m convnlp` with arguments, as a process that ends with this one; it writes to `log`."""
+    command = ending_with_us([sys.executable, "-m", "convnlp", *arguments])
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+
+
+class Run:
+    """A run in a directory; there is one process of it at a time.
+
+    Args:
+        workdir: pathlib.Path.
+        log: pathlib.Path, of what all its processes say.
+        num_steps: int.
+        started: function of (arguments, environment, file) -> process. Defaults to `start_process`.
+
+    Attributes:
+        process: the last process.
+        life: int, how many there were.
+    """
+
+    def __init__(self, workdir, log, num_steps, started=start_process):
+        self.workdir, self.log = workdir, log
+        self.clock = log.with_suffix(".clock")
+        self.process, self.life = None, 0
+        self._num_steps, self._started = num_steps, started
+        self._place = 0
+
+    def start(self, *flags, num_steps=None):
+        """Starts a process."""
+        fields = tiny_run.fields(
+            num_steps or self._num_steps,
+            keep=3,
+            train_eval_every=EVERY,
+            train_checkpoint_every=EVERY,
+            train_batch_size=8,
+            model_hidden_dim=32,
+            model_intermediate_dim=64,
+            data_input_length=64,
+            optimizer_ema_momentum=0.9,
+        )
+        self._place = self.log.stat().st_size if self.log.exists() else 0
+        arguments = [*tiny_run.command(self.workdir, fields), f"--modules={_CLOCK_MODULE}", *flags]
+        environment = {**os.environ, stepped_clock.FILE: str(self.clock)}
+        with open(self.log, "ab") as log:
+            self.process = self._started(arguments, environment, log)
+        self.life += 1
+
+    def said(self):
+        """What the last process has said, as text; what a bar has overwritten counts as lines."""
+        with open(self.log, "rb") as file:
+            file.seek(self._place)
+            return file.read().decode("utf-8", "replace").replace("\r", "\n")
+
+    def resumed_at(self):
+        """The step at which the last process went on; None as long as it is not known."""
+        found = re.search(r"^Resuming at step (\d+)", self.said(), re.M)
+        return int(found[1]) if found else None
+
+    def step(self):
+        """The last step whose metrics are written."""
+        return tiny_run.last_step(self.workdir)
+
+    def checkpoints(self):
+        """The steps of the checkpoints."""
+        return tiny_run.checkpoints(self.workdir)
+
+    def checkpoint(self, step):
+        """The directory of a checkpoint."""
+        return self.workdir / "checkpoints" / f"{step:08d}"
+
+    def is_alive(self):
+        """Whether its process runs."""
+        return self.process.poll() is None
+
+    def wait_until_it_trains(self):
+        """Waits for the first steps of this process, or for its end; returns whether it trains."""
+        self._wait(lambda: re.search(r"^step \d", self.said(), re.M) or not self.is_alive(), "the first step")
+        return self.is_alive()
+
+    def wait_for_checkpoint(self):
+        """Waits for the next checkpoint, or for the end of the process; returns whether it still runs."""
+        last = max(self.checkpoints(), default=0)
+        self._wait(lambda: max(self.checkpoints(), default=0) > last or not self.is_alive(), "a checkpoint")
+        return self.is_alive()
+
+    def wait_for_end(self):
+        """Waits for the end of the process; returns its exit code."""
+        self._wait(lambda: not self.is_alive(), "the end of the process")
+        return self.process.poll()
+
+    def signal(self, signum):
+        """Sends a signal, unless the process has ended."""
+        self.process.send_signal(signum)
+
+    def close(self):
+        """Ends the process, if there is one."""
+        if self.process is not None and self.is_alive():
+            self.process.kill()
+            self.process.wait()
+
+    def _wait(self, holds, what):
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not holds():
+            if time.monotonic() > end:
+                raise NothingHappensError(f"{what} did not come; see {self.log}")
+            time.sleep(0.02)

@@ -1,0 +1,97 @@
+"""A run of pre-training that takes seconds: its config, how far it is, what differs between two of them."""
+
+import json
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.models import preset_names
+
+
+def fields(num_steps, keep, **others):
+    """The fields of a tiny encoder on the texts that ship with the package.
+
+    Args:
+        num_steps: int.
+        keep: int, number of checkpoints.
+        **others: further fields, "_" for the first ".": `train_eval_every=10`.
+
+    Returns:
+        dict of "section.field" to value.
+    """
+    preset = preset_names.locate("dynamic_conv_mini_en")
+    example = pathlib.Path(__file__).parents[1] / "convnlp" / "example" / "train.csv.gz"
+    return {
+        "data.source": f"csv:{example}",
+        "data.split": "train[5%:]",
+        "data.validation_split": "train[:5%]",
+        "tokenizer": f"{preset}/assets/tokenizer/vocabulary.spm",
+        "model.num_layers": 1,
+        "model.hidden_dim": 64,
+        "model.intermediate_dim": 256,
+        "model.num_heads": 4,
+        "model.kernel_size": "3,",
+        "model.dropout": 0.1,
+        "data.input_length": 128,
+        "data.shuffle_buffer": 64,
+        "train.batch_size": 24,
+        "train.num_steps": num_steps,
+        "train.steps_per_call": 2,
+        "train.eval_batches": 1,
+        "train.keep_checkpoints": keep,
+        "train.num_samples": 0,
+        "optimizer.warmup_steps": 20,
+        "optimizer.decay_steps": 0,
+        "optimizer.schedule": "inverse_sqrt",
+        **{name.replace("_", ".", 1): value for name, value in others.items()},
+    }
+
+
+def command(workdir, values):
+    """The arguments of `python -m convnlp` that train with these fields."""
+    flags = [f"--config.{name}={value}" for name, value in values.items()]
+    return ["pretrain", "--config=pretrain_encoder:lightweight_conv", f"--workdir={workdir}", *flags]
+
+
+def last_step(workdir):
+    """The last step whose metrics are written, 0 before the first."""
+    path = workdir / "metrics.jsonl"
+    rows = path.read_bytes().splitlines() if path.exists() else []
+    for row in reversed(rows):
+        try:
+            return json.loads(row)["step"]
+        except ValueError:  # half a line
+            continue
+    return 0
+
+
+def checkpoints(workdir):
+    """The steps of the checkpoints."""
+    folder = workdir / "checkpoints"
+    return sorted(int(path.name) for path in folder.glob("[0-9]*")) if folder.exists() else []
+
+
+def metrics_lines(workdir):
+    """The whole lines of the metrics."""
+    text = (workdir / "metrics.jsonl").read_text(encoding="utf-8")
+    return [line for line in text.splitlines(True) if line.endswith("\n")]
+
+
+def different_values(workdir, other, step):
+    """The names of the values that differ between the checkpoints of a step."""
+    values, others = (_values(each / "checkpoints" / f"{step:08d}" / "model") for each in (workdir, other))
+    return sorted(name for name in {*values, *others} if values.get(name) != others.get(name))
+
+
+def differences(workdir, other, step):
+    """What differs between the checkpoints of a step, and the metrics before it: a list of names."""
+    lines, other_lines = metrics_lines(workdir), metrics_lines(other)
+    of_step = [line for line in other_lines if json.loads(line)["step"] <= step]
+    return different_values(workdir, other, step) + ["metrics.jsonl"] * (lines[: len(of_step)] != of_step)
+
+
+def _values(path):
+    reader = tf.train.load_checkpoint(str(path))
+    names = [name for name in reader.get_variable_to_shape_map() if not name.startswith("_CHECKPOINTABLE")]
+    return {name: np.asarray(reader.get_tensor(name)).tobytes() for name in names}
