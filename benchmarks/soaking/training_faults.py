@@ -1,5 +1,6 @@
 """What may happen to a training run: one class each, in the table `FAULTS` by name."""
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -11,6 +12,8 @@ import subprocess
 from benchmarks.soaking import mounts
 
 _CLOCK_SECONDS = 3600
+_FIRST_LIMIT_BYTES = 16 << 20
+_NEXT_TO_NOTHING_BYTES = 1 << 16
 _NAMED = "error: .*(/.*{0}|{0}.*/).*"  # the cause, and a path
 
 
@@ -194,7 +197,9 @@ class MemoryLimit(Killed):
 
     def happen(self, run, place, draw):
         with _ControlGroup() as group:
-            group.hold(run.process.pid, megabytes=64)
+            group.hold(run.process.pid)
+            while run.wait_for_checkpoint():  # it may do with what it has: from now on with that only
+                group.tighten()
             run.wait_for_end()
 
 
@@ -338,24 +343,34 @@ class _ControlGroup:
     def __enter__(self):
         version_1 = "/sys/fs/cgroup/memory"
         parent = version_1 if os.path.isdir(version_1) else "/sys/fs/cgroup"
-        limit = "memory.limit_in_bytes" if parent == version_1 else "memory.max"
+        limit, usage = ("limit_in_bytes", "usage_in_bytes") if parent == version_1 else ("max", "current")
         self._folder = os.path.join(parent, f"convnlp-soak-{os.getpid()}")
         os.mkdir(self._folder)
-        self._limit = os.path.join(self._folder, limit)
+        self._limit, self._usage = (os.path.join(self._folder, f"memory.{name}") for name in (limit, usage))
         if not os.path.exists(self._limit):  # memory is not handed on to groups of this level
             os.rmdir(self._folder)
             raise OSError(f"{self._limit} is missing")
         return self
 
-    def hold(self, pid, megabytes):
-        """Moves a process into the group, whose limit is already below what the process has next."""
-        with open(self._limit, "w", encoding="ascii") as file:
-            file.write(str(megabytes << 20))
-        with open(os.path.join(self._folder, "cgroup.procs"), "w", encoding="ascii") as file:
-            file.write(str(pid))
+    def hold(self, pid):
+        """Moves a process into the group, which counts what it takes from then on."""
+        _write(self._limit, _FIRST_LIMIT_BYTES)
+        _write(os.path.join(self._folder, "cgroup.procs"), pid)
+
+    def tighten(self):
+        """Lets the group have next to nothing beside what it has."""
+        with contextlib.suppress(OSError):  # it has taken more in the meantime
+            with open(self._usage, encoding="ascii") as file:
+                usage = int(file.read())
+            _write(self._limit, usage + _NEXT_TO_NOTHING_BYTES)
 
     def __exit__(self, *_):
         os.rmdir(self._folder)
+
+
+def _write(path, value):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(str(value))
 
 
 def _folders(folder):
