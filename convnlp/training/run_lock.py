@@ -122,24 +122,38 @@ class FileLock:
     """
 
     def __init__(self, path):
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._path = path
+        self._file = self._locked()
+
+    def _locked(self):
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(file, 0)
+            os.pwrite(file, json.dumps(_holder()).encode(), 0)
         except BlockingIOError:
-            holder = _parsed(os.pread(self._file, 1 << 16, 0))
-            os.close(self._file)
+            holder = _parsed(os.pread(file, 1 << 16, 0))
+            os.close(file)
             raise LockedError(
-                f"`workdir` must be of no run that is alive. Received: workdir={os.path.dirname(path)!r}, "
-                f"in use by {_described(holder)}"
+                "`workdir` must be of no run that is alive. "
+                f"Received: workdir={os.path.dirname(self._path)!r}, in use by {_described(holder)}"
             ) from None
-        except OSError:
-            os.close(self._file)
+        except OSError as error:  # on a full disk, too
+            os.close(file)
+            error.filename = self._path
             raise
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, json.dumps(_holder()).encode(), 0)
+        return file
 
     def check(self):
-        """Nobody can take over the lock of a process that lives."""
+        """Raises `LockedError` if the file was deleted, and another process has made and locked a new one."""
+        try:
+            is_ours = os.path.samestat(os.stat(self._path), os.fstat(self._file))
+        except FileNotFoundError:
+            is_ours = False
+        if not is_ours:
+            file = self._locked()
+            os.close(self._file)
+            self._file = file
 
     def release(self):
         os.ftruncate(self._file, 0)

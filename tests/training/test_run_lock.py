@@ -25,6 +25,33 @@ def test_a_second_lock_on_a_file_is_refused_and_names_the_first(tmp_path):
     run_lock.FileLock(path).release()
 
 
+def test_a_lock_whose_file_was_deleted_is_taken_anew_or_lost(tmp_path):
+    path = tmp_path / "run.lock"
+    lock = run_lock.FileLock(str(path))
+    path.unlink()
+    lock.check()
+    with pytest.raises(run_lock.LockedError):  # there is a file again, and it is held
+        run_lock.FileLock(str(path))
+    path.unlink()
+    other = run_lock.FileLock(str(path))
+    with pytest.raises(run_lock.LockedError, match=r"in use by process \d+ on "):
+        lock.check()
+    other.check()
+    other.release()
+    lock.release()
+
+
+def test_a_full_disk_is_named_by_its_file(tmp_path, monkeypatch):
+    def pwrite(*_):
+        raise OSError(run_lock.errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(run_lock.os, "pwrite", pwrite)
+    with pytest.raises(OSError, match=r"No space left on device: '.*run\.lock'"):
+        run_lock.FileLock(str(tmp_path / "run.lock"))
+    monkeypatch.undo()
+    run_lock.FileLock(str(tmp_path / "run.lock")).release()  # nothing stays locked
+
+
 @pytest.mark.multiprocess
 def test_the_lock_of_a_killed_process_is_free_at_once(tmp_path):
     code = """
