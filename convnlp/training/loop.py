@@ -325,15 +325,14 @@ def _check_finite(name, value, step, checkpoints):
         raise NonFiniteError(f"{name} is not finite at step {step}{advice}")
 
 
-def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):
-    """Returns a function (super-batch [N, B, ...] per replica, steps done) -> list of N dicts of metrics.
+def replica_step(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):
+    """Returns what `strategy.run` runs on each replica: one whole step, on a TPU one program.
 
-    Each metric is (sum, weight) over all replicas; but `waited`, which there is with several processes, is
-    how many seconds this one waited for the sums of the others. The N steps run in one call of one graph,
-    which is traced without AutoGraph, as by `fit` of Keras: it would take longer than all else before the
-    first step.
+    A function (super-batch [N, B, ...] of the replica, index of its batch, steps done before the first) ->
+    dict of metrics (sum, weight) over all replicas; but `waited`, which there is with several processes, is
+    how many seconds this one waited for the sums of the others. It is traced without AutoGraph, as by `fit`
+    of Keras: it would take longer than all else before the first step.
     """
-    names = []
     timed = strategy_lib.workers(strategy)[1] > 1
 
     def whole_gradients(batch, step_seed):
@@ -354,7 +353,7 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumul
     gradients_of = whole_gradients if accumulate_steps == 1 else accumulated_gradients
 
     @tf.autograph.experimental.do_not_convert
-    def replica_step(batches, index, first_step):
+    def step(batches, index, first_step):
         replica = tf.distribute.get_replica_context()
         batch = tf.nest.map_structure(lambda x: x[index], batches)
         step_seed = tf.stack([tf.cast(seed, tf.int32), first_step + index])
@@ -381,6 +380,22 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumul
         optimizer.apply(gradients, variables)
         if averages:
             averages.update()
+        return sums
+
+    return step
+
+
+def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):
+    """Returns a function (super-batch [N, B, ...] per replica, steps done) -> list of N dicts of metrics.
+
+    The metrics are those of `replica_step`. The N steps run in one call of one graph.
+    """
+    names = []
+    step = replica_step(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps, averages)
+
+    @tf.autograph.experimental.do_not_convert
+    def stacked_step(batches, index, first_step):
+        sums = step(batches, index, first_step)
         names[:] = sums  # of the trace: the same for every step
         return tf.stack([tf.stack(pair) for pair in sums.values()])  # [M,2]
 
@@ -388,7 +403,7 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumul
     def call(batches, first_step, num_steps):
         rows = tf.TensorArray(tf.float32, size=num_steps, element_shape=[None, 2])
         for index in tf.range(num_steps):
-            sums = strategy.run(replica_step, args=(batches, index, first_step))
+            sums = strategy.run(stacked_step, args=(batches, index, first_step))
             rows = rows.write(index, strategy.experimental_local_results(sums)[0])
         return rows.stack()  # [N,M,2]
 
