@@ -12,7 +12,7 @@ READERS ?= tokenizer_model preset_files records rest_request http_bytes grpc_mes
 SECONDS ?= 60
 BENCHMARKS := kernels encoder train_step decode matmul cost input
 
-.PHONY: setup demo test test-all test-beam fuzz lint lock sbom audit reference bench clean
+.PHONY: setup demo test test-all test-beam fuzz lint lock sbom audit reference bench bench-tpu clean
 
 setup: $(VENV)/.ready-dev
 
@@ -86,6 +86,15 @@ bench: setup $(VENV)/.ready-bench
 		$(RUN) -m benchmarks.$$program --short --json=runs/bench/$$program.json || exit 1; \
 	done
 	$(RUN) -m benchmarks.report --json_dir=runs/bench --output_dir=runs/bench
+
+# One small step, to see that it works; docs/tpu.md has the command of the page.
+bench-tpu: .venv-tpu/.ready
+	.venv-tpu/bin/python -m benchmarks.tpu --short --workdir=runs/tpu
+
+.venv-tpu/.ready: requirements-tpu.txt requirements.txt
+	@test -x .venv-tpu/bin/python || $(PYTHON) -m venv .venv-tpu
+	.venv-tpu/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-tpu.txt
+	@touch $@
 
 clean:
 	rm -rf runs .pytest_cache .ruff_cache

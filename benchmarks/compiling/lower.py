@@ -1,0 +1,37 @@
+"""Lowers one step to a program for the TPU's compiler, in a process of its own: the same for all chips.
+
+    python -m benchmarks.compiling.lower SIZE MIXER BATCH_SIZE INPUT_LENGTH PROGRAM FACTS
+
+`benchmarks.compiling.cells` starts it. PROGRAM gets StableHLO, if there is any, FACTS what is known of the
+step.
+"""
+
+import json
+import pathlib
+import sys
+
+import tensorflow as tf
+
+from benchmarks import machine
+from benchmarks.compiling import lowering, refusals, step
+
+
+def main(size, mixer, batch_size, input_length, program, facts):
+    """Writes both files, the facts last."""
+    built = step.training_step(mixer, size, int(batch_size), int(input_length))
+    found = {
+        "commit": machine.describe(1)["commit"],
+        "tensorflow": tf.__version__,
+        "parameters": built.backbone.count_params(),
+        "multiply_adds": built.multiply_adds,
+    }
+    try:
+        text = lowering.lowered(built)
+        pathlib.Path(program).write_text(text, encoding="utf-8")
+    except lowering.LoweringError as error:
+        found["refusal"] = refusals.of_error("lowering", str(error))
+    pathlib.Path(facts).write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

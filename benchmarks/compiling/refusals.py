@@ -1,0 +1,65 @@
+"""What was refused, by whom and because of which operation, out of what TensorFlow and the compiler say."""
+
+import re
+
+# The first that matches names it. Of TensorFlow: the kinds that it has no XLA form of, then the place in the
+# graph. Of the compiler: the operation as MLIR or HLO writes it.
+_OPERATIONS = (
+    r"unsupported operations when trying to compile graph [^:]*: (\w+)",
+    r"No registered '(\w+)' OpKernel",
+    r"with op (\w+) must be a compile-time constant",
+    r"failed to legalize operation '([\w.]+)'",
+    r"'([a-z_]+\.[\w.]+)' op\b",
+    r"%[\w.-]+ = [^=]*?\s([a-z][a-z-]*)\(",
+    r"\{\{node ([^}\s]+)\}\}",
+    r"\[\[([^\]]+)\]\]",
+)
+# "Ran out of memory in memory space hbm. Used 23.45G of 15.75G hbm."
+_MEMORY = re.compile(r"Used ([\d.]+)([KMGT]?) of ([\d.]+)([KMGT]?) hbm")
+_UNITS = {unit: 2 ** (10 * power) for power, unit in enumerate(("", "K", "M", "G", "T"))}
+_LONGEST = 300  # characters of a reason
+
+
+def of_error(stage, message):
+    """A refusal.
+
+    Args:
+        stage: str, "lowering" (TensorFlow) or "compiling" (the TPU's compiler).
+        message: str, of the exception.
+
+    Returns:
+        dict of `stage`, `operation` ("not named" where none is), `reason` (a line), and of a program that is
+        too large for the chip's memory `needed_bytes` and `memory_bytes`.
+
+    Example:
+    >>> of_error("compiling", "failed to legalize operation 'mhlo.copy'")["operation"]
+    'mhlo.copy'
+    """
+    found = {"stage": stage, "operation": operation(message), "reason": _line(message)}
+    if memory := _MEMORY.search(message):
+        needed, needed_unit, there, there_unit = memory.groups()
+        found["operation"] = "memory"
+        found["needed_bytes"] = round(float(needed) * _UNITS[needed_unit])
+        found["memory_bytes"] = round(float(there) * _UNITS[there_unit])
+    return found
+
+
+def of_crash(signal_name, log):
+    """The refusal of a compiler that has died of a signal; `log` is what it printed."""
+    lines = [line for line in log.splitlines() if "Check failed" in line or re.match(r"F\d{4}", line)]
+    reason = lines[0] if lines else "it said nothing"
+    found = {"stage": "compiling", "operation": operation("\n".join(lines) or log[-4000:])}
+    return {**found, "reason": f"{signal_name}: {_line(reason)}"}
+
+
+def operation(message):
+    """The operation that a message is about."""
+    for pattern in _OPERATIONS:
+        if found := re.search(pattern, message):
+            return found[1]
+    return "not named"
+
+
+def _line(message):
+    line = next((line.strip() for line in message.splitlines() if line.strip()), "")
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
