@@ -46,9 +46,11 @@ def test_a_whole_step_is_lowered_with_static_shapes():
 
 
 def test_random_numbers_have_the_state_of_a_tpus_generator():
+    dropout = Dropout(0.1)
+
     def dropped(x, seed):
         with dropout_seed(seed), random_numbers.of_a_tpu():
-            return Dropout(0.1)(x, training=True)
+            return dropout(x, training=True)
 
     specs = tf.TensorSpec([4, 8]), tf.TensorSpec([2], tf.int32)
     text = lowered(dropped, *specs)
