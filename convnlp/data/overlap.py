@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from convnlp.data.minhash import BASE, band, minima, shingles
+
 SHINGLE = 5  # pieces in a row
 NUM_MINIMA, BAND = 16, 4  # of the hashes of a row's shingles; rows are compared that share a band of them
 MIN_SHARED = 0.75  # of the minima, an estimate of the Jaccard index of the shingles
 MIN_PIECES = 8  # of a text that is compared by shingles; shorter ones have to be equal
 MAX_UNKNOWN = 0.2  # share of unknown pieces in a text that is compared at all
 PART_TOKENS = 1 << 20  # that are looked at together: the bound of memory
-_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, with many bits
 
 
 class Pieces:
@@ -100,32 +101,24 @@ def _compared_part(values, splits, pieces):
     equal[~usable] = 0
 
     signs = np.zeros([count, NUM_MINIMA], np.uint64)
-    number = len(values) - SHINGLE + 1
-    if number > 0:
-        shingles = np.zeros(number, np.uint64)
-        for place in range(SHINGLE):
-            shingles = shingles * _BASE + hashes[place : place + number]
-        first, final = row[:number], row[SHINGLE - 1 :]
+    runs = shingles(hashes, SHINGLE)
+    if len(runs):
+        first, final = row[: len(runs)], row[SHINGLE - 1 :]
         whole = (first == final) & (usable & (sizes >= MIN_PIECES))[first]
-        shingles, first = shingles[whole], first[whole]
+        runs, first = runs[whole], first[whole]
         starts = np.flatnonzero(np.diff(first, prepend=-1))
-        for place in range(NUM_MINIMA if len(starts) else 0):
-            mixed = _mixed(shingles + np.uint64(place * int(_BASE) % 2**64))
-            signs[first[starts], place] = np.minimum.reduceat(mixed, starts)
+        signs[first[starts]] = minima(runs, starts, NUM_MINIMA)
     return equal, signs
 
 
 def _band(signs, first):
     """A hash of some of the minima of each text, 0 where there are none."""
-    band = np.zeros(len(signs), np.uint64)
-    for place in range(first, first + BAND):
-        band = band * _BASE + signs[:, place]
-    return np.where(signs.any(axis=1), band | np.uint64(1), np.uint64(0))
+    return np.where(signs.any(axis=1), band(signs, first, BAND) | np.uint64(1), np.uint64(0))
 
 
 def _powers(exponents):
-    """_BASE to the powers, modulo 2**64."""
-    table = np.full(int(exponents.max(initial=0)) + 1, _BASE)
+    """BASE to the powers, modulo 2**64."""
+    table = np.full(int(exponents.max(initial=0)) + 1, BASE)
     table[0] = 1
     return np.cumprod(table, dtype=np.uint64)[exponents]
 
@@ -134,12 +127,5 @@ def _hash_of(text):
     """The hash of a text, modulo 2**64: that of two texts in a row follows from theirs."""
     total = 0
     for character in text:
-        total = (total * int(_BASE) + ord(character) * 0xD6E8FEB86659FD93 + 1) % 2**64
+        total = (total * int(BASE) + ord(character) * 0xD6E8FEB86659FD93 + 1) % 2**64
     return total
-
-
-def _mixed(values):
-    """A hash function of 64 bits (the last step of MurmurHash3)."""
-    for shift in (33, 29):
-        values = (values ^ (values >> np.uint64(shift))) * np.uint64(0xFF51AFD7ED558CCD)
-    return values ^ (values >> np.uint64(32))

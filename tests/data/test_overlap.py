@@ -3,7 +3,7 @@
 import numpy as np
 
 from convnlp import finetune
-from convnlp.data import overlap
+from convnlp.data import minhash, overlap
 from convnlp.data.examples import Examples
 from tests import corpus
 
@@ -58,8 +58,8 @@ def test_texts_without_any_token(tokenizer):
 def test_time_is_linear(tokenizer, monkeypatch):
     """Counted by the values that are hashed for the minima."""
     counts = []
-    mixed = overlap._mixed
-    monkeypatch.setattr(overlap, "_mixed", lambda values: counts.append(len(values)) or mixed(values))
+    mixed = minhash.mixed
+    monkeypatch.setattr(minhash, "mixed", lambda values: counts.append(len(values)) or mixed(values))
     texts = [long_text(seed) for seed in range(40)]
     found(tokenizer, texts[:20], texts[:20])
     half = sum(counts)
