@@ -17,6 +17,7 @@ PROGRAMS = {
     "Prepare data": {
         "example-data": ("convnlp.example_data", "a CSV with labelled texts, to try the programs on"),
         "train-tokenizer": ("convnlp.train_tokenizer", "make a vocabulary from text"),
+        "prepare-tokens": ("convnlp.prepare_tokens", "tokenize text once, for pre-training past memory"),
         "prepare-tfds": ("convnlp.prepare_tfds", "write a data set of TensorFlow Datasets to disk"),
     },
     "Train": {

@@ -139,12 +139,13 @@ class Stream:
         schema: `Schema`, what to read of each record.
         split: `Split`; its slice is taken of every file.
         shard: `Shard`.
+        may_be_empty: bool, whether the split may leave no record of these files. Defaults to False.
 
     Raises:
         SourceError: if a file is empty, its first record cannot be used, or there is no record for the shard.
     """
 
-    def __init__(self, paths, format, schema, split, shard):
+    def __init__(self, paths, format, schema, split, shard, may_be_empty=False):
         self._paths, self._split, self._schema, self._shard = paths, split, schema, shard
         self._format = format
         self._totals = {}  # number of records of the files that have been counted
@@ -154,7 +155,8 @@ class Stream:
             if record is None:
                 raise SourceError(f"{path}: the file is empty")
             self.values(record)
-        if (not split.is_whole or shard.count > 1) and next(self.records(), None) is None:
+        is_part = not split.is_whole or shard.count > 1
+        if is_part and not may_be_empty and next(self.records(), None) is None:
             raise SourceError(self._nothing_left())
 
     def __iter__(self):

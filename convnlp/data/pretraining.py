@@ -1,12 +1,19 @@
-"""Batches for pre-training: documents of any source, cut to rows of equal length, shuffled, made examples."""
+"""Batches for pre-training: documents of any source, cut to rows of equal length, shuffled, made examples.
+
+A source of text is read, tokenized and cut from its beginning, and shuffled in a buffer, which is a part of
+the checkpoint. Of a token cache the number of the next batch is the whole state: from it follow the rows.
+"""
 
 import math
 
+import numpy as np
 import tensorflow as tf
 
 from convnlp.data import rules, sources
 from convnlp.data.errors import SourceError
 from convnlp.data.source import ALL
+from convnlp.data.token_cache import Rows, TokenCache
+from convnlp.data.tokenizing import token_ids
 
 # About 240,000 tokens: counted in a part of a second, and within a few percent of the rest.
 _COUNTED_BLOCKS = 8
@@ -30,9 +37,10 @@ def batches(
     """Endless batches of examples that are made from rows of text.
 
     Documents are tokenized, ended by the end token, concatenated and cut to rows of equal length; nothing is
-    padded. Rows of files of different sizes are mixed evenly (see `files`), then shuffled in a buffer. The
-    randomness of batch n depends on (seed, n) alone: the same arguments give the same batches after a
-    restart, and for any `num_parallel_calls`.
+    padded. Rows of files of different sizes are mixed evenly (see `files`), then shuffled in a buffer; those
+    of a source `tokens:DIR` are shuffled as a whole, by arithmetic (see `token_cache.Rows`). The randomness
+    of batch n depends on (seed, n) alone: the same arguments give the same batches after a restart, and for
+    any `num_parallel_calls`.
 
     Args:
         source: `Source`.
@@ -45,10 +53,12 @@ def batches(
         seed: int.
         field: string, the text's field. Defaults to "text".
         shuffle_buffer: int, rows in the buffer, 0 or 1 for no shuffling. It is part of a checkpoint, with 2
-            or 4 bytes per token. Defaults to 16384.
+            or 4 bytes per token. Defaults to 16384. Of `tokens:` 0 and 1 stand for one order, spread over the
+            whole text, that all seeds and epochs share, and any other number for the global shuffle.
         num_epochs: int, or None to repeat for ever. Default None.
         skip_tokens: int, how much of this worker's text is passed over at the beginning because an earlier
-            data set has read it; in whole blocks, see `blocks_of`. Defaults to 0.
+            data set has read it; in whole blocks, see `blocks_of`. Defaults to 0. Of `tokens:` nothing is
+            passed over: the order is that of the seed from its beginning.
         shard: `Shard`, the part of this worker. Defaults to all.
         num_parallel_calls: int, threads that tokenize. Defaults to tf.data's choice.
 
@@ -56,7 +66,8 @@ def batches(
         A tf.data.Dataset of what `examples` returns.
 
     Raises:
-        SourceError: as `sources.read`, or if there is less text than one batch in `num_epochs`.
+        SourceError: as `sources.read`, or if there is less text than one batch in `num_epochs`, or a token
+            cache was made by another tokenizer.
 
     Example:
     >>> _ = open("docs.txt", "w").write("The old river crosses the quiet valley." * 9)
@@ -69,15 +80,21 @@ def batches(
     rules.integer(1).check("batch_size", batch_size)
     rules.integer(0).check("shuffle_buffer", shuffle_buffer)
     rules.integer(0, below=2**63).check("skip_tokens", skip_tokens)
-    documents = sources.read_blocks(source, (field,), shard=shard, seed=seed)
-    repeated = documents.repeat(num_epochs)
-    if skip_tokens:
-        repeated = repeated.skip(blocks_of(documents, tokenizer, field, skip_tokens))
-    rows = cut_rows(repeated, tokenizer, field, row_length, num_parallel_calls)
-    if shuffle_buffer > 1:
-        # Epochs differ all the same, since they lie below; but every iterator has to give the same batches.
-        rows = rows.shuffle(shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
-    numbered = tf.data.Dataset.zip(rows.batch(batch_size, drop_remainder=True), tf.data.Dataset.counter())
+    if source.kind == "tokens":
+        cache = TokenCache(source)
+        cache.check_tokenizer(tokenizer)
+        rows = Rows(cache, row_length, seed if shuffle_buffer > 1 else None, shard)
+        numbered = _numbered_batches(rows, row_length, batch_size, num_epochs)
+    else:
+        documents = sources.read_blocks(source, (field,), shard=shard, seed=seed)
+        repeated = documents.repeat(num_epochs)
+        if skip_tokens:
+            repeated = repeated.skip(blocks_of(documents, tokenizer, field, skip_tokens))
+        rows = cut_rows(repeated, tokenizer, field, row_length, num_parallel_calls)
+        if shuffle_buffer > 1:
+            # Epochs differ all the same, since they lie below; but every iterator must give the same batches.
+            rows = rows.shuffle(shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
+        numbered = tf.data.Dataset.zip(rows.batch(batch_size, drop_remainder=True), tf.data.Dataset.counter())
 
     def make(tokens, number):
         own, shared = (
@@ -90,6 +107,27 @@ def batches(
     if num_epochs is not None and next(iter(dataset), None) is None:
         raise SourceError(f"{source}: not enough text for {batch_size} rows of {row_length} tokens")
     return dataset
+
+
+def _numbered_batches(rows, row_length, batch_size, num_epochs):
+    """(tokens [B,R], number) of all batches; a checkpoint of its iterator is the number of the next one."""
+
+    def read(number):
+        return rows.at(np.arange(number * batch_size, (number + 1) * batch_size))
+
+    @tf.autograph.experimental.do_not_convert
+    def batch(number):
+        tokens = tf.numpy_function(read, [number], tf.int32, stateful=False)
+        return tf.ensure_shape(tokens, [batch_size, row_length]), number
+
+    options = tf.data.Options()
+    # What is made ahead is made again: a checkpoint holds no rows, wherever they would wait.
+    options.experimental_symbolic_checkpoint = True
+    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    numbers = tf.data.Dataset.counter(dtype=tf.int64)
+    if num_epochs is not None:
+        numbers = numbers.take(rows.count(num_epochs) // batch_size)
+    return numbers.map(batch).with_options(options)
 
 
 def blocks_of(documents, tokenizer, field, num_tokens):
@@ -135,13 +173,9 @@ def cut_rows(documents, tokenizer, field, length, num_parallel_calls=tf.data.AUT
 
 def _tokens(documents, tokenizer, field, num_parallel_calls=tf.data.AUTOTUNE):
     """The tokens of each block, with the ends of its documents: [n]."""
-    # Rows wait in the shuffle buffer and its checkpoint, where the smaller type halves them.
-    dtype = tf.uint16 if tokenizer.vocabulary_size() <= tf.uint16.max else tf.int32
 
     @tf.autograph.experimental.do_not_convert
-    def tokenize(block):
-        tokens = tokenizer.tokenize(block[field])  # ragged [n,(tokens)]
-        ends = tf.fill([tf.shape(block[field])[0], 1], tf.cast(tokenizer.end_token_id, tokens.dtype))
-        return tf.cast(tf.concat([tokens, ends], axis=1).flat_values, dtype)
+    def tokenize(block):  # to the smallest type: rows wait in the shuffle buffer and its checkpoint
+        return token_ids(block[field], tokenizer).flat_values
 
     return documents.map(tokenize, num_parallel_calls, deterministic=True)

@@ -8,8 +8,10 @@ from convnlp.data import rules
 from convnlp.data.errors import SourceError
 from convnlp.data.formats import FORMATS
 
-KINDS = ("tfds", *FORMATS, "pydocs")
-FORMS = ", ".join(["tfds:NAME", *(f"{kind}:{format.pattern}" for kind, format in FORMATS.items()), "pydocs"])
+KINDS = ("tfds", *FORMATS, "pydocs", "tokens")
+FORMS = ", ".join(
+    ["tfds:NAME", *(f"{kind}:{format.pattern}" for kind, format in FORMATS.items()), "pydocs", "tokens:DIR"]
+)
 _SPLIT = re.compile(r"(?P<name>\w+)(\[(?P<start>-?\d+%?)?:(?P<stop>-?\d+%?)?\])?", re.ASCII)
 
 
@@ -41,7 +43,10 @@ class Source:
         if self.kind == "tfds":  # which has a language of its own for splits
             return
         split = Split.parse(self.split)
-        has_splits = self.kind in FORMATS and FORMATS[self.kind].has_splits(self.path)
+        if self.kind in FORMATS:
+            has_splits = FORMATS[self.kind].has_splits(self.path)
+        else:
+            has_splits = "{split}" in self.path
         if not has_splits and split.name != "train":
             raise SourceError(
                 f"{self.name} has no split {split.name!r}: write {{split}} where its files have the split's "

@@ -10,6 +10,7 @@
 | `text:GLOB` | documents separated by blank lines, in the field "text" |
 | `pydocs` | documentation of the installed Python and its packages, fields "text" and "label" |
 | `pydocs:8` | the same, of the 8 packages with most of it, as many documents of each |
+| `tokens:DIR` | what `convnlp.prepare_tokens` writes; for pre-training alone, see `token_cache` |
 
 Files of lines may be packed, as .gz or .zst, and are UTF-8, or UTF-16 with its mark at the beginning.
 Parquet, `hf:` and .zst need pyarrow. In tables of text an integer or a number is what looks like one, where
@@ -20,13 +21,16 @@ split, "train", but for `hf:` and `tfds:`, which have splits of their own. Slice
 `train[1000:]`) are TFDS's; in a glob they are taken of every file.
 """
 
+import dataclasses
+import functools
 import itertools
+import os
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from convnlp.data import files, pydocs, tfds_source
+from convnlp.data import files, pydocs, tfds_source, token_cache
 from convnlp.data.errors import SourceError, source_error_message
 from convnlp.data.formats import FORMATS
 from convnlp.data.rules import short
@@ -44,7 +48,9 @@ from convnlp.data.source import ALL, Split
 
 CHECKED_BYTES = 1 << 30  # of a shard, by `check`: seconds, beside a training that reads more than that
 MAX_RARE_CLASSES = 100  # more than these, with less than two examples each, are taken for a wrong field
+PART_BYTES, PART_EXAMPLES = 1 << 28, 1 << 18
 _NAMED_CLASSES = 5  # in a warning
+_NO_TEXT = "{} holds the ids of tokens, for convnlp pretrain alone, and no text"
 
 
 def read(source, fields=("text",), label=None, *, shard=ALL, seed=None):
@@ -89,6 +95,49 @@ def read_blocks(source, fields=("text",), label=None, *, shard=ALL, seed=None, s
     return _stream(source, schema, shard).dataset()
 
 
+def parts(source, fields=("text",)):
+    r"""The blocks of a source in parts that are read one without the other, such as one after a restart.
+
+    A part is some files that follow each other, of `PART_BYTES` or a little more as stored, or a file that is
+    larger; of `tfds:` it is `PART_EXAMPLES` examples. Which parts there are depends on the source alone.
+
+    Args:
+        source: `Source`.
+        fields: tuple of strings, the text fields to read. Defaults to `("text",)`.
+
+    Returns:
+        A list of functions without arguments, each of which opens a part and returns the tf.data.Dataset of
+        its blocks; see `read_blocks`. A slice of the source may leave nothing of a part.
+
+    Raises:
+        SourceError: if the source is missing; what else is wrong is said when a part is opened or read.
+
+    Example:
+    >>> _ = open("days.jsonl", "w").write('{"text": "A fine day."}\n')
+    >>> [[block["text"].numpy() for block in part()] for part in parts(Source("jsonl:days.jsonl"))]
+    [[array([b'A fine day.'], dtype=object)]]
+    """
+    if source.kind == "tfds":
+        slices = tfds_source.slices(source, PART_EXAMPLES)
+        return [
+            functools.partial(read_blocks, dataclasses.replace(source, split=each), fields) for each in slices
+        ]
+    if source.kind == "tokens":
+        raise SourceError(_NO_TEXT.format(source.name))
+    schema, split = _schema(fields, None), Split.parse(source.split)
+
+    def opened(group):
+        return files.Stream(group, _format(source), schema, split, ALL, may_be_empty=True).dataset()
+
+    groups, size = [[]], 0
+    for path in paths(source):
+        if size >= PART_BYTES:
+            groups, size = [*groups, []], 0
+        groups[-1].append(path)
+        size += tf.io.gfile.stat(path).length
+    return [functools.partial(opened, group) for group in groups]
+
+
 def records(source, fields=("text",)):
     r"""The records of a source with all that stands in them, in order.
 
@@ -116,7 +165,7 @@ def check(source, fields=("text",), label=None, *, shard=ALL):
 
     Args:
         source: `Source`. Of `tfds:` the fields and the split are looked at: its rows have been checked by
-            those who prepared it.
+            those who prepared it. Of `tokens:` the manifest and the sizes of its files are.
         fields: tuple of strings. Defaults to `("text",)`.
         label: `Label`, `Number` or None. Default None.
         shard: `Shard`. Defaults to all.
@@ -133,6 +182,9 @@ def check(source, fields=("text",), label=None, *, shard=ALL):
     convnlp.data.errors.SourceError: days.txt, line 1: no field 'body' (there are: 'text')
     """
     schema = _schema(fields, label)
+    if source.kind == "tokens" and label is None:
+        token_cache.TokenCache(source)
+        return
     if source.kind == "tfds":
         tfds_source.blocks(source, schema, shard, None)
         return
@@ -151,7 +203,7 @@ class Sample:
 
     Args:
         source: `Source`.
-        num_rows: int, how many to read at most.
+        num_rows: int, how many to read at most; None for all.
 
     Attributes:
         fields: list of strings, those of the first example.
@@ -179,9 +231,13 @@ class Sample:
 
 
 def paths(source):
-    """Paths of the files that a source reads, a list; none for `tfds:`."""
+    """Paths of the files that a source reads, a list; none for `tfds:`, the manifest of `tokens:`."""
     if source.kind == "tfds":
         return []
+    if source.kind == "tokens":
+        directory = token_cache.directory_of(source)
+        token_cache.read_manifest(directory)
+        return [os.path.join(directory, token_cache.MANIFEST)]
     path = pydocs.path(source.path) if source.kind == "pydocs" else source.path
     return files.find(source.name, _format(source).locate(path, Split.parse(source.split).name))
 
@@ -329,4 +385,6 @@ def _format(source):
 
 
 def _stream(source, schema, shard):
+    if source.kind == "tokens":
+        raise SourceError(_NO_TEXT.format(source.name))
     return files.Stream(paths(source), _format(source), schema, Split.parse(source.split), shard)

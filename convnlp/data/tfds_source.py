@@ -87,6 +87,12 @@ def bounds(name, split, data_dir):
     return split.name, *split.bounds(splits[split.name].num_examples)
 
 
+def slices(source, size):
+    """Splits of at most `size` examples that make up the split of a source."""
+    name, first, end = bounds(source.path, source.split, source.data_dir)
+    return [f"{name}[{start}:{min(start + size, end)}]" for start in range(first, end, size)]
+
+
 def examples(name, split, first, end, data_dir):
     """Yields the examples of these indices as they are stored, in order: dicts of NumPy values."""
     yield from (

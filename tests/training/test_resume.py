@@ -10,8 +10,10 @@ import pytest
 import tensorflow as tf
 
 from convnlp.launching import cluster
+from convnlp.training import checkpoints
+from tests.data import huge_cache
 from tests.run_program import Program
-from tests.training.toy import NUM_STEPS
+from tests.training.toy import BATCH, NUM_STEPS
 
 pytestmark = pytest.mark.multiprocess
 
@@ -104,6 +106,33 @@ def test_two_mirrored_devices_train_as_one(tmp_path):
         assert row == pytest.approx(other, rel=1e-4)  # the sums are taken in another order, 20 steps long
 
 
+@pytest.fixture(scope="module")
+def huge(tmp_path_factory):
+    """The source of a token cache of 10^8 documents."""
+    return huge_cache.write(tmp_path_factory.mktemp("huge") / "cache")
+
+
+def rows_read(workdir, worker=0):
+    """Where in the text the last process began to read rows, in this order."""
+    return [int(line) for line in pathlib.Path(f"{workdir}.reads-{worker}").read_text().splitlines()]
+
+
+def test_a_token_cache_is_read_from_where_the_run_stood(tmp_path, huge):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run_whole("one_device", whole, extras=huge)
+    assert start("one_device", killed, "rename:4", extras=huge).wait(timeout=300) == -signal.SIGKILL
+    step = checkpoints.steps(str(killed))[-1]
+    finish(start("one_device", killed, extras=huge), workdir=killed)
+    assert_same_state(whole, killed)
+    read, read_again = rows_read(whole), rows_read(killed)
+    assert len(set(read)) == len(read) >= NUM_STEPS * BATCH
+    first = step * BATCH  # nothing before it is read again
+    common = min(len(read) - first, len(read_again))  # how much is read ahead at the end differs
+    assert common >= (NUM_STEPS - step) * BATCH
+    assert 0 < step < NUM_STEPS
+    assert read_again[:common] == read[first : first + common]
+
+
 def start_workers(workdir, killed=None, moment="", extras="", number=2, dropout=0.1):
     """Worker processes; `killed` is the index of the one that dies at `moment`."""
     addresses = cluster.loopback(number)
@@ -140,16 +169,18 @@ def test_two_worker_processes(tmp_path, killed, moment, extras):
 
 
 @pytest.mark.slow
-def test_another_number_of_workers_goes_on_with_the_same_batches(tmp_path):
+@pytest.mark.parametrize("data", ["text", "tokens"])
+def test_another_number_of_workers_goes_on_with_the_same_batches(tmp_path, huge, data):
     """Without dropout, which differs from replica to replica, only the order of sums is another one."""
-    finish(*start_workers(tmp_path / "whole", dropout=0), workdir=tmp_path / "whole")
+    extras = huge if data == "tokens" else ""
+    finish(*start_workers(tmp_path / "whole", dropout=0, extras=extras), workdir=tmp_path / "whole")
     for number, moment in ((2, "rename:4"), (4, "_prune:2")):
-        workers = start_workers(tmp_path / "changed", 0, moment, number=number, dropout=0)
+        workers = start_workers(tmp_path / "changed", 0, moment, number=number, dropout=0, extras=extras)
         assert workers[0].wait(timeout=300) == -signal.SIGKILL
         for worker in workers[1:]:  # which wait for it
             worker.kill()
             worker.wait(timeout=300)
-    (last,) = start_workers(tmp_path / "changed", number=1, dropout=0)
+    (last,) = start_workers(tmp_path / "changed", number=1, dropout=0, extras=extras)
     finish(last, workdir=tmp_path / "changed")
     folder = tmp_path / "changed" / "checkpoints" / f"{NUM_STEPS:08d}"
     assert {"iterator-0.index", "iterator-1.index"} < {path.name for path in folder.iterdir()}

@@ -1,9 +1,10 @@
 """A model of one embedding and one layer with dropout: trains in a second, in this process or in its own.
 
-    python -m tests.training.toy STRATEGY WORKDIR DROPOUT FUNCTION:N [extras]
+    python -m tests.training.toy STRATEGY WORKDIR DROPOUT FUNCTION:N [extras | tokens:DIR]
 
 FUNCTION:N is a moment to die at, or "": `kill -9` of itself in the N-th call of that function of the loop.
-With "extras" all that is off by default is on.
+With "extras" all that is off by default is on. With "tokens:DIR" it trains on the token cache of
+`tests.data.huge_cache`, and WORKDIR.reads-WORKER has a line for each row that this process has read.
 """
 
 import os
@@ -14,8 +15,10 @@ import keras
 import ml_collections
 import tensorflow as tf
 
+from convnlp.data import Shard, Source, pretraining
 from convnlp.training import checkpoints, loop, metrics, optimizers, shards, storage
 from convnlp.training import strategy as strategy_lib
+from tests.data import huge_cache
 
 VOCABULARY, LENGTH, BATCH = 16, 4, 8
 NUM_STEPS = 20
@@ -77,6 +80,31 @@ class Toy:
             {
                 shard: self.dataset(first + shard, batch_size=batch_size // count, **arguments)
                 for shard in shards.read_by(worker, num_workers, count)
+            },
+            count,
+        )
+
+    def cached(self, source, workdir=None):
+        """The shards of this worker of a token cache, with pads that a seed decides on."""
+        worker, num_workers = strategy_lib.workers(self.strategy)
+        count = checkpoints.num_shards(workdir) or num_workers
+
+        def examples(tokens, seed, shared_seed):
+            mask = tf.random.stateless_uniform(tf.shape(tokens), seed) < 0.7
+            return {"token_ids": tokens, "padding_mask": mask}
+
+        return shards.Sharded(
+            {
+                index: pretraining.batches(
+                    Source(source),
+                    huge_cache.TOKENIZER,
+                    row_length=LENGTH,
+                    examples=examples,
+                    batch_size=BATCH // count,
+                    seed=1,
+                    shard=Shard(count, index),
+                )
+                for index in shards.read_by(worker, num_workers, count)
             },
             count,
         )
@@ -145,10 +173,18 @@ def main(strategy, workdir, dropout, moment, extras=""):
     tf.config.experimental.enable_op_determinism()
     num_virtual_devices = 2 if strategy == "mirrored" else 0
     strategy = strategy_lib.build(strategy, num_virtual_devices=num_virtual_devices)
-    toy, arguments = with_all_extras(strategy, workdir) if extras else (Toy(strategy, float(dropout)), {})
+    toy, arguments = Toy(strategy, float(dropout)), {}
+    if extras == "extras":
+        toy, arguments = with_all_extras(strategy, workdir)
+    elif extras:
+        arguments = {"dataset": toy.cached(extras, workdir)}
     if moment:
         die_at(moment)
-    toy.train(workdir, **arguments)
+    with huge_cache.spelt(VOCABULARY) as starts:
+        toy.train(workdir, **arguments)
+    if extras.startswith("tokens:"):
+        with open(f"{workdir}.reads-{strategy_lib.workers(strategy)[0]}", "w", encoding="utf-8") as file:
+            file.writelines(f"{start}\n" for start in starts)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,68 @@
+r"""Writes any source as a token cache, which `convnlp pretrain` reads as tokens:DIR.
+
+    python -m convnlp.prepare_tokens --source='jsonl:web/*.jsonl.gz' --tokenizer=spm.model --output=DIR
+
+Every document is read and tokenized once; a training then maps the files into memory, shuffles all rows by
+arithmetic, and goes on in the middle of an epoch without reading what came before. The same command continues
+a run that was stopped; of a complete cache it compares the sums of all files.
+"""
+
+from absl import flags
+
+from convnlp import programs
+from convnlp.data import Source, fields, sources, token_writer
+from convnlp.models import Tokenizer, preset_names
+from convnlp.training import run_lock, storage
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string(
+        "source",
+        None,
+        "Text to tokenize: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).",
+        required=True,
+    )
+    flags.DEFINE_string("tokenizer", "", "SentencePiece model, as of convnlp train-tokenizer.")
+    flags.DEFINE_string("preset", "", "A preset whose tokenizer is taken, in place of --tokenizer.")
+    flags.DEFINE_string("output", None, "Directory to write, new or of the same cache.", required=True)
+    flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
+    flags.DEFINE_string("text_field", "text", "Field that holds the text.")
+    flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
+    flags.DEFINE_integer(
+        "shard_tokens", token_writer.SHARD_TOKENS, "Tokens per file, which are in memory.", 1
+    )
+
+
+def main(_):
+    """Reads the flags, looks at the source, writes."""
+    args = flags.FLAGS
+    token_writer.check_directory(args.output)
+    tokenizer = _tokenizer(args.tokenizer, args.preset)
+    source = Source(args.source, args.split, args.data_dir)
+    field = args.text_field
+    if field == "text":
+        field = fields.take(source, {"text_field": "text"}).get("text_field", "text")
+    sources.check(source, (field,))
+    with run_lock.held(args.output):
+        made = token_writer.write(source, tokenizer, args.output, field, shard_tokens=args.shard_tokens)
+    print(
+        f"{args.output}: {made['documents']:,} documents, {made['tokens']:,} tokens "
+        f"in {len(made['shards'])} shards; read it as tokens:{args.output}"
+    )
+
+
+def _tokenizer(path, preset):
+    if bool(path) == bool(preset):
+        raise ValueError(
+            "Exactly one of `--tokenizer` and `--preset` must be given. "
+            f"Received: tokenizer={path!r}, preset={preset!r}"
+        )
+    if path:
+        return Tokenizer.from_file(path)
+    return Tokenizer.from_preset(storage.local(preset_names.locate(preset)))
+
+
+if __name__ == "__main__":
+    define_flags()
+    programs.run(main)
