@@ -4,14 +4,15 @@ import keras
 import keras_nlp
 import sentencepiece
 import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2
 
 from convnlp.models import arguments
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.text_preset import TextPreset
 
 SPACE = "\u2581"  # what SentencePiece writes for a space
+_KINDS = {1: "UNIGRAM", 2: "BPE", 3: "WORD", 4: "CHAR"}  # TrainerSpec.ModelType of sentencepiece_model.proto
 # White space of two and of three bytes. WhitespaceTokenizeWithOffsetsV2 of tensorflow_text 2.21 counts the
 # first of the bytes to the word in front of it, so that they become as many ASCII spaces before.
 _WIDE_SPACES = (
@@ -220,10 +221,25 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
 
 def _kind(proto):
     """What kind of model was trained: "UNIGRAM", "BPE", ..."""
-    types = sentencepiece_model_pb2.TrainerSpec.ModelType
+    # Read by a part of SentencePiece's schema: its own module asks for a newer protobuf than Apache Beam has.
+    fields = descriptor_pb2.FieldDescriptorProto
+    schema = descriptor_pb2.FileDescriptorProto(name="kind.proto", syntax="proto2")
+    spec = schema.message_type.add(name="TrainerSpec")
+    spec.field.add(name="model_type", number=3, type=fields.TYPE_INT32, label=fields.LABEL_OPTIONAL)
+    schema.message_type.add(name="ModelProto").field.add(
+        name="trainer_spec",
+        number=2,
+        type=fields.TYPE_MESSAGE,
+        type_name=".TrainerSpec",
+        label=fields.LABEL_OPTIONAL,
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(schema)
+    model = message_factory.GetMessageClass(pool.FindMessageTypeByName("ModelProto"))
     try:
-        return types.Name(sentencepiece_model_pb2.ModelProto.FromString(proto).trainer_spec.model_type)
-    except (DecodeError, ValueError) as error:
+        found = model.FromString(proto).trainer_spec
+        return _KINDS[found.model_type if found.HasField("model_type") else 1]
+    except (DecodeError, KeyError) as error:
         raise ValueError("`proto` is not a SentencePiece model that protobuf can read") from error
 
 
