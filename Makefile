@@ -33,7 +33,7 @@ test-all: setup
 
 # Apache Beam wants an older protobuf, and so an environment of its own.
 test-beam: .venv-beam/.ready
-	.venv-beam/bin/python -m pytest tests/bulk -m "beam and not slow"
+	.venv-beam/bin/python -m pytest tests/bulk tests/corpora -m "beam and not slow"
 
 fuzz: setup $(VENV)/.ready-fuzz
 	for reader in $(READERS); do \

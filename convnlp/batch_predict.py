@@ -10,16 +10,13 @@ with their places and reasons. The same command continues a run that was stopped
 after `--`.
 """
 
-import logging as python_logging
 import os
 import time
 
 from absl import flags, logging
 
-from convnlp.bulk import inputs, job, model, outputs
+from convnlp.bulk import inputs, job, model, outputs, runners
 from convnlp.programs import run
-
-_RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")
 
 _MODEL = flags.DEFINE_string("model", None, "Directory of a SavedModel: MODELS/NAME/VERSION.", required=True)
 _INPUT = flags.DEFINE_string(
@@ -38,31 +35,9 @@ _BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Examples at a time.", lowe
 _SHARD_SIZE = flags.DEFINE_integer(
     "shard_size", 10_000, "Examples per file of the output, of which a restart keeps the whole ones.", 1
 )
-_RUNNER = flags.DEFINE_enum("runner", "DirectRunner", _RUNNERS, "Beam's runner; the first is this machine.")
-
-
-def load_pipeline(runner):
-    """The module that needs Beam.
-
-    Args:
-        runner: string. On this machine errors are raised to us, so that Beam need not log them; of other
-            runners its log is all there is.
-
-    Raises:
-        ValueError: if Beam is not installed.
-    """
-    level = python_logging.CRITICAL if runner == "DirectRunner" else python_logging.WARNING
-    python_logging.getLogger("apache_beam").setLevel(level)
-    try:
-        from convnlp.bulk import pipeline
-    except ImportError as error:
-        if not (error.name or "").startswith("apache_beam"):
-            raise
-        raise ValueError(
-            "convnlp.batch_predict needs Apache Beam: pip install -r requirements-beam.txt, "
-            "in an environment of its own"
-        ) from error
-    return pipeline
+_RUNNER = flags.DEFINE_enum(
+    "runner", "DirectRunner", runners.RUNNERS, "Beam's runner; the first is this machine."
+)
 
 
 def text_fields():
@@ -80,7 +55,7 @@ def text_fields():
 def main(argv):
     """Input -> shards -> model -> files -> summary."""
     start = time.monotonic()
-    pipeline = load_pipeline(_RUNNER.value)
+    pipeline = runners.load_pipeline("convnlp.bulk.pipeline", "convnlp.batch_predict", _RUNNER.value)
     options = pipeline.options(_RUNNER.value, argv[1:])
     fields = text_fields()
     source = inputs.open_input(_INPUT.value, _SPLIT.value, _SHARD_SIZE.value, _DATA_DIR.value, fields)

@@ -17,6 +17,10 @@ PROGRAMS = {
     "Prepare data": {
         "example-data": ("convnlp.example_data", "a CSV with labelled texts, to try the programs on"),
         "train-tokenizer": ("convnlp.train_tokenizer", "make a vocabulary from text"),
+        "prepare-corpus": (
+            "convnlp.prepare_corpus",
+            "take bad and repeated documents out of a corpus, on Apache Beam",
+        ),
         "prepare-tokens": ("convnlp.prepare_tokens", "tokenize text once, for pre-training past memory"),
         "prepare-tfds": ("convnlp.prepare_tfds", "write a data set of TensorFlow Datasets to disk"),
     },

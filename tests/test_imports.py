@@ -50,6 +50,8 @@ RULES = {
         ("numpy", "tensorflow", "tensorflow_text"),
     ),
     "convnlp.bulk.pipeline": (("convnlp.bulk", "convnlp.data"), ("apache_beam",)),
+    "convnlp.corpora": (("convnlp.data",), ("numpy", "py3langid")),
+    "convnlp.corpora.pipeline": (("convnlp.bulk", "convnlp.corpora", "convnlp.data"), ("apache_beam",)),
     "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
     "convnlp.launching": ((), ()),
     "convnlp.launch": (

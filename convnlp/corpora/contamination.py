@@ -1,0 +1,95 @@
+"""Texts of test sets in a corpus: a model should not have been trained on what it is tested on.
+
+A document is removed if 13 words in a row of it stand in a text of a test set, whatever their case and
+punctuation. Of a text of 8 to 12 words all of them must stand there in a row; a shorter one is no evidence.
+
+Source: Brown et al., 2020, "Language Models are Few-Shot Learners" (GPT-3), appendix C,
+https://arxiv.org/abs/2005.14165. Departs from it: the whole document is removed, not what is around the
+words; the length follows each text, not the shortest ones of its set; frequent runs count too.
+"""
+
+import numpy as np
+
+from convnlp.corpora.words import hashes, words
+from convnlp.data import SourceError, minhash, sources
+
+LEAST_WORDS, MOST_WORDS = 8, 13
+
+
+class TestTexts:
+    """The texts of test sets, as hashes of runs of their words.
+
+    Args:
+        texts: iterable of strings.
+
+    Example:
+    >>> found = TestTexts(["The old river crosses the quiet valley near the harbour."])
+    >>> [found.are_in(hashes(words(text))) for text in (
+    ...     "He says: THE OLD RIVER crosses - the quiet valley near the harbour!", "The old river crosses.")]
+    [True, False]
+    """
+
+    __test__ = False  # no class of tests, whatever pytest takes it for
+
+    def __init__(self, texts):
+        runs = {size: [] for size in range(LEAST_WORDS, MOST_WORDS + 1)}
+        for text in texts:
+            found = hashes(words(text))
+            if len(found) >= LEAST_WORDS:
+                size = min(len(found), MOST_WORDS)
+                runs[size].append(minhash.shingles(found, size))
+        self._runs = {size: np.unique(np.concatenate(parts)) for size, parts in runs.items() if parts}
+
+    def __len__(self):
+        """How many different runs of words are looked for."""
+        return sum(map(len, self._runs.values()))
+
+    def are_in(self, word_hashes):
+        """Whether a document, its words as `words.hashes`, has one of the runs in it."""
+        for size, known in self._runs.items():
+            own = minhash.shingles(word_hashes, size)
+            places = np.minimum(np.searchsorted(known, own), len(known) - 1)
+            if (known[places] == own).any():
+                return True
+        return False
+
+
+def texts_of(source, fields=()):
+    r"""All texts of a test set.
+
+    Args:
+        source: `convnlp.data.Source` of files.
+        fields: sequence of strings, the fields to read; lists of texts are read too. Defaults to all.
+
+    Returns:
+        List of strings.
+
+    Raises:
+        SourceError: if the source cannot be read, has none of the fields, or is of `tfds:`.
+
+    Example:
+    >>> import pathlib
+    >>> _ = pathlib.Path("test.csv").write_text("question,label\nWhat now?,card\n")
+    >>> texts_of(Source("csv:test.csv"), ["question"])
+    ['What now?']
+    """
+    if source.kind == "tfds":
+        raise SourceError(f"{source}: a test set must be files, such as jsonl:GLOB or csv:GLOB")
+    rows = sources.Sample(source, num_rows=None).rows
+    for field in fields:
+        if not any(field in row for row in rows):
+            raise SourceError(f"{source}: no field {field!r} (there are: {', '.join(map(repr, rows[0]))})")
+    found = []
+    for row in rows:
+        for name, value in row.items():
+            if not fields or name in fields:
+                found += [str(each) for each in _leaves(value) if isinstance(each, str)]
+    return found
+
+
+def _leaves(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [leaf for each in value for leaf in _leaves(each)]
+    return [value]

@@ -1,0 +1,177 @@
+"""The pipeline: parts of the input -> shards, filtered -> groups of near-duplicates -> files.
+
+    shard       one element from the moment it is read; documents that break a rule are gone from it
+    groups      of each document that is left only its place and its minima go into them, see `duplicates`
+    files       a shard meets the places in it that repeat an earlier document, and becomes a file
+
+A shard's file has the same rows and name whatever a runner repeats, and in whatever order it works.
+"""
+
+import dataclasses
+
+import apache_beam as beam
+
+from convnlp.bulk import job, outputs
+from convnlp.corpora import duplicates, languages, quality, words
+from convnlp.data.schema import Schema
+
+UNREADABLE, OTHER_LANGUAGE, IN_TEST_SET = "unreadable", "other_language", "in_a_test_set"
+_READ, _KEPT = "documents", "kept"  # counts that are of no rule
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What every worker knows.
+
+    Args:
+        inputs: see `convnlp.bulk.inputs.open_input`.
+        field: string, of the text.
+        folder: string, where the files go.
+        rules: tuple of strings, of `quality.RULES`.
+        min_words: int, of the rule `num_words`.
+        languages: tuple of strings, those to keep; empty for all.
+        test_texts: `contamination.TestTexts`, or None.
+        min_similarity: float, see `duplicates.repeated`; 0 keeps duplicates.
+    """
+
+    inputs: object
+    field: str
+    folder: str
+    rules: tuple
+    min_words: int
+    languages: tuple
+    test_texts: object
+    min_similarity: float
+
+
+def run(work, beam_options):
+    """Writes the documents that stay, and then the report, which `convnlp.bulk.job.read_summary` reads.
+
+    Args:
+        work: `Work`.
+        beam_options: see `convnlp.bulk.pipeline.options`.
+
+    Raises:
+        ValueError: if a worker fails by an error whose class Beam does not keep, such as a full disk.
+    """
+    try:
+        _run(work, beam_options)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
+
+
+def _run(work, beam_options):
+    with beam.Pipeline(options=beam_options) as pipeline:
+        read = (
+            pipeline
+            | "files" >> beam.Create(range(len(work.inputs.paths)))
+            | "spread files" >> beam.Reshuffle()
+            | "parts" >> beam.FlatMap(work.inputs.parts)
+            | "spread parts" >> beam.Reshuffle()
+            | "read and filter" >> beam.ParDo(_Filter(work)).with_outputs("counts", "members", main="shards")
+        )
+        repeats = (
+            read.members
+            | "groups" >> beam.GroupByKey()
+            | "compare" >> beam.FlatMap(_repeats, work.min_similarity)
+        )
+        written = (
+            {"shards": read.shards, "repeats": repeats}
+            | "shards with their repeats" >> beam.CoGroupByKey()
+            | "write" >> beam.FlatMap(_write, work)
+        )
+        _ = (
+            (read.counts, written)
+            | beam.Flatten()
+            | "count" >> beam.CombinePerKey(_add)
+            | beam.combiners.ToDict()
+            | "report" >> beam.Map(lambda counts: job.write_summary(work.folder, report(counts)))
+        )
+
+
+class _Filter(beam.DoFn):
+    """`Part` -> (name, documents that keep all rules) of its shards; beside them counts and members."""
+
+    def __init__(self, work):
+        self._work = work
+
+    def setup(self):
+        self._language_of = languages.identifier() if self._work.languages else None
+
+    def process(self, part):
+        work, schema = self._work, Schema((self._work.field,))
+        for name, records in work.inputs.shards(part):
+            kept = []
+            for record in records:
+                yield beam.pvalue.TaggedOutput("counts", (_READ, (1, 0)))
+                try:
+                    fields = work.inputs.fields(record)
+                    text = schema.values(fields)[0].decode("utf-8")
+                except ValueError:
+                    yield beam.pvalue.TaggedOutput("counts", (UNREADABLE, (1, record.size)))
+                    continue
+                hashes = words.hashes(words.words(text))
+                if rule := self._broken(text, hashes):
+                    yield beam.pvalue.TaggedOutput("counts", (rule, (1, len(text))))
+                    continue
+                kept.append((record.line, fields))
+                if work.min_similarity:
+                    groups, signature = duplicates.keys(hashes)
+                    for group in groups:
+                        yield beam.pvalue.TaggedOutput("members", (group, (name, record.line, signature)))
+            if kept:
+                yield name, kept
+
+    def _broken(self, text, hashes):
+        """The rule by which a document is removed; None where it stays."""
+        work = self._work
+        if rule := quality.broken(text, work.rules, work.min_words):
+            return rule
+        if self._language_of and self._language_of(text) not in work.languages:
+            return OTHER_LANGUAGE
+        return IN_TEST_SET if work.test_texts and work.test_texts.are_in(hashes) else None
+
+
+def _repeats(group, min_similarity):
+    """A group -> (shard, (line, rule)) of the documents that repeat an earlier one of it."""
+    name, members = group
+    places = (((shard, line), signature) for shard, line, signature in members)
+    for (shard, line), rule in duplicates.repeated(name, places, min_similarity):
+        yield shard, (line, rule)
+
+
+def _write(joined, work):
+    """Writes the file of a shard, if a document of it stays; yields counts."""
+    name, found = joined
+    (documents,) = found["shards"]
+    repeats = {}
+    for line, rule in sorted(found["repeats"]):  # "duplicate" comes before "near_duplicate"
+        repeats.setdefault(line, rule)
+    rows = []
+    for line, fields in documents:
+        size = len(fields[work.field])
+        yield repeats.get(line, _KEPT), (1, size)
+        if line not in repeats:
+            rows.append(fields)
+    if rows:
+        outputs.write_rows(f"{work.folder}/documents-{name}.jsonl", "jsonl", rows)
+
+
+def _add(counts):
+    """Sums of (documents, characters)."""
+    return tuple(map(sum, zip(*counts, strict=True))) or (0, 0)
+
+
+def report(counts):
+    """What is written at the end.
+
+    Args:
+        counts: dict, rule -> (documents, characters), with those of `_READ` and `_KEPT`.
+
+    Returns:
+        dict of `documents`, `kept` and `removed`, rule -> {"documents", "characters"}.
+    """
+    counts = dict(counts)
+    (read, _), (kept, characters) = counts.pop(_READ, (0, 0)), counts.pop(_KEPT, (0, 0))
+    removed = {rule: {"documents": n, "characters": size} for rule, (n, size) in sorted(counts.items())}
+    return {"documents": read, "kept": {"documents": kept, "characters": characters}, "removed": removed}

@@ -1,0 +1,167 @@
+r"""Takes out of a corpus what should not be pre-trained on, on Apache Beam.
+
+    python -m convnlp.prepare_corpus --input='jsonl:web-*.jsonl.gz' --output=DIR --languages=en \
+        --test_sources=jsonl:sst2.test.jsonl,csv:banking.csv
+
+Removed are documents that break a rule of quality, are in another language, hold a text of a test set, or
+are nearly the same as an earlier one; convnlp/corpora says how, with the sources. DIR gets a file
+documents-*.jsonl for each shard of the input, with all fields of the documents that stay, and, last,
+summary.json: how many documents and characters each rule has removed. Flags of Beam's own come after `--`.
+"""
+
+import inspect
+import os
+import time
+
+from absl import flags
+
+from convnlp import programs
+from convnlp.bulk import inputs, job, runners
+from convnlp.corpora import contamination, duplicates, quality
+from convnlp.corpora.languages import check as check_languages
+from convnlp.data import Source
+from convnlp.data.rules import integer, number, one_of
+
+_VERSION = 1  # counts changes of this package that change what stays
+
+
+def prepare(
+    input,
+    output,
+    *,
+    split="train",
+    data_dir=None,
+    text_field="text",
+    rules=tuple(quality.RULES),
+    min_words=quality.MIN_WORDS,
+    languages=(),
+    test_sources=(),
+    test_text_fields=(),
+    min_similarity=duplicates.MIN_SIMILARITY,
+    shard_size=10_000,
+    runner="DirectRunner",
+    beam_flags=(),
+):
+    """Writes the documents that stay, and the counts; of a directory that is complete it reads them.
+
+    Args:
+        input: string, see `convnlp.bulk.inputs`.
+        output: string, a directory, new or of the same job.
+        split: string, of a TFDS data set, with a slice where wanted. Default "train".
+        data_dir: string, where TFDS looks.
+        text_field: string, the field of the text. Defaults to "text".
+        rules: sequence of strings, of `quality.RULES`. Defaults to all.
+        min_words: int >= 0, words that a document must have. Defaults to 50.
+        languages: sequence of strings, those to keep. Defaults to none: all of them.
+        test_sources: sequence of strings, sources whose texts must not stay. Defaults to none.
+        test_text_fields: sequence of strings, their fields. Defaults to none: all that are texts.
+        min_similarity: float in [0, 1], see `duplicates.repeated`; 0 keeps duplicates. Defaults to 0.8.
+        shard_size: int >= 1, documents of a shard. Defaults to 10,000.
+        runner: string, of `runners.RUNNERS`. Defaults to "DirectRunner".
+        beam_flags: sequence of strings, Beam's own.
+
+    Returns:
+        The summary, a dict; see `convnlp.corpora.pipeline.report`.
+
+    Raises:
+        ValueError: for an argument that breaks its rule, if Beam or py3langid is not installed, or the
+            directory holds something else.
+        SourceError: if the input or a test set cannot be read.
+    """
+    for name in rules:
+        one_of(quality.RULES).check("rules", name)
+    integer(0).check("min_words", min_words)
+    number("[0, 1]").check("min_similarity", min_similarity)
+    pipeline, bulk = (
+        runners.load_pipeline(f"convnlp.{folder}.pipeline", "convnlp.prepare_corpus", runner)
+        for folder in ("corpora", "bulk")
+    )
+    beam_options = bulk.options(runner, list(beam_flags))
+    if languages:
+        check_languages(languages)
+    source = inputs.open_input(input, split, shard_size, data_dir, (text_field,))
+    test_texts = contamination.TestTexts(
+        text for name in test_sources for text in contamination.texts_of(Source(name), test_text_fields)
+    )
+    folder = os.path.normpath(output) if "://" not in output else output.rstrip("/")
+    described = {
+        "version": _VERSION,
+        "input": f"{input} {split}",
+        "field": text_field,
+        "rules": list(rules),
+        "min_words": min_words,
+        "languages": list(languages),
+        "test_sources": list(test_sources),
+        "test_runs": len(test_texts),
+        "min_similarity": min_similarity,
+        "shard_size": shard_size,
+        "files": source.description(),
+    }
+    summary = job.open_folder(folder, described)
+    if summary is not None:
+        print(f"{folder} is complete: nothing is left to do")
+        return summary
+    work = pipeline.Work(
+        inputs=source,
+        field=text_field,
+        folder=folder,
+        rules=tuple(rules),
+        min_words=min_words,
+        languages=tuple(languages),
+        test_texts=test_texts if len(test_texts) else None,
+        min_similarity=min_similarity,
+    )
+    pipeline.run(work, beam_options)
+    return job.read_summary(folder)
+
+
+def table(summary):
+    """The counts of a summary as lines of text."""
+    removed = sorted(summary["removed"].items(), key=lambda item: -item[1]["documents"])
+    rows = [("kept", summary["kept"]), *removed]
+    lines = [f"{summary['documents']:>12,} documents"]
+    lines += [
+        f"{row['documents']:>12,} {name.replace('_', ' ')}, {row['characters']:,} characters"
+        for name, row in rows
+    ]
+    return "\n".join(lines)
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string(
+        "input",
+        None,
+        "KIND:GLOB of jsonl, csv, tsv, parquet, lines or text; tfds:NAME; pydocs.",
+        required=True,
+    )
+    flags.DEFINE_string("output", None, "Directory to write to, new or of the same job.", required=True)
+    flags.DEFINE_string("split", "train", "Split of tfds:NAME, with a slice where wanted: train[:10%].")
+    flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
+    flags.DEFINE_string("text_field", "text", "Field that holds the text.")
+    flags.DEFINE_list("rules", list(quality.RULES), "Rules of quality that count; empty: none.")
+    flags.DEFINE_integer("min_words", quality.MIN_WORDS, "Words that a document must have.", 0)
+    flags.DEFINE_list("languages", [], "Languages to keep, such as en,de; empty: all. Needs py3langid.")
+    flags.DEFINE_list("test_sources", [], "Test sets whose texts must not stay: jsonl:GLOB, csv:GLOB, ...")
+    flags.DEFINE_list("test_text_fields", [], "Fields of the test sets to look for; empty: all texts.")
+    flags.DEFINE_float(
+        "min_similarity",
+        duplicates.MIN_SIMILARITY,
+        "Share of runs of five words that a near-duplicate has in common; 0 keeps duplicates.",
+    )
+    flags.DEFINE_integer("shard_size", 10_000, "Documents per shard of the input, at most.", 1)
+    flags.DEFINE_enum("runner", "DirectRunner", runners.RUNNERS, "Beam's runner; the first is this machine.")
+
+
+def main(argv):
+    """Reads the flags, prepares, prints the counts."""
+    start = time.monotonic()
+    names = [name for name in inspect.signature(prepare).parameters if name != "beam_flags"]
+    summary = prepare(**{name: flags.FLAGS[name].value for name in names}, beam_flags=argv[1:])
+    print(table(summary))
+    print(f"{flags.FLAGS.output}, {time.monotonic() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    define_flags()
+    programs.run(main)

@@ -1,0 +1,72 @@
+"""Texts of test sets in documents: against a plain search for their words, and where it begins."""
+
+import random
+
+import pytest
+
+from convnlp.corpora.contamination import TestTexts, texts_of
+from convnlp.corpora.words import hashes, words
+from convnlp.data import Source, SourceError
+from tests import corpus
+from tests.corpora.prose import prose
+
+DOCUMENT = prose(0, 200)
+WORDS = words(DOCUMENT)
+
+
+def is_found(test_text, document=DOCUMENT):
+    return TestTexts([test_text]).are_in(hashes(words(document)))
+
+
+@pytest.mark.parametrize(("length", "found"), [(7, False), (8, True), (12, True), (13, True), (40, True)])
+def test_texts_of_eight_words_and_more_are_found(length, found):
+    assert is_found(" ".join(WORDS[50 : 50 + length]).upper() + "?!") is found
+
+
+def test_thirteen_words_of_a_long_text_are_enough_and_twelve_are_not():
+    start, end = prose(8, 30), prose(9, 30)
+    assert is_found(f"{start} {' '.join(WORDS[60:73])} {end}")
+    assert not is_found(f"{start} {' '.join(WORDS[60:72])} {end}")
+    assert not is_found(" ".join(WORDS[60:71]) + " other")  # 12 words, of which 11 stand there
+    assert not is_found(" ".join(WORDS[60:66] + WORDS[67:74]))  # 13 words in a row, not here and there
+
+
+def test_it_finds_what_a_plain_search_finds():
+    rng = random.Random(0)
+    vocabulary = ["the", "river", "of", "stone"]
+    tests = [[rng.choice(vocabulary) for _ in range(rng.randint(6, 16))] for _ in range(400)]
+    found = TestTexts(map(" ".join, tests))
+    answers = []
+    for _ in range(60):
+        document = [rng.choice(vocabulary) for _ in range(rng.randint(0, 300))]
+        text = f" {' '.join(document)} "
+        expected = any(
+            f" {' '.join(test[start : start + size])} " in text
+            for test in tests
+            if len(test) >= 8
+            for size in [min(len(test), 13)]
+            for start in range(len(test) - size + 1)
+        )
+        answers.append(expected)
+        assert found.are_in(hashes(document)) == expected
+    assert {*answers} == {True, False}
+
+
+def test_without_texts_nothing_is_found():
+    assert len(TestTexts([])) == len(TestTexts(["too short"])) == 0
+    assert not is_found("")
+    assert not TestTexts([DOCUMENT]).are_in(hashes([]))
+
+
+def test_texts_of_a_test_set(tmp_path):
+    rows = [
+        {"question": "Who?", "answers": {"text": ["she", "he"]}, "id": 7},
+        {"question": "Where?", "label": 1},
+    ]
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+    assert texts_of(source) == ["Who?", "she", "he", "Where?"]
+    assert texts_of(source, ["question"]) == ["Who?", "Where?"]
+    with pytest.raises(SourceError, match=r"a.jsonl, split train: no field 'text' \(there are: 'question'"):
+        texts_of(source, ["text"])
+    with pytest.raises(SourceError, match="a test set must be files, such as"):
+        texts_of(Source("tfds:glue/sst2", "test"))
