@@ -26,6 +26,8 @@ from convnlp.data.tokenizing import sum_of
 VERSION = 1  # counts changes of this package that change the files
 OPEN_FILES = 256  # mapped at a time
 JOB, MANIFEST = "job.json", "manifest.json"
+_NEEDED = {"tokenizer", "documents", "tokens", "shards"}
+_NEEDED_OF_SHARD = {"name", "documents", "tokens", "tokens_bytes"}
 
 
 def directory_of(source):
@@ -60,6 +62,9 @@ def read_manifest(directory):
     found = read_json(path)
     if found.get("version") != VERSION:
         raise SourceError(f"{path}: must be of version {VERSION}. Received: version={found.get('version')!r}")
+    is_whole = found.keys() >= _NEEDED
+    if not is_whole or not all(shard.keys() >= _NEEDED_OF_SHARD for shard in found["shards"]):
+        raise SourceError(f"{path}: is not what convnlp prepare-tokens has written: a field is missing")
     return found
 
 

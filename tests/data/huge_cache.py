@@ -50,17 +50,23 @@ def spell(places, vocabulary):
 
 @contextlib.contextmanager
 def spelt(vocabulary=1000):
-    """Adds to each token that is read what stands for its place; yields a list of where rows were read."""
-    original, starts = TokenCache.read, []
+    """Caches that are opened here give what stands for each place; yields a list of where rows were read."""
+    open_it, original, starts, opened = TokenCache.__init__, TokenCache.read, [], []
+
+    def init(self, source):
+        open_it(self, source)
+        opened.append(self)
 
     def read(self, wanted, length):
-        starts.extend(np.asarray(wanted).tolist())
         rows = original(self, wanted, length)
+        if not any(self is each for each in opened):  # of an iterator before, which still reads ahead
+            return rows
+        starts.extend(np.asarray(wanted).tolist())
         places = (np.asarray(wanted)[:, None] + np.arange(length)) % self.num_tokens
         return rows + spell(places, vocabulary)
 
-    TokenCache.read = read
+    TokenCache.__init__, TokenCache.read = init, read
     try:
         yield starts
     finally:
-        TokenCache.read = original
+        TokenCache.__init__, TokenCache.read = open_it, original

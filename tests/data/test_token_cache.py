@@ -267,6 +267,7 @@ def damage(name, content):
             damage("manifest.json", b'{"version": 9}'),
             r"manifest.json: must be of version 1. Received: version=9",
         ),
+        (damage("manifest.json", b'{"version": 1, "shards": []}'), r"manifest.json: .* a field is missing"),
         (damage("manifest.json", None), r"is not complete: run convnlp prepare-tokens again"),
     ],
 )
@@ -418,14 +419,18 @@ def test_it_goes_on_in_the_middle_of_an_epoch_of_1e8_documents(huge, tmp_path, m
         found = [next(again)["tokens"].numpy() for _ in range(3)]
         del again
         num_read = len(starts)
-    assert 3 * batch <= num_read <= (3 + 2 * os.cpu_count() + 8) * batch  # three, and what is made ahead
+    assert (
+        3 * batch <= num_read <= 1000 * batch
+    )  # three, and what is made ahead; before it lie 10**6 and more
 
     num_rows = huge_cache.NUM_TOKENS // length
     phase = int(np.random.SeedSequence([5, 0, 1]).generate_state(1, np.uint64)[0]) % length
     places = (middle * batch + np.arange(3 * batch)) * num_workers + num_workers - 1
     assert places.max() < num_rows
     expected = phase + length * permute(places, num_rows, (5, 0))
-    assert starts[: 3 * batch] == expected.tolist()
+    assert {*expected.tolist()} <= {*starts}
+    before = phase + length * permute(np.arange(places.min() - 20_000, places.min()), num_rows, (5, 0))
+    assert {*before.tolist()}.isdisjoint(starts)
     text = huge_cache.spell(expected[:, None] + np.arange(length), 1000)
     np.testing.assert_array_equal(np.concatenate(found), text)
 

@@ -173,14 +173,14 @@ def main(strategy, workdir, dropout, moment, extras=""):
     tf.config.experimental.enable_op_determinism()
     num_virtual_devices = 2 if strategy == "mirrored" else 0
     strategy = strategy_lib.build(strategy, num_virtual_devices=num_virtual_devices)
-    toy, arguments = Toy(strategy, float(dropout)), {}
-    if extras == "extras":
-        toy, arguments = with_all_extras(strategy, workdir)
-    elif extras:
-        arguments = {"dataset": toy.cached(extras, workdir)}
-    if moment:
-        die_at(moment)
     with huge_cache.spelt(VOCABULARY) as starts:
+        toy, arguments = Toy(strategy, float(dropout)), {}
+        if extras == "extras":
+            toy, arguments = with_all_extras(strategy, workdir)
+        elif extras:
+            arguments = {"dataset": toy.cached(extras, workdir)}
+        if moment:
+            die_at(moment)
         toy.train(workdir, **arguments)
     if extras.startswith("tokens:"):
         with open(f"{workdir}.reads-{strategy_lib.workers(strategy)[0]}", "w", encoding="utf-8") as file:
