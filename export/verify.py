@@ -33,7 +33,7 @@ _BOUND = flags.DEFINE_float(
     None,
     "How far floats may differ, relative to the largest where that is above 1. Default: "
     + ", ".join(f"{bound:g} where the graph multiplies in {name}" for name, bound in parity.BOUNDS.items())
-    + ".",
+    + f", and {parity.INT8_TABLES:g} more where tables are in int8.",
     lower_bound=0,
 )
 
@@ -69,7 +69,7 @@ def main(argv):
     else:
         model = None
         asked, made_up = recorded.of_saved_model(directory, graph)
-    bound = parity.BOUNDS[graph.product_dtype()] if _BOUND.value is None else _BOUND.value
+    bound = parity.bound(graph) if _BOUND.value is None else _BOUND.value
     report = checks.verify({directory: asked}, model, bound)
     print(f"{directory}: {len(graph.op_names())} kinds of operations, {len(asked)} requests")
     print("the files have their sums" if has_sums else "there are no sums of the files (SHA256SUMS)")

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from convnlp.layers.table_rows import gather_rows
 from convnlp.layers.token_mixer import require_count
 
 _FACTORS = (31_337, 28_411)  # of a single token and of the first of a pair; below 2**15, see `_buckets`
@@ -27,6 +28,10 @@ class HashedNgrams(keras.layers.Layer):
         output_dim: int. D.
         **kwargs: `name` of the Keras layer, which computes in float32.
 
+    Attributes:
+        row_scales: float32 [M] of a table in int8, see `convnlp.models.int8_tables`; None but for what is
+            exported.
+
     Raises:
         ValueError: if a size is out of its range.
 
@@ -35,6 +40,8 @@ class HashedNgrams(keras.layers.Layer):
     >>> layer(tf.constant([[7, 8, 1, 0]]), tf.constant([[True, True, True, False]])).shape
     TensorShape([1, 4])
     """
+
+    row_scales = None
 
     def __init__(self, num_buckets, output_dim, **kwargs):
         super().__init__(**{"dtype": "float32", **kwargs})
@@ -56,7 +63,7 @@ class HashedNgrams(keras.layers.Layer):
         """Int [B,T] and bool [B,T], True = token -> float32 [B,D]."""
         buckets, is_present = self.buckets(token_ids, padding_mask)
         present = tf.cast(is_present, tf.float32)
-        rows = tf.gather(tf.convert_to_tensor(self.table), buckets)  # [B,2T-1,D]
+        rows = gather_rows(self.table, self.row_scales, buckets)  # [B,2T-1,D]
         count = tf.reduce_sum(present, axis=1, keepdims=True)  # [B,1]
         total = tf.reduce_sum(rows * tf.expand_dims(present, 2), axis=1)  # [B,D]
         return total * (SCALE * tf.math.rsqrt(tf.maximum(count, 1.0)))

@@ -18,7 +18,7 @@ def store_in_bfloat16(model):
         model: a model of any task; changed.
     """
     for layer in model._flatten_layers():
-        if isinstance(layer, TokenEmbedding):
+        if isinstance(layer, TokenEmbedding) and layer.row_scales is None:  # or it is narrower already
             kept = layer.embeddings
         elif isinstance(layer, (Projection, FullConvMixer)):
             kept = layer.kernel

@@ -2,10 +2,10 @@
 
 import keras
 import keras_nlp
-import tensorflow as tf
 from keras import ops
 
 from convnlp.layers.exporting import is_exporting
+from convnlp.layers.table_rows import gather_rows
 
 INPUT_SCALE = 0.25
 
@@ -29,9 +29,12 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
     Attributes:
         is_folded: bool. Whether the factor of the input is part of the table: False but for what is exported,
             see `convnlp.models.folded_constants`.
+        row_scales: float32 [V] of a table in int8, see `convnlp.models.int8_tables`; None but for what is
+            exported.
     """
 
     is_folded = False
+    row_scales = None
 
     def __init__(self, vocabulary_size, hidden_dim, **kwargs):
         initializer = keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
@@ -43,7 +46,7 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
             return ops.cast(self.logits(inputs), "float32")
         if is_exporting():
             # Keras would look for ids that count from the end.
-            x = ops.cast(tf.gather(self.embeddings, inputs), self.compute_dtype)
+            x = ops.cast(gather_rows(self.embeddings, self.row_scales, inputs), self.compute_dtype)
         else:
             x = super().call(inputs)
         return x if self.is_folded else x * self.input_scale

@@ -1,4 +1,4 @@
-"""The number type of a SavedModel's matrix products: what is asked for, or what is faster."""
+"""The number types of a SavedModel: of its matrix products, asked for or faster, and of its tables."""
 
 import time
 
@@ -41,6 +41,20 @@ def resolve(dtype, model, share=None):
             f"Received: dtype={dtype!r}"
         )
     return dtype
+
+
+def check_tables(quantize_tables, model):
+    """Raises ValueError if tables are to be stored in int8 and the model cannot have it.
+
+    Args:
+        quantize_tables: bool. Whether they are to be.
+        model: a model of any task.
+    """
+    if quantize_tables and task_of(model).generates:
+        raise ValueError(
+            "`quantize_tables` must be False for a model that writes text, whose table of tokens gives its "
+            f"logits too, such as a {type(model).__name__}. Received: quantize_tables=True"
+        )
 
 
 def time_share():

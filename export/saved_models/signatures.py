@@ -131,4 +131,6 @@ def owner(model):
     """A module with the plain variables of a Keras model, and nothing of Keras."""
     module = tf.Module()
     module.model_variables = [variable._value for variable in model.variables]
+    scales = [getattr(layer, "row_scales", None) for layer in model._flatten_layers()]
+    module.row_scales = [value for value in scales if value is not None]
     return module

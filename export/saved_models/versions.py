@@ -15,6 +15,7 @@ from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import precision, signatures
 from convnlp.export.verification import checks, requests
 from convnlp.models.folded_constants import folded
+from convnlp.models.int8_tables import store_in_int8
 from convnlp.models.narrow_weights import store_in_bfloat16
 from convnlp.tasks import task_of
 
@@ -50,6 +51,7 @@ def export(
     tflite=False,
     dtype="float32",
     group_size=None,
+    quantize_tables=False,
 ):
     """Writes both SavedModels of a preset.
 
@@ -64,6 +66,8 @@ def export(
         tflite: bool. Write `model.tflite` beside the model with all signatures too, in mode "dynamic".
         dtype: "float32", "bfloat16" or "auto", in which matrix products are computed; see `precision`.
         group_size: int. See `signatures.servable`.
+        quantize_tables: bool. Store the tables of tokens and n-grams in int8; see
+            `convnlp.models.int8_tables`.
 
     Returns:
         (path of the version, path of its ids-only twin, the errors of `checks.check` or {}).
@@ -85,11 +89,14 @@ def export(
 
     model = served = preset.load(preset_dir)
     is_narrow = precision.resolve(dtype, model) == "bfloat16"
-    if is_narrow:
+    precision.check_tables(quantize_tables, model)
+    if is_narrow or quantize_tables:
         served = preset.load(preset_dir)
     with contextlib.ExitStack() as stack:
         scratch = [stack.enter_context(_scratch(base)) for base in bases]
         with kernels.implementation("inference"), folded(served, task_of(model).generates):
+            if quantize_tables:
+                store_in_int8(served)
             if is_narrow:
                 store_in_bfloat16(served)
             everything = signatures.servable(served, max_length, group_size)

@@ -38,7 +38,7 @@ def verify(asked, model=None, bound=None):
     Args:
         asked: dict, directory of a SavedModel -> list of (signature, {input: array}), every signature in it.
         model: the model, of any task, that they were exported from; None for any SavedModel.
-        bound: float. What may differ. Default: that of `parity.BOUNDS` for what the graph multiplies in.
+        bound: float. What may differ. Default: `parity.bound` of the graph.
 
     Returns:
         `Report`.
@@ -55,7 +55,7 @@ def verify(asked, model=None, bound=None):
     answered = [row for row in rows if not isinstance(row[-1], str)]
     _compare(report, answered, parity.reference(model) if model else None)
     for (directory, name, loader), pair in report.differences.items():
-        most = parity.BOUNDS[graphs[directory].product_dtype()] if bound is None else bound
+        most = parity.bound(graphs[directory]) if bound is None else bound
         for difference, other in zip(pair, ("python loader", "preset"), strict=True):
             if difference is not None and not difference <= most:  # or NaN
                 report.violations.append(

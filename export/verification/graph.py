@@ -10,6 +10,7 @@ from tensorflow.python.framework import dtypes
 
 _INIT = "__saved_model_init_op"
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "Einsum")
+_LOOK_UPS = {"GatherV2": "Tparams", "ResourceGather": "dtype"}  # and where the type of their table stands
 
 
 class Graph:
@@ -68,6 +69,14 @@ class Graph:
         products = (node for node in self.nodes() if node.op in _PRODUCTS)
         is_narrow = any(node.attr["T"].type == types_pb2.DT_BFLOAT16 for node in products)
         return "bfloat16" if is_narrow else "float32"
+
+    def has_int8_tables(self):
+        """Whether it looks up rows of a table in int8."""
+        return any(
+            node.attr[_LOOK_UPS[node.op]].type == types_pb2.DT_INT8
+            for node in self.nodes()
+            if node.op in _LOOK_UPS
+        )
 
     def tensor_names(self, signature):
         """({input: tensor}, {output: tensor}) of a signature: the names in the graph, such as "x:0"."""
