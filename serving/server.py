@@ -9,6 +9,7 @@ otherwise. docs/serving.md names the few differences from TF Serving, which is w
 
 import functools
 import gc
+import importlib
 import logging
 import os
 import signal
@@ -74,6 +75,9 @@ _BATCHING = flags.DEFINE_boolean("enable_batching", False, "Run the requests of 
 _BATCHING_FILE = flags.DEFINE_string("batching_parameters_file", None, "BatchingParameters in text format.")
 _TIMEOUT = flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "How long a request may take.", 1)
 # The flags that follow are not tensorflow_model_server's.
+_NUM_WORKERS = flags.DEFINE_integer(
+    "num_workers", 1, "How many processes serve, each with the models of its own.", 1
+)
 _PAGE = flags.DEFINE_boolean("page", True, "Show browsers a page at / to try the models.")
 _ALLOWED_HOSTS = flags.DEFINE_list(
     "allowed_hosts",
@@ -118,17 +122,32 @@ def main(argv):
         raise app.UsageError(f"unexpected arguments: {argv[1:]}")
     # A thread that has run a batch must not wait 5 ms, the default, until the event loop lets it go on.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # Once it serves, uvicorn takes these signals, finishes the requests under way, and raises them again.
-    for number in SIGNALS:
-        signal.signal(number, lambda *_: sys.exit(0))
+    _end_on_signals()
     grpc_servers = []  # there is one as soon as it has started
-    drain(_DRAIN.value / 1000, lambda: [each.stop(_DRAIN.value / 1000) for each in grpc_servers])
+
+    def drain_this_process():
+        drain(_DRAIN.value / 1000, lambda: [each.stop(_DRAIN.value / 1000) for each in grpc_servers])
+
+    worker = None
+    if _NUM_WORKERS.value == 1:
+        drain_this_process()  # by threads, of which a supervisor may have none
     try:
         _check_flags()
         listener = _listener(_HOST.value, _REST_PORT.value)
-        server, grpc_server = _start(listener)
+        grpc_port = _GRPC_PORT.value
+        if _NUM_WORKERS.value > 1:
+            worker, listener, grpc_port = _supervise(listener)
+            if isinstance(worker, int):
+                return worker
+            _end_on_signals()
+            drain_this_process()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        server, grpc_server = _start(listener, grpc_port, worker)
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        if worker:
+            worker.failed(str(error))
+        else:
+            print(f"error: {error}", file=sys.stderr)
         return 1
     grpc_servers.append(grpc_server)
     try:
@@ -138,6 +157,12 @@ def main(argv):
     return 0
 
 
+def _end_on_signals():
+    # Once it serves, uvicorn takes these signals, finishes the requests under way, and raises them again.
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: sys.exit(0))
+
+
 def _check_flags():
     if not _MODEL_CONFIG_FILE.value and not _MODEL_BASE_PATH.value:
         raise ValueError("nothing to serve: give --model_base_path=DIR or --model_config_file=FILE")
@@ -145,8 +170,65 @@ def _check_flags():
         raise ValueError("--batching_parameters_file needs --enable_batching")
 
 
-def _start(listener):
-    """Loads the models, and returns the HTTP server that is to serve them and the gRPC server, which does."""
+def _supervise(listener):
+    """Forks the workers.
+
+    Returns:
+        In each of them its `Worker`, the listener that they share, and the port of gRPC, 0 for none; in this
+        process (exit code, None, 0) once all have ended.
+    """
+    from convnlp.serving.workers.sockets import shared
+    from convnlp.serving.workers.supervisor import Supervisor
+
+    reservation, grpc_port = _reserve_grpc(_HOST.value, _GRPC_PORT.value)
+    address, listener = _address(listener), shared(listener)
+    _model_configs()  # what is wrong with the file is told once
+    for module in ("warmup", "lite") if _PREFER_TFLITE.value else ("warmup",):
+        importlib.import_module(f"convnlp.serving.core.{module}")
+    for name in ("uvicorn", "convnlp.serving.grpc.service", "convnlp.serving.rest.interface"):
+        importlib.import_module(name)  # once for all of them: what is imported takes more memory than a model
+    supervisor = Supervisor(
+        _NUM_WORKERS.value,
+        [listener, reservation] if reservation else [listener],
+        _DRAIN.value / 1000,
+        _POLL.value,
+        _CONFIG_POLL.value if _MODEL_CONFIG_FILE.value else 0,
+        lambda served: _announce(served, address, grpc_port),
+    )
+    worker = supervisor.run()
+    if isinstance(worker, int):
+        return worker, None, 0
+    if reservation:
+        reservation.close()
+    cores = len(os.sched_getaffinity(0))
+    for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        os.environ.setdefault(name, str(_share(cores)))
+    return worker, listener, grpc_port
+
+
+def _share(number):
+    """A worker's part of a number of threads, at least 1."""
+    return max(1, number // _NUM_WORKERS.value)
+
+
+def _announce(served, address, grpc_port):
+    """Says what is served, and where."""
+    for name, version in served:
+        print(f"serving {name} version {version}: http://{address}/v1/models/{name}", flush=True)
+    if _PAGE.value:
+        print(f"page to try them: http://{address}/", flush=True)
+    if grpc_port:
+        print(f"gRPC on port {grpc_port}", flush=True)
+
+
+def _start(listener, grpc_port, worker=None):
+    """Loads the models, and returns the HTTP server that is to serve them and the gRPC server, which does.
+
+    Args:
+        listener: socket.
+        grpc_port: int, 0 for none.
+        worker: `Worker`, if there are several, else None.
+    """
     # TensorFlow takes seconds to load and writes notes to stderr: what is wrong with a flag comes first.
     import tensorflow as tf
     import uvicorn
@@ -162,18 +244,38 @@ def _start(listener):
     gc.freeze()  # modules do not die
     metrics = Metrics()
     limits = Limits(timeout_ms=_TIMEOUT.value, **{name: flag.value for name, flag in _LIMITS.items()})
-    runner = _runner(metrics)
+    num_threads = _THREADS.value if _is_given(_THREADS) or not worker else max(4, _share(_THREADS.value))
+    runner = _runner(metrics, num_threads)
     num_warmups = _WARMUP.value * _WARMUP_ITERATIONS.value
-    loader = Loader(metrics, _TIMEOUT.value, num_warmups, limits, _PREFER_TFLITE.value)
-    manager = ModelManager(_model_configs(), loader, _MAX_RETRIES.value, _RETRY_MICROS.value / 1e6)
-    site = _site(metrics, manager)
-    grpc_server = build_grpc_server(manager, runner, metrics, limits, _THREADS.value, _ANY_LABELS.value)
-    grpc_port = _bind_grpc(grpc_server, _HOST.value, _GRPC_PORT.value)
-    manager.load(_ANY_LABELS.value)
-    if _POLL.value:
-        manager.watch(_POLL.value)
-    if _CONFIG_POLL.value and _MODEL_CONFIG_FILE.value:
-        manager.watch_configs(_model_configs, _CONFIG_POLL.value, _ANY_LABELS.value)
+    num_interpreters = _share(os.cpu_count() or 1) if worker else None
+    loader = Loader(metrics, _TIMEOUT.value, num_warmups, limits, _PREFER_TFLITE.value, num_interpreters)
+
+    def build_manager(configs=None):
+        load = worker.in_step(loader) if worker else loader
+        return ModelManager(configs or _model_configs(), load, _MAX_RETRIES.value, _RETRY_MICROS.value / 1e6)
+
+    def build_grpc(manager, reload=None):
+        return build_grpc_server(
+            manager, runner, metrics, limits, num_threads, _ANY_LABELS.value, reload, worker is not None
+        )
+
+    if worker:
+        worker.start(metrics)
+        manager = worker.load(build_manager, _ANY_LABELS.value)
+        site = _site(worker, manager)
+        # Its port is taken last: what came in before it answers would wait.
+        grpc_server = build_grpc(manager, worker.reload)
+        _bind_grpc(grpc_server, _HOST.value, grpc_port)
+    else:
+        manager = build_manager()
+        site = _site(metrics, manager)
+        grpc_server = build_grpc(manager)
+        grpc_port = _bind_grpc(grpc_server, _HOST.value, grpc_port)
+        manager.load(_ANY_LABELS.value)
+        if _POLL.value:
+            manager.watch(_POLL.value)
+        if _CONFIG_POLL.value and _MODEL_CONFIG_FILE.value:
+            manager.watch_configs(_model_configs, _CONFIG_POLL.value, _ANY_LABELS.value)
     grpc_server.start()
     hosts = allowed_hosts(_ALLOWED_HOSTS.value, _HOST.value)
     timeouts = Timeouts(*(flag.value / 1000 for flag in (_IDLE, _READ, _WRITE)))
@@ -186,13 +288,12 @@ def _start(listener):
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        **({"backlog": 1} if worker else {}),  # see `SharedListener`
     )
-    for name, version in manager.available():
-        print(f"serving {name} version {version}: http://{_address(listener)}/v1/models/{name}", flush=True)
-    if _PAGE.value:
-        print(f"page to try them: http://{_address(listener)}/", flush=True)
-    if grpc_port:
-        print(f"gRPC on port {grpc_port}", flush=True)
+    if worker:
+        worker.follow(manager, _model_configs, _ANY_LABELS.value)
+    else:
+        _announce(manager.available(), _address(listener), grpc_port)
     return uvicorn.Server(config), grpc_server
 
 
@@ -204,11 +305,11 @@ def _model_configs():
     return [ModelConfig(_MODEL_NAME.value, os.path.abspath(_MODEL_BASE_PATH.value))]
 
 
-def _runner(metrics):
+def _runner(metrics, num_threads):
     from convnlp.serving.core.config import read_batching_options
 
     if not _BATCHING.value:
-        return Runner(_THREADS.value, _LIMITS["queue_length"].value)
+        return Runner(num_threads, _LIMITS["queue_length"].value)
     file = _BATCHING_FILE.value
     return Batcher(read_batching_options(file) if file else BatchingOptions(), metrics)
 
@@ -244,10 +345,32 @@ def _bind_grpc(server, host, port):
     try:
         return server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     except RuntimeError as error:
-        if flags.FLAGS["port"].present:
-            raise ValueError(f"cannot listen on {host} port {port} (--port): in use?") from error
-        print(f"no gRPC: port {port} is in use, choose another one by --port", file=sys.stderr)
-        return 0
+        return _no_grpc(host, port, error)
+
+
+def _reserve_grpc(host, port):
+    """The same for workers, which bind it themselves: (socket that keeps it or None, the port or 0)."""
+    from convnlp.serving.workers.sockets import reserve
+
+    if not port:
+        return None, 0
+    try:
+        return reserve(host, port), port
+    except OSError as error:
+        return None, _no_grpc(host, port, error)
+
+
+def _no_grpc(host, port, error):
+    """Returns 0, or raises if the port was asked for."""
+    if _is_given(_GRPC_PORT):
+        raise ValueError(f"cannot listen on {host} port {port} (--port): in use?") from error
+    print(f"no gRPC: port {port} is in use, choose another one by --port", file=sys.stderr)
+    return 0
+
+
+def _is_given(flag):
+    """Whether a flag stands on the command line."""
+    return flags.FLAGS[flag.name].present > 0
 
 
 def _address(listener):

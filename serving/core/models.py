@@ -13,6 +13,10 @@ _MAX_VERSION = 2**63 - 1  # of TF Serving, and of the messages that name version
 _log = logging.getLogger("serving")
 
 
+class PutOffError(Exception):
+    """A version that is not served yet, though nothing is wrong with it; the next look loads it again."""
+
+
 @dataclass(frozen=True)
 class ModelConfig:
     """What to serve of one model.
@@ -37,6 +41,12 @@ class ModelConfig:
         Whatever else lies there is passed over. Of two names of the same version, such as 1 and 01, it is the
         shorter one.
         """
+        on_disk = self.on_disk()
+        chosen = self.versions or sorted(on_disk)[-self.num_latest if self.num_latest else None :]
+        return {version: on_disk[version] for version in chosen if version in on_disk}
+
+    def on_disk(self):
+        """Returns all versions there are, a dict of version to directory."""
         try:
             names = os.listdir(self.base_path)
         except OSError:
@@ -47,8 +57,7 @@ class ModelConfig:
             # isdir is false of what cannot be looked at, such as a link in a loop.
             if re.fullmatch("[0-9]+", name) and int(name) <= _MAX_VERSION and os.path.isdir(path):
                 on_disk[int(name)] = path
-        chosen = self.versions or sorted(on_disk)[-self.num_latest if self.num_latest else None :]
-        return {version: on_disk[version] for version in chosen if version in on_disk}
+        return on_disk
 
 
 @dataclass(frozen=True)
@@ -102,20 +111,24 @@ class ModelManager:
         self._states = {name: {} for name in self._configs}
         self._users = {}
 
-    def load(self, allow_labels_for_unavailable=False):
+    def load(self, allow_labels_for_unavailable=False, kept=()):
         """Loads every model for the first time.
 
         Args:
             allow_labels_for_unavailable: bool. Whether a label may name a version that is not loaded.
+            kept: list of (name, version). What other processes serve: as long as the policy's own versions
+                do not load, these are served here too, as far as they are on disk.
 
         Raises:
             ValueError: naming the model that has no version, the version that does not load, or the bad
                 label.
         """
         for name, config in self._configs.items():
+            self._load_kept(config, {version for of, version in kept if of == name})
             self._update(config)
+            serves = any(state.servable for state in self._states[name].values())
             for version, state in self._states[name].items():
-                if state.servable is None:
+                if state.servable is None and not (kept and serves):
                     raise ValueError(
                         f"model {name}: {config.base_path}/{version} does not load: {state.error_message}"
                     )
@@ -185,14 +198,22 @@ class ModelManager:
         def watch():
             while True:
                 time.sleep(interval_seconds)
-                try:
-                    configs = read()
-                    if _by_name(configs) != self._configs:
-                        self.reload(configs, allow_labels_for_unavailable)
-                except (ValueError, OSError, ServingError) as error:
-                    _log.error("the new configuration is not served: %s", error)
+                self.look_at_configs(read, allow_labels_for_unavailable)
 
         threading.Thread(target=watch, daemon=True).start()
+
+    def look_at_configs(self, read, allow_labels_for_unavailable=False):
+        """What `watch_configs` does each time."""
+        try:
+            configs = read()
+            if not self.has(configs):
+                self.reload(configs, allow_labels_for_unavailable)
+        except (ValueError, OSError, ServingError) as error:
+            _log.error("the new configuration is not served: %s", error)
+
+    def has(self, configs):
+        """Whether these are the configurations that are served."""
+        return _by_name(configs) == self._configs
 
     def acquire(self, name, version=None, label=None):
         """Returns the loaded version that a request asks for, the newest if it asks for none.
@@ -276,11 +297,21 @@ class ModelManager:
     def _watch(self, interval_seconds):
         while True:
             time.sleep(interval_seconds)
-            for config in list(self._configs.values()):
-                try:
-                    self._update(config)
-                except Exception:  # one model must not stop the updates of all
-                    _log.exception("model %s is not brought up to date", config.name)
+            self.look()
+
+    def look(self):
+        """Looks for new and removed versions of all models, once."""
+        for config in list(self._configs.values()):
+            try:
+                self._update(config)
+            except Exception:  # one model must not stop the updates of all
+                _log.exception("model %s is not brought up to date", config.name)
+
+    def _load_kept(self, config, versions):
+        with self._update_lock:
+            for version, path in config.on_disk().items():
+                if version in versions and self._is_due(self._states[config.name].get(version), path):
+                    self._load_version(config.name, version, path)
 
     def _update(self, config):
         """Brings the loaded versions of one model in line with what its policy wants of the disk."""
@@ -313,6 +344,8 @@ class ModelManager:
         self._set(name, version, VersionState("LOADING"))
         try:
             servable = self._load(name, version, path)
+        except PutOffError as error:
+            state = VersionState("LOADING", error_message=str(error), attempts=attempts)
         except Exception as error:  # a broken directory fails in many ways, and must not stop the server
             message = str(getattr(error, "message", error)).strip().split("\n")[0]
             _log.error("model %s version %d does not load: %s", name, version, message)

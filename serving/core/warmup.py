@@ -32,14 +32,18 @@ class Loader:
         num_iterations: int. How often each request of the warm-up is asked; 0 for no warm-up.
         limits: `Limits`. How large the requests of the warm-up may be.
         prefer_tflite: bool. Whether `model.tflite` answers what it can, where there is one.
+        num_interpreters: int or None. See `LiteServable`.
     """
 
-    def __init__(self, metrics, timeout_ms=0, num_iterations=1, limits=None, prefer_tflite=False):
+    def __init__(
+        self, metrics, timeout_ms=0, num_iterations=1, limits=None, prefer_tflite=False, num_interpreters=None
+    ):
         self._metrics = metrics
         self._timeout_ms = timeout_ms
         self._num_iterations = num_iterations
         self._limits = limits or Limits()
         self._prefer_tflite = prefer_tflite
+        self._num_interpreters = num_interpreters
 
     def __call__(self, name, version, path):
         """Returns the `Servable` of a directory, warmed up; raises whatever is wrong with it."""
@@ -66,7 +70,8 @@ class Loader:
             if self._prefer_tflite and os.path.exists(os.path.join(path, _TFLITE_NAME)):
                 from convnlp.serving.core.lite import LiteServable  # LiteRT is loaded where it is wanted
 
-                return LiteServable(name, version, os.path.join(path, _TFLITE_NAME), path, self._timeout_ms)
+                file = os.path.join(path, _TFLITE_NAME)
+                return LiteServable(name, version, file, path, self._timeout_ms, self._num_interpreters)
             return Servable(name, version, path, self._timeout_ms)
         except Exception as error:  # a broken directory fails in many ways
             if damage := damaged_file(path):

@@ -24,7 +24,16 @@ from convnlp.serving.grpc.calls import Careful, fail, wait
 _log = logging.getLogger("serving")
 
 
-def build_grpc_server(manager, runner, metrics, limits=None, num_threads=16, allow_any_labels=False):
+def build_grpc_server(
+    manager,
+    runner,
+    metrics,
+    limits=None,
+    num_threads=16,
+    allow_any_labels=False,
+    reload=None,
+    shares_port=False,
+):
     """Builds the gRPC server; it takes a port before it starts.
 
     Args:
@@ -34,6 +43,8 @@ def build_grpc_server(manager, runner, metrics, limits=None, num_threads=16, all
         limits: `Limits`.
         num_threads: int. How many requests are read and written at the same time.
         allow_any_labels: bool. Whether labels may name versions that are not loaded, in a new configuration.
+        reload: Callable. What a new configuration is given to. Default: `manager.reload`.
+        shares_port: bool. Whether other processes listen on its port too.
 
     Returns:
         grpc.Server.
@@ -45,7 +56,7 @@ def build_grpc_server(manager, runner, metrics, limits=None, num_threads=16, all
         options=[
             ("grpc.max_receive_message_length", limits.body_bytes),
             ("grpc.max_send_message_length", -1),
-            ("grpc.so_reuseport", 0),
+            ("grpc.so_reuseport", int(shares_port)),
         ],
     )
     careful = Careful(server)
@@ -53,7 +64,7 @@ def build_grpc_server(manager, runner, metrics, limits=None, num_threads=16, all
         PredictionService(manager, runner, metrics, limits), careful
     )
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(
-        ModelService(manager, allow_any_labels), careful
+        ModelService(manager, allow_any_labels, reload), careful
     )
     return server
 
@@ -227,9 +238,10 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
 class ModelService(_Service, model_service_pb2_grpc.ModelServiceServicer):
     """The state of the models, and a way to serve others; see `build_grpc_server` for the arguments."""
 
-    def __init__(self, manager, allow_any_labels):
+    def __init__(self, manager, allow_any_labels, reload=None):
         self._manager = manager
         self._allow_any_labels = allow_any_labels
+        self._reload = reload or manager.reload
 
     def GetModelStatus(self, request, context):
         """Answers a GetModelStatusRequest."""
@@ -253,7 +265,7 @@ class ModelService(_Service, model_service_pb2_grpc.ModelServiceServicer):
                     " Only ModelConfigList is currently supported"
                 )
             configs = model_configs(request.config.model_config_list.config)
-            self._manager.reload(configs, self._allow_any_labels)
+            self._reload(configs, self._allow_any_labels)
             return model_management_pb2.ReloadConfigResponse()
 
         return self._guarded(context, answer)

@@ -1,0 +1,337 @@
+"""The process that starts the workers of a server, keeps them in step, and ends with the last of them."""
+
+import collections
+import dataclasses
+import gc
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+
+from convnlp.serving.core.drain import SIGNALS
+from convnlp.serving.workers.channel import Channel
+from convnlp.serving.workers.metrics_page import merged
+from convnlp.serving.workers.passes import Pass
+from convnlp.serving.workers.worker import Worker
+
+_PAGE_SECONDS = 2.0  # how long a worker may take for its page of metrics before its last one is shown
+_LONGEST_PAUSE_SECONDS = 60.0  # before a worker is started again that does not get to serve
+_GRACE_SECONDS = 5.0  # for a worker to end by itself after its time to drain
+
+
+@dataclasses.dataclass
+class _Member:
+    """A worker, as the supervisor sees it."""
+
+    number: int
+    pid: int
+    channel: Channel
+    has_begun: bool = False  # what it was told to load
+    is_ready: bool = False
+    served: set = dataclasses.field(default_factory=set)
+
+
+@dataclasses.dataclass
+class _Question:
+    """Pages of metrics that are being collected for a worker."""
+
+    asker: int
+    number: int
+    deadline: float
+    missing: set
+
+
+class Supervisor:
+    """Forks workers, and does what only one process can do for all of them.
+
+    It has no thread and no model, so that it can fork at any time. A worker that dies is started again at
+    once, one that does not get to serve after a pause that grows. Versions are loaded by `Pass`es, which it
+    begins; a new configuration that one worker is told reaches all; the page of metrics is made of all.
+    After SIGTERM or Ctrl-C it sends SIGTERM to all, and ends when they have; they end if it dies.
+
+    Args:
+        num_workers: int >= 2.
+        sockets: list of socket. What it holds for them until it is to end: the listener, reserved ports.
+        drain_seconds: float. How long a worker takes at most from SIGTERM to its end.
+        poll_seconds: float. How often to look for new versions; 0 for never.
+        config_poll_seconds: float. The same for the file that names the models.
+        on_ready: Callable. Called with a sorted list of (name, version) when all serve for the first time.
+    """
+
+    def __init__(
+        self, num_workers, sockets, drain_seconds, poll_seconds, config_poll_seconds, on_ready=lambda _: None
+    ):
+        self._num_workers = num_workers
+        self._sockets = sockets
+        self._drain_seconds = drain_seconds
+        self._polls = {"versions": poll_seconds, "configs": config_poll_seconds}
+        self._looked = dict.fromkeys(self._polls, time.monotonic())
+        self._on_ready = on_ready
+        self._selector = selectors.DefaultSelector()
+        self._members = {}
+        self._was_ready = False
+        self._starts = dict.fromkeys(range(1, num_workers + 1), 0.0)  # numbers to fork, and when
+        self._failures = collections.Counter()  # how often in a row a number has not got to serve
+        self._ends = {}  # number -> (pid, how it ended), of those to be replaced
+        self._pass = None
+        self._reloads = collections.deque()  # (asker, question, configs)
+        self._reload_errors = None  # of the pass under way, if it is one of a reload
+        self._configs = None  # of the last reload
+        self._questions = {}
+        self._num_questions = 0
+        self._pages = {}  # the last one of each worker
+        self._kill_at = None  # once it is to end
+        self._exit_code = 0
+
+    def run(self):
+        """Starts the workers and looks after them.
+
+        Returns:
+            In each worker its `Worker`, with SIGTERM and SIGINT blocked; in this process, once all have
+            ended, the exit code: 0 if all of them ended well.
+        """
+        gc.collect()
+        gc.freeze()  # or each worker would copy all that it shares with the others
+        receiver, sender = socket.socketpair()
+        receiver.setblocking(False)
+        sender.setblocking(False)
+        signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        for number in SIGNALS:
+            signal.signal(number, lambda *_: None)  # or it would not come to the socket
+        self._selector.register(receiver, selectors.EVENT_READ)
+        while True:
+            for number in [number for number, at in self._starts.items() if at <= time.monotonic()]:
+                if worker := self._fork(number, (receiver, sender)):
+                    return worker
+            if self._kill_at is not None and not self._members:
+                return self._exit_code
+            self._begin_pass()
+            for key, _ in self._selector.select(self._seconds_to_next()):
+                if key.fileobj is receiver:
+                    if set(receiver.recv(64)) & set(SIGNALS):
+                        self._stop()
+                elif self._members.get(key.data.number) is key.data:
+                    self._exchange(key.data)
+            self._do_what_is_due()
+
+    def _fork(self, number, own):
+        """Starts a worker; returns its `Worker` there, and None here."""
+        del self._starts[number]
+        ours, its = socket.socketpair()
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the worker has handlers of its own
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if not pid:
+            os.setpgid(0, 0)  # Ctrl-C is for the supervisor
+            signal.set_wakeup_fd(-1)
+            self._selector.close()
+            for each in (*own, ours, *(member.channel for member in self._members.values())):
+                each.close()
+            return Worker(number, its)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        its.close()
+        member = self._members[number] = _Member(number, pid, Channel(ours))
+        self._selector.register(member.channel, selectors.EVENT_READ, member)
+        if number in self._ends:
+            old, how = self._ends.pop(number)
+            self._say(f"worker {number}, process {old}, {how}; process {pid} takes its place")
+        return None
+
+    def _exchange(self, member):
+        """Sends and receives what is there to be."""
+        member.channel.flush()
+        messages = member.channel.receive()
+        if messages is None:
+            self._bury(member)
+        for message in messages or ():
+            {
+                "wait": self._has_met,
+                "done": self._is_through,
+                "failed": self._has_failed,
+                "page": self._has_page,
+                "ask_page": self._asks_page,
+                "ask_reload": self._asks_reload,
+            }[message["type"]](member, message)
+
+    def _bury(self, member):
+        """A worker has ended."""
+        self._selector.unregister(member.channel)
+        member.channel.close()
+        code = os.waitstatus_to_exitcode(os.waitpid(member.pid, 0)[1])
+        del self._members[member.number]
+        for question in list(self._questions.values()):
+            self._answer_page(question, member.number)
+        if self._pass:
+            self._tell(self._pass.leave(member.number))
+        if self._kill_at is not None:
+            self._exit_code = self._exit_code or int(code != 0)
+            return
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"has ended with {code}"
+        if not self._was_ready:
+            self._fail(f"worker {member.number} {how} before it served")
+            return
+        if member.is_ready:
+            self._failures[member.number] = 0
+        pause = 0.0
+        if not member.is_ready:
+            pause = min(2.0 ** self._failures[member.number], _LONGEST_PAUSE_SECONDS)
+            self._failures[member.number] += 1
+        self._ends[member.number] = member.pid, how
+        self._starts[member.number] = time.monotonic() + pause
+
+    def _has_failed(self, member, message):
+        """A worker cannot serve, and is about to end."""
+        text = message["message"]
+        if self._was_ready:
+            self._say(f"worker {member.number} does not serve: {text}")
+        elif self._kill_at is None:
+            self._fail(text)
+
+    def _fail(self, text):
+        """The server cannot start."""
+        self._say(f"error: {text}")
+        self._exit_code = 1
+        self._stop()
+
+    def _stop(self):
+        """Takes no more connections, and tells all workers to end."""
+        if self._kill_at is not None:
+            return
+        self._kill_at = time.monotonic() + self._drain_seconds + _GRACE_SECONDS
+        self._starts.clear()
+        for each in self._sockets:
+            each.close()
+        for member in self._members.values():
+            os.kill(member.pid, signal.SIGTERM)
+
+    def _begin_pass(self):
+        """Begins what is to be done by all workers, if anything is and nothing is under way."""
+        if self._pass or self._kill_at is not None:
+            return
+        begun = [member for member in self._members.values() if member.has_begun]
+        new = [member for member in self._members.values() if not member.has_begun]
+        due = {what: self._is_due(what) for what in self._polls}
+        if not (new or (begun and (self._reloads or any(due.values())))):
+            return
+        order = {"do": "look", **due}
+        if self._reloads and not new:
+            order = {"do": "reload", "configs": self._reloads[0][2]}
+            self._reload_errors = []
+        elif new:
+            order = {"do": "look", "versions": True, "configs": due["configs"]}
+        kept = sorted(set().union(*(member.served for member in begun)))
+        self._pass = Pass({member.number: member.served for member in self._members.values()})
+        now = time.monotonic()
+        self._looked.update({what: now for what in self._polls if order.get(what)})
+        for member in begun:
+            self._send(member, order)
+        for member in new:
+            member.has_begun = True
+            self._send(member, {"do": "begin", "configs": self._configs, "kept": kept})
+
+    def _is_due(self, what):
+        seconds = self._polls[what]
+        return bool(seconds) and time.monotonic() >= self._looked[what] + seconds
+
+    def _has_met(self, member, message):
+        """A worker waits with a version."""
+        self._tell(self._pass.wait(member.number, tuple(message["key"]), message["error"]))
+
+    def _is_through(self, member, message):
+        """A worker is through a pass."""
+        member.served = {tuple(key) for key in message["served"]}
+        if message.get("put_off"):  # it has nothing to serve yet, and tries again
+            member.has_begun = False
+        else:
+            member.is_ready = True
+        if self._reload_errors is not None:
+            self._reload_errors += [message["error"]] if message["error"] else []
+            if message["adopted"]:
+                self._configs = self._reloads[0][2]
+        self._tell(self._pass.end(member.number))
+
+    def _tell(self, verdicts):
+        """Tells workers what has been decided, and ends the pass with the last one."""
+        for number, verdict in verdicts:
+            self._send(self._members[number], {"do": "decided", **verdict})
+        if not self._pass.is_over:
+            return
+        self._pass = None
+        if self._reload_errors is not None:
+            asker, question, _ = self._reloads.popleft()
+            error = self._reload_errors[0] if self._reload_errors else None
+            self._reload_errors = None
+            if asker in self._members:
+                answer = {"do": "answer", "question": question, "error": error}
+                self._send(self._members[asker], answer)
+        ready = [member.is_ready for member in self._members.values()]
+        if not self._was_ready and all(ready) and len(ready) == self._num_workers:
+            self._was_ready = True
+            self._on_ready(sorted(set().union(*(member.served for member in self._members.values()))))
+
+    def _asks_reload(self, member, message):
+        """A worker was told of other models."""
+        self._reloads.append((member.number, message["question"], message["configs"]))
+
+    def _asks_page(self, member, message):
+        """A worker is asked for the metrics."""
+        self._num_questions += 1
+        ready = {other.number for other in self._members.values() if other.is_ready}
+        deadline = time.monotonic() + _PAGE_SECONDS
+        question = _Question(member.number, message["question"], deadline, ready)
+        self._questions[self._num_questions] = question
+        for number in sorted(ready):
+            self._send(self._members[number], {"do": "page", "question": self._num_questions})
+
+    def _has_page(self, member, message):
+        """A worker's own metrics have come."""
+        self._pages[member.number] = message["page"]
+        if question := self._questions.get(message["question"]):
+            self._answer_page(question, member.number)
+
+    def _answer_page(self, question, number):
+        """Sends the page of all to whoever asked, if this worker was the last to be waited for."""
+        question.missing.discard(number)
+        if question.missing:
+            return
+        self._questions = {name: each for name, each in self._questions.items() if each is not question}
+        if question.asker in self._members:
+            answer = {"do": "answer", "question": question.number, "page": merged(self._pages)}
+            self._send(self._members[question.asker], answer)
+
+    def _send(self, member, message):
+        member.channel.send(message)
+        self._watch(member)
+
+    def _watch(self, member):
+        events = selectors.EVENT_READ | selectors.EVENT_WRITE * member.channel.has_more_to_send
+        self._selector.modify(member.channel, events, member)
+
+    def _seconds_to_next(self):
+        """Until something is due by the clock."""
+        moments = [*self._starts.values(), *(each.deadline for each in self._questions.values())]
+        if self._kill_at is not None:
+            moments.append(self._kill_at)
+        elif not self._pass:
+            moments += [self._looked[what] + seconds for what, seconds in self._polls.items() if seconds]
+        return max(min(moments) - time.monotonic(), 0) if moments else None
+
+    def _do_what_is_due(self):
+        now = time.monotonic()
+        for member in self._members.values():
+            self._watch(member)
+        for question in list(self._questions.values()):
+            if question.deadline <= now:
+                question.missing.clear()
+                self._answer_page(question, None)
+        if self._kill_at is not None and self._kill_at <= now:
+            for member in self._members.values():
+                os.kill(member.pid, signal.SIGKILL)
+            self._kill_at = now + _GRACE_SECONDS
+
+    @staticmethod
+    def _say(text):
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,153 @@
+"""What workers are made of: messages, ports, the page of metrics, a version that is put off."""
+
+import socket
+import threading
+
+import pytest
+
+from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.metrics import Metrics
+from convnlp.serving.core.models import ModelConfig, ModelManager, PutOffError
+from convnlp.serving.workers.channel import Channel, written
+from convnlp.serving.workers.metrics_page import merged
+from convnlp.serving.workers.sockets import reserve, shared
+
+
+def test_messages_arrive_whole_and_in_order():
+    """Larger than a socket takes at once, in pieces, several at once."""
+    ours, its = socket.socketpair()
+    channel = Channel(ours)
+    assert channel.receive() == []
+    messages = [{"page": "é" * 400_000, "number": number} for number in range(3)]
+    for message in messages:
+        channel.send(message)
+    assert channel.has_more_to_send
+    received = bytearray()
+    reader = threading.Thread(
+        target=lambda: [received.extend(piece) for piece in iter(lambda: its.recv(9999), b"")]
+    )
+    reader.start()
+    while channel.has_more_to_send:
+        channel.flush()
+    ours.shutdown(socket.SHUT_WR)
+    reader.join(60)
+    assert bytes(received) == b"".join(map(written, messages))
+    its.sendall(written({"a": 1}) + written({"b": 2}) + b'{"c"')
+    assert channel.receive() == [{"a": 1}, {"b": 2}]
+    its.sendall(b": 3}\n")
+    assert channel.receive() == [{"c": 3}]
+    its.close()
+    assert channel.receive() is None
+    channel.send({"to": "nobody"})
+    channel.close()
+
+
+def test_a_page_has_the_samples_of_all():
+    pages = {}
+    for number in (1, 2):
+        metrics = Metrics()
+        metrics.request_count.add('a"}{', "OK", by=number)
+        metrics.input_batch_size.observe(3)
+        pages[number] = metrics.page()
+    lines = merged(pages).splitlines()
+    counts = [line for line in lines if line.startswith(":tensorflow:serving:request_count{")]
+    assert counts == [
+        f':tensorflow:serving:request_count{{worker="{number}",model_name="a\\"}}{{",status="OK"}} {number}'
+        for number in (1, 2)
+    ]
+    assert ':tensorflow:serving:batching_session:input_batch_size_count{worker="2"} 1' in lines
+    assert lines.count("# TYPE :tensorflow:serving:request_count counter") == 1
+    families = [line for line in lines if line.startswith("#")]
+    assert len(families) == len(set(families))
+    assert len(lines) == sum(len(page.splitlines()) for page in pages.values()) - len(families)
+    assert merged({}) == ""
+
+
+def test_a_shared_listener_keeps_its_queue():
+    """asyncio asks for the number of connections that it takes at a time."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener = shared(listener)
+    with listener:
+        listener.listen(1)
+        waiting = [socket.create_connection(listener.getsockname(), 10) for _ in range(20)]
+        assert [listener.accept()[1] for _ in waiting] == [each.getsockname() for each in waiting]
+        for each in waiting:
+            each.close()
+
+
+def test_a_reserved_port_is_that_of_the_workers_alone():
+    with socket.create_server(("127.0.0.1", 0), reuse_port=True) as other:
+        with pytest.raises(OSError, match="in use"):
+            reserve(*other.getsockname())
+        address = other.getsockname()
+    with reserve(*address):
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server(address)
+        for _ in range(2):
+            socket.create_server(address, reuse_port=True).close()
+
+
+class Model:
+    """A version that is loaded."""
+
+    def __init__(self, name, version):
+        self.name, self.version = name, version
+
+    def close(self):
+        """It holds nothing."""
+
+
+def test_a_version_that_is_put_off_is_loaded_at_the_next_look(tmp_path):
+    (tmp_path / "1").mkdir()
+    attempts = []
+
+    def load(name, version, path):
+        attempts.append(version)
+        if attempts.count(2) == 1 and version == 2:
+            raise PutOffError("another worker has not found it yet")
+        return Model(name, version)
+
+    manager = ModelManager([ModelConfig("m", str(tmp_path))], load)
+    manager.load()
+    (tmp_path / "2").mkdir()
+    manager.look()
+    states = manager.status("m")
+    assert (states[2].state, states[2].error_code, states[1].state) == ("LOADING", "OK", "AVAILABLE")
+    manager.look()
+    assert {version: state.state for version, state in manager.status("m").items()} == {
+        2: "AVAILABLE",
+        1: "END",
+    }
+    assert attempts == [1, 2, 2]
+
+
+def test_what_others_serve_is_loaded_where_the_newest_version_does_not(tmp_path):
+    """A worker that takes the place of a dead one, while a broken version lies there."""
+    for version in "123":
+        (tmp_path / version).mkdir()
+
+    def load(name, version, path):
+        if version == 3:
+            raise ServingError("DATA_LOSS", "broken")
+        return Model(name, version)
+
+    configs = [ModelConfig("m", str(tmp_path))]
+    with pytest.raises(ValueError, match="3 does not load: broken"):
+        ModelManager(configs, load).load()
+    manager = ModelManager(configs, load)
+    manager.load(kept=[("m", 1), ("m", 9), ("other", 2)])
+    assert manager.available() == [("m", 1)]
+    assert manager.status("m")[3].error_code == "DATA_LOSS"
+    with pytest.raises(ValueError, match="3 does not load: broken"):
+        ModelManager(configs, load).load(kept=[("other", 1)])
+
+
+def test_kept_versions_go_once_the_newest_has_loaded(tmp_path):
+    for version in "12":
+        (tmp_path / version).mkdir()
+    manager = ModelManager(
+        [ModelConfig("m", str(tmp_path))], lambda name, version, path: Model(name, version)
+    )
+    manager.load(kept=[("m", 1)])
+    assert manager.available() == [("m", 2)]
