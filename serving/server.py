@@ -26,6 +26,7 @@ from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.core.models import ModelConfig, ModelManager
 from convnlp.serving.core.runner import Runner
+from convnlp.serving.core.without_keras import import_tensorflow
 
 _SWITCH_SECONDS = 0.0005
 # How many objects more there are before Python looks for dead ones: requests under way are some hundred each.
@@ -182,6 +183,7 @@ def _supervise(listener):
 
     reservation, grpc_port = _reserve_grpc(_HOST.value, _GRPC_PORT.value)
     address, listener = _address(listener), shared(listener)
+    import_tensorflow()
     _model_configs()  # what is wrong with the file is told once
     for module in ("warmup", "lite") if _PREFER_TFLITE.value else ("warmup",):
         importlib.import_module(f"convnlp.serving.core.{module}")
@@ -230,6 +232,7 @@ def _start(listener, grpc_port, worker=None):
         worker: `Worker`, if there are several, else None.
     """
     # TensorFlow takes seconds to load and writes notes to stderr: what is wrong with a flag comes first.
+    import_tensorflow()
     import tensorflow as tf
     import uvicorn
 
