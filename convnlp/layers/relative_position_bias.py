@@ -3,7 +3,6 @@
 import math
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 INITIALIZERS = ("normal", "alibi")
@@ -58,19 +57,15 @@ def alibi_table(num_heads, num_buckets, max_distance, bidirectional):
         float32 [num_heads, num_buckets].
 
     Example:
-    >>> print(alibi_table(num_heads=2, num_buckets=8, max_distance=16, bidirectional=False)[0])
+    >>> print(alibi_table(num_heads=2, num_buckets=8, max_distance=16, bidirectional=False)[0].numpy())
     [-0.     -0.0625 -0.125  -0.1875 -0.25   -0.375  -0.5    -0.75  ]
     """
-    side = np.arange(max_distance + 1, dtype="int32")
-    distances = np.zeros(num_buckets)
-    for sign in (-1, 1) if bidirectional else (-1,):
-        buckets = relative_position_bucket(
-            tf.constant(sign * side), bidirectional, num_buckets, max_distance
-        ).numpy()
-        found, first = np.unique(buckets, return_index=True)
-        distances[found] = side[first]
-    slopes = 2.0 ** (-8.0 * np.arange(1, num_heads + 1) / num_heads)
-    return (-slopes[:, np.newaxis] * distances).astype("float32")
+    offsets = tf.range(-max_distance, (max_distance if bidirectional else 0) + 1)
+    buckets = relative_position_bucket(offsets, bidirectional, num_buckets, max_distance)
+    smallest = tf.math.unsorted_segment_min(tf.abs(offsets), buckets, num_buckets)
+    distances = tf.where(smallest <= max_distance, smallest, 0)  # the first bucket to the right is empty
+    slopes = tf.constant([2.0 ** (-8.0 * (head + 1) / num_heads) for head in range(num_heads)])
+    return -slopes[:, tf.newaxis] * tf.cast(distances, tf.float32)
 
 
 class RelativePositionBias(keras.layers.Layer):
@@ -122,7 +117,7 @@ class RelativePositionBias(keras.layers.Layer):
     def _initial(self, shape, dtype):
         if self.initializer == "normal":
             return keras.initializers.RandomNormal(stddev=0.02)(shape, dtype)
-        return tf.constant(alibi_table(*shape, self.max_distance, self.bidirectional), dtype)
+        return tf.cast(alibi_table(*shape, self.max_distance, self.bidirectional), dtype)
 
     def call(self, query_positions, key_positions):
         """int32 [Q] and [K] -> float32 [H,Q,K]."""
