@@ -15,7 +15,8 @@ def multiply_adds(function, *specs):
     Counted are matrix products, convolutions, einsums, Fourier transforms (as N log2 N each, four real
     products to a complex one), and elementwise products that are then summed, as in a sum of shifted copies.
     Not counted are other elementwise operations, such as gates, softmax and divisions; the scale and shift of
-    a normalisation are a product and a sum, and do count.
+    a normalisation are a product and a sum, and do count. A product with a one-hot tensor is a look-up, and
+    does not.
 
     Args:
         function: function of tensors. It is traced with kernels in the form in use, see
@@ -56,6 +57,8 @@ def _needed(outputs):
 
 
 def _count(op):
+    if any(tensor.op.type == "OneHot" for tensor in op.inputs):
+        return 0
     if op.type == "MatMul":
         return _size(op.outputs[0]) * _shape(op.inputs[0])[0 if op.get_attr("transpose_a") else 1]
     if op.type in ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"):

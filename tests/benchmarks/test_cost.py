@@ -31,6 +31,7 @@ TINY = cost.Settings(lengths=(LENGTH,), hidden_dim=64, num_heads=4, kernel_size=
         (lambda a, b: tf.add_n([a * b, a * b]), [[7], [7]], {"Mul": 14}),
         (lambda a, b: tf.reduce_sum(a * b), [[7], [7]], {"Mul": 7}),
         (lambda a, b: tf.nn.sigmoid(a) * b, [[7], [7]], {}),  # a gate is no multiply-add
+        (lambda a: tf.einsum("hn,qn->hq", a, tf.one_hot([0, 2], 3)), [[4, 3]], {}),  # a look-up
         (lambda a: tf.signal.fft(tf.cast(a, tf.complex64)), [[8]], {"FFT": 4 * 8 * 3}),
     ],
 )
