@@ -32,7 +32,7 @@ _NOTE = re.compile(
     rb"|op_kernel\.cc:\d+\] OP_REQUIRES failed at |local_rendezvous\.cc:\d+\] Local rendezvous is aborting)"
 )
 # What C++ says of a memory or thread that it does not get, before it ends the process by SIGABRT.
-_FATAL = re.compile(rb".*(LLVM ERROR: (pthread_create failed|out of memory)|std::bad_alloc)", re.I)
+_FATAL = re.compile(rb".*(pthread_create\b.* failed|LLVM ERROR: out of memory|std::bad_alloc)", re.I)
 OUT_OF_MEMORY = (
     "out of memory or threads: the machine, or a limit (ulimit, that of a container), gives this process no "
     "more; smaller or shorter batches take less"

@@ -75,6 +75,7 @@ def test_only_notes_are_hidden_however_the_process_ends(end, code):
     "words",
     [
         "LLVM ERROR: pthread_create failed: Resource temporarily unavailable",
+        "F0000 00:00:17 9 env.cc:84] Check failed: ret == 0 (11 vs. 0) Thread t via pthread_create() failed.",
         "terminate called after throwing an instance of 'std::bad_alloc'",
     ],
 )

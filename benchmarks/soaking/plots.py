@@ -65,7 +65,9 @@ def _over_time(events, rows, panels):
         axis.set_ylabel(label)
         axis.set_ylim(0, None)
         if len(columns) > 1:
-            axis.legend(frameon=False, fontsize=8, ncols=len(columns), loc="lower right")
+            axis.legend(
+                frameon=False, fontsize=8, ncols=len(columns), loc="lower right", bbox_to_anchor=(1, 0.95)
+            )
     axes[-1].set_xlabel("minutes")
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)

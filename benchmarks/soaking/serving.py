@@ -141,8 +141,8 @@ def soak(folder, minutes, seconds_between, seed, names=tuple(DISTURBANCES), star
     ledger.allow(1)
     versions.push(scene.prepare(1), scene.folder / "1")
     log_path, events, rests = folder / "server.log", [], []
-    began = time.monotonic()
     with running(scene.folder, *ports, log_path, started) as process:
+        began = time.monotonic()
         sampler = Sampler(max(0.5, min(5.0, minutes)), began)
         sampler.watch(process.pid)
         try:

@@ -14,6 +14,7 @@ from convnlp.launching.worker import ending_with_us
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EVERY = 50  # steps from one evaluation and checkpoint to the next
 PATIENCE_SECONDS = 600.0
+_QUIET_SECONDS = 1.0
 _CLOCK_MODULE = "benchmarks.soaking.stepped_clock"
 
 
@@ -109,6 +110,9 @@ class Run:
     def wait_for_end(self):
         """Waits for the end of the process; returns its exit code."""
         self._wait(lambda: not self.is_alive(), "the end of the process")
+        size = -1  # what C++ has said comes through a process that outlives it
+        while size != (size := self.log.stat().st_size):
+            time.sleep(_QUIET_SECONDS)
         return self.process.poll()
 
     def signal(self, signum):
