@@ -11,6 +11,9 @@ validation and test data and what the training took; report.html shows them with
 of the data and the model, and report.json has the same.
 """
 
+import typing
+
+import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
@@ -176,7 +179,19 @@ def report_overlap(found, held_out, tokenizer):
     return counts
 
 
-def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary):
+class LeftOut(typing.NamedTuple):
+    """What is known of a model by examples that it has learned from in the end.
+
+    Attributes:
+        examples: `Examples`, n of them.
+        outputs: float array [n,U], of a `head`: what was answered without having seen the example.
+    """
+
+    examples: examples.Examples
+    outputs: np.ndarray
+
+
+def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary, left_out=None):
     """Scores a model; writes its preset with a model card, results.json, and the report of the run.
 
     Args:
@@ -189,8 +204,12 @@ def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, s
         held_out: dict, name -> what `task.read` returned.
         trained_on: dict, what `report_overlap` returned.
         summary: dict, what the training took; see `experiment.card`.
+        left_out: `LeftOut`, whose scores are those of validation where no examples are held out for it.
+            Default None.
     """
     results = {name: task.scores(model, each, config.train.batch_size) for name, each in held_out.items()}
+    if left_out is not None:
+        results["validation"] = task.scores(model, left_out.examples, outputs=left_out.outputs)
     card = experiment.card(config, summary, model.backbone, task.decoder_length)
     card["objective"] = task.name
     named = [(f"{s} {name}", name, v, values) for s, values in results.items() for name, v in values.items()]
@@ -204,7 +223,9 @@ def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, s
     storage.write_json(f"{workdir}/results.json", {**summary, **results})
     for title, _, value, _ in named:
         print(f"{title}: {value:.4f}")
-    report.write(workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card)
+    report.write(
+        workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card, left_out
+    )
     print(f"report: {workdir}/report.html")
 
 

@@ -5,9 +5,14 @@ r"""Fits a linear head on a preset's frozen encoder: in seconds, where fine-tuni
 
 Takes what finetune takes and writes what it writes, so that the two can be compared. Each text goes
 through the encoder once; then a linear model on the means of all its layers (`pooling` "layers") is fitted
-by several penalties on the size of its weights, and the best on the validation examples is kept: softmax
-regression by accuracy, of several labels the logistic regression of each by macro-F1, of numbers ridge
-regression by the squared error.
+by several penalties on the size of its weights: softmax regression, of several labels the logistic
+regression of each, of numbers ridge regression. Which penalty is best, and how much the n-grams of a
+classifier count, the training examples say themselves: in five folds, each of which is answered by what was
+fitted to the others (`convnlp.tasks.cross_fitting`). Then all of them are fitted to.
+
+With few labels, examples that only choose are missed, so none are held out: without
+`data.validation_split` the validation scores are of the answers to the folds, each by the choice of the
+others. A validation split that is given neither chooses nor is fitted to: it scores the finished model.
 Of the config it uses `init_from`, `data`, `train.batch_size`, `train.dtype`, and of `task` what it says of
 the data; an encoder that merges positions is pooled as `task.pooling` says. The other fields stand in
 config.json as they were given, and have no effect.
@@ -15,16 +20,15 @@ config.json as they were given, and have no effect.
 
 import time
 
-import keras
 import numpy as np
-import tensorflow as tf
 from absl import flags
 
 from convnlp import experiment, finetune, programs, tasks
+from convnlp.data import validation
 from convnlp.models.pooled_encoder import FIXED_POOLING, LEARNED_POOLING
-from convnlp.tasks import fields, rows
+from convnlp.tasks import cross_fitting, fields, rows
 
-PENALTIES = (1.0, 0.1, 0.01, 1e-3, 1e-4)  # from the simplest model to the one that fits best
+PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # from the simplest model to the one that fits best
 
 
 def main(argv):
@@ -64,28 +68,25 @@ def run(config, workdir, strategy):
     config.task.pooling = pooling_for(backbone.encoder, config.task.pooling)
     task = tasks.build_task(config, tokenizer, train)
     model = task.model(backbone)
-    found, held_out, _ = finetune.read_examples(task, train, held_out)
+    found = task.read(train)
+    held_out = {name: task.read(source) for name, source in held_out.items()}
+    fold_of = cross_fitting.folds(found)
     trained_on = finetune.report_overlap(found, held_out, tokenizer)
 
     started = time.time(), time.process_time()
-    encode = encoder(model)
-    batch_size = config.train.batch_size
-    group = {"group": 1} if task.takes_group and rows.mixes_any_length(backbone) else {}
-    features, labels = encode(task.batches(found, batch_size, **group))
-    validation = encode(task.batches(held_out["validation"], batch_size, **group))
-    heads = task.linear_heads(features, labels, PENALTIES)
-    held_features, held_labels = validation
-    ranks = [task.head_rank(held_features @ kernel + bias, held_labels) for kernel, bias in heads]
-    best = max(range(len(heads)), key=ranks.__getitem__)
-    model.head.set_weights(heads[best])
-    model = task.trained(model, found, held_out["validation"])
+    features = rows.vectors_of(model, found, config.train.batch_size)
+    model, chosen, outputs = task.fitted(model, found, features, fold_of, PENALTIES)
     summary = {
-        "penalty": PENALTIES[best],
-        "num_examples": len(labels),
+        **chosen,
+        "num_examples": len(found),
+        "num_folds": len(np.unique(fold_of[fold_of >= 0])),
         "seconds": time.time() - started[0],
         "cpu_seconds": time.process_time() - started[1],
     }
-    finetune.save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary)
+    left_out = None
+    if "validation" not in held_out:
+        left_out = finetune.LeftOut(validation.take(found, fold_of >= 0), outputs)
+    finetune.save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary, left_out)
     experiment.finish(workdir)
 
 
@@ -110,31 +111,6 @@ def pooling_for(encoder, pooling):
             f"Received: {pooling!r}"
         )
     return pooling
-
-
-def encoder(model):
-    """What turns batches of a task into the vectors that a model's head is given.
-
-    Args:
-        model: of a task that `fits_head`.
-
-    Returns:
-        Function of an iterable of batches -> (float32 [N,D], array [N,...]), pooled vectors and labels of the
-        examples that are not there to fill up a batch.
-    """
-    pooled = keras.Model(model.inputs, model.head.input)
-    call = tf.function(lambda inputs: pooled(inputs, training=False), reduce_retracing=True, autograph=False)
-
-    def encode(batches):
-        features, labels = [], []
-        for batch in batches:
-            is_real = batch["weight"].numpy() > 0
-            vectors = call({name: batch[name] for name in ("token_ids", "padding_mask")})
-            features.append(vectors.numpy()[is_real])
-            labels.append(batch["label"].numpy()[is_real])
-        return np.concatenate(features), np.concatenate(labels)
-
-    return encode
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 from convnlp import experiment, fit_head, scores, tasks
 from convnlp.configs import finetune_classification
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
+from convnlp.tasks.classification import ngrams
 from tests import corpus
 
 SIZE = {"num_layers": 1, "num_heads": 2, "hidden_dim": 64, "intermediate_dim": 64, "kernel_size": 3}
@@ -46,14 +47,21 @@ def run(directory, workdir, **changes):
         experiment.finish(str(workdir))
 
 
-def test_without_a_validation_split_some_of_each_class_is_held_out(directory, tmp_path):
-    rows = sorted(corpus.reviews(256), key=lambda row: row["label"])  # the last tenth is of one class
+def test_without_a_validation_split_all_are_fitted_to_and_each_is_answered_by_others(directory, tmp_path):
+    rows = sorted(corpus.reviews(256), key=lambda row: row["label"])  # the last fifth is of one class
     corpus.write_jsonl(tmp_path / "sorted.jsonl", rows)
-    fields = {"data.split": "train", "data.validation_split": ""}
+    fields = {"data.split": "train", "data.validation_split": "", "data.test_source": ""}
     run(directory, tmp_path / "run", **fields, **{"data.source": f"jsonl:{tmp_path}/sorted.jsonl"})
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert (results["num_examples"], results["validation"]["num_examples"]) == (204, 52)
+    assert (results["num_examples"], results["validation"]["num_examples"]) == (256, 256)
+    assert results["num_folds"] == 5
     assert results["validation"]["f1"] > 0.7  # both classes are there
+
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["reviewed"] == "validation"
+    counts = np.array(report["sections"][1]["counts"])
+    assert np.trace(counts) / 256 == pytest.approx(results["validation"]["accuracy"])
+    assert "fitted without it" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys):
@@ -62,7 +70,8 @@ def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys):
     assert results["validation"]["num_examples"] == 64
     assert results["test"]["accuracy"] > 0.8  # one of twelve words decides, of which random layers keep much
     assert results["penalty"] in fit_head.PENALTIES
-    assert results["num_examples"] == 192
+    assert results["ngram_penalty"] in ngrams.PENALTIES
+    assert results["num_examples"] == 192  # what is given for validation is not fitted to
     assert f"test accuracy: {results['test']['accuracy']:.4f}" in capsys.readouterr().out
 
     report = json.loads((tmp_path / "report.json").read_text())

@@ -77,7 +77,7 @@ def scores(train, validation, num_classes, few):
     cells = []
     for size in (few, len(labels)):
         for share in SHARES.values():
-            table, bias = ngrams.fit(counts[:size], labels[:size], num_classes, ratio_share=share)
+            ((table, bias),) = ngrams.fit(counts[:size], labels[:size], num_classes, ratio_share=share)
             hits = np.argmax(held_out @ table + bias, axis=1) == answers
             cells.append(f"{100 * np.mean(hits):.1f}")
     return cells

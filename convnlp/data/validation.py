@@ -57,6 +57,43 @@ def choose(found):
     return is_held
 
 
+def folds(found, count):
+    """Which of `count` parts of about one size each example is in, so that each can be held out in its turn.
+
+    As in `choose`, each class is spread alike, the order of the data does not matter, and examples of the
+    same tokens, or of one group, are in one part.
+
+    Args:
+        found: `convnlp.data.examples.Examples`.
+        count: int >= 2.
+
+    Returns:
+        int array [n], each in [0, count).
+
+    Raises:
+        SourceError: if all different examples are in one part, so that nothing is left to learn from.
+
+    Example:
+    >>> from convnlp.data.examples import Examples
+    >>> rows = tf.ragged.constant([[number, 1] for number in range(3, 23)], tf.int32)
+    >>> found = Examples((rows,), (8,), labels=np.arange(20) % 2)
+    >>> [found.labels[folds(found, 5) == part].tolist().count(1) for part in range(5)]
+    [2, 2, 2, 2, 2]
+    """
+    keys = np.fromiter(_keys(found), np.uint64, len(found))
+    classes = _classes(found.labels, len(found))
+    part_of = {}
+    for label in np.unique(classes):  # the next class goes on where this one ends: parts of about one size
+        new = [key for key in np.unique(keys[classes == label]).tolist() if key not in part_of]
+        part_of |= {key: (len(part_of) + i) % count for i, key in enumerate(new)}
+    parts = np.array([part_of[key] for key in keys.tolist()])
+    if len(part_of) < 2:
+        raise SourceError(
+            f"`data.source` must have two different examples at least. Received: {len(found)} examples"
+        )
+    return parts
+
+
 def _classes(labels, count):
     """The class of each example, int [n]: its label, of several the rarest; 0 where there are none."""
     if labels is not None and labels.ndim == 2:

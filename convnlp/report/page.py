@@ -32,6 +32,11 @@ _CHOSEN = (
     "The validation examples also chose the step that was kept, so their scores are a little too good. "
     "data.test_source names examples that nothing was chosen by."
 )
+_LEFT_OUT = (
+    "No examples were held out for validation. Each of those that were trained on, or of a fifth of them "
+    "where there are many, was answered by a model that was fitted without it, and that is what the scores "
+    "of validation are of. The model that is kept was fitted to all of them."
+)
 
 
 def render(report):
@@ -44,7 +49,7 @@ def render(report):
         str, HTML.
     """
     sections = [
-        _scores(report["scores"]),
+        _scores(report["scores"], report["left_out"]),
         _warnings(report["warnings"]),
         *(_SECTIONS[section["kind"]](section) for section in report["sections"]),
         _curves(report["curves"]),
@@ -62,14 +67,16 @@ def render(report):
     return f"<!DOCTYPE html>\n{element('html', head, element('body', main), lang='en')}\n"
 
 
-def _scores(scores):
+def _scores(scores, left_out):
+    """The table; `left_out`: whether the scores of validation are by models that had not seen the example."""
     rows = []
     for split, found in scores.items():
         for name, score in found["values"].items():
             between = "" if score["interval"] is None else "{:.3f} to {:.3f}".format(*score["interval"])
             rows.append([split, name.replace("_", " "), score["value"], between, found["num_examples"]])
     table = _table("Scores", ("data", "score", "value", "95 % interval", "examples"), rows)
-    return _section("Scores", table, notes=[_INTERVAL, *([] if "test" in scores else [_CHOSEN])])
+    notes = [_LEFT_OUT] if left_out else [] if "test" in scores else [_CHOSEN]
+    return _section("Scores", table, notes=[_INTERVAL, *notes])
 
 
 def _warnings(sentences):

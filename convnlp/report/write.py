@@ -11,7 +11,9 @@ FILES = ("report.html", "report.json")
 _REVIEWED = ("test", "validation")  # the first of them that there is
 
 
-def write(workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card):
+def write(
+    workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card, left_out=None
+):
     """Writes the two files.
 
     Args:
@@ -20,17 +22,22 @@ def write(workdir, task, model, tokenizer, found, held_out, trained_on, results,
         model: its model, trained.
         tokenizer: `Tokenizer` of the examples.
         found: `Examples` that were trained on.
-        held_out: dict, name -> `Examples`; "validation" among them, and "test" where there is one.
+        held_out: dict, name -> `Examples`: "validation" and "test", where there are such.
         trained_on: dict, name of a held-out split -> number of its examples that are trained on, or almost.
         results: dict, name of a split -> its scores.
         summary: dict, what the training took.
         card: dict, entries of the model card.
+        left_out: `convnlp.finetune.LeftOut`, by which the scores of validation are; None, the default, where
+            they are those of the model for what is held out.
 
     Returns:
         dict, what report.json holds.
     """
-    name = next(name for name in _REVIEWED if name in held_out)
-    review = task.review(model, held_out[name])
+    name = next(name for name in _REVIEWED if name in results)
+    if name in held_out:
+        review = task.review(model, held_out[name])
+    else:
+        review = task.review(model, left_out.examples, outputs=left_out.outputs)
     names = getattr(getattr(task, "label", None), "names", None)
     facts = {
         split: data_facts.of_split(each, tokenizer, names)
@@ -40,6 +47,7 @@ def write(workdir, task, model, tokenizer, found, held_out, trained_on, results,
         "title": f"{task.name.replace('_', ' ').capitalize()}: {card['trained_on']}",
         "scores": {split: _scores(task, values, split == name, review) for split, values in results.items()},
         "reviewed": name,
+        "left_out": left_out is not None,
         "warnings": data_facts.warnings(facts, trained_on),
         "sections": [{"kind": section.kind, **dataclasses.asdict(section)} for section in review.sections],
         "curves": _curves(workdir, task),

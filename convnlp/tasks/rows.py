@@ -1,5 +1,6 @@
 """How texts and token ids become what an exported model reads."""
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -15,6 +16,7 @@ __all__ = [
     "outputs_of",
     "reading_mixers",
     "signature",
+    "vectors_of",
 ]
 
 TEXT = tf.TensorSpec([None], tf.string)
@@ -38,8 +40,18 @@ def outputs_of(model, found, batch_size=64):
     Returns:
         float array [N,U].
     """
+    return _in_order(model, mixes_any_length(model.backbone), found, batch_size)
+
+
+def vectors_of(model, found, batch_size=64):
+    """What the `head` of a model is given for examples, in their order: as `outputs_of`, float [N,D]."""
+    pooled = keras.Model(model.inputs, model.head.input)
+    return _in_order(pooled, mixes_any_length(model.backbone), found, batch_size)
+
+
+def _in_order(model, any_length, found, batch_size):
+    """The outputs of a model on token ids; `any_length`: batches may be as long as their longest text."""
     (ids,), (length,) = found.columns, found.lengths
-    any_length = mixes_any_length(model.backbone)
     shape = [None, None if any_length else length]
     specs = {"token_ids": tf.TensorSpec(shape, tf.int32), "padding_mask": tf.TensorSpec(shape, tf.bool)}
     call = tf.function(lambda rows: model(rows, training=False), input_signature=[specs], autograph=False)

@@ -5,6 +5,7 @@ import dataclasses
 from typing import ClassVar
 
 from convnlp import options
+from convnlp.tasks import cross_fitting
 from convnlp.tasks.review import Review
 
 
@@ -164,7 +165,7 @@ class Task(abc.ABC):
 
         Args:
             features: float array [N,D], what the `head` is given for each example.
-            labels: array [N,...], "label" of `batches`.
+            labels: array [N,...], those of the examples.
             penalties: sequence of float, on the size of the weights.
 
         Returns:
@@ -176,9 +177,52 @@ class Task(abc.ABC):
         """How good the outputs [N,U] of a `head` are on held-out examples: a tuple, larger is better."""
         raise NotImplementedError
 
+    def fitted(self, model, found, features, fold_of, penalties):
+        """The model whose `head` fits best, and what is known of it by examples that were held out.
+
+        The penalty is the one whose answers to held-out examples are of the highest `head_rank`; the head is
+        then fitted to all examples.
+
+        Args:
+            model: what `model` returned.
+            found: `Examples`, n of them.
+            features: float array [n,D], what the `head` is given for each.
+            fold_of: int array [n], see `cross_fitting.folds`.
+            penalties: sequence of float, on the size of the weights.
+
+        Returns:
+            (the model; dict, what was chosen; float array [h,U], outputs of the `head` for the examples that
+            were held out: of a fit without them, by the penalty that the other folds choose).
+        """
+        labels = found.labels
+        outputs = cross_fitting.in_turn(
+            lambda is_seen, is_asked: [
+                features[is_asked] @ kernel + bias
+                for kernel, bias in self.linear_heads(features[is_seen], labels[is_seen], penalties)
+            ],
+            fold_of,
+        )
+        held = labels[fold_of >= 0]
+
+        def best(is_seen):
+            ranks = [self.head_rank(each[is_seen], held[is_seen]) for each in outputs]
+            return max(range(len(ranks)), key=ranks.__getitem__)
+
+        answers = cross_fitting.in_turn(
+            lambda is_seen, is_asked: outputs[best(is_seen)][is_asked], cross_fitting.halves(fold_of)
+        )
+        penalty = penalties[best(slice(None))]
+        (weights,) = self.linear_heads(features, labels, [penalty])
+        model.head.set_weights(weights)
+        return model, {"penalty": penalty}, answers
+
     @abc.abstractmethod
     def scores(self, model, found, batch_size=32):
-        """Scores on what was read: dict of floats by `known_metrics`, and "num_examples"."""
+        """Scores on what was read: dict of floats by `known_metrics`, and "num_examples".
+
+        A task that `fits_head` takes `outputs` too, float array [n,U] of a `head` for these examples, in
+        place of those that the model gives. Default None.
+        """
 
     def review(self, model, found, batch_size=32):
         """What the report of a run shows beside the scores: a `convnlp.tasks.review.Review`.

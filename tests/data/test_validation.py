@@ -84,3 +84,36 @@ def test_what_is_taken_keeps_its_order_labels_and_texts():
     taken = validation.take(found, np.array([False, True, False, True, True]))
     assert rows_of(taken) == [rows_of(found)[place] for place in (1, 3, 4)]
     assert (taken.labels.tolist(), taken.texts, len(taken)) == ([1, 3, 4], {"text": list("bde")}, 3)
+
+
+def test_each_class_is_in_all_folds_alike_whatever_the_order():
+    labels = np.repeat([0, 1, 2], [203, 91, 12])
+    found, order = examples(306, labels), RNG.permutation(306)
+    parts = validation.folds(found, 5)
+    for label, least in ((0, 40), (1, 18), (2, 2)):
+        counts = np.bincount(parts[labels == label], minlength=5)
+        assert counts.min() == least
+        assert counts.max() <= least + 1
+    assert np.ptp(np.bincount(parts)) <= 1
+    assert np.array_equal(parts[order], validation.folds(reordered(found, order), 5))
+
+
+def test_equal_texts_and_groups_are_in_one_fold():
+    found = examples(60, RNG.integers(0, 2, 60))
+    twice = dataclasses.replace(
+        found,
+        columns=(tf.concat([found.columns[0]] * 2, 0),),
+        labels=np.concatenate([found.labels, 1 - found.labels]),
+    )
+    parts = validation.folds(twice, 3)
+    assert np.array_equal(parts[:60], parts[60:])
+    grouped = dataclasses.replace(found, groups=np.arange(60, dtype=np.uint64) // 10)
+    parts = validation.folds(grouped, 3).reshape(6, 10)
+    assert (parts == parts[:, :1]).all()
+    assert set(parts[:, 0]) == {0, 1, 2}
+
+
+def test_one_text_alone_cannot_be_folded():
+    found = Examples((tf.ragged.constant([[5, 6, 1]] * 3, tf.int32),), (9,), np.zeros(3, np.int64))
+    with pytest.raises(SourceError, match=r"`data.source` must have two different .* Received: 3 examples"):
+        validation.folds(found, 5)

@@ -34,6 +34,7 @@ def report(**changes):
             }
         },
         "reviewed": "validation",
+        "left_out": False,
         "warnings": [HOSTILE],
         "sections": [
             {
@@ -115,6 +116,12 @@ def test_all_stands_on_the_page_and_no_text_becomes_markup():
     assert "data.test_source" in text  # since there are only validation scores
     marks = [attributes for tag, attributes in found.tags if tag == "mark"]
     assert [mark["class"] for mark in marks] == ["for", "against"]  # a word of little weight has none
+
+
+def test_what_validation_scores_are_of():
+    texts = [" ".join(Reader(page.render(report(left_out=left_out))).texts) for left_out in (False, True)]
+    assert ["fitted without it" in text for text in texts] == [False, True]
+    assert ["also chose the step" in text for text in texts] == [True, False]
 
 
 def test_it_is_one_file():

@@ -74,6 +74,15 @@ def test_of_a_classifier(found):
         assert " ".join(word for word, _ in row["words"]) == row["text"].strip()
 
 
+def test_words_are_not_weighed_where_the_logits_are_not_of_this_model(found):
+    keras.utils.set_random_seed(0)
+    model = small_classifier(["lightweight_conv"], LENGTH, LABELS)
+    logits = np.random.default_rng(1).normal(size=[NUMBER, 3]).astype("float32")
+    mistakes = of_classifier.review(model, found, logits, explains=False).sections[3]
+    assert [row["words"] for row in mistakes.rows] == [None] * 10
+    assert "leaving it out" not in mistakes.note
+
+
 def test_of_a_classifier_that_is_always_right(found):
     model = small_classifier(["lightweight_conv"], LENGTH, LABELS)
     made = of_classifier.review(model, found, 20 * np.eye(3, dtype="float32")[found.labels])

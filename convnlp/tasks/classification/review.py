@@ -14,15 +14,19 @@ NUM_MISTAKES = 10
 MAX_EXPLAINED = 256  # tokens of a mistake whose words are looked at: it costs a forward pass for each
 MAX_MATRIX = 30  # classes; of more only those that are most often confused are shown
 NUM_CONFUSED = 20
+_ABOUT_MISTAKES = "Look here for wrong labels first."
+_ABOUT_WORDS = " A word speaks for the answer where leaving it out makes the answer less probable."
 
 
-def review(model, found, logits):
+def review(model, found, logits, explains=True):
     """Sections on the classes, what is confused, how sure the model is, and where it is surely wrong.
 
     Args:
         model: `TextClassifier` with its preprocessor.
         found: `Examples`, n of them.
         logits: float [n,C], the model's.
+        explains: bool, whether the words of mistakes are weighed, which takes logits of this very model.
+            Default True.
 
     Returns:
         `Review`.
@@ -40,7 +44,7 @@ def review(model, found, logits):
     ]
     surest = [i for i in np.argsort(-best, kind="stable") if not is_right[i]][:NUM_MISTAKES]
     if surest:
-        explained = _explained(model, found, logits, surest)
+        explained = _explained(model, found, logits, surest) if explains else {}
         rows = [
             {
                 "text": model.preprocessor.tokenizer.detokenize(found.columns[0][int(i)]),
@@ -55,8 +59,7 @@ def review(model, found, logits):
             Mistakes(
                 "The mistakes it was most sure of",
                 rows,
-                "Look here for wrong labels first. A word speaks for the answer where leaving it out makes "
-                "the answer less probable.",
+                _ABOUT_MISTAKES + (_ABOUT_WORDS if explains else ""),
             )
         )
     return Review(sections, scores.f1_intervals(counts))

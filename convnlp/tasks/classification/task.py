@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from convnlp import losses, scores
 from convnlp.data import Label, examples, rules, sources
-from convnlp.layers import dropout_seed
+from convnlp.layers import HashedNgrams, dropout_seed
 from convnlp.layers.hashed_ngrams import MAX_BUCKETS
 from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer, linear_head
 from convnlp.options import option
-from convnlp.tasks.classification import ngrams, review
+from convnlp.tasks.classification import heads, ngrams, review
 from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.teachers import soft_labels
 from convnlp.tasks.rows import mixes_any_length, outputs_of
@@ -149,10 +149,13 @@ class Classification(Task):
         )
 
     def trained(self, model, found, held_out):
-        num_buckets = self.ngram_buckets
-        if num_buckets is None:
-            num_buckets = ngrams.buckets_for(self.label.num_classes)
+        num_buckets = self._num_buckets
         return ngrams.join(model, num_buckets, found, held_out) if num_buckets else model
+
+    @property
+    def _num_buckets(self):
+        given = self.ngram_buckets
+        return ngrams.buckets_for(self.label.num_classes) if given is None else given
 
     def loss(self, model):
         return classification_loss(model, self.r_drop)
@@ -160,15 +163,36 @@ class Classification(Task):
     def linear_heads(self, features, labels, penalties):
         return linear_head.fit(features, labels, self.label.num_classes, penalties)
 
-    def head_rank(self, outputs, labels):
-        found = scores.of_logits(outputs, labels)
-        return found["accuracy"], -found["loss"]
+    def fitted(self, model, found, features, fold_of, penalties):
+        """As of `Task`, joined to the linear classifier on n-grams: the logits are a z + b u, see `ngrams`.
 
-    def scores(self, model, found, batch_size=32):
+        The penalties of both, a and b are those of the smallest loss on the held-out examples, see `heads`.
+        """
+        parts = [heads.Part("", features, self.linear_heads, penalties)]
+        if num_buckets := self._num_buckets:
+            layer = HashedNgrams(num_buckets, self.label.num_classes)
+            counts = ngrams.features(layer, found)
+            parts.append(heads.Part("ngram_", counts, self._ngram_heads, ngrams.PENALTIES))
+        best = heads.fit(parts, found.labels, fold_of)
+        if num_buckets:
+            model = ngrams.joined(model, *best.weights, best.shares)
+        else:
+            model.head.set_weights([best.shares[0] * values for values in best.weights[0]])
+        return model, best.chosen, best.outputs
+
+    def _ngram_heads(self, counts, labels, penalties):
+        share = ngrams.ratio_share_for(self.label.num_classes)
+        return ngrams.fit(counts, labels, self.label.num_classes, penalties, ratio_share=share)
+
+    def scores(self, model, found, batch_size=32, outputs=None):
+        if outputs is not None:
+            return scores.of_logits(outputs, found.labels)
         group = 1 if mixes_any_length(model.backbone) else None
         return classification_scores(model, self.batches(found, batch_size, group=group))
 
-    def review(self, model, found, batch_size=32):
+    def review(self, model, found, batch_size=32, outputs=None):
+        if outputs is not None:
+            return review.review(model, found, outputs, explains=False)
         return review.review(model, found, outputs_of(model, found, batch_size))
 
     def edge_scores(self, outputs, found):

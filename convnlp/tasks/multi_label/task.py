@@ -95,11 +95,13 @@ class MultiLabelClassification(PooledHeadTask):
         found = scores.of_several_labels(outputs, labels)
         return found["f1_macro"], -found["loss"]
 
-    def scores(self, model, found, batch_size=32):
-        return scores.of_several_labels(outputs_of(model, found, batch_size), found.labels)
+    def scores(self, model, found, batch_size=32, outputs=None):
+        outputs = outputs_of(model, found, batch_size) if outputs is None else outputs
+        return scores.of_several_labels(outputs, found.labels)
 
-    def review(self, model, found, batch_size=32):
-        return review.review(self.label.names, found, outputs_of(model, found, batch_size))
+    def review(self, model, found, batch_size=32, outputs=None):
+        outputs = outputs_of(model, found, batch_size) if outputs is None else outputs
+        return review.review(self.label.names, found, outputs)
 
     def edge_scores(self, outputs, found):
         outputs = np.clip(outputs, 1e-7, 1 - 1e-7)

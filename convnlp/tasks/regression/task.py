@@ -67,13 +67,21 @@ class Regression(PooledHeadTask):
         return linear_head.fit_numbers(features, (labels - self.mean) / self.scale, penalties)
 
     def head_rank(self, outputs, labels):
-        return (-scores.of_numbers(outputs[:, 0] * self.scale + self.mean, labels)["rmse"],)
+        return (-scores.of_numbers(self._numbers(outputs), labels)["rmse"],)
 
-    def scores(self, model, found, batch_size=32):
-        return scores.of_numbers(outputs_of(model, found, batch_size)[:, 0], found.labels)
+    def scores(self, model, found, batch_size=32, outputs=None):
+        return scores.of_numbers(self._answers(model, found, batch_size, outputs), found.labels)
 
-    def review(self, model, found, batch_size=32):
-        return review.review(self.tokenizer, found, outputs_of(model, found, batch_size)[:, 0])
+    def review(self, model, found, batch_size=32, outputs=None):
+        return review.review(self.tokenizer, found, self._answers(model, found, batch_size, outputs))
+
+    def _numbers(self, outputs):
+        """What the outputs [n,1] of a `head` say: float [n]."""
+        return outputs[:, 0] * self.scale + self.mean
+
+    def _answers(self, model, found, batch_size, outputs):
+        """The numbers of examples, float [n], by the outputs of a `head` where they are given."""
+        return outputs_of(model, found, batch_size)[:, 0] if outputs is None else self._numbers(outputs)
 
     def edge_scores(self, outputs, found):
         found = scores.of_numbers(outputs[:, 0], found.labels)

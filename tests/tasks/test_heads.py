@@ -1,0 +1,159 @@
+"""Linear classifiers that are joined by folds: against plain loops, and against labels that mean nothing."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import sparse
+
+from convnlp.data import examples
+from convnlp.models import linear_head
+from convnlp.tasks import cross_fitting
+from convnlp.tasks.classification import heads, joint, ngrams
+
+NUM_EXAMPLES, NUM_CLASSES, NUM_BUCKETS = 120, 3, 40
+PENALTIES, NGRAM_PENALTIES = (1.0, 0.1), (0.3, 0.03)
+
+
+def fit_vectors(features, labels, penalties):
+    return linear_head.fit(features, labels, NUM_CLASSES, penalties)
+
+
+def fit_counts(counts, labels, penalties):
+    return ngrams.fit(counts, labels, NUM_CLASSES, penalties)
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return np.random.default_rng(0).integers(0, NUM_CLASSES, NUM_EXAMPLES)
+
+
+@pytest.fixture(scope="module")
+def parts(labels):
+    random = np.random.default_rng(1)
+    features = random.normal(size=[NUM_EXAMPLES, 6]) + 2 * np.eye(6)[labels]
+    counts = random.poisson(0.1, [NUM_EXAMPLES, NUM_BUCKETS]) + 0.5 * np.eye(NUM_BUCKETS)[labels]
+    return [
+        heads.Part("", features.astype("float32"), fit_vectors, PENALTIES),
+        heads.Part("ngram_", sparse.csr_array(counts), fit_counts, NGRAM_PENALTIES),
+    ]
+
+
+@pytest.fixture(scope="module")
+def fold_of():
+    return np.random.default_rng(2).permutation(np.arange(NUM_EXAMPLES) % 5)
+
+
+def out_of_fold(parts, labels, fold_of):
+    """By a loop over the examples: [P,h,C] of each part."""
+    answers = [np.full([len(part.penalties), len(labels), NUM_CLASSES], np.nan) for part in parts]
+    for n in np.flatnonzero(fold_of >= 0):
+        seen = [m for m in range(len(labels)) if fold_of[m] != fold_of[n]]
+        for part, found in zip(parts, answers, strict=True):
+            dense = part.features if isinstance(part.features, np.ndarray) else part.features.toarray()
+            for p, (kernel, bias) in enumerate(part.fit(part.features[seen], labels[seen], part.penalties)):
+                found[p, n] = dense[n] @ kernel + bias
+    return [found[:, fold_of >= 0] for found in answers]
+
+
+def test_the_outputs_are_those_of_a_plain_loop(parts, labels, fold_of):
+    keep = np.arange(30)  # a fit for each example in the loop
+    few = [heads.Part(p.name, p.features[keep], p.fit, p.penalties) for p in parts]
+    found = heads.fit(few, labels[keep], fold_of[keep])
+    expected = out_of_fold(few, labels[keep], fold_of[keep])
+    for n in keep:
+        others = fold_of[keep] != fold_of[n]
+        best = joint.choose([each[:, others] for each in expected], labels[keep][others])
+        logits = sum(
+            share * each[index, n]
+            for share, index, each in zip(best.shares, best.chosen, expected, strict=True)
+        )
+        np.testing.assert_allclose(found.outputs[n], logits, rtol=1e-4, atol=1e-4)
+
+
+def test_the_weights_are_fitted_to_all_examples(parts, labels, fold_of):
+    found = heads.fit(parts, labels, fold_of)
+    for part, (kernel, bias) in zip(parts, found.weights, strict=True):
+        penalty = found.chosen[f"{part.name}penalty"]
+        assert penalty in part.penalties
+        ((expected, expected_bias),) = part.fit(part.features, labels, [penalty])
+        np.testing.assert_array_equal(kernel, expected)
+        np.testing.assert_array_equal(bias, expected_bias)
+    assert found.chosen["share"] == found.shares[0]
+    assert found.chosen["ngram_share"] == found.shares[1] > 0
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_labels_of_a_fold_do_not_reach_what_answers_it(parts, labels, fold_of, which):
+    wrong = np.where(fold_of == 3, (labels + 1) % NUM_CLASSES, labels)
+    before, after = (heads._answers(parts[which], given, fold_of) for given in (labels, wrong))
+    np.testing.assert_array_equal(before[:, fold_of == 3], after[:, fold_of == 3])
+    assert np.abs(before - after)[:, fold_of != 3].max() > 0.1
+
+
+def test_labels_that_mean_nothing_are_fitted_and_not_foretold():
+    random = np.random.default_rng(4)
+    features, labels = random.normal(size=[400, 500]), random.integers(0, 2, 400)
+    part = heads.Part("", features, lambda *given: linear_head.fit(*given[:2], 2, given[2]), (0.1, 0.01))
+    found = heads.fit([part], labels, np.arange(400) % 5)
+    ((kernel, bias),) = found.weights
+    assert np.mean((features @ kernel + bias).argmax(1) == labels) > 0.95
+    # Three standard deviations of 400 coins are 0.075.
+    assert abs(np.mean(found.outputs.argmax(1) == labels) - 0.5) < 0.075
+
+
+def test_with_many_examples_one_fold_is_held_out(parts, labels, monkeypatch):
+    rows = tf.ragged.constant([[number, 1] for number in range(3, 3 + NUM_EXAMPLES)], tf.int32)
+    found = examples.Examples((rows,), (8,), labels)
+    every = cross_fitting.folds(found)
+    assert sorted(np.unique(every)) == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(cross_fitting, "MAX_CROSS_FITTED", NUM_EXAMPLES - 1)
+    one = cross_fitting.folds(found)
+    np.testing.assert_array_equal(one, np.where(every == 0, 0, -1))
+
+    held, seen = np.flatnonzero(one == 0), np.flatnonzero(one != 0)
+    best = heads.fit(parts, labels, one)
+    fits = [part.fit(part.features[seen], labels[seen], part.penalties) for part in parts]
+    members = [
+        np.stack([part.features[held] @ kernel + bias for kernel, bias in each])
+        for part, each in zip(parts, fits, strict=True)
+    ]
+    for half in (0, 1):
+        others = np.arange(len(held)) % 2 != half
+        chosen = joint.choose([each[:, others] for each in members], labels[held][others])
+        np.testing.assert_allclose(
+            best.outputs[~others], chosen.logits([each[:, ~others] for each in members]), rtol=1e-5
+        )
+    assert len(best.outputs) == len(held)
+
+
+def test_the_candidate_of_the_smallest_loss_is_chosen_however_sure_it_is(labels):
+    random = np.random.default_rng(5)
+    good, bad = (
+        np.eye(NUM_CLASSES)[labels] * size + random.normal(size=[NUM_EXAMPLES, 3]) for size in (2, 1)
+    )
+    candidates = np.stack([bad, 30 * good, bad])  # the good one is far too sure: its loss is the largest
+    found = joint.choose([candidates, np.zeros([1, NUM_EXAMPLES, 3])], labels)
+    assert found.chosen == (1, 0)
+    losses = [
+        [
+            -np.mean(linear_head.log_softmax(share * each)[np.arange(NUM_EXAMPLES), labels])
+            for share in np.geomspace(0.01, 1, 200)
+        ]
+        for each in candidates
+    ]
+    assert np.argmin(np.min(losses, 1)) == 1 != np.argmin(np.array(losses)[:, -1])
+    logits = found.logits([candidates, np.zeros([1, NUM_EXAMPLES, 3])])
+    np.testing.assert_allclose(logits, found.shares[0] * 30 * good)
+
+
+def test_each_answer_is_of_what_has_not_seen_it():
+    fold_of, asked = np.array([1, -1, 0, 1, 2, 0]), []
+
+    def answer(is_seen, is_asked):
+        assert not (is_seen & is_asked).any()
+        assert (is_seen | is_asked).all()
+        asked.append(np.flatnonzero(is_asked).tolist())
+        return np.flatnonzero(is_asked)[:, None] * 10.0
+
+    np.testing.assert_array_equal(cross_fitting.in_turn(answer, fold_of)[:, 0], [0, 20, 30, 40, 50])
+    assert asked == [[2, 5], [0, 3], [4]]
