@@ -27,7 +27,7 @@ from convnlp import losses
 from convnlp.configs import common
 from convnlp.layers import MIXERS
 from convnlp.objectives import build_objectives, pretraining_loss
-from convnlp.training import loop, optimizers
+from convnlp.training import graphs, optimizers
 from convnlp.training import strategy as strategy_lib
 
 _MIXERS = flags.DEFINE_list(
@@ -185,7 +185,7 @@ def _loop_step(build, loss_of, batch):
         model = build()
         optimizer = optimizers.build(config, num_steps=1000)
         optimizers.build_slots(optimizer, model.trainable_variables)
-    steps = loop.training_steps(strategy, model, optimizer, loss_of(model), clip_norm=0.0, seed=SEED)
+    steps = graphs.training_steps(strategy, model, optimizer, loss_of(model), clip_norm=0.0, seed=SEED)
     batches = {name: tf.expand_dims(value, 0) for name, value in batch.items()}
     return lambda: steps(strategy_lib.split(strategy, batches), 0)
 

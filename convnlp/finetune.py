@@ -20,9 +20,10 @@ from absl import flags, logging
 from convnlp import adaptation, config_rules, estimate, experiment, outputs, programs, report, stages, tasks
 from convnlp.data import Source, examples, overlap, rules, sources, validation
 from convnlp.tasks import fields, rows
-from convnlp.training import loop, optimizers, storage
+from convnlp.training import graphs, loop, optimizers, storage
 from convnlp.training import strategy as strategy_lib
 from convnlp.training.shards import Sharded
+from convnlp.training.stages import Stage
 
 SHOWN_EXAMPLES = 60_000  # in a run, one by one each time, where the epochs follow from the size of the data
 
@@ -76,13 +77,13 @@ def run(config, workdir, strategy, finish=False):
         model = task.model(backbone)
         optimizer = optimizers.build(config.optimizer, config.train.num_steps, model.backbone.depth_of)
     loss_fn = task.loss(model)
-    evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
+    evaluation = graphs.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
     # Training.
     expected = None
     if not finish:
         expected = estimate.report(config, strategy, model.backbone, mean_length(found, groups))
-    first, *later = (loop.Stage(step, data, own.loss(model)) for step, data, own in parts)
+    first, *later = (Stage(step, data, own.loss(model)) for step, data, own in parts)
     summary = loop.train(
         workdir=workdir,
         strategy=strategy,

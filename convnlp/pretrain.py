@@ -18,9 +18,10 @@ from convnlp import estimate, experiment, outputs, programs, stages
 from convnlp.data import Source, sources
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
-from convnlp.training import loop, optimizers
+from convnlp.training import graphs, loop, optimizers
 from convnlp.training import strategy as strategy_lib
 from convnlp.training.shards import Sharded
+from convnlp.training.stages import Stage
 
 
 def main(argv):
@@ -45,7 +46,7 @@ def run(config, workdir, strategy, finish=False):
         backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
         optimizer = optimizers.build(config.optimizer, config.train.num_steps, backbone.depth_of)
     loss_fn = pretraining_loss(backbone, objectives)
-    evaluation = loop.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
+    evaluation = graphs.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
     # Data, looked at before the first step. Every worker trains on its own shard and evaluates its part of
     # each held-out batch.
@@ -121,7 +122,7 @@ def _stages(config, backbone, tokenizer, train, own_shards):
             for shard in own_shards
         }
         data = Sharded(datasets, count)
-        yield loop.Stage(stage.first_step, data, pretraining_loss(backbone, objectives))
+        yield Stage(stage.first_step, data, pretraining_loss(backbone, objectives))
         num_tokens += stage.num_steps * batch_size * max(each.row_length for each in objectives)
 
 

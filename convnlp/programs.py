@@ -15,7 +15,7 @@ from convnlp import config_files, startup
 from convnlp.data import source_error_message
 from convnlp.training import heartbeat, storage, strategy
 from convnlp.training.finite import NonFiniteError
-from convnlp.training.loop import StoppedError
+from convnlp.training.stopping import StoppedError
 
 # What TensorFlow reports of files, networks and memory; any other error of an operation is a defect.
 _ENVIRONMENT = (

@@ -15,7 +15,7 @@ from convnlp import experiment, finetune, pretrain
 from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import SourceError, source_error_message, sources
 from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer
-from convnlp.training import loop, metrics, run_lock, storage
+from convnlp.training import metrics, run_lock, stopping, storage
 from tests import corpus
 from tests.mixer_table import MIXER_TABLE
 
@@ -61,7 +61,7 @@ def test_a_run_behind_a_url_from_pre_training_to_a_classifier(folder, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(metrics.Metrics, "write", write_and_stop)
-        with pytest.raises(loop.StoppedError):
+        with pytest.raises(stopping.StoppedError):
             pretrain.run(config, workdir, experiment.prepare(config, workdir))
     pretrain.run(config, workdir, experiment.prepare(config, workdir))
     expected = ["checkpoints", "config.json", "metrics.jsonl", "preset", "tensorboard", "times.jsonl"]

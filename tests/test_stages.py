@@ -11,7 +11,7 @@ import pytest
 from convnlp import config_rules, experiment, finetune, pretrain, stages
 from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, TextClassifier
-from convnlp.training import loop, metrics
+from convnlp.training import metrics, stopping
 from tests import corpus
 from tests.test_experiment import config_of, config_of_flags
 
@@ -161,7 +161,7 @@ def test_a_stopped_run_with_all_extras_is_the_run_left_alone(folder, tmp_path, m
 
         with monkeypatch.context() as patch:
             patch.setattr(metrics.Metrics, "write", write_and_stop)
-            with pytest.raises(loop.StoppedError):
+            with pytest.raises(stopping.StoppedError):
                 run(pretrain, pretraining(folder, **OTHERS), stopped)
         experiment.finish(str(stopped))
     run(pretrain, pretraining(folder, **OTHERS), stopped)

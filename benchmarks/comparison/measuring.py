@@ -9,7 +9,7 @@ from benchmarks.timing import interleaved
 from convnlp import experiment
 from convnlp.models import TextClassifier
 from convnlp.tasks.classification import classification_loss
-from convnlp.training import loop, optimizers
+from convnlp.training import graphs, optimizers
 
 REPEATS = 5  # quiet samples of a speed
 
@@ -26,7 +26,8 @@ def measured(plan, cell, workdir):
     optimizer = optimizers.build(config.optimizer, STEPS_PER_CALL)
     optimizers.build_slots(optimizer, classifier.trainable_variables)
     loss_fn = classification_loss(classifier)
-    train = loop.training_steps(strategy, classifier, optimizer, loss_fn, config.optimizer.clip_norm, seed=0)
+    clip_norm = config.optimizer.clip_norm
+    train = graphs.training_steps(strategy, classifier, optimizer, loss_fn, clip_norm, seed=0)
 
     shape = [cell.settings["batch_size"], cell.settings["length"]]
     ids = np.random.default_rng(0).integers(3, vocabulary_size - 100, shape).astype("int32")

@@ -21,7 +21,7 @@ from benchmarks.comparison import cells, measuring, training
 from benchmarks.comparison.plan import Plan
 from convnlp import programs
 from convnlp.training import storage
-from convnlp.training.loop import StoppedError
+from convnlp.training.stopping import StoppedError
 
 COMPUTE = {
     "measure": measuring.measured,

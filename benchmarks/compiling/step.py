@@ -11,7 +11,7 @@ from convnlp import experiment, kernels, pretrain
 from convnlp.configs import pretrain_c4
 from convnlp.objectives import pretraining_loss
 from convnlp.objectives.objective import Seeds
-from convnlp.training import loop, optimizers
+from convnlp.training import graphs, optimizers
 from convnlp.training import strategy as strategy_lib
 
 VOCABULARY_SIZE = 32128  # T5's table
@@ -31,7 +31,7 @@ class Step:
 
     Attributes:
         function: `tf.function` of (index of the batch, steps done, *the tensors of a super-batch), see
-            `loop.replica_step`.
+            `graphs.replica_step`.
         specs: its arguments, `tf.TensorSpec`s of static shapes.
         backbone: `Seq2SeqBackbone` that it trains.
         num_variables: int, tensors that it keeps, the optimizer's among them.
@@ -66,7 +66,7 @@ def training_step(mixer, size, batch_size, input_length):
         optimizer = optimizers.build(config.optimizer, config.train.num_steps, backbone.depth_of)
         optimizers.build_slots(optimizer, backbone.trainable_variables)
     loss_fn = pretraining_loss(backbone, objectives)
-    step = loop.replica_step(strategy, backbone, optimizer, loss_fn, CLIP_NORM, config.seed)
+    step = graphs.replica_step(strategy, backbone, optimizer, loss_fn, CLIP_NORM, config.seed)
 
     specs = batch_specs(objectives, batch_size)
 

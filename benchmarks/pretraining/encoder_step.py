@@ -20,7 +20,7 @@ from convnlp import experiment
 from convnlp.configs import pretrain_encoder
 from convnlp.objectives import build_objectives, masked_lm, pretraining_loss
 from convnlp.objectives.objective import Seeds
-from convnlp.training import loop, optimizers
+from convnlp.training import graphs, optimizers
 from convnlp.training import strategy as strategy_lib
 
 
@@ -134,7 +134,7 @@ def step(mixer, batch_size, settings):
         optimizer = optimizers.build(config.optimizer, config.train.num_steps)
         optimizers.build_slots(optimizer, backbone.trainable_variables)
     loss_fn = pretraining_loss(backbone, objectives)
-    steps = loop.training_steps(strategy, backbone, optimizer, loss_fn, config.optimizer.clip_norm, SEED)
+    steps = graphs.training_steps(strategy, backbone, optimizer, loss_fn, config.optimizer.clip_norm, SEED)
     vocabulary = Vocabulary(size)
     tokens = np.random.default_rng(SEED).integers(3, size - 100, [batch_size, length], "int32")
     seed = tf.constant([SEED, 0], tf.int64)

@@ -23,7 +23,7 @@ from convnlp import programs
 from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone, Tokenizer
 from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
-from convnlp.training import loop
+from convnlp.training import graphs
 
 TOKENS = 10_000_000
 # Name -> fields of the config that differ.
@@ -156,7 +156,7 @@ def held_out_loss(preset, mixture):
         source, tokenizer, objectives, shuffle_buffer=0, num_epochs=1, batch_size=32, seed=0
     )
     loss_fn = pretraining_loss(Seq2SeqBackbone.from_preset(str(preset)), objectives)
-    evaluation = loop.evaluation(
+    evaluation = graphs.evaluation(
         tf.distribute.get_strategy(), lambda batch: loss_fn(batch, None, training=False)
     )
     return evaluation(batches.take(JUDGED_BATCHES))["masked_lm"]

@@ -7,7 +7,7 @@ import tensorflow as tf
 from convnlp.models import Seq2SeqBackbone, TextClassifier
 from convnlp.tasks.classification.task import classification_loss
 from convnlp.tasks.text_to_text.task import text_to_text_loss
-from convnlp.training import loop, optimizers, strategy
+from convnlp.training import graphs, optimizers, strategy
 from tests.training.toy import OPTIMIZER
 
 
@@ -28,7 +28,7 @@ def step(model, loss_fn, batch):
     """The metrics of a training step."""
     optimizer = optimizers.build(OPTIMIZER, 10)
     optimizers.build_slots(optimizer, model.trainable_variables)
-    steps = loop.training_steps(strategy.build("one_device"), model, optimizer, loss_fn, 1.0, seed=0)
+    steps = graphs.training_steps(strategy.build("one_device"), model, optimizer, loss_fn, 1.0, seed=0)
     (metrics,) = steps(batch, 0)
     for variable in model.trainable_variables:
         assert np.isfinite(variable.numpy()).all(), variable.path

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.training import checkpoints, loop, metrics, storage
+from convnlp.training import checkpoints, graphs, metrics, stopping, storage
 from convnlp.training import strategy as strategy_lib
 from convnlp.training.finite import NonFiniteError
 from tests.training.toy import BATCH, LENGTH, NUM_STEPS, OPTIMIZER, Toy
@@ -171,7 +171,7 @@ def test_a_signal_saves_and_the_run_goes_on_from_there(tmp_path, monkeypatch, re
 
     signalled_at(monkeypatch, signum, step)
     message = rf"stopped by {signum.name} at step {step}, checkpoint saved"
-    with pytest.raises(loop.StoppedError, match=message) as stop:
+    with pytest.raises(stopping.StoppedError, match=message) as stop:
         Toy().train(tmp_path / "stopped", evaluate=None)
     assert stop.value.exit_code == 128 + signum
     assert signal.getsignal(signum) is signal.SIG_DFL
@@ -192,7 +192,7 @@ def test_a_signal_saves_and_the_run_goes_on_from_there(tmp_path, monkeypatch, re
     ],
 )
 def test_the_worker_that_was_told_to_stop_is_named_by_the_others(received, message):
-    stop = loop._stopped(received, [0.0, 15.0, 0.0], 6)
+    stop = stopping.stopped(received, [0.0, 15.0, 0.0], 6)
     assert str(stop).startswith(message)
     assert stop.exit_code == 143
 
@@ -206,7 +206,7 @@ def test_a_signal_that_comes_with_the_last_checkpoint_counts(tmp_path, monkeypat
             os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(checkpoints.Checkpoints, "save", save_and_signal)
-    with pytest.raises(loop.StoppedError, match="at step 20"):
+    with pytest.raises(stopping.StoppedError, match="at step 20"):
         Toy().train(tmp_path)
 
 
@@ -251,7 +251,7 @@ def stopped(workdir, step, monkeypatch, **arguments):
     """A run that was stopped at that step."""
     with monkeypatch.context() as patch:
         signalled_at(patch, signal.SIGTERM, step)
-        with pytest.raises(loop.StoppedError):
+        with pytest.raises(stopping.StoppedError):
             Toy().train(workdir, **arguments)
 
 
@@ -343,7 +343,7 @@ def test_evaluation_weighs_examples_not_batches():
     rows = next(iter(toy.dataset().unbatch().batch(6)))
     uneven = tf.data.Dataset.from_tensor_slices(rows).batch(4)
     whole = tf.data.Dataset.from_tensors(rows)
-    evaluation = loop.evaluation(toy.strategy, toy.loss_fn)
+    evaluation = graphs.evaluation(toy.strategy, toy.loss_fn)
     assert evaluation(uneven)["loss"] == pytest.approx(evaluation(whole)["loss"], rel=1e-6)  # float32
     with pytest.raises(ValueError, match=r"at least one batch"):
         evaluation(uneven.take(0))

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 
-from convnlp.training import loop, metrics
+from convnlp.training import metrics, stopping
 from tests.training.toy import BATCH, LENGTH, NUM_STEPS, Toy
 
 
@@ -64,7 +64,7 @@ def test_stopped_before_at_and_behind_the_boundaries_not_a_bit_differs(whole, tm
         toy = Toy()
         with monkeypatch.context() as patch:
             stopped_at(patch, step)
-            with pytest.raises(loop.StoppedError, match=f"step {step}"):
+            with pytest.raises(stopping.StoppedError, match=f"step {step}"):
                 toy.train(tmp_path, later_stages=toy.later_stages())
     resumed = Toy()
     facts = resumed.train(tmp_path, later_stages=resumed.later_stages())
@@ -77,7 +77,7 @@ def test_a_later_boundary_may_move_and_that_of_a_stage_begun_may_not(tmp_path, m
     toy = Toy()
     with monkeypatch.context() as patch:
         stopped_at(patch, 10)
-        with pytest.raises(loop.StoppedError):
+        with pytest.raises(stopping.StoppedError):
             toy.train(tmp_path, later_stages=toy.later_stages())
     middle, last = toy.later_stages()
     with pytest.raises(ValueError, match=r"must leave step 10 in stage 1, .* Received: .*\[0, 12, 14\]"):

@@ -16,7 +16,7 @@ import ml_collections
 import tensorflow as tf
 
 from convnlp.data import Shard, Source, pretraining
-from convnlp.training import checkpoints, loop, metrics, optimizers, shards, storage
+from convnlp.training import checkpoints, graphs, loop, metrics, optimizers, shards, stages, storage
 from convnlp.training import strategy as strategy_lib
 from tests.data import huge_cache
 
@@ -112,13 +112,13 @@ class Toy:
     def later_stages(self, workdir=None):
         """Longer rows in larger batches from step 8 on, where a checkpoint is due, others from step 14."""
         return [
-            loop.Stage(8, self.sharded(workdir, length=6, batch_size=16), self.loss_fn),
-            loop.Stage(14, self.sharded(workdir, first=7, length=6), self.loss_fn),
+            stages.Stage(8, self.sharded(workdir, length=6, batch_size=16), self.loss_fn),
+            stages.Stage(14, self.sharded(workdir, first=7, length=6), self.loss_fn),
         ]
 
     def train(self, workdir, **arguments):
         """`loop.train` with small numbers; `arguments` override them."""
-        evaluation = loop.evaluation(self.strategy, self.loss_fn)
+        evaluation = graphs.evaluation(self.strategy, self.loss_fn)
         held_out = self.dataset(shard=99).take(2)
         held_out = strategy_lib.own_rows(
             self.strategy, held_out
