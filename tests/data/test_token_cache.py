@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
-from convnlp.data import Shard, Source, SourceError, files, pretraining, sources, token_writer
+from convnlp.data import Shard, Source, SourceError, files, pretraining, sources, stored, token_writer
 from convnlp.data.permutation import permute
 from convnlp.data.token_cache import Rows, TokenCache
 from convnlp.models import Tokenizer
@@ -146,6 +146,29 @@ def test_files_of_a_bucket_are_read_through_tensorflow(tmp_path, tokenizer):
         TokenCache(Source("tokens:ram://bucket/cache"))
     with pytest.raises(ValueError, match=r"`output` must be on a local disk: .* Received: output=ram://"):
         write("jsonl:ram://bucket/plain/*", tokenizer, "ram://bucket/cache")
+
+
+def test_thousands_of_files_are_few_shards_and_few_open_files(tmp_path, tokenizer, monkeypatch):
+    for number in range(1500):
+        (tmp_path / f"{number:04d}.txt").write_text(f"the old river {number}")
+    monkeypatch.setattr(sources, "PART_BYTES", 10_000)
+    opened, at_a_time = [], []
+    original = stored.open_stored
+
+    def open_stored(path):
+        opened.append(original(path))
+        at_a_time.append(sum(not file.closed for file in opened))
+        return opened[-1]
+
+    monkeypatch.setattr(stored, "open_stored", open_stored)
+    manifest = token_writer.write(Source(f"text:{tmp_path}/*.txt"), tokenizer, str(tmp_path / "cache"))
+    assert manifest["documents"] == manifest["inputs"]["files"] == 1500
+    assert len(manifest["shards"]) == 3
+    assert len(opened) >= 1500
+    assert max(at_a_time) <= files.OPEN_FILES
+    found = TokenCache(Source(f"tokens:{tmp_path}/cache"))
+    documents = (found.read([0], found.num_tokens) == tokenizer.end_token_id).sum()
+    assert documents == 1500
 
 
 # A run that is continued.
