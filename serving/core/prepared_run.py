@@ -11,6 +11,8 @@ import time
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
+from convnlp.serving.core.stop_switch import POOL
+
 # What is over by then gains nothing by being ended early.
 _SHORT_SECONDS = 0.1
 _MAX_TRIAL_MS = 1000
@@ -82,7 +84,7 @@ class PreparedRun:
     @functools.cached_property
     def _stoppable(self):
         feeds, targets = (*self._feeds, self._switches.feed), self._switches.targets(self._fetches)
-        return self._prepared(feeds, self._timeout_ms, targets)
+        return self._prepared(feeds, self._timeout_ms, targets, POOL)
 
     @functools.cached_property
     def _trial(self):
@@ -92,11 +94,11 @@ class PreparedRun:
     def _plain(self):
         return self._prepared(self._feeds, self._timeout_ms)
 
-    def _prepared(self, feeds, timeout_ms, targets=()):
+    def _prepared(self, feeds, timeout_ms, targets=(), pool=0):
         options = config_pb2.CallableOptions(
             feed=feeds,
             fetch=self._fetches,
             target=targets,
-            run_options=config_pb2.RunOptions(timeout_in_ms=timeout_ms),
+            run_options=config_pb2.RunOptions(timeout_in_ms=timeout_ms, inter_op_thread_pool=pool),
         )
         return self._session._make_callable_from_options(options)

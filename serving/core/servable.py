@@ -10,7 +10,7 @@ from tensorflow.python.saved_model import loader_impl
 
 from convnlp.serving.core.errors import ServingError, timed_out
 from convnlp.serving.core.prepared_run import PreparedRun
-from convnlp.serving.core.stop_switch import StopSwitches
+from convnlp.serving.core.stop_switch import StopSwitches, session_config
 
 # How many are kept, one for each choice of inputs and outputs that was asked for.
 _MAX_PREPARED_RUNS = 64
@@ -60,7 +60,7 @@ class Servable:
         self._prepared_runs = {}
         self._lock = threading.Lock()
         with tf.Graph().as_default() as graph:
-            self._session = tf.compat.v1.Session(graph=graph)
+            self._session = tf.compat.v1.Session(graph=graph, config=session_config())
             meta_graph = _Loader(path).load(self._session, [tf.saved_model.SERVING])
         self._switches = StopSwitches(self._session)
         self.signatures = dict(meta_graph.signature_def)

@@ -7,6 +7,7 @@ already come to their end, those after them never begin: it is how a run ends at
 """
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,14 +19,27 @@ from tensorflow.core.protobuf import config_pb2
 _RAW = tf.compat.v1.raw_ops
 _SCOPE = "stop_switch"
 _HERE = config_pb2.RunOptions(inter_op_thread_pool=-1)  # in the thread of the caller
+# What runs that can be stopped have to themselves. A loop keeps a thread until it ends: were there no more
+# threads than runs, loops could have them all before the ops beside them have begun to wait.
+POOL = 1
+_POOL_THREADS = 5 * (os.cpu_count() or 1)  # a server runs four requests a core at a time, by default
+
+
+def session_config():
+    """The ConfigProto of a Session with `POOL`; as the other one, it is shared by all Sessions."""
+    pools = [
+        config_pb2.ThreadPoolOptionProto(num_threads=os.cpu_count(), global_name="runs"),
+        config_pb2.ThreadPoolOptionProto(num_threads=_POOL_THREADS, global_name="runs that can be stopped"),
+    ]
+    return config_pb2.ConfigProto(session_inter_op_thread_pool=pools)
 
 
 class StopSwitches:
     """The switches of a Session, one for each run under way.
 
     Args:
-        session: tf.compat.v1.Session. Its graph grows: by a few ops for every tensor that is fetched, and for
-            every switch.
+        session: tf.compat.v1.Session, with `session_config`. Its graph grows: by a few ops for every tensor
+            that is fetched, and for every switch.
 
     Attributes:
         feed: str. The name of the tensor to which a run is fed the name of its switch, after all others.
@@ -72,7 +86,7 @@ class StopSwitches:
         """Makes a run that can be stopped.
 
         Args:
-            prepared: Callable of the Session, with `targets` and, as its last feed, `feed`.
+            prepared: Callable of the Session, on `POOL`, with `targets` and, as its last feed, `feed`.
             values: sequence of array. What else it is fed.
             cancellation: `Cancellation` or None. Says when to stop.
 

@@ -1,5 +1,6 @@
 """Runs that have begun end when nobody waits for them: what they have done by then is counted, not timed."""
 
+import os
 import threading
 import time
 
@@ -21,6 +22,7 @@ from convnlp.serving.core.servable import Servable
 from convnlp.serving.grpc.service import build_grpc_server
 from tests.serving import server_thread
 from tests.serving.in_process import InProcess
+from tests.serving.small_models import save_affine
 from tests.serving.test_abandoned import send, until
 
 ENDLESS = 10**15
@@ -126,6 +128,30 @@ def test_a_run_that_is_cancelled_ends(servable, runner):
         answers = [[array.tolist() for array in each.result(60)] for each in futures]
         assert answers == [[[2 * i], [3 * i]] for i in (1, 2, 3)]
         assert_ended(servable)
+
+
+def test_loops_that_begin_together_all_end(tmp_path):
+    """They may take all threads that a Session has by default before what stops them has one."""
+    save_affine(tmp_path / "1", 1)
+    servable = Servable("affine", 1, str(tmp_path / "1"))
+    number = os.cpu_count()
+    runner = Runner(number, 100)
+    for _ in range(5):
+        futures = [
+            runner.submit(servable, *float_tensors(servable, "slow", [1.0])) for _ in range(2 * number)
+        ]
+        time.sleep(0.3)  # some of them run
+        for future in futures:
+            future.cancel()
+        (y,) = runner.submit(servable, *float_tensors(servable, "serving_default", [2.0])).result(60)
+        assert y.tolist() == [2.0]
+    runner.close()
+    servable.close()
+
+
+def float_tensors(servable, signature, x):
+    feeds, fetches = tensors(servable, signature, x)
+    return {name: values.astype(np.float32) for name, values in feeds.items()}, fetches
 
 
 def test_a_batch_runs_until_nobody_waits_for_any_of_it(servable):
