@@ -17,6 +17,7 @@ from convnlp.serving.core.damage import damaged_file, first_line
 from convnlp.serving.core.errors import ServingError, invalid_argument
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.servable import Servable
+from convnlp.serving.core.spare_memory import give_back
 
 FILE_NAME = os.path.join("assets.extra", "tf_serving_warmup_requests")
 _MAX_RECORDS = 1000
@@ -57,6 +58,7 @@ class Loader:
                 raise
             status = "success"
         finally:
+            give_back()
             self._metrics.load_attempts.add(path, status)
         self._metrics.load_latency.add(path, by=_microseconds(started))
         return servable
