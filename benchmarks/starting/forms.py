@@ -1,0 +1,76 @@
+"""The forms of one classifier that the server can be given, each exported once."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from convnlp.export.saved_models import versions
+from convnlp.models import TextClassifier
+
+_PRESET = "dynamic_conv_mini_en"
+_NUM_CLASSES, _NUM_BUCKETS = 77, 2**13  # of the demo's classifier, Banking77
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """One of them.
+
+    Args:
+        name: str, for tables.
+        options: dict, of `convnlp.export.saved_models.versions.export`.
+    """
+
+    name: str
+    options: dict
+
+    @property
+    def flags(self):
+        """What the server is told besides, so that it answers by this form."""
+        return ["--prefer_tflite_model"] if self.options.get("tflite") else []
+
+
+FORMS = {
+    "float32": Form("SavedModel float32", {}),
+    "bfloat16": Form("SavedModel bfloat16", {"dtype": "bfloat16"}),
+    "int8_tables": Form("SavedModel float32, tables in int8", {"quantize_tables": True}),
+    "bfloat16_int8_tables": Form(
+        "SavedModel bfloat16, tables in int8", {"dtype": "bfloat16", "quantize_tables": True}
+    ),
+    "tflite": Form("LiteRT int8 and SavedModel float32", {"tflite": True}),
+}
+
+
+def chosen(keys):
+    """Those of the given keys, a dict; all, if there are none. Raises ValueError on an unknown one."""
+    unknown = [key for key in keys if key not in FORMS]
+    if unknown:
+        raise ValueError(f"`forms` must be of {', '.join(FORMS)}. Received: {unknown[0]!r}")
+    return {key: FORMS[key] for key in keys or FORMS}
+
+
+def write_preset(folder):
+    """Writes a classifier as large as the demo's, with an untrained head, and returns its directory."""
+    directory = pathlib.Path(folder, "preset")
+    if not directory.exists():
+        labels = [f"intent_{number}" for number in range(_NUM_CLASSES)]
+        encoder = TextClassifier.from_preset(_PRESET, num_classes=_NUM_CLASSES, labels=labels)
+        model = TextClassifier(
+            encoder.backbone,
+            _NUM_CLASSES,
+            encoder.preprocessor,
+            labels=labels,
+            ngram_buckets=_NUM_BUCKETS,
+            ngram_dim=_NUM_CLASSES,
+        )
+        model.ngrams.table.assign(np.random.default_rng(0).normal(size=model.ngrams.table.shape))
+        model.save_to_preset(str(directory))
+    return directory
+
+
+def build(preset, key, folder):
+    """Exports a form, unless it is there; returns the directory of its version."""
+    version = pathlib.Path(folder, key, "1")
+    if not version.exists():
+        versions.export(str(preset), str(version.parent), version=1, check=False, **FORMS[key].options)
+    return version
