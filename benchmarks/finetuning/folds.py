@@ -1,0 +1,153 @@
+r"""What folds give to a head on the frozen encoder, beside validation texts that only choose, and the table.
+
+    python -m benchmarks.finetuning.folds --data_dir=DATA --workdir=DIR
+
+`convnlp fit-head` joins two linear classifiers, on the encoder's vectors and on n-grams. Until it had folds,
+some texts were held out (`convnlp.data.validation.choose`): they chose the penalty by accuracy and the
+weights of the two, and neither was fitted to them. Both ways are measured here, with the first texts of a
+training file and with all of them, by texts that neither has seen: the last of the training file, or the
+validation file, or the last tenth where there is none. No test set is read. The vectors are kept in DIR.
+"""
+
+import pathlib
+
+import numpy as np
+from absl import flags
+
+from benchmarks import first_results, pages
+from benchmarks.scoring.sets import SETS
+from convnlp import fit_head, programs
+from convnlp.data import Label, Source, validation
+from convnlp.layers import HashedNgrams
+from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer, linear_head, preset_names
+from convnlp.tasks import cross_fitting, rows
+from convnlp.tasks.classification import heads, joint, ngrams, read_classification
+
+NAMES = ("sst2", "sst5", "trec6", "ag_news", "sentiment140", "jigsaw_toxicity", "imdb")
+MAX_LENGTH = 512
+UNSEEN = 3_000  # texts that judge where there are few labels
+PENALTIES_BEFORE = (1.0, 0.1, 0.01, 1e-3, 1e-4)
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+    flags.DEFINE_string("workdir", None, "Where the vectors are kept.", required=True)
+    flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Whose encoder and tokenizer are used.")
+    flags.DEFINE_list("sets", list(NAMES), "The sets, in the order in which they are run.")
+    flags.DEFINE_list("sizes", ["1000", "all"], "How many training texts: a number each, or all.")
+
+
+def main(argv):
+    """Flags -> a table for each size."""
+    del argv
+    args = flags.FLAGS
+    first_results.check(args.sets, [], args.data_dir)
+    preset = preset_names.locate(args.preset)
+    tokenizer, backbone = Tokenizer.from_preset(preset), Seq2SeqBackbone.from_preset(preset)
+    for size in args.sizes:
+        found = {}
+        for name in args.sets:
+            num_classes = SETS[name].classes
+            model = TextClassifier(backbone, num_classes, pooling="layers", dropout=0.0)
+            train, unseen = (
+                read(SETS[name], args, tokenizer, model, *where) for where in splits(SETS[name], size)
+            )
+            answers = [way(*train, unseen[1:], num_classes).argmax(1) for way in (held_out, folded)]
+            found[SETS[name].title] = [each == unseen[0].labels for each in answers]
+            print(name, size, *(f"{100 * each.mean():.2f}" for each in found[SETS[name].title]), flush=True)
+        print(table(found, size))
+
+
+def splits(text_set, size):
+    """((part, split) of the texts to learn from, those of the texts that judge)."""
+    if size != "all":
+        return ("train", f"train[:{int(size)}]"), ("train", f"train[-{UNSEEN}:]")
+    if text_set.has_validation:
+        return ("train", "train"), ("valid", "train")
+    return ("train", "train[:90%]"), ("train", "train[90%:]")
+
+
+def read(text_set, args, tokenizer, model, part, split):
+    """The examples of a split, their vectors float32 [N,D], and their counts of n-grams, sparse [N,M]."""
+    num_classes = text_set.classes
+    source = Source(text_set.source(args.data_dir, part), split)
+    found = read_classification(source, tokenizer, Label("label", num_classes), MAX_LENGTH)
+    kept = pathlib.Path(args.workdir, f"{text_set.name}.{part}.{split}.npy")
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.save(kept, rows.vectors_of(model, found))
+    counts = ngrams.features(HashedNgrams(ngrams.buckets_for(num_classes), num_classes), found)
+    return found, np.load(kept), counts
+
+
+def held_out(found, vectors, counts, unseen, num_classes):
+    """The logits for unseen texts, float [U,C], where some examples choose and the others are fitted to."""
+    is_held, labels = validation.choose(found), found.labels
+    held, seen = np.flatnonzero(is_held), np.flatnonzero(~is_held)
+    candidates = linear_head.fit(vectors[seen], labels[seen], num_classes, PENALTIES_BEFORE)
+
+    def rank(weights):
+        logits = vectors[held] @ weights[0] + weights[1]
+        loss = -linear_head.log_softmax(logits)[np.arange(len(held)), labels[held]].mean()
+        return np.mean(logits.argmax(1) == labels[held]), -loss
+
+    pair = [
+        max(candidates, key=rank),
+        *ngrams.fit(counts[seen], labels[seen], num_classes, ratio_share=ngrams.ratio_share_for(num_classes)),
+    ]
+    shares = joint.mixture(_logits(pair, (vectors[held], counts[held])), labels[held])
+    return np.tensordot(shares, _logits(pair, unseen), 1)
+
+
+def folded(found, vectors, counts, unseen, num_classes):
+    """The logits for unseen texts, float [U,C], of `convnlp fit-head` as it is."""
+
+    def fit(features, labels, penalties):
+        return linear_head.fit(features, labels, num_classes, penalties)
+
+    def fit_ngrams(features, labels, penalties):
+        share = ngrams.ratio_share_for(num_classes)
+        return ngrams.fit(features, labels, num_classes, penalties, ratio_share=share)
+
+    parts = [
+        heads.Part("", vectors, fit, fit_head.PENALTIES),
+        heads.Part("ngram_", counts, fit_ngrams, ngrams.PENALTIES),
+    ]
+    best = heads.fit(parts, found.labels, cross_fitting.folds(found))
+    print(best.chosen, flush=True)
+    return np.tensordot(best.shares, _logits(best.weights, unseen), 1)
+
+
+def _logits(weights, features):
+    """Those of each part, float [2,N,C]."""
+    return np.stack([x @ kernel + bias for x, (kernel, bias) in zip(features, weights, strict=True)])
+
+
+def table(found, size):
+    """Accuracies of both ways, and what the second gains, with the standard error of the paired difference.
+
+    Args:
+        found: dict, title of a set -> two bool arrays [U], which unseen texts each way answers right.
+        size: str, of `--sizes`.
+
+    Returns:
+        str, Markdown.
+    """
+    lines, gains, errors = [], [], []
+    for title, (before, after) in found.items():
+        paired = 100.0 * after - 100.0 * before
+        gains.append(paired.mean())
+        errors.append(paired.std(ddof=1) / len(paired) ** 0.5)
+        cells = [f"{100 * each.mean():.1f}" for each in (before, after)]
+        lines.append([title, len(before), *cells, f"{gains[-1]:+.1f} ± {errors[-1]:.1f}"])
+    means = [f"{100 * np.mean([each[i].mean() for each in found.values()]):.1f}" for i in (0, 1)]
+    error = np.linalg.norm(errors) / len(errors)
+    lines.append(["mean", "", *means, f"{np.mean(gains):+.1f} ± {error:.1f}"])
+    texts = "all texts" if size == "all" else f"{int(size):,} texts"
+    return pages.table([texts, "unseen texts", "some held out", "folds", "gain"], lines)
+
+
+if __name__ == "__main__":
+    define_flags()
+    programs.run(main)
