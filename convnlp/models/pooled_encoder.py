@@ -181,6 +181,10 @@ class PooledEncoder(RecipeModel):
         """
         return self.pool(inputs)[0]
 
+    def without_head(self):
+        """A Keras model of the same inputs and weights that ends with what `head` is given, [B,D]."""
+        return keras.Model(self.inputs, self.head.input)
+
     def load_task_weights(self, filepath):
         """As in keras_nlp; a preset's are checked first, whoever reads them. See `from_preset`."""
         of_backbone = {id(variable) for variable in self.backbone.variables}

@@ -1,6 +1,5 @@
 """How texts and token ids become what an exported model reads."""
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -45,8 +44,7 @@ def outputs_of(model, found, batch_size=64):
 
 def vectors_of(model, found, batch_size=64):
     """What the `head` of a model is given for examples, in their order: as `outputs_of`, float [N,D]."""
-    pooled = keras.Model(model.inputs, model.head.input)
-    return _in_order(pooled, mixes_any_length(model.backbone), found, batch_size)
+    return _in_order(model.without_head(), mixes_any_length(model.backbone), found, batch_size)
 
 
 def _in_order(model, any_length, found, batch_size):
