@@ -9,9 +9,10 @@ PARTS = {
     "dropout": r"dropout|stateless_random|StatelessRandom",
     "optimizer": r"adafactor|adamw/|AssignSub|AssignVariable",
     "clipping": r"global_norm|L2Loss",
-    "mixer": r"/mixing/",
     "feed-forward": r"/feed_forward/",
     "norm": r"norm(/|$)",
+    # In its block, or by its own name; a decoder's layer has no other name of two words but those above.
+    "mixer": r"/mixing/|encoder/layer/[a-z]|decoder/layer/(\w+_\w+|muse)/",
     "embedding": r"embedding|Gather|IndexedSlices|UnsortedSegmentSum",
     "cross-attention": r"decoder/layer",
     "loss": r"CrossEntropy|cross_entropy|ArgMax|^(gradient_tape/)?Tensordot|logits",
