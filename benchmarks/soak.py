@@ -23,6 +23,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 from absl import flags
 
+from benchmarks import machine
 from benchmarks.soaking import mounts, page
 from convnlp import programs
 
@@ -49,8 +50,9 @@ def main(_):
         raise ValueError(
             f"`--faults` must be of {', '.join(getattr(module, table))}. Received: {sorted(unknown)[0]!r}"
         )
+    about = machine.describe(1)
     outcome = module.soak(folder, args.minutes, args.seconds_between, args.seed, names, say=_say)
-    results = getattr(page, f"{args.what}_result")(outcome, folder, args.seed)
+    results = getattr(page, f"{args.what}_result")(outcome, folder, args.seed, about)
     (folder / "result.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
     if args.docs_dir:
         page.write(pathlib.Path(args.docs_dir), args.what, results)

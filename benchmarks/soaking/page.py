@@ -14,13 +14,14 @@ _NOTHING = "-"
 _LONGEST = 150  # letters of a message in the table
 
 
-def training_result(outcome, folder, seed):
+def training_result(outcome, folder, seed, about=None):
     """What docs/soak.json keeps of a soak of training.
 
     Args:
         outcome: `benchmarks.soaking.training.Outcome`.
         folder: pathlib.Path, which stands as WORKDIR in messages.
         seed: int.
+        about: dict, of `benchmarks.machine.describe` when the soak began. Default None: asked now.
     """
     alone = outcome.alone_rows
     result = {
@@ -34,12 +35,12 @@ def training_result(outcome, folder, seed):
         "memory_alone": _trend(alone),
         "events": [dataclasses.asdict(event) for event in outcome.events],
         "rows": plots.thinned(outcome.rows),
-        "machine": machine.describe(1),
+        "machine": about or machine.describe(1),
     }
-    return json.loads(json.dumps(result).replace(str(folder), "WORKDIR"))
+    return _without_paths(result, folder)
 
 
-def serving_result(outcome, folder, seed):
+def serving_result(outcome, folder, seed, about=None):
     """What docs/soak.json keeps of a soak of the server; as `training_result`."""
     result = {
         "seed": seed,
@@ -50,9 +51,15 @@ def serving_result(outcome, folder, seed):
         "memory": _trend(outcome.rows),
         "events": outcome.events,
         "rows": plots.thinned(outcome.rows),
-        "machine": machine.describe(1),
+        "machine": about or machine.describe(1),
     }
-    return json.loads(json.dumps(result).replace(str(folder), "WORKDIR"))
+    return _without_paths(result, folder)
+
+
+def _without_paths(result, folder):
+    """The result, in which WORKDIR stands for the directory, also for the one that the flag names."""
+    text = json.dumps(result).replace(str(folder), "WORKDIR").replace(str(folder.parent), "WORKDIR")
+    return json.loads(text)
 
 
 def _trend(rows):
