@@ -133,7 +133,8 @@ def test_a_bad_server_is_noticed(tmp_path, monkeypatch, name, answer):
 
 def test_what_stays_open_at_rest_is_a_problem():
     before = {"threads": 10, "files": 20, "sockets": 3, "memory_mb": 100.0}
-    assert serving.problems_of_rest(before, {**before, "memory_mb": 120.0, "threads": 9}) == []
+    assert serving.problems_of_rest(before, {**before, "memory_mb": 120.0, "threads": 13}) == []
+    assert len(serving.problems_of_rest(before, {**before, "threads": 14})) == 1
     (problem,) = serving.problems_of_rest(before, {**before, "sockets": 4})
     assert problem == "at rest there were 3 sockets after the first round, and 4 at the end"
 
