@@ -24,6 +24,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 from absl import flags
 
 from benchmarks import pages
+from benchmarks.comparison import runner
 from benchmarks.compiling import cells, compiler, page
 from benchmarks.compiling.chips import CHIPS
 from convnlp import programs
@@ -50,6 +51,7 @@ def define_flags():
 def main(_):
     """Flags -> the missing cells, one after the other -> a line each, JSON, page."""
     args = flags.FLAGS
+    runner.end_by_sigterm()  # so that the compiler's process ends too
     asked = checked(args)
     workdir = pathlib.Path(args.workdir)
     workdir.mkdir(parents=True, exist_ok=True)
