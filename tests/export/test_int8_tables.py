@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp import kernels
-from convnlp.export import preset, saved_model
+from convnlp.export import preset
 from convnlp.export.saved_models import effect, precision, signatures, versions
 from convnlp.export.verification import checks, loaders, parity, requests, stock
 from convnlp.export.verification.graph import Graph
@@ -17,6 +17,7 @@ from convnlp.models.narrow_weights import store_in_bfloat16
 from convnlp.tasks import task_of
 from tests.export.conftest import KINDS, LABELS, LENGTH, SHORT
 from tests.export.test_bfloat16 import scattered
+from tests.run_program import run_program
 from tests.small_classifier import small_classifier
 
 BUCKETS = 64
@@ -184,26 +185,20 @@ def test_models_that_write_text_are_left_alone(kind, preset_of, tmp_path):
     precision.check_tables(False, preset.load(str(preset_of(kind, SHORT))))
 
 
-def test_the_program_says_what_it_stores(small_dir, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(saved_model, "_PRESET", Flag(str(small_dir)))
-    monkeypatch.setattr(saved_model, "_OUTPUT", Flag(str(tmp_path / "m")))
-    monkeypatch.setattr(saved_model, "_IDS_OUTPUT", Flag(""))
-    for name in ("VERSION", "MAX_LENGTH", "GROUP_SIZE", "CHECK_SOURCE", "TFLITE", "CHECK"):
-        monkeypatch.setattr(saved_model, f"_{name}", Flag(None))
-    monkeypatch.setattr(saved_model, "_DTYPE", Flag("float32"))
-    monkeypatch.setattr(saved_model, "_QUANTIZE_TABLES", Flag(True))
-    saved_model.main(["program"])
-    printed = capsys.readouterr().out
-    assert "matrix products in float32, tables in int8\n" in printed
-    assert "what that does to your scores: give texts by --check_source" in printed
+@pytest.mark.multiprocess
+def test_the_program_says_what_it_stores(small_dir, tmp_path):
+    done = run_program(
+        "convnlp.export.saved_model",
+        f"--preset={small_dir}",
+        f"--output={tmp_path / 'm'}",
+        "--dtype=float32",
+        "--quantize_tables",
+        "--nocheck",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "matrix products in float32, tables in int8\n" in done.stdout
+    assert "what that does to your scores: give texts by --check_source" in done.stdout
     assert Graph(tmp_path / "m" / "1").has_int8_tables()
-
-
-class Flag:
-    """A flag of the program, as it is once the command line has been read."""
-
-    def __init__(self, value):
-        self.value = value
 
 
 def test_a_wrong_table_is_seen_beside_the_rounding(small, tmp_path):

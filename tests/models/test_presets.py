@@ -93,7 +93,7 @@ import numpy as np, tensorflow, keras_nlp
 before = set(sys.modules)
 import convnlp
 added = {name.split(".")[0] for name in set(sys.modules) - before}
-assert added <= {"convnlp", "sentencepiece"} | set(sys.stdlib_module_names), added
+assert added <= {"convnlp", "google", "sentencepiece"} | set(sys.stdlib_module_names), added
 backbone = convnlp.models.Seq2SeqBackbone(50, 1, 2, 8, 16, kernel_size=3)
 ids = np.array([[5, 1]])
 print(convnlp.models.TextClassifier(backbone, 2)({"token_ids": ids, "padding_mask": ids > 0}).shape)
