@@ -58,10 +58,16 @@ def notes(summary):
         alike = "may be alike" if ranking.p_value >= SIGNIFICANCE else "are not all alike"
         friedman = f" By Friedman's test they {alike} (p = {ranking.p_value:.2g})."
     first, apart = next(iter(ranking.ranks)), f"{ranking.critical_difference:.2f}"
+    tasks = counted_tasks(ranking.num_tasks)
     return [
-        f"Mean ranks are over the {ranking.num_tasks} tasks that all ranked mixers have; 1 is the best."
+        f"Mean ranks are over the {tasks} that all ranked mixers have; 1 is the best."
         f"{friedman} Mean ranks that differ by less than {apart} may be alike by Nemenyi's test.",
         f"The second table has the points by which a mixer differs from {first}: the interval of 95 % of a "
         "paired bootstrap over the test examples, the seeds averaged, and the p-value of McNemar's exact "
         "test for one seed of each. Of twenty such tests one is below 0.05 by chance.",
     ]
+
+
+def counted_tasks(count):
+    """A number of tasks as text: `one task`, `2 tasks`."""
+    return "one task" if count == 1 else f"{count} tasks"

@@ -132,6 +132,7 @@ def _speeds(path, plans, find, folders):
         count = len(next(iter(common(found["scores"]).values())))
         parts.append(f"![score against cost]({path.stem}_cost.svg)")
         parts.append(
-            f"Scores are pre-trained and the mean of {count} tasks of RQ1; costs of {_LENGTH} tokens."
+            f"Scores are pre-trained, the mean of {summary_page.counted_tasks(count)} of RQ1; "
+            f"costs are those of {_LENGTH} tokens."
         )
     return parts
