@@ -251,7 +251,15 @@ def _start(listener, grpc_port, worker=None):
     runner = _runner(metrics, num_threads)
     num_warmups = _WARMUP.value * _WARMUP_ITERATIONS.value
     num_interpreters = _share(os.cpu_count() or 1) if worker else None
-    loader = Loader(metrics, _TIMEOUT.value, num_warmups, limits, _PREFER_TFLITE.value, num_interpreters)
+    loader = Loader(
+        metrics,
+        _TIMEOUT.value,
+        num_warmups,
+        limits,
+        _PREFER_TFLITE.value,
+        num_interpreters,
+        runner.num_runs,
+    )
 
     def build_manager(configs=None):
         load = worker.in_step(loader) if worker else loader

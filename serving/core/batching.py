@@ -110,9 +110,13 @@ class Batcher:
     Args:
         options: `BatchingOptions`.
         metrics: `Metrics`.
+
+    Attributes:
+        num_runs: int. How many batches run at the same time, at most.
     """
 
     def __init__(self, options, metrics):
+        self.num_runs = options.num_batch_threads
         self._options = options
         self._metrics = metrics
         self._timeout = options.batch_timeout_micros / 1e6

@@ -13,9 +13,13 @@ class Runner:
     Args:
         num_threads: int. How many may run at the same time.
         queue_length: int. How many may wait for a thread; the next one is refused.
+
+    Attributes:
+        num_runs: int. How many run at the same time, at most.
     """
 
     def __init__(self, num_threads, queue_length):
+        self.num_runs = num_threads
         self._pool = ThreadPoolExecutor(num_threads, "model")
         self._gate = Gate(num_threads + queue_length, "requests wait for a model (--max_queue_length)")
         self._lock = threading.Lock()

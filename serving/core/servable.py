@@ -47,12 +47,13 @@ class Servable:
         version: int.
         path: str. The SavedModel's directory.
         timeout_ms: int. How long a run may take; 0 for as long as it likes.
+        num_runs: int or None. How many runs there are at a time, at most. Default: four per core.
 
     Raises:
         Exception: whatever TensorFlow finds wrong with the directory.
     """
 
-    def __init__(self, name, version, path, timeout_ms=0):
+    def __init__(self, name, version, path, timeout_ms=0, num_runs=None):
         self.name = name
         self.version = version
         self.path = path
@@ -60,7 +61,7 @@ class Servable:
         self._prepared_runs = {}
         self._lock = threading.Lock()
         with tf.Graph().as_default() as graph:
-            self._session = tf.compat.v1.Session(graph=graph, config=session_config())
+            self._session = tf.compat.v1.Session(graph=graph, config=session_config(num_runs))
             meta_graph = _Loader(path).load(self._session, [tf.saved_model.SERVING])
         self._switches = StopSwitches(self._session)
         self.signatures = dict(meta_graph.signature_def)
@@ -103,4 +104,5 @@ class Servable:
     def close(self):
         """Frees the model; nothing may run it any more."""
         self._prepared_runs.clear()
+        self._switches.close()
         self._session.close()

@@ -9,6 +9,7 @@ already come to their end, those after them never begin: it is how a run ends at
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,17 +20,26 @@ from tensorflow.core.protobuf import config_pb2
 _RAW = tf.compat.v1.raw_ops
 _SCOPE = "stop_switch"
 _HERE = config_pb2.RunOptions(inter_op_thread_pool=-1)  # in the thread of the caller
-# What runs that can be stopped have to themselves. A loop keeps a thread until it ends: were there no more
-# threads than runs, loops could have them all before the ops beside them have begun to wait.
-POOL = 1
-_POOL_THREADS = 5 * (os.cpu_count() or 1)  # a server runs four requests a core at a time, by default
+POOL = 1  # of a Session, which runs that can be stopped have to themselves
 
 
-def session_config():
-    """The ConfigProto of a Session with `POOL`; as the other one, it is shared by all Sessions."""
+def session_config(num_runs=None):
+    """The ConfigProto of a Session with `POOL`; as the other one, it is shared by Sessions of as many runs.
+
+    A loop keeps a thread until it ends. Were there no more threads than runs, loops could have them all
+    before the ops beside them have begun to wait.
+
+    Args:
+        num_runs: int or None. How many runs that can be stopped there are at a time, at most. Default: four
+            per core, as a server has by default.
+    """
+    num_cores = os.cpu_count() or 1
+    num_threads = (num_runs or 4 * num_cores) + num_cores
+    # TensorFlow refuses a name that it knows with another number.
+    name = f"runs that can be stopped, {num_threads}"
     pools = [
-        config_pb2.ThreadPoolOptionProto(num_threads=os.cpu_count(), global_name="runs"),
-        config_pb2.ThreadPoolOptionProto(num_threads=_POOL_THREADS, global_name="runs that can be stopped"),
+        config_pb2.ThreadPoolOptionProto(num_threads=num_cores, global_name="runs"),
+        config_pb2.ThreadPoolOptionProto(num_threads=num_threads, global_name=name),
     ]
     return config_pb2.ConfigProto(session_inter_op_thread_pool=pools)
 
@@ -49,6 +59,7 @@ class StopSwitches:
         self._session = session
         self._watches = {}
         self._free = []
+        self._all = weakref.WeakSet()
         self._num_switches = 0
         self._lock = threading.Lock()  # of the graph
         with self._building():
@@ -115,6 +126,15 @@ class StopSwitches:
                 self._free.append(switch)
         return outputs
 
+    def close(self):
+        """Frees the queues while the Session is open: later, their handles would ask a closed one.
+
+        The traceback of a run that was stopped keeps its switch, as long as there is one.
+        """
+        self._free.clear()
+        for switch in self._all:
+            switch.kept = None
+
     @contextlib.contextmanager
     def _building(self):
         """The scope of new ops: in the graph, by a name of their own, on the CPU, where queues are."""
@@ -142,6 +162,7 @@ class StopSwitches:
             handle = _RAW.GetSessionHandle(value=queue)
         kept = self._session.run(handle, options=_HERE)
         switch = _Switch(self, self._prepared([], queue.op), kept, np.array(kept.handle, object))
+        self._all.add(switch)
         switch.turn()
         self._renewed(switch)  # so that all is prepared, and turning it takes no time
         return switch
@@ -161,7 +182,7 @@ class StopSwitches:
         return self._session._make_callable_from_options(options)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Switch:
     """Stops one run, if it is turned while that lasts."""
 

@@ -34,10 +34,18 @@ class Loader:
         limits: `Limits`. How large the requests of the warm-up may be.
         prefer_tflite: bool. Whether `model.tflite` answers what it can, where there is one.
         num_interpreters: int or None. See `LiteServable`.
+        num_runs: int or None. See `Servable`.
     """
 
     def __init__(
-        self, metrics, timeout_ms=0, num_iterations=1, limits=None, prefer_tflite=False, num_interpreters=None
+        self,
+        metrics,
+        timeout_ms=0,
+        num_iterations=1,
+        limits=None,
+        prefer_tflite=False,
+        num_interpreters=None,
+        num_runs=None,
     ):
         self._metrics = metrics
         self._timeout_ms = timeout_ms
@@ -45,6 +53,7 @@ class Loader:
         self._limits = limits or Limits()
         self._prefer_tflite = prefer_tflite
         self._num_interpreters = num_interpreters
+        self._num_runs = num_runs
 
     def __call__(self, name, version, path):
         """Returns the `Servable` of a directory, warmed up; raises whatever is wrong with it."""
@@ -74,7 +83,7 @@ class Loader:
 
                 file = os.path.join(path, _TFLITE_NAME)
                 return LiteServable(name, version, file, path, self._timeout_ms, self._num_interpreters)
-            return Servable(name, version, path, self._timeout_ms)
+            return Servable(name, version, path, self._timeout_ms, self._num_runs)
         except Exception as error:  # a broken directory fails in many ways
             if damage := damaged_file(path):
                 raise ServingError("DATA_LOSS", f"{damage[0]}: {damage[1]}") from error
