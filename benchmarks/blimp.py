@@ -45,6 +45,9 @@ def main(_):
     machine.use_threads(args.threads)
     models = located(args.presets)
     docs = pathlib.Path(args.docs_dir) if args.docs_dir else None
+    if docs and not page.has_place(docs / "paper.md"):
+        raise ValueError(f"`--docs_dir` must hold paper.md with {page.BEGIN!r}. Received: {args.docs_dir}")
+    loaded = {label: _loaded(directory) for label, directory in models.items()}  # before the first is asked
     store = Store(docs and docs / "blimp.json")
     if args.published:
         store.models |= published(args.published, paradigms)
@@ -56,7 +59,7 @@ def main(_):
             store.models[label] = {
                 "weights": weights,
                 "num_pairs": args.num_pairs,
-                "counts": judged(directory, paradigms),
+                "counts": judged(*loaded[label], paradigms),
             }
             store.write(description)
         mean, error = minimal_pairs.mean_accuracy(store.models[label]["counts"])
@@ -87,20 +90,19 @@ def located(presets):
     return found
 
 
-def judged(directory, paradigms):
+def judged(backbone, tokenizer, paradigms):
     """How many pairs of each paradigm a model tells right; where both are as likely, it does not.
 
     Args:
-        directory: str, of a preset.
+        backbone: `Seq2SeqBackbone`.
+        tokenizer: `Tokenizer`.
         paradigms: list of `Paradigm`.
 
     Returns:
         dict, name -> [right, all].
     """
     from benchmarks.judging.pseudo_likelihood import pseudo_log_likelihoods
-    from convnlp.models import Seq2SeqBackbone, Tokenizer
 
-    backbone, tokenizer = Seq2SeqBackbone.from_preset(directory), Tokenizer.from_preset(directory)
     sentences = [sentence for paradigm in paradigms for pair in paradigm.pairs for sentence in pair]
     good, bad = pseudo_log_likelihoods(backbone, tokenizer, sentences).reshape(-1, 2).T
     counts, start = {}, 0
@@ -132,6 +134,16 @@ def published(path, paradigms):
         }
         for name in _PUBLISHED
     }
+
+
+def _loaded(directory):
+    """(backbone, tokenizer) of a preset; ValueError where masked LM cannot have trained it."""
+    from convnlp.models import Seq2SeqBackbone, Tokenizer
+    from convnlp.objectives import MaskedLanguageModeling
+
+    backbone, tokenizer = Seq2SeqBackbone.from_preset(directory), Tokenizer.from_preset(directory)
+    MaskedLanguageModeling(input_length=8).check(backbone)
+    return backbone, tokenizer
 
 
 def sum_of_weights(directory):

@@ -44,11 +44,12 @@ def main(_):
     if field == "text":
         field = fields.take(source, {"text_field": "text"}).get("text_field", "text")
     sources.check(source, (field,))
-    with run_lock.held(args.output):
+    with run_lock.held(args.output, "output"):
         made = token_writer.write(source, tokenizer, args.output, field, shard_tokens=args.shard_tokens)
+    count = len(made["shards"])
     print(
         f"{args.output}: {made['documents']:,} documents, {made['tokens']:,} tokens "
-        f"in {len(made['shards'])} shards; read it as tokens:{args.output}"
+        f"in {count} shard{'' if count == 1 else 's'}; read it as tokens:{args.output}"
     )
 
 

@@ -52,8 +52,8 @@ _DTYPE = flags.DEFINE_enum(
 _QUANTIZE_TABLES = flags.DEFINE_bool(
     "quantize_tables",
     False,
-    "Store the tables of tokens and n-grams in int8 with a scale for each row: a quarter of their size, in "
-    "the file and in memory. Not for models that write text.",
+    "Store the tables of tokens and n-grams in int8 with a scale for each row: a quarter of their size. Not "
+    "for models that write text.",
 )
 _GROUP_SIZE = flags.DEFINE_integer(
     "group_size",

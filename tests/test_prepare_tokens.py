@@ -52,7 +52,7 @@ def test_from_files_to_a_trained_model(folder, tmp_path):
     done = run_program(*command)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{cache}: 450 documents, ")
-    assert done.stdout.endswith(f" tokens in 1 shards; read it as tokens:{cache}\n")
+    assert done.stdout.endswith(f" tokens in 1 shard; read it as tokens:{cache}\n")
     whole = contents(cache)
     again = run_program(*command)
     assert again.stdout == done.stdout

@@ -28,6 +28,11 @@ def table(models, phenomena):
     return pages.table(["phenomenon", "paradigms", *models], lines)
 
 
+def has_place(path):
+    """Whether there is a page that `write` can write into."""
+    return path.exists() and BEGIN in path.read_text(encoding="utf-8")
+
+
 def write(path, models, phenomena):
     """Replaces the generated part of the page.
 

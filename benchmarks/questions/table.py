@@ -9,7 +9,7 @@ from benchmarks.comparison.tasks import named_task
 from benchmarks.comparison.variants import Variant
 
 CONVOLUTIONS = ("dynamic_conv", "lightweight_conv", "dilated_conv")
-# With T5's beginning of the bias, attention does not leave the loss of guessing by frequency at such budgets.
+# With T5's beginning of the bias, attention hardly learns at such budgets (docs/paper.md).
 BASELINE = "self_attention:bias_initializer=alibi"
 # In the order in which they are run: the first two can be set against each other soonest.
 MIXERS = (CONVOLUTIONS[0], BASELINE, *CONVOLUTIONS[1:])

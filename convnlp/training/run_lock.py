@@ -37,8 +37,12 @@ class LockedError(ValueError):
     """The directory belongs to another run that is alive."""
 
 
-def hold(workdir):
+def hold(workdir, argument="workdir"):
     """Takes the directory for this process, until `release` or its end; again is as good as once.
+
+    Args:
+        workdir: path of the directory.
+        argument: str, what a user calls it. Defaults to "workdir".
 
     Returns:
         The lock; its `check` raises `LockedError` once another process has taken it over.
@@ -49,7 +53,7 @@ def hold(workdir):
     path = _path(workdir)
     if path not in _held:
         storage.gfile.makedirs(os.path.dirname(path))
-        _held[path] = Lease(path) if storage.is_remote(path) else _file_lock(path)
+        _held[path] = (Lease if storage.is_remote(path) else _file_lock)(path, argument)
     return _held[path]
 
 
@@ -65,11 +69,11 @@ def release(workdir):
 
 
 @contextlib.contextmanager
-def held(workdir):
+def held(workdir, argument="workdir"):
     """`hold` for a while; what was held before stays held."""
     before = is_held(workdir)
     try:
-        yield hold(workdir)
+        yield hold(workdir, argument)
     finally:
         if not before:
             release(workdir)
@@ -86,13 +90,13 @@ def _path(workdir):
     return storage.join(workdir if storage.is_remote(workdir) else os.path.realpath(workdir), "run.lock")
 
 
-def _file_lock(path):
+def _file_lock(path, argument):
     try:
-        return FileLock(path)
+        return FileLock(path, argument)
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-        return Lease(path)
+        return Lease(path, argument)
 
 
 def _holder():
@@ -103,6 +107,13 @@ def _holder():
 
 def _described(holder):
     return f"process {holder.get('pid')} on {holder.get('host')}, which started at {holder.get('started')}"
+
+
+def _in_use(path, argument, holder):
+    return (
+        f"`{argument}` must be a directory that no other process is writing to. "
+        f"Received: {argument}={os.path.dirname(path)!r}, in use by {_described(holder)}"
+    )
 
 
 def _parsed(content):
@@ -116,13 +127,17 @@ def _parsed(content):
 class FileLock:
     """A lock of the operating system on an open file.
 
+    Args:
+        path: string.
+        argument: str, what a user calls its directory. Defaults to "workdir".
+
     Raises:
         LockedError: if another process has it.
         OSError: where the file system has no locks.
     """
 
-    def __init__(self, path):
-        self._path = path
+    def __init__(self, path, argument="workdir"):
+        self._path, self._argument = path, argument
         self._file = self._locked()
 
     def _locked(self):
@@ -134,10 +149,7 @@ class FileLock:
         except BlockingIOError:
             holder = _parsed(os.pread(file, 1 << 16, 0))
             os.close(file)
-            raise LockedError(
-                "`workdir` must be of no run that is alive. "
-                f"Received: workdir={os.path.dirname(self._path)!r}, in use by {_described(holder)}"
-            ) from None
+            raise LockedError(_in_use(self._path, self._argument, holder)) from None
         except OSError as error:  # on a full disk, too
             os.close(file)
             error.filename = self._path
@@ -165,6 +177,7 @@ class Lease:
 
     Args:
         path: string.
+        argument: str, what a user calls its directory. Defaults to "workdir".
         beat_seconds: float. Time between two renewals. Defaults to `BEAT_SECONDS`.
         timeout_seconds: float. Without a renewal for so long, a lease is free. Defaults to `TIMEOUT_SECONDS`.
         settle_seconds: float. Defaults to `SETTLE_SECONDS`.
@@ -174,9 +187,14 @@ class Lease:
     """
 
     def __init__(
-        self, path, beat_seconds=BEAT_SECONDS, timeout_seconds=TIMEOUT_SECONDS, settle_seconds=SETTLE_SECONDS
+        self,
+        path,
+        argument="workdir",
+        beat_seconds=BEAT_SECONDS,
+        timeout_seconds=TIMEOUT_SECONDS,
+        settle_seconds=SETTLE_SECONDS,
     ):
-        self._path = path
+        self._path, self._argument = path, argument
         self._timeout = timeout_seconds
         self._lease = {**_holder(), "owner": uuid.uuid4().hex, "beat": 0}
         self._wait_until_free(beat_seconds)
@@ -206,8 +224,7 @@ class Lease:
 
     def _message(self, holder):
         return (
-            "`workdir` must be of no run that is alive. "
-            f"Received: workdir={os.path.dirname(self._path)!r}, in use by {_described(holder)}; "
+            f"{_in_use(self._path, self._argument, holder)}; "
             f"it is free {self._timeout:g} seconds after that process has died"
         )
 

@@ -44,10 +44,15 @@ def at(worker):
         return "-1"
 
 
-def tell(text):
-    partial = shared / f".{index}"
+def write(path, text):
+    """Whole or not at all: others read it at any time."""
+    partial = path.with_name(f".{path.name}")
     partial.write_text(text)
-    partial.rename(shared / str(index))
+    partial.rename(path)
+
+
+def tell(text):
+    write(shared / str(index), text)
 
 
 def wait_for_all(step):
@@ -64,13 +69,15 @@ def wait_for_all(step):
 
 def save(step):
     if index == 0:
-        (folder / "saved").write_text(str(step))
+        write(folder / "saved", str(step))
     mark(saved=step)
 
 
 def fail(step):
     if (index, step) != (int(victim), int(when)) or (folder / "failed").exists():
         return
+    while len(list(shared.glob("pid-*"))) < len(addresses):  # the loss of one ends those that still start
+        time.sleep(0.005)
     (folder / "failed").touch()
     if fault in ("stuck", "deaf"):
         if fault == "deaf":
@@ -86,7 +93,7 @@ def fail(step):
 for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     signal.signal(each, lambda signum, frame: signals.append(signum))
 shared.mkdir(parents=True, exist_ok=True)
-(shared / f"pid-{index}").write_text(str(os.getpid()))
+write(shared / f"pid-{index}", str(os.getpid()))
 threading.Thread(target=beat, daemon=True).start()
 print(f"worker {index} of {len(addresses)}", flush=True)
 step = int((folder / "saved").read_text()) if (folder / "saved").exists() else 0

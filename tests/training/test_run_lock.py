@@ -17,7 +17,7 @@ def test_a_second_lock_on_a_file_is_refused_and_names_the_first(tmp_path):
     path = str(tmp_path / "run.lock")
     lock = run_lock.FileLock(path)
     with pytest.raises(
-        run_lock.LockedError, match=r"`workdir` must be of no run .* process \d+ on "
+        run_lock.LockedError, match=r"`workdir` must be a directory that no other .* process \d+ on "
     ) as caught:
         run_lock.FileLock(path)
     assert str(tmp_path) in str(caught.value)
@@ -38,6 +38,13 @@ def test_a_lock_whose_file_was_deleted_is_taken_anew_or_lost(tmp_path):
         lock.check()
     other.check()
     other.release()
+    lock.release()
+
+
+def test_the_argument_is_named_as_its_user_knows_it(tmp_path):
+    lock = run_lock.FileLock(str(tmp_path / "run.lock"))
+    with pytest.raises(run_lock.LockedError, match=r"`output` must be .* Received: output="):
+        run_lock.hold(tmp_path, "output")
     lock.release()
 
 
@@ -104,8 +111,9 @@ def test_a_file_system_without_locks_gets_a_lease(tmp_path, monkeypatch):
         raise OSError(run_lock.errno.ENOLCK, "no locks available")
 
     monkeypatch.setattr(run_lock.fcntl, "flock", flock)
-    monkeypatch.setattr(run_lock.Lease, "__init__", lambda self, path: setattr(self, "path", path))
-    assert run_lock._file_lock(str(tmp_path / "run.lock")).path == str(tmp_path / "run.lock")
+    monkeypatch.setattr(run_lock, "Lease", lambda path, argument: (path, argument))
+    path = str(tmp_path / "run.lock")
+    assert run_lock._file_lock(path, "output") == (path, "output")
 
 
 @pytest.fixture
@@ -167,7 +175,7 @@ def test_a_lease_that_was_taken_over_stops_the_run_before_it_writes(path, monkey
     assert storage.read_json(path) == thief
 
     workdir = storage.join("ram://locks", "stopped")
-    monkeypatch.setattr(run_lock, "hold", lambda workdir: lease)
+    monkeypatch.setattr(run_lock, "hold", lambda workdir, argument: lease)
     with pytest.raises(run_lock.LockedError):
         Toy().train(workdir)
     assert storage.names(storage.join(workdir, "checkpoints")) == []

@@ -1,11 +1,14 @@
 """The program on two paradigms and an untrained model: what it reads, refuses, keeps and writes."""
 
 import json
+import shutil
 
 import pytest
 
 from benchmarks import blimp
 from benchmarks.judging import minimal_pairs, page
+from convnlp.models import Seq2SeqBackbone, Tokenizer
+from tests import corpus
 from tests.run_program import run_program
 from tests.small_classifier import small_classifier
 
@@ -61,6 +64,29 @@ def test_table():
     assert lines[2:4] == ["| x y | 2 | 62.5 | 100.0 |", "| z | 1 | 0.0 | 100.0 |"]
     error = (0.75 * 0.25 / 4 + 0.25 / 2) ** 0.5 / 3
     assert lines[4] == f"| **mean of all paradigms** | 3 | **41.7** ± {196 * error:.1f} | **100.0** ± 0.0 |"
+
+
+@pytest.mark.multiprocess
+def test_what_is_wrong_is_said_before_anything_is_asked(data_dir, tmp_path):
+    args = (f"--data_dir={data_dir}", f"--docs_dir={tmp_path}")
+    done = run_program("benchmarks.blimp", *args)
+    assert done.returncode == 1
+    assert "error: `--docs_dir` must hold paper.md" in done.stderr
+    (tmp_path / "paper.md").write_text(page.BEGIN)
+    small = {"num_heads": 2, "hidden_dim": 16, "intermediate_dim": 16}
+    no_encoder = {"num_layers": 0, "num_decoder_layers": 1}
+    pooled = {"num_layers": 1, "num_decoder_layers": 0, "pool_size": 2}
+    for options, message in (
+        (no_encoder, "masked_lm trains an encoder"),
+        (pooled, "needs an encoder output for every token"),
+    ):
+        Seq2SeqBackbone(200, **small, **options).save_to_preset(str(tmp_path / "preset"))
+        Tokenizer(corpus.tiny_proto()).save_to_preset(str(tmp_path / "preset"))
+        done = run_program("benchmarks.blimp", *args, f"--presets=dynamic_conv_mini_en,{tmp_path}/preset")
+        assert done.returncode == 1
+        assert message in done.stderr.splitlines()[-1]
+        assert done.stdout == ""
+        shutil.rmtree(tmp_path / "preset")
 
 
 def test_labels():
