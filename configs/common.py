@@ -73,6 +73,7 @@ def get_config():
     model.encoder_mixer = ml_collections.config_dict.placeholder(str)
     model.decoder_mixer = ml_collections.config_dict.placeholder(str)
     model.kernel_size = (7,)
+    model.decoder_kernel_size = ()
     model.dilation_rate = (1,)
     model.pool_size = (1,)
     model.weight_softmax = ml_collections.config_dict.placeholder(bool)
@@ -102,6 +103,7 @@ def get_config():
     objective.noise_density = 0.15
     objective.mean_span_length = 3.0
     objective.masked_lm_weight = 1.0
+    objective.freeze_encoder = False
     objective.options = OpenConfig()
 
     config.optimizer = optimizer = ml_collections.ConfigDict()

@@ -45,6 +45,9 @@ RULES = {
     "model.encoder_mixer": _optional(rules.STRING),
     "model.decoder_mixer": _optional(rules.STRING),
     "model.kernel_size": _SIZES,
+    "model.decoder_kernel_size": Rule(
+        "(), one integer >= 1, or one per layer", lambda value: value == () or _SIZES.holds(value)
+    ),
     "model.dilation_rate": _SIZES,
     "model.pool_size": _SIZES,
     "model.weight_softmax": _optional(rules.BOOL),
@@ -68,6 +71,7 @@ RULES = {
     "objective.noise_density": _UNIT,
     "objective.mean_span_length": rules.number("[1, inf)"),
     "objective.masked_lm_weight": rules.number("(0, inf)"),
+    "objective.freeze_encoder": rules.BOOL,
     "optimizer.name": rules.one_of(optimizers.OPTIMIZERS),
     "optimizer.schedule": rules.one_of(schedules.SCHEDULES),
     "optimizer.learning_rate": rules.number("(0, inf)"),

@@ -346,7 +346,10 @@ def backbone(config, vocabulary_size, dtype):
         if found.decoder is not None or not config.model.num_decoder_layers:
             return found
         mixer = config.model.decoder_mixer and _one_or_list(config.model.decoder_mixer.split(","))
-        return found.with_decoder(config.model.num_decoder_layers, mixer, config.model.cross_attention_init)
+        kernel_size = _one_or_list(config.model.decoder_kernel_size) or None
+        return found.with_decoder(
+            config.model.num_decoder_layers, mixer, config.model.cross_attention_init, kernel_size
+        )
     model = config.model.to_dict()
     size = model.pop("size")
     if size not in SIZES:
@@ -360,6 +363,7 @@ def backbone(config, vocabulary_size, dtype):
             arguments[name] = _one_or_list(arguments[name].split(","))
     for name in ("kernel_size", "dilation_rate", "pool_size"):
         arguments[name] = _one_or_list(arguments[name])
+    arguments["decoder_kernel_size"] = _one_or_list(arguments["decoder_kernel_size"]) or None
     return Seq2SeqBackbone(vocabulary_size, **arguments, dtype=dtype)
 
 

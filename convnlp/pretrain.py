@@ -44,6 +44,8 @@ def run(config, workdir, strategy, finish=False):
     with strategy.scope():
         dtype = experiment.dtype_policy(config, strategy)
         backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
+        if config.objective.freeze_encoder:
+            freeze_encoder(config, backbone, objectives)
         optimizer = optimizers.build(config.optimizer, config.train.num_steps, backbone.depth_of)
     loss_fn = pretraining_loss(backbone, objectives)
     evaluation = graphs.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
@@ -100,6 +102,30 @@ def run(config, workdir, strategy, finish=False):
         experiment.save_preset(model, workdir, card, tokenizer)
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
     experiment.finish(workdir)
+
+
+def freeze_encoder(config, backbone, objectives):
+    """Leaves the decoder alone to be trained; what reads, the encoder and the embedding, stays bit for bit.
+
+    Raises:
+        ValueError: if they are random weights, there is no such decoder, or an objective does not train it.
+    """
+
+    def require(holds, argument, rule, value):
+        if not holds:
+            raise ValueError(
+                f"`{argument}` must {rule} where objective.freeze_encoder is true. "
+                f"Received: {argument}={value!r}"
+            )
+
+    require(config.init_from, "init_from", "name a preset, whose encoder stays,", config.init_from)
+    layers = backbone.num_layers, backbone.num_decoder_layers
+    require(layers[0], "num_layers", "be at least 1", layers[0])
+    require(layers[1], "model.num_decoder_layers", "be at least 1", layers[1])
+    trains = all(each.target_length for each in objectives)
+    require(trains, "objective.names", "train a decoder, each of them,", config.objective.names)
+    for layer in filter(None, (backbone.token_embedding, backbone.position_layer, backbone.encoder)):
+        layer.trainable = False
 
 
 def _stages(config, backbone, tokenizer, train, own_shards):

@@ -87,9 +87,12 @@ def _mixers(config, side, names, options):
         "dropout": config["dropout"],
         "causal": is_decoder and config["num_layers"] > 0,
     }
+    kernels = per_layer(config["kernel_size"], "kernel_size", num_layers, is_decoder)
+    if is_decoder and config["decoder_kernel_size"] is not None:
+        kernels = per_layer(config["decoder_kernel_size"], "decoder_kernel_size", num_layers)
     columns = {
         "name": names,
-        "kernel_size": per_layer(config["kernel_size"], "kernel_size", num_layers, is_decoder),
+        "kernel_size": kernels,
         "dilation_rate": per_layer(config["dilation_rate"], "dilation_rate", num_layers, is_decoder),
     }
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

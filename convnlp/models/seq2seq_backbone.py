@@ -37,7 +37,8 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             `convnlp.models.LAYOUTS` for names of whole stacks.
         encoder_mixer, decoder_mixer: as `mixer`, for one side.
         kernel_size: int, or a list with one per encoder layer; the decoder takes the first
-            `num_decoder_layers`.
+            `num_decoder_layers`, unless it has a `decoder_kernel_size`.
+        decoder_kernel_size: int, or a list with one per decoder layer. Default None: as in the encoder.
         dilation_rate: as `kernel_size`.
         weight_softmax: bool. Whether taps are normalised. Default None: as is usual for the mixer (no for
             dilated_conv, yes for the others).
@@ -97,6 +98,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         max_sequence_length=512,
         cross_attention_init="independent",
         position_embedding="auto",
+        decoder_kernel_size=None,
         dtype=None,
         **kwargs,
     ):
@@ -115,6 +117,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             "encoder_mixer": encoder_mixer,
             "decoder_mixer": decoder_mixer,
             "kernel_size": kernel_size,
+            "decoder_kernel_size": decoder_kernel_size,
             "dilation_rate": dilation_rate,
             "weight_softmax": weight_softmax,
             "pool_size": pool_size,
@@ -417,7 +420,8 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             ValueError: if LoRA is enabled; enable it on the copy.
         """
         lora.refuse_copy(self)
-        config = {**self.get_config(), "num_decoder_layers": 0, "decoder_mixer": None}
+        nothing = {"num_decoder_layers": 0, "decoder_mixer": None, "decoder_kernel_size": None}
+        config = {**self.get_config(), **nothing}
         config.pop("name")
         stack = self.encoder
         if not self.num_layers:
@@ -437,13 +441,14 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         backbone.encoder.set_weights(stack.get_weights())
         return backbone
 
-    def with_decoder(self, num_layers, mixer=None, cross_attention_init="independent"):
+    def with_decoder(self, num_layers, mixer=None, cross_attention_init="independent", kernel_size=None):
         """A new backbone with a copy of the embedding and the encoder, and a decoder that is not trained.
 
         Args:
-            num_layers: int >= 1. Decoder layers. Kernels and dilations are those of the first encoder layers.
+            num_layers: int >= 1. Decoder layers. Dilations are those of the first encoder layers.
             mixer: as `decoder_mixer`. Default None: as in the encoder.
             cross_attention_init: "independent" or "tied"; see `convnlp.layers.CrossAttention`.
+            kernel_size: as `decoder_kernel_size`. Default None: those of the first encoder layers.
 
         Raises:
             ValueError: if there is a decoder already, the mixer cannot be causal, or LoRA is enabled.
@@ -460,6 +465,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             **self.get_config(),
             "num_decoder_layers": num_layers,
             "decoder_mixer": mixer or self.encoder_mixer,
+            "decoder_kernel_size": kernel_size,
             "cross_attention_init": cross_attention_init,
             "dtype": self.dtype_policy,
         }

@@ -92,6 +92,23 @@ def test_an_encoder_is_given_a_decoder():
     np.testing.assert_array_equal(both.encoder_only().encode(IDS, MASK), encoder.encode(IDS, MASK))
 
 
+def test_a_decoder_has_kernels_of_its_own():
+    shared = {**SMALL, "num_layers": 2, "num_decoder_layers": 2, "kernel_size": [3, 5]}
+    backbone = Seq2SeqBackbone(**shared, decoder_kernel_size=[7, 9])
+    kernels = [
+        [mixer["kernel_size"] for mixer in stack.mixers] for stack in (backbone.encoder, backbone.decoder)
+    ]
+    assert kernels == [[3, 5], [7, 9]]
+    again = Seq2SeqBackbone.from_config(backbone.get_config())
+    assert [mixer["kernel_size"] for mixer in again.decoder.mixers] == [7, 9]
+    encoder = backbone.encoder_only()
+    assert encoder.get_config()["decoder_kernel_size"] is None
+    both = encoder.with_decoder(1, kernel_size=11)
+    assert [mixer["kernel_size"] for mixer in both.decoder.mixers] == [11]
+    with pytest.raises(ValueError, match="`decoder_kernel_size` must have one entry per layer, that is 2"):
+        Seq2SeqBackbone(**shared, decoder_kernel_size=[7])
+
+
 def test_a_decoder_that_cannot_be_is_refused():
     encoder = Seq2SeqBackbone(**{**SMALL, "num_decoder_layers": 0}, mixer="fourier")
     with pytest.raises(ValueError, match="`mixer` must be causal in a decoder, and 'fourier'"):
