@@ -100,8 +100,9 @@ def run(config, workdir, strategy, finish=False):
     summary |= {} if expected is None else {"estimated_seconds": expected.seconds}
 
     if worker == 0:
-        model = task.trained(model, found, held_out["validation"])
-        save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary)
+        ours = is_trained_on is not None  # a validation split that is given stays unseen
+        judged, model = task.trained(model, found, held_out["validation"], learns=ours)
+        save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary, judged=judged)
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
     experiment.finish(workdir)
 
@@ -192,7 +193,19 @@ class LeftOut(typing.NamedTuple):
     outputs: np.ndarray
 
 
-def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary, left_out=None):
+def save(
+    config,
+    workdir,
+    task,
+    model,
+    tokenizer,
+    found,
+    held_out,
+    trained_on,
+    summary,
+    left_out=None,
+    judged=None,
+):
     """Scores a model; writes its preset with a model card, results.json, and the report of the run.
 
     Args:
@@ -207,8 +220,14 @@ def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, s
         summary: dict, what the training took; see `experiment.card`.
         left_out: `LeftOut`, whose scores are those of validation where no examples are held out for it.
             Default None.
+        judged: the model that is scored on the validation examples, where `model` has learned from them.
+            Default None: `model`.
     """
-    results = {name: task.scores(model, each, config.train.batch_size) for name, each in held_out.items()}
+    models = {"validation": judged or model}
+    results = {
+        name: task.scores(models.get(name, model), each, config.train.batch_size)
+        for name, each in held_out.items()
+    }
     if left_out is not None:
         results["validation"] = task.scores(model, left_out.examples, outputs=left_out.outputs)
     card = experiment.card(config, summary, model.backbone, task.decoder_length)
@@ -225,7 +244,18 @@ def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, s
     for title, _, value, _ in named:
         print(f"{title}: {value:.4f}")
     report.write(
-        workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card, left_out
+        workdir,
+        task,
+        model,
+        tokenizer,
+        found,
+        held_out,
+        trained_on,
+        results,
+        summary,
+        card,
+        left_out,
+        judged,
     )
     print(f"report: {workdir}/report.html")
 

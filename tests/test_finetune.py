@@ -76,8 +76,11 @@ def test_classification_then_again_from_its_preset(directory):
     assert re.search(r"- CPU hours: [\d.e-]+; energy, estimated: [\d.e-]+ kWh", card)
 
     again, start = directory / "again", f"--config.init_from={scratch}/preset"
-    _, warm = run(again, *data, "--config.task.num_epochs=1", start, "--config.model.dropout=0.3")
+    ours = ("--config.data.split=train", "--config.data.validation_split=")
+    _, warm = run(again, *data, *ours, "--config.task.num_epochs=1", start, "--config.model.dropout=0.3")
     assert warm["validation"]["accuracy"] > 0.8
+    learned = [json.loads((each / "report.json").read_text())["learned"] for each in (scratch, again)]
+    assert learned == [False, True]  # a validation split that is given stays unseen
     classifier = keras_nlp.models.TextClassifier.from_preset(str(again / "preset"))
     assert classifier.backbone.dropout == 0.3
     assert f"Started from: {scratch}/preset" in (again / "preset" / "README.md").read_text()

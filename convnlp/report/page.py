@@ -32,6 +32,10 @@ _CHOSEN = (
     "The validation examples also chose the step that was kept, so their scores are a little too good. "
     "data.test_source names examples that nothing was chosen by."
 )
+_LEARNED = (
+    "The scores of validation are of the model as it was before its n-grams learned from these examples too. "
+    "The model that is kept has, and a score of it on them would say nothing."
+)
 _LEFT_OUT = (
     "No examples were held out for validation. Each of those that were trained on, or of a fifth of them "
     "where there are many, was answered by a model that was fitted without it, and that is what the scores "
@@ -49,7 +53,7 @@ def render(report):
         str, HTML.
     """
     sections = [
-        _scores(report["scores"], report["left_out"]),
+        _scores(report["scores"], report["left_out"], report["learned"]),
         _warnings(report["warnings"]),
         *(_SECTIONS[section["kind"]](section) for section in report["sections"]),
         _curves(report["curves"]),
@@ -67,8 +71,12 @@ def render(report):
     return f"<!DOCTYPE html>\n{element('html', head, element('body', main), lang='en')}\n"
 
 
-def _scores(scores, left_out):
-    """The table; `left_out`: whether the scores of validation are by models that had not seen the example."""
+def _scores(scores, left_out, learned):
+    """The table.
+
+    `left_out`: whether the scores of validation are by models that had not seen the example; `learned`:
+    whether the model that is kept has learned from those that were held out.
+    """
     rows = []
     for split, found in scores.items():
         for name, score in found["values"].items():
@@ -76,6 +84,7 @@ def _scores(scores, left_out):
             rows.append([split, name.replace("_", " "), score["value"], between, found["num_examples"]])
     table = _table("Scores", ("data", "score", "value", "95 % interval", "examples"), rows)
     notes = [_LEFT_OUT] if left_out else [] if "test" in scores else [_CHOSEN]
+    notes += [_LEARNED] * learned
     return _section("Scores", table, notes=[_INTERVAL, *notes])
 
 

@@ -12,7 +12,18 @@ _REVIEWED = ("test", "validation")  # the first of them that there is
 
 
 def write(
-    workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card, left_out=None
+    workdir,
+    task,
+    model,
+    tokenizer,
+    found,
+    held_out,
+    trained_on,
+    results,
+    summary,
+    card,
+    left_out=None,
+    judged=None,
 ):
     """Writes the two files.
 
@@ -29,13 +40,15 @@ def write(
         card: dict, entries of the model card.
         left_out: `convnlp.finetune.LeftOut`, by which the scores of validation are; None, the default, where
             they are those of the model for what is held out.
+        judged: the model of the scores on "validation", where `model` has learned from these examples.
+            Default None: `model`.
 
     Returns:
         dict, what report.json holds.
     """
     name = next(name for name in _REVIEWED if name in results)
     if name in held_out:
-        review = task.review(model, held_out[name])
+        review = task.review(judged or model if name == "validation" else model, held_out[name])
     else:
         review = task.review(model, left_out.examples, outputs=left_out.outputs)
     names = getattr(getattr(task, "label", None), "names", None)
@@ -48,6 +61,7 @@ def write(
         "scores": {split: _scores(task, values, split == name, review) for split, values in results.items()},
         "reviewed": name,
         "left_out": left_out is not None,
+        "learned": judged not in (None, model),
         "warnings": data_facts.warnings(facts, trained_on),
         "sections": [{"kind": section.kind, **dataclasses.asdict(section)} for section in review.sections],
         "curves": _curves(workdir, task),

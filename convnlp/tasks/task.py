@@ -144,15 +144,20 @@ class Task(abc.ABC):
     def model(self, backbone):
         """A model of `model_cls` around a backbone, to be trained."""
 
-    def trained(self, model, found, held_out):
-        """The model to be scored and saved: the one that was trained, or more than that; the default is it.
+    def trained(self, model, found, held_out, learns=False):
+        """What is made of a trained model: the default is that model.
 
         Args:
             model: what `model` returned, trained.
             found: what it was trained on.
             held_out: what `read` returned of the examples that it was not.
+            learns: bool. Whether the model to keep may learn from `held_out` too. Defaults to False.
+
+        Returns:
+            (model that says how good it is on `held_out`, of which it has learned nothing but what to choose,
+            model to keep); they may be one.
         """
-        return model
+        return model, model
 
     @abc.abstractmethod
     def loss(self, model):

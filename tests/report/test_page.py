@@ -35,6 +35,7 @@ def report(**changes):
         },
         "reviewed": "validation",
         "left_out": False,
+        "learned": False,
         "warnings": [HOSTILE],
         "sections": [
             {
@@ -122,6 +123,8 @@ def test_what_validation_scores_are_of():
     texts = [" ".join(Reader(page.render(report(left_out=left_out))).texts) for left_out in (False, True)]
     assert ["fitted without it" in text for text in texts] == [False, True]
     assert ["also chose the step" in text for text in texts] == [True, False]
+    texts = [" ".join(Reader(page.render(report(learned=learned))).texts) for learned in (False, True)]
+    assert ["before its n-grams learned" in text for text in texts] == [False, True]
 
 
 def test_it_is_one_file():

@@ -44,7 +44,9 @@ def held_out():
 
 @pytest.fixture(scope="module")
 def joined(model, found, held_out):
-    return ngrams.join(model, NUM_BUCKETS, found, held_out)
+    judged, kept = ngrams.join(model, NUM_BUCKETS, found, held_out)
+    assert kept is judged
+    return kept
 
 
 def loss(logits, labels):
@@ -86,9 +88,9 @@ def test_bucket_weights_are_those_of_a_plain_loop(joined, found):
 
 
 def test_with_many_classes_rarity_alone_weighs(model, found, held_out, monkeypatch):
-    few = ngrams.join(model, NUM_BUCKETS, found, held_out).ngrams.get_weights()[0]
+    few = ngrams.join(model, NUM_BUCKETS, found, held_out)[1].ngrams.get_weights()[0]
     monkeypatch.setattr(ngrams, "MAX_RATIO_CLASSES", NUM_CLASSES - 1)
-    joined = ngrams.join(model, NUM_BUCKETS, found, held_out)
+    _, joined = ngrams.join(model, NUM_BUCKETS, found, held_out)
     many = joined.ngrams.get_weights()[0]
     counts = ngrams.features(joined.ngrams, found)
     np.testing.assert_allclose(
@@ -148,7 +150,37 @@ def test_n_grams_that_are_wrong_get_no_share(held_out):
 def test_the_examples_that_chose_the_step_do_not_decide_whether_n_grams_join(model, found, held_out):
     """The encoder gets all of them right, as it may by luck: the n-grams still have their share."""
     lucky = dataclasses.replace(held_out, labels=outputs_of(model, held_out).argmax(1))
-    assert ngrams.join(model, NUM_BUCKETS, found, lucky).ngram_buckets == NUM_BUCKETS
+    assert ngrams.join(model, NUM_BUCKETS, found, lucky)[1].ngram_buckets == NUM_BUCKETS
+
+
+@pytest.mark.parametrize("is_weighed", [False, True])
+def test_once_weighed_n_grams_learn_from_the_held_out_examples_too(
+    model, joined, found, held_out, is_weighed
+):
+    if is_weighed:
+        found, held_out = (
+            dataclasses.replace(each, weights=(1.0 + each.labels).astype("float32"))
+            for each in (found, held_out)
+        )
+    judged, kept = ngrams.join(model, NUM_BUCKETS, found, held_out, learns=True)
+    if not is_weighed:
+        for one, other in zip(judged.get_weights(), joined.get_weights(), strict=True):
+            np.testing.assert_array_equal(one, other)
+    rows = np.concatenate([ngrams.features(joined.ngrams, each).toarray() for each in (found, held_out)])
+    labels, weights = (
+        np.concatenate([getattr(each, name) for each in (found, held_out)])
+        if is_weighed or name == "labels"
+        else None
+        for name in ("labels", "weights")
+    )
+    ((table, bias),) = ngrams.fit(sparse.csr_array(rows), labels, NUM_CLASSES, weights=weights)
+    np.testing.assert_allclose(kept.ngrams.get_weights()[0], table, rtol=1e-3, atol=1e-5)
+    (kernel, _), (kept_kernel, kept_constant) = judged.head.get_weights(), kept.head.get_weights()
+    np.testing.assert_array_equal(kept_kernel, kernel)
+    share = kernel[0, 0] / model.head.get_weights()[0][0, 0]
+    own = share * model.head.get_weights()[1] + kernel[-1, -1] * 10 * bias
+    np.testing.assert_allclose(kept_constant, own, rtol=1e-3, atol=1e-5)
+    assert np.abs(kept.ngrams.get_weights()[0] - judged.ngrams.get_weights()[0]).max() > 1e-3
 
 
 def test_the_mixture_has_the_smallest_loss():

@@ -39,8 +39,8 @@ def ratio_share_for(num_classes):
     return RATIO_SHARE if num_classes <= MAX_RATIO_CLASSES else 0.0
 
 
-def join(model, num_buckets, found, held_out):
-    """A classifier whose logits are a z + b u: z those of `model`, u those of a linear one on n-grams.
+def join(model, num_buckets, found, held_out, learns=False):
+    """Classifiers whose logits are a z + b u: z those of `model`, u those of a linear one on n-grams.
 
     u = U x + c is fitted on the examples that were trained on, by softmax regression; x is the weight of
     each bucket of `convnlp.layers.HashedNgrams`: its count, over the square root of the number of n-grams,
@@ -51,27 +51,41 @@ def join(model, num_buckets, found, held_out):
     them: the held-out examples that the encoder gets right are more than it would get of others, since its
     best step was chosen by them.
 
+    Once a and b are known, the held-out examples may be learned from as well: u is fitted to all of them,
+    with the same b. With few examples that gains half a point (docs/recipes.md).
+
     Args:
         model: `TextClassifier` without n-grams, trained.
         num_buckets: int, M, at most 2**16.
         found: `convnlp.data.examples.Examples` that it was trained on.
-        held_out: `Examples` that it was not.
+        held_out: `Examples` that it was not; with `weights` if `found` has them.
+        learns: bool. Whether the classifier to keep learns from `held_out` too. Defaults to False.
 
     Returns:
-        `TextClassifier` with the same backbone.
+        (`TextClassifier` that has not learned from `held_out`, the one to keep), with the backbone of
+        `model`; without `learns` they are one.
     """
     layer = HashedNgrams(num_buckets, model.num_classes)
-    share_of_ratio = ratio_share_for(model.num_classes)
-    (linear,) = fit(
-        features(layer, found),
-        found.labels,
-        model.num_classes,
-        weights=found.weights,
-        ratio_share=share_of_ratio,
-    )
+    counts, held_counts = features(layer, found), features(layer, held_out)
+
+    def fitted(counts, *parts):
+        labels = np.concatenate([part.labels for part in parts])
+        weights = None
+        if found.weights is not None:
+            weights = np.concatenate([part.weights for part in parts])
+        share = ratio_share_for(model.num_classes)
+        (linear,) = fit(counts, labels, model.num_classes, weights=weights, ratio_share=share)
+        return linear
+
+    head, linear = model.head.get_weights(), fitted(counts, found)
     table, bias = linear
-    members = outputs_of(model, held_out), features(layer, held_out) @ table + bias
-    return joined(model, model.head.get_weights(), linear, joint.mixture(members, held_out.labels))
+    members = outputs_of(model, held_out), held_counts @ table + bias
+    shares = joint.mixture(members, held_out.labels)
+    judged = joined(model, head, linear, shares)
+    if not learns:
+        return judged, judged
+    linear = fitted(sparse.vstack([counts, held_counts], "csr"), found, held_out)
+    return judged, joined(model, head, linear, shares)
 
 
 def joined(model, head, linear, shares):

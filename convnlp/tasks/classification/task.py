@@ -125,9 +125,7 @@ class Classification(Task):
         )
 
     def for_training(self, found):
-        if self.class_weights is not None:
-            weights = class_weights(self.class_weights, self.label.names, found.labels)
-            found = dataclasses.replace(found, weights=weights[found.labels])
+        found = self._weighed(found)
         if not self.teachers:
             return found
         texts = tuple(found.texts[field] for field in self.text_fields)
@@ -148,9 +146,16 @@ class Classification(Task):
             labels=list(self.label.names),
         )
 
-    def trained(self, model, found, held_out):
-        num_buckets = self._num_buckets
-        return ngrams.join(model, num_buckets, found, held_out) if num_buckets else model
+    def trained(self, model, found, held_out, learns=False):
+        if not (num_buckets := self._num_buckets):
+            return model, model
+        return ngrams.join(model, num_buckets, found, self._weighed(held_out), learns)
+
+    def _weighed(self, found):
+        if self.class_weights is None:
+            return found
+        weights = class_weights(self.class_weights, self.label.names, found.labels)
+        return dataclasses.replace(found, weights=weights[found.labels])
 
     @property
     def _num_buckets(self):
