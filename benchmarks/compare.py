@@ -7,7 +7,7 @@ r"""Which mixer for this data? The same skeleton, data, seeds and budget for eac
 
 `--mixers=lightweight_conv,lightweight_conv:num_heads=2,synthesizer:modes=dense+random` gives variants of a
 mixer rows of their own; `dynamic_conv:model.kernel_size=3+5+7+9` and `dynamic_conv:task.pooling=pair` set
-fields of the config. On your own data give --source (and --validation_split, --test_source, ...) instead of
+fields of the config, and `dynamic_conv:pretraining.objective=span_corruption` what it is pre-trained by. On your own data give --source (and --validation_split, --test_source, ...) instead of
 --tasks. Every mixer is fine-tuned from random weights and, with --pretrain_source, from its own pre-training,
 which all tasks share, for each seed. Of several learning rates a mixer takes the best on held-out data:
 --pretrain_learning_rates by short pre-trainings, --learning_rates, for each start, by the validation score of
