@@ -7,13 +7,14 @@ r"""Which mixer for this data? The same skeleton, data, seeds and budget for eac
 
 `--mixers=lightweight_conv,lightweight_conv:num_heads=2,synthesizer:modes=dense+random` gives variants of a
 mixer rows of their own; `dynamic_conv:model.kernel_size=3+5+7+9` and `dynamic_conv:task.pooling=pair` set
-fields of the config, and `dynamic_conv:pretraining.objective=span_corruption` what it is pre-trained by. On your own data give --source (and --validation_split, --test_source, ...) instead of
---tasks. Every mixer is fine-tuned from random weights and, with --pretrain_source, from its own pre-training,
-which all tasks share, for each seed. Of several learning rates a mixer takes the best on held-out data:
---pretrain_learning_rates by short pre-trainings, --learning_rates, for each start, by the validation score of
-a fine-tuning. Prints the table, and writes comparison.json and the page comparison.html (with --tasks,
-comparison-TASK.*) into DIR after each mixer; for several tasks also comparison-tasks.*, with mean ranks, the
-critical-difference plot and paired tests over the test examples.
+fields of the config, and `dynamic_conv:pretraining.objective=span_corruption` what it is pre-trained by. On
+your own data give --source (and --validation_split, --test_source, ...) instead of --tasks. Every mixer is
+fine-tuned from random weights and, with --pretrain_source, from its own pre-training, which all tasks share,
+for each seed. Of several learning rates a mixer takes the best on held-out data: --pretrain_learning_rates by
+short pre-trainings, --learning_rates, for each start, by the validation score of a fine-tuning. Prints the
+table, and writes comparison.json and the page comparison.html (with --tasks, comparison-TASK.*) into DIR
+after each mixer; for several tasks also comparison-tasks.*, with mean ranks, the critical-difference plot and
+paired tests over the test examples.
 
 A comparison consists of cells: the measurement of a mixer, the runs that choose its rates, its pre-training,
 and a fine-tuning for each start and seed. Each has a directory in DIR/cells, named by what it is and a hash
