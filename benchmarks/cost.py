@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import counting, program
+from benchmarks.compiling.chips import V3
 from benchmarks.rows import Row
 from convnlp import kernels
 from convnlp.layers import MIXERS, GLUConvBlock, build_mixer
@@ -32,8 +33,7 @@ RELEASE = {"lightweight_conv": 210, "dynamic_conv": 324}
 PAPER_RUN = {"steps": 524288, "batch_size": 128, "chips": 16}
 PAPER_HOURS = 12
 TPU = {
-    # https://cloud.google.com/tpu/docs/v3: bfloat16, a chip of two cores.
-    "peak_flops_a_chip": 123e12,
+    "peak_flops_a_chip": V3.flops_per_second,  # of both cores, in bfloat16
     # Gopher's model FLOPs utilisation on TPU v3: Chowdhery et al., 2022, table 3, arXiv:2204.02311.
     "utilisation": 0.325,
 }

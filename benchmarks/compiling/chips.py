@@ -1,6 +1,8 @@
-"""What is published of each chip, and the roofline that follows from it."""
+"""What is published of each chip, and what follows from it: the roofline, the rate of an all-reduce."""
 
 import dataclasses
+
+from benchmarks.distributing.model import ring_seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -8,7 +10,7 @@ class Chip:
     """One kind of TPU; a chip is one device of a `TPUStrategy`, of v4 with both of its cores.
 
     Args:
-        topology: str, the smallest slice, as the compiler calls it.
+        topology: str, the smallest slice, as the compiler calls it; None where it does not compile for it.
         accelerator_type: str, the same as Google Cloud calls it.
         flops_per_second: float, peak in bfloat16.
         bytes_per_second: float, of its memory.
@@ -17,16 +19,47 @@ class Chip:
         cycles_per_second: float, by which the peak is that of its matrix units, each of 128 x 128
             multiply-adds a cycle.
         source: str, a URL.
+        slices: dict, number of chips -> (chips along one axis, along the other), of a torus of two axes whose
+            whole pod is the largest. None: the rate of the pod is taken for every slice.
     """
 
-    topology: str
-    accelerator_type: str
+    topology: str | None
+    accelerator_type: str | None
     flops_per_second: float
     bytes_per_second: float
     memory_bytes: int
     reduced_bytes_per_second: float
     cycles_per_second: float
     source: str
+    slices: dict | None = None
+
+    def all_reduce_rate(self, num_chips):
+        """Bytes per second that a chip of a slice sends, and receives, in an all-reduce.
+
+        In the whole pod each axis is a ring, and a chip sends both ways along it. In a shorter axis the link
+        that would close the ring is missing, so that the chips at its ends can send one way only, and all
+        wait for them: half the rate. An axis of one chip has none.
+        """
+        if self.slices is None or num_chips == 1:
+            return self.reduced_bytes_per_second
+        if num_chips not in self.slices:
+            raise ValueError(
+                f"`num_chips` must be one of {', '.join(map(str, self.slices))}. Received: {num_chips}"
+            )
+        whole = max(self.slices.values())
+        shares = [
+            0.0 if chips == 1 else 1.0 if chips == all_chips else 0.5
+            for chips, all_chips in zip(self.slices[num_chips], whole, strict=True)
+        ]
+        return self.reduced_bytes_per_second * sum(shares) / len(shares)
+
+    def num_hops(self, num_chips):
+        """How often a part of the gradient is sent on, in an all-reduce over one axis after the other."""
+        if self.slices is None:
+            return 2 * (num_chips - 1)
+        whole = max(self.slices.values())
+        axes = zip(self.slices[num_chips], whole, strict=True)
+        return 2 * sum(chips // 2 if chips == all_chips else chips - 1 for chips, all_chips in axes)
 
 
 def _clock(flops_per_second, matrix_units):
@@ -43,6 +76,16 @@ CHIPS = {
         reduced_bytes_per_second=51.2e12 / 256,
         cycles_per_second=_clock(197e12, 4),
         source="https://cloud.google.com/tpu/docs/v5e",
+        slices={
+            1: (1, 1),
+            4: (2, 2),
+            8: (2, 4),
+            16: (4, 4),
+            32: (4, 8),
+            64: (8, 8),
+            128: (8, 16),
+            256: (16, 16),
+        },
     ),
     "v4": Chip(
         topology="v4:2x2x1",
@@ -55,6 +98,18 @@ CHIPS = {
         source="https://cloud.google.com/tpu/docs/v4",
     ),
 }
+
+# The chip of the paper's time; we do not compile for it.
+V3 = Chip(
+    topology=None,
+    accelerator_type=None,
+    flops_per_second=123e12,
+    bytes_per_second=900e9,
+    memory_bytes=32 * 2**30,
+    reduced_bytes_per_second=340e12 / 1024,
+    cycles_per_second=_clock(123e12, 4),
+    source="https://cloud.google.com/tpu/docs/v3",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +149,7 @@ def all_reduce_seconds(num_bytes, num_chips, chip):
     """The least time to sum `num_bytes` over some chips: each sends and receives them about twice.
 
     Example:
-    >>> all_reduce_seconds(100e9, 1, CHIPS["v5e"]), all_reduce_seconds(100e9, 2, CHIPS["v5e"])
-    (0.0, 0.5)
+    >>> all_reduce_seconds(100e9, 1, CHIPS["v5e"]), all_reduce_seconds(128e9, 256, CHIPS["v5e"])
+    (0.0, 1.275)
     """
-    return 2 * (num_chips - 1) / num_chips * num_bytes / chip.reduced_bytes_per_second
+    return ring_seconds(num_bytes, num_chips, chip.all_reduce_rate(num_chips))

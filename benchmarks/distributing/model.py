@@ -1,0 +1,121 @@
+"""A step of data-parallel training on N workers: computation, and the part of the exchange that shows.
+
+    T(N)     = C(rows) + max(0, E(N) - h)
+    C(rows)  = a + b rows                                   what a worker computes for its rows
+    E(N)     = 2 (N - 1) / N  G / r  +  k hops l            a ring all-reduce of the gradients
+
+with G the bytes of the gradient, r what a worker sends per second, l the latency of a hop, k the number of
+all-reduces in a step, 2 (N - 1) hops in a ring, and h the time that the exchange can hide behind: none, or
+the backward pass, two thirds of b rows.
+
+Source of E: Patarasuk and Yuan, 2009, https://doi.org/10.1016/j.jpdc.2008.09.002. Nothing here measures.
+"""
+
+import dataclasses
+
+BACKWARD_SHARE = 2 / 3  # of the operations on rows: two a multiply-add forward, four backward
+
+
+@dataclasses.dataclass(frozen=True)
+class Computation:
+    """What one worker computes in a step, without any exchange.
+
+    Args:
+        fixed_seconds: float, the part that does not depend on its rows: clipping, optimizer.
+        seconds_per_row: float.
+    """
+
+    fixed_seconds: float
+    seconds_per_row: float
+
+    def seconds(self, rows):
+        """float, of a step of `rows` rows."""
+        return self.fixed_seconds + rows * self.seconds_per_row
+
+    def backward_seconds(self, rows):
+        """float, of the backward pass of `rows` rows."""
+        return BACKWARD_SHARE * rows * self.seconds_per_row
+
+    def scaled(self, parameters, multiply_adds):
+        """The same of another model, by the ratios of its parameters and of its multiply-adds to these.
+
+        Example:
+        >>> Computation(0.25, 2.0).scaled(parameters=4.0, multiply_adds=10.0)
+        Computation(fixed_seconds=1.0, seconds_per_row=20.0)
+        """
+        return Computation(parameters * self.fixed_seconds, multiply_adds * self.seconds_per_row)
+
+
+def line_through(points):
+    """The `Computation` nearest to what was measured, by least squares; neither part is below 0.
+
+    Args:
+        points: list of (rows, seconds).
+
+    Example:
+    >>> line_through([(2, 1.5), (4, 2.5), (6, 3.5)])
+    Computation(fixed_seconds=0.5, seconds_per_row=0.5)
+    """
+    mean_rows, mean_seconds = (sum(values) / len(points) for values in zip(*points, strict=True))
+    spread = sum((rows - mean_rows) ** 2 for rows, _ in points)
+    together = sum((rows - mean_rows) * (seconds - mean_seconds) for rows, seconds in points)
+    slope = together / spread if spread else 0.0
+    fixed = mean_seconds - slope * mean_rows
+    if fixed < 0 or not spread:  # then all of it is taken to grow with the rows
+        return Computation(
+            0.0,
+            sum(rows * seconds for rows, seconds in points) / sum(rows**2 for rows, _ in points),
+        )
+    return Computation(fixed, slope) if slope > 0 else Computation(mean_seconds, 0.0)
+
+
+def ring_seconds(num_bytes, num_workers, bytes_per_second, hop_seconds=0.0, num_hops=None, reductions=1):
+    """The time of all-reduces over a ring, of `num_bytes` together: E(N) above.
+
+    Args:
+        num_bytes: float, of what every worker has.
+        num_workers: int >= 1.
+        bytes_per_second: float, that a worker sends, and receives at the same time.
+        hop_seconds: float, the latency of one hop.
+        num_hops: int. Default None: 2 (N - 1), those of a ring.
+        reductions: int, in how many all-reduces the bytes go, each with all hops.
+
+    Example:
+    >>> ring_seconds(300.0, 3, 100.0, hop_seconds=0.5)
+    6.0
+    """
+    if num_workers == 1:
+        return 0.0
+    hops = 2 * (num_workers - 1) if num_hops is None else num_hops
+    moved = 2 * (num_workers - 1) / num_workers * num_bytes
+    return moved / bytes_per_second + reductions * hops * hop_seconds
+
+
+def step_seconds(compute_seconds, exchange_seconds, hidden_seconds=0.0):
+    """T(N) above.
+
+    Example:
+    >>> step_seconds(3.0, 2.5), step_seconds(3.0, 2.5, hidden_seconds=2.0)
+    (5.5, 3.5)
+    """
+    return compute_seconds + max(0.0, exchange_seconds - hidden_seconds)
+
+
+def weak_efficiency(alone_seconds, seconds):
+    """Of N workers with as many rows each as one has alone: the share of N times its rate.
+
+    Example:
+    >>> weak_efficiency(2.0, 2.5)
+    0.8
+    """
+    return alone_seconds / seconds
+
+
+def strong_efficiency(alone_seconds, seconds, num_workers):
+    """Of N workers that share the rows of one: the share of an Nth of its time.
+
+    Example:
+    >>> strong_efficiency(2.0, 0.625, 4)
+    0.8
+    """
+    return alone_seconds / (num_workers * seconds)
