@@ -33,6 +33,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 from absl import flags
 
 from benchmarks import machine, pages, tiny_run
+from benchmarks.distributing import processes
 from convnlp import programs
 from convnlp.launching.worker import ending_with_us
 
@@ -141,14 +142,7 @@ class Run:
 
     def pids(self):
         """The processes of the workers: a dict, index -> number."""
-        found = {}
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        for pid in map(int, children.split()):
-            variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            for variable in variables:
-                if variable.startswith(b"TF_CONFIG="):
-                    found[json.loads(variable.partition(b"=")[2])["task"]["index"]] = pid
-        return found
+        return processes.workers(self.process.pid)
 
     def wait_until(self, holds, what):
         """Waits until `holds()` is true; returns its value."""

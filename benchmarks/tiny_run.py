@@ -9,6 +9,18 @@ import tensorflow as tf
 from convnlp.models import preset_names
 
 
+def example_fields():
+    """The fields of a run on the texts and the vocabulary that ship with the package."""
+    preset = preset_names.locate("dynamic_conv_mini_en")
+    example = pathlib.Path(__file__).parents[1] / "convnlp" / "example" / "train.csv.gz"
+    return {
+        "data.source": f"csv:{example}",
+        "data.split": "train[5%:]",
+        "data.validation_split": "train[:5%]",
+        "tokenizer": f"{preset}/assets/tokenizer/vocabulary.spm",
+    }
+
+
 def fields(num_steps, keep, **others):
     """The fields of a tiny encoder on the texts that ship with the package.
 
@@ -20,13 +32,8 @@ def fields(num_steps, keep, **others):
     Returns:
         dict of "section.field" to value.
     """
-    preset = preset_names.locate("dynamic_conv_mini_en")
-    example = pathlib.Path(__file__).parents[1] / "convnlp" / "example" / "train.csv.gz"
     return {
-        "data.source": f"csv:{example}",
-        "data.split": "train[5%:]",
-        "data.validation_split": "train[:5%]",
-        "tokenizer": f"{preset}/assets/tokenizer/vocabulary.spm",
+        **example_fields(),
         "model.num_layers": 1,
         "model.hidden_dim": 64,
         "model.intermediate_dim": 256,
@@ -48,10 +55,10 @@ def fields(num_steps, keep, **others):
     }
 
 
-def command(workdir, values):
-    """The arguments of `python -m convnlp` that train with these fields."""
+def command(workdir, values, config="pretrain_encoder:lightweight_conv"):
+    """The arguments of `python -m convnlp` that train with these fields of a config."""
     flags = [f"--config.{name}={value}" for name, value in values.items()]
-    return ["pretrain", "--config=pretrain_encoder:lightweight_conv", f"--workdir={workdir}", *flags]
+    return ["pretrain", f"--config={config}", f"--workdir={workdir}", *flags]
 
 
 def last_step(workdir):

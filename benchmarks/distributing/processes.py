@@ -1,0 +1,76 @@
+"""The processes of `convnlp launch`: which they are, the cores that they have, the CPU time that they use."""
+
+import contextlib
+import json
+import os
+import pathlib
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cores(folder="/sys/devices/system/cpu"):
+    """One logical processor of each physical core that this process may use, a list of numbers.
+
+    Two that share a core would look like workers that disturb each other. Where the system does not tell,
+    each counts as a core.
+    """
+    found = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        path = pathlib.Path(folder, f"cpu{cpu}", "topology", "thread_siblings_list")
+        siblings = path.read_text(encoding="ascii").strip() if path.exists() else str(cpu)
+        found.setdefault(siblings, cpu)
+    return list(found.values())
+
+
+def workers(launcher):
+    """The processes of the workers that a launcher has started: a dict, index -> number.
+
+    Args:
+        launcher: int, the number of its process.
+    """
+    found, gone = {}, contextlib.suppress(FileNotFoundError, ProcessLookupError)
+    children = ""
+    with gone:
+        children = pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text(encoding="ascii")
+    for pid in map(int, children.split()):
+        with gone:
+            for variable in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                if variable.startswith(b"TF_CONFIG="):
+                    found[json.loads(variable.partition(b"=")[2])["task"]["index"]] = pid
+    return found
+
+
+def pin(pid, cpus):
+    """Lets a process, with all threads that it has, run on these logical processors alone."""
+    for task in _tasks(pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(task, cpus)
+
+
+def require_pinned(pid, cpus):
+    """Raises RuntimeError if a thread of a process may run elsewhere than on `cpus`."""
+    for task in _tasks(pid):
+        with contextlib.suppress(ProcessLookupError):
+            if os.sched_getaffinity(task) != set(cpus):
+                raise RuntimeError(
+                    f"thread {task} of process {pid} must run on {sorted(cpus)} alone, and may run on "
+                    f"{sorted(os.sched_getaffinity(task))}"
+                )
+
+
+def cpu_seconds(pid):
+    """CPU time of a process, all threads, user and system, without that of its children."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        values = file.read().rpartition(")")[2].split()
+    return sum(map(int, values[11:13])) / _TICK
+
+
+def machine_cpu_seconds():
+    """CPU time of all processes of the machine since it was started, and of other guests of its host."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / _TICK
+
+
+def _tasks(pid):
+    return [int(path.name) for path in pathlib.Path(f"/proc/{pid}/task").iterdir()]

@@ -1,0 +1,118 @@
+"""How training scales over several workers: measured on this machine, predicted beyond it: docs/scaling.md.
+
+    python -m benchmarks.scaling --workdir=DIR --docs_dir=docs
+
+`convnlp launch` trains the shipped preset's encoder with 1, 2, 3 and 4 workers, each of them bound to a core
+of its own, or, where there are fewer cores, to an equal part of all of them, with equally many rows a worker
+(weak scaling) and in all (strong). The numbers of workers come in turns, round after round, as many rounds as
+--minutes allow, at most --rounds. A step without its exchange is that of one worker with as many rows.
+
+From these times, the steps that the TPU's compiler has made (tpu.json) and published rates of links follows
+what more machines, and pods of TPUs, would take. --nomeasure predicts anew from what was measured before.
+"""
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+from absl import flags
+
+from benchmarks import machine, pages, tpu
+from benchmarks.comparison import runner
+from benchmarks.distributing import page, predictions, processes, runs
+from convnlp import programs
+from convnlp.training.storage import write_json
+
+PAGE, FIGURES = "scaling.md", "scaling.json"
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("workdir", None, "Directory of the runs, which are deleted again.", required=True)
+    flags.DEFINE_string("docs_dir", None, f"Where {FIGURES} and {PAGE} are kept.", required=True)
+    flags.DEFINE_list("num_workers", ["1", "2", "3", "4"], "Numbers of workers; 1 among them.")
+    flags.DEFINE_integer("rows", 24, "Rows of 128 tokens, a multiple of each number of workers.", 1)
+    flags.DEFINE_integer("calls", 4, f"Timed calls of {runs.STEPS_PER_CALL} steps, in each round.", 1)
+    flags.DEFINE_integer("rounds", 3, "Rounds over all numbers of workers, at most.", 1)
+    flags.DEFINE_float(
+        "minutes", 7.0, "Begin no round that would end later; the first one runs in any case.", 0
+    )
+    flags.DEFINE_bool("measure", True, f"Measure; otherwise predict from what {FIGURES} holds.")
+
+
+def main(_):
+    """Flags -> runs -> predictions -> JSON, page."""
+    args = flags.FLAGS
+    runner.end_by_sigterm()  # so that the workers end too
+    counts, docs = checked(args)
+    result = {"machine": {}, "settings": {}, "cells": []}
+    with contextlib.suppress(FileNotFoundError):
+        result |= json.loads((docs / FIGURES).read_text(encoding="utf-8"))
+    if args.measure:
+        result |= measured(args, counts)
+    records = json.loads((docs / tpu.FIGURES).read_text(encoding="utf-8"))
+    result["models"] = predictions.models()
+    result["chips"] = predictions.of_chips(records, result["models"], page.CHIP)
+    write_json(docs / FIGURES, result)
+    pages.replace_generated(docs / PAGE, page.BEGIN, page.text(result))
+
+
+def checked(args):
+    """(numbers of workers, pathlib.Path of the docs); raises ValueError before anything is started."""
+    if not all(word.isdecimal() and int(word) for word in args.num_workers) or "1" not in args.num_workers:
+        raise ValueError(
+            f"`num_workers` must be whole numbers >= 1, 1 among them. Received: {','.join(args.num_workers)}"
+        )
+    counts = sorted(set(map(int, args.num_workers)))
+    if args.rows % (least := math.lcm(*counts)):
+        raise ValueError(
+            f"`rows` must be a multiple of {least}, as of each of --num_workers. Received: rows={args.rows}"
+        )
+    docs = pathlib.Path(args.docs_dir)
+    for name in (PAGE, tpu.FIGURES):
+        if not (docs / name).exists():
+            raise ValueError(f"`docs_dir` must be a directory that holds {name}. Received: {args.docs_dir}")
+    return counts, docs
+
+
+def measured(args, counts):
+    """The parts of the result that come from this machine: "machine", "settings", "cells"."""
+    about, cores = machine.describe(None), processes.cores()
+    workdir = pathlib.Path(args.workdir).absolute()
+    workdir.mkdir(parents=True, exist_ok=True)
+    layouts = runs.layouts(counts, cores, args.rows)
+    samples, began = [], time.monotonic()
+    for count in range(args.rounds):
+        passed = time.monotonic() - began
+        if count and passed * (count + 1) / count > 60 * args.minutes:
+            break
+        for layout in layouts:
+            with tempfile.TemporaryDirectory(dir=workdir) as folder:
+                found = runs.measure(layout, pathlib.Path(folder), args.calls)
+            for sample in found:
+                print(line(sample), flush=True)
+            samples += found
+    settings = {"rows": args.rows, "num_cores": len(cores), "steps_per_call": runs.STEPS_PER_CALL}
+    return {"machine": about, "settings": settings, "cells": runs.together(samples)}
+
+
+def line(sample):
+    """A sample as it is printed while the program runs."""
+    times = ", ".join(f"{1e3 * seconds:,.0f}" for seconds in sample["seconds"])
+    return (
+        f"{sample['num_workers']} workers of {sample['threads']} threads on {sample['num_cores']} cores, "
+        f"{sample['rows']} rows each: {times} ms a step, {1e3 * sample['cpu_seconds']:,.0f} ms of CPU; "
+        f"others had {100 * sample['others_share']:.0f} % of the machine"
+    )
+
+
+if __name__ == "__main__":
+    define_flags()
+    programs.run(main)
