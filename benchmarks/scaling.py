@@ -39,7 +39,7 @@ def define_flags():
     flags.DEFINE_string("docs_dir", None, f"Where {FIGURES} and {PAGE} are kept.", required=True)
     flags.DEFINE_list("num_workers", ["1", "2", "3", "4"], "Numbers of workers; 1 among them.")
     flags.DEFINE_integer("rows", 24, "Rows of 128 tokens, a multiple of each number of workers.", 1)
-    flags.DEFINE_integer("calls", 4, f"Timed calls of {runs.STEPS_PER_CALL} steps, in each round.", 1)
+    flags.DEFINE_integer("calls", 3, f"Timed calls of {runs.STEPS_PER_CALL} steps, in each round.", 1)
     flags.DEFINE_integer("rounds", 3, "Rounds over all numbers of workers, at most.", 1)
     flags.DEFINE_float(
         "minutes", 7.0, "Begin no round that would end later; the first one runs in any case.", 0

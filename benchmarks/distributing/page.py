@@ -104,14 +104,13 @@ def _machines(result):
     if most:
         networks.insert(0, predictions.as_measured(most, GIGABITS[0]))
     rates = [(each.name, number(each.rate(2) / 1e9)) for each in networks]
-    cores = result["settings"]["num_cores"]
-    parts = [
-        f"Each machine is like the one that was measured, with one worker on all of its {cores} cores. "
-        + (
-            "" if most else "No two workers had cores of their own, so that nothing is known of the software."
-        ),
-        pages.table(("exchange", "GB/s each way, of a machine"), rates),
-    ]
+    words = (
+        "Each machine is like the one that was measured, with one worker on all of its "
+        f"{result['settings']['num_cores']} cores."
+    )
+    if not most:
+        words += " No two workers had cores of their own there, so that nothing is known of the software."
+    parts = [words, pages.table(("exchange", "GB/s each way, of a machine"), rates)]
     for size in predictions.SIZES:
         computation = predictions.of_cpu(points, models, size)
         size_bytes = predictions.BYTES_A_GRADIENT * models[size]["parameters"]

@@ -54,6 +54,14 @@ def test_machines_are_predicted_from_them():
     assert days == f"{(half + 1 / 6) * 524288 / 86400:.0f} to {half * 524288 / 86400:.0f}"
 
 
+def test_a_machine_with_one_core_says_nothing_of_the_software():
+    alone = [cell for cell in CELLS if cell["num_workers"] == cell["threads"] == 1]
+    text = page.text(result(alone))
+    assert "nothing is known of the software" in text
+    assert "as measured, over" not in text
+    assert "nothing is known" not in page.text(result(CELLS))
+
+
 def test_chips_need_no_measurement():
     text = page.text(result([]))
     assert "Not measured yet." in text
