@@ -21,7 +21,7 @@ import tensorflow_text
 from benchmarks import program
 from benchmarks.exported import export_classifier
 from benchmarks.timing import interleaved
-from convnlp.bulk import inputs, job, pipeline
+from convnlp.bulk import engine, inputs, job, pipeline
 from convnlp.data import Source, sources
 
 
@@ -85,7 +85,7 @@ def beam(source, model, folder, settings):
     job.open_folder(folder, {"files": found.description()})
     work = pipeline.Work(found, ("text",), folder, "jsonl")
     handler = pipeline.Handler(model, "serving_default", settings.batch_size)
-    pipeline.run(work, handler, pipeline.options("DirectRunner", []))
+    pipeline.run(work, handler, engine.options("DirectRunner", []))
     return job.read_summary(folder)
 
 

@@ -1,7 +1,7 @@
 r"""Predicts a whole file or data set with an exported model, on Apache Beam.
 
     python -m convnlp.batch_predict --model=MODELS/sst2/1 --input='jsonl:texts-*.jsonl.gz' --output=DIR
-    python -m convnlp.batch_predict ... --runner=FlinkRunner -- --flink_master=HOST:8081
+    python -m convnlp.batch_predict ... --runner=DaskRunner -- --dask_client_address=tcp://HOST:8786
 
 Inputs: jsonl:GLOB, csv:GLOB, tsv:GLOB, parquet:GLOB, lines:GLOB (one text per line), text:GLOB (documents
 between blank lines), tfds:NAME, pydocs. In DIR each shard of the input has a file predictions-*, whose rows
@@ -55,8 +55,11 @@ def text_fields():
 def main(argv):
     """Input -> shards -> model -> files -> summary."""
     start = time.monotonic()
-    pipeline = runners.load_pipeline("convnlp.bulk.pipeline", "convnlp.batch_predict", _RUNNER.value)
-    options = pipeline.options(_RUNNER.value, argv[1:])
+    pipeline, engine = (
+        runners.load_pipeline(f"convnlp.bulk.{name}", "convnlp.batch_predict", _RUNNER.value)
+        for name in ("pipeline", "engine")
+    )
+    options = engine.options(_RUNNER.value, argv[1:])
     fields = text_fields()
     source = inputs.open_input(_INPUT.value, _SPLIT.value, _SHARD_SIZE.value, _DATA_DIR.value, fields)
     folder = os.path.normpath(_OUTPUT.value) if "://" not in _OUTPUT.value else _OUTPUT.value.rstrip("/")
@@ -76,7 +79,7 @@ def main(argv):
         work = pipeline.Work(source, fields, folder, _FORMAT.value)
         handler = pipeline.Handler(_MODEL.value, _SIGNATURE.value, _BATCH_SIZE.value)
         pipeline.run(work, handler, options)
-        summary = job.read_summary(folder)
+        summary = job.finish(folder)
     else:
         print(f"{folder} is complete: nothing is left to do")
     print(

@@ -72,11 +72,11 @@ def prepare(
         one_of(quality.RULES).check("rules", name)
     integer(0).check("min_words", min_words)
     number("[0, 1]").check("min_similarity", min_similarity)
-    pipeline, bulk = (
-        runners.load_pipeline(f"convnlp.{folder}.pipeline", "convnlp.prepare_corpus", runner)
-        for folder in ("corpora", "bulk")
+    pipeline, engine = (
+        runners.load_pipeline(f"convnlp.{name}", "convnlp.prepare_corpus", runner)
+        for name in ("corpora.pipeline", "bulk.engine")
     )
-    beam_options = bulk.options(runner, list(beam_flags))
+    beam_options = engine.options(runner, list(beam_flags))
     if languages:
         check_languages(languages)
     source = inputs.open_input(input, split, shard_size, data_dir, (text_field,))
@@ -112,7 +112,7 @@ def prepare(
         min_similarity=min_similarity,
     )
     pipeline.run(work, beam_options)
-    return job.read_summary(folder)
+    return job.finish(folder)
 
 
 def table(summary):

@@ -16,7 +16,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 OPTIONAL = PROJECT["optional-dependencies"]
 EXTRAS = [line for lines in OPTIONAL.values() for line in lines]
 # Packages whose distributions are called otherwise, where they need not be installed for the tests.
-NAMES = {"apache_beam": "apache-beam", "google": "protobuf", "py3langid": "py3langid"}
+NAMES = {
+    "apache_beam": "apache-beam",
+    "distributed": "distributed",
+    "google": "protobuf",
+    "py3langid": "py3langid",
+}
 OURS = {"convnlp", "edge_model"}  # the latter beside export/run_tflite.py, on a device
 INDIRECT = {"importlib-resources", "tensorboard"}  # imported by others
 

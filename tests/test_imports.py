@@ -49,6 +49,7 @@ RULES = {
         ("convnlp.data", "convnlp.prediction", "convnlp.saved_model_sums"),
         ("numpy", "tensorflow", "tensorflow_text"),
     ),
+    "convnlp.bulk.engine": ((), ("apache_beam", "distributed")),
     "convnlp.bulk.pipeline": (("convnlp.bulk", "convnlp.data"), ("apache_beam",)),
     "convnlp.corpora": (("convnlp.data",), ("numpy", "py3langid")),
     "convnlp.corpora.pipeline": (("convnlp.bulk", "convnlp.corpora", "convnlp.data"), ("apache_beam",)),

@@ -1,1 +1,1 @@
-"""What `convnlp.batch_predict` is made of. Only `pipeline` needs Apache Beam."""
+"""What `convnlp.batch_predict` is made of. Only `engine` and `pipeline` need Apache Beam."""

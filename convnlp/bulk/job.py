@@ -1,5 +1,6 @@
 """A bulk prediction's folder: what it holds, whose it is, and how much of it is done."""
 
+import contextlib
 import json
 
 import tensorflow as tf
@@ -61,9 +62,7 @@ def open_folder(folder, job):
         raise ValueError(f"`output` must be a new or empty directory. {folder} holds {sorted(found)[0]}")
     else:
         tf.io.gfile.makedirs(folder)
-    for name in found:
-        if outputs.PARTIAL in name:
-            tf.io.gfile.remove(f"{folder}/{name}")
+    _remove_partial(folder, found)
     if _SUMMARY in found:
         return read_summary(folder)
     if _JOB not in found:
@@ -79,6 +78,13 @@ def num_done(folder):
     )
 
 
+def finish(folder):
+    """Removes what killed workers have left of files that others have then written; returns the summary."""
+    summary = read_summary(folder)
+    _remove_partial(folder, tf.io.gfile.listdir(folder))
+    return summary
+
+
 def read_summary(folder):
     """{"examples", "predictions", "bad", "shards"} of a complete job."""
     return _read(f"{folder}/{_SUMMARY}")
@@ -87,6 +93,13 @@ def read_summary(folder):
 def write_summary(folder, summary):
     """Marks the job as complete."""
     outputs.write_rows(f"{folder}/{_SUMMARY}", "jsonl", [summary])
+
+
+def _remove_partial(folder, names):
+    for name in names:
+        if outputs.PARTIAL in name:
+            with contextlib.suppress(tf.errors.NotFoundError):  # of a worker that is still alive after all
+                tf.io.gfile.remove(f"{folder}/{name}")
 
 
 def _read(path):

@@ -9,14 +9,13 @@ import dataclasses
 
 import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.utils.shared import Shared
 
-from convnlp.bulk import job, outputs
+from convnlp.bulk import engine, job, outputs
 from convnlp.bulk.model import Predictor
 from convnlp.data.schema import Schema
 
-# Beam's own DirectRunner looks for a program to download first.
-_RUNNERS = {"DirectRunner": "FnApiRunner"}
+_NOTHING = 0, 0, 0  # examples, bad ones, shards
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,57 +55,29 @@ class Shard:
         return len(self.good)
 
 
-def options(runner, arguments):
-    """Beam's options.
-
-    Args:
-        runner: string, such as "DirectRunner".
-        arguments: list of strings, Beam's own flags.
-
-    Raises:
-        ValueError: if Beam knows one of them not.
-    """
-    found = PipelineOptions([f"--runner={_RUNNERS.get(runner, runner)}", *arguments])
-    known = found.get_all_options()
-    for argument in arguments:
-        name = argument.removeprefix("--").split("=")[0]
-        if argument.startswith("--") and name not in known and name.removeprefix("no_") not in known:
-            raise ValueError(f"Beam has no such flag. Received: {argument!r}")
-    return found
-
-
 def run(work, handler, beam_options):
     """Predicts the shards that are not done; returns when all of them are and the summary is written.
 
     Args:
         work: `Work`.
         handler: `Handler`.
-        beam_options: see `options`.
+        beam_options: see `engine.options`.
 
     Raises:
-        ValueError: if a worker fails by an error whose class Beam does not keep, such as a full disk.
+        ValueError: see `engine.open_pipeline`.
     """
-    try:
-        _run(work, handler, beam_options)
-    except RuntimeError as error:
-        raise ValueError(str(error)) from error
-
-
-def _run(work, handler, beam_options):
-    with beam.Pipeline(options=beam_options) as pipeline:
-        shards = (
-            pipeline
-            | "files" >> beam.Create(range(len(work.inputs.paths)))
-            | "spread files" >> beam.Reshuffle()
-            | "parts" >> beam.FlatMap(work.inputs.parts)
-            | "spread parts" >> beam.Reshuffle()
-            | "read" >> beam.ParDo(_Read(work)).with_outputs("done", main="todo")
-        )
-        written = shards.todo | RunInference(handler) | "write" >> beam.Map(_write, work)
+    with engine.open_pipeline(beam_options) as pipeline:
+        parts = engine.parts(pipeline, work.inputs)
+        if engine.runs_steps_whole(pipeline):
+            counted = parts | "predict" >> beam.ParDo(_Predict(work, handler))
+        else:
+            shards = parts | "read" >> beam.ParDo(_Read(work)).with_outputs("done", main="todo")
+            written = shards.todo | RunInference(handler) | "write" >> beam.Map(_write, work)
+            counted = (shards.done, written) | "old and new" >> beam.Flatten()
         _ = (
-            (shards.done, written)
+            (counted, pipeline | "nothing" >> beam.Create([_NOTHING]))
             | beam.Flatten()
-            | beam.CombineGlobally(_add)
+            | beam.CombineGlobally(_add).without_defaults()
             | "summary" >> beam.Map(lambda counts: job.write_summary(work.folder, _summary(counts)))
         )
 
@@ -161,6 +132,24 @@ class _Read(beam.DoFn):
             yield shard
 
 
+class _Predict(beam.DoFn):
+    """`Part` -> the counts of its shards, each of which is read, asked and written before the next one."""
+
+    def __init__(self, work, handler):
+        self._work, self._handler, self._read, self._models = work, handler, _Read(work), Shared()
+
+    def setup(self):
+        self._model = self._models.acquire(self._handler.load_model)  # one for all tasks of a process
+
+    def process(self, part):
+        for found in self._read.process(part):
+            if isinstance(found, Shard):
+                (answered,) = self._handler.run_inference(found, self._model)
+                yield _write(answered, self._work)
+            else:
+                yield found.value
+
+
 def _write(answered, work):
     """Writes the files of a shard and counts."""
     shard, answers = answered
@@ -171,7 +160,7 @@ def _write(answered, work):
 
 def _add(counts):
     """Sums of (examples, bad ones, shards)."""
-    totals = [0, 0, 0]
+    totals = list(_NOTHING)
     for count in counts:
         totals = [total + more for total, more in zip(totals, count, strict=True)]
     return tuple(totals)

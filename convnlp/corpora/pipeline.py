@@ -11,12 +11,13 @@ import dataclasses
 
 import apache_beam as beam
 
-from convnlp.bulk import job, outputs
+from convnlp.bulk import engine, job, outputs
 from convnlp.corpora import duplicates, languages, quality, words
 from convnlp.data.schema import Schema
 
 UNREADABLE, OTHER_LANGUAGE, IN_TEST_SET = "unreadable", "other_language", "in_a_test_set"
 _READ, _KEPT = "documents", "kept"  # counts that are of no rule
+_SHARDS, _MEMBERS, _COUNTS = "shards", "members", "counts"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,48 +50,33 @@ def run(work, beam_options):
 
     Args:
         work: `Work`.
-        beam_options: see `convnlp.bulk.pipeline.options`.
+        beam_options: see `convnlp.bulk.engine.options`.
 
     Raises:
-        ValueError: if a worker fails by an error whose class Beam does not keep, such as a full disk.
+        ValueError: see `convnlp.bulk.engine.open_pipeline`.
     """
-    try:
-        _run(work, beam_options)
-    except RuntimeError as error:
-        raise ValueError(str(error)) from error
-
-
-def _run(work, beam_options):
-    with beam.Pipeline(options=beam_options) as pipeline:
-        read = (
-            pipeline
-            | "files" >> beam.Create(range(len(work.inputs.paths)))
-            | "spread files" >> beam.Reshuffle()
-            | "parts" >> beam.FlatMap(work.inputs.parts)
-            | "spread parts" >> beam.Reshuffle()
-            | "read and filter" >> beam.ParDo(_Filter(work)).with_outputs("counts", "members", main="shards")
-        )
+    with engine.open_pipeline(beam_options) as pipeline:
+        found = engine.parts(pipeline, work.inputs) | "read and filter" >> beam.ParDo(_Filter(work))
+        shards, members, counts = (engine.tagged(found, tag) for tag in (_SHARDS, _MEMBERS, _COUNTS))
         repeats = (
-            read.members
-            | "groups" >> beam.GroupByKey()
-            | "compare" >> beam.FlatMap(_repeats, work.min_similarity)
+            members | "groups" >> beam.GroupByKey() | "compare" >> beam.FlatMap(_repeats, work.min_similarity)
         )
         written = (
-            {"shards": read.shards, "repeats": repeats}
+            {"shards": shards, "repeats": repeats}
             | "shards with their repeats" >> beam.CoGroupByKey()
             | "write" >> beam.FlatMap(_write, work)
         )
         _ = (
-            (read.counts, written)
+            (counts, written, pipeline | "nothing" >> beam.Create([(_READ, (0, 0))]))
             | beam.Flatten()
             | "count" >> beam.CombinePerKey(_add)
-            | beam.combiners.ToDict()
+            | beam.combiners.ToDict().without_defaults()
             | "report" >> beam.Map(lambda counts: job.write_summary(work.folder, report(counts)))
         )
 
 
 class _Filter(beam.DoFn):
-    """`Part` -> (name, documents that keep all rules) of its shards; beside them counts and members."""
+    """`Part` -> (tag, element): its shards with the documents that keep all rules, counts, members."""
 
     def __init__(self, work):
         self._work = work
@@ -103,24 +89,24 @@ class _Filter(beam.DoFn):
         for name, records in work.inputs.shards(part):
             kept = []
             for record in records:
-                yield beam.pvalue.TaggedOutput("counts", (_READ, (1, 0)))
+                yield _COUNTS, (_READ, (1, 0))
                 try:
                     fields = work.inputs.fields(record)
                     text = schema.values(fields)[0].decode("utf-8")
                 except ValueError:
-                    yield beam.pvalue.TaggedOutput("counts", (UNREADABLE, (1, record.size)))
+                    yield _COUNTS, (UNREADABLE, (1, record.size))
                     continue
                 hashes = words.hashes(words.words(text))
                 if rule := self._broken(text, hashes):
-                    yield beam.pvalue.TaggedOutput("counts", (rule, (1, len(text))))
+                    yield _COUNTS, (rule, (1, len(text)))
                     continue
                 kept.append((record.line, fields))
                 if work.min_similarity:
                     groups, signature = duplicates.keys(hashes)
                     for group in groups:
-                        yield beam.pvalue.TaggedOutput("members", (group, (name, record.line, signature)))
+                        yield _MEMBERS, (group, (name, record.line, signature))
             if kept:
-                yield name, kept
+                yield _SHARDS, (name, kept)
 
     def _broken(self, text, hashes):
         """The rule by which a document is removed; None where it stays."""

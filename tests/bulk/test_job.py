@@ -34,6 +34,9 @@ def test_the_same_job_is_taken_up(tmp_path, made):
     assert job.num_done(str(folder)) == 1
     summary = {"examples": 6, "predictions": 5, "bad": 1, "shards": 1}
     job.write_summary(str(folder), summary)
+    (folder / "predictions-00000-000000.jsonl.partial-34").touch()  # of a worker that was killed
+    assert job.finish(str(folder)) == summary
+    assert sorted(os.listdir(folder)) == ["job.json", "predictions-00000-000000.jsonl", "summary.json"]
     assert job.open_folder(str(folder), made()) == summary
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from convnlp import prepare_corpus
 from convnlp.data import Source, sources
-from tests import corpus
+from tests import corpus, dask_cluster
 from tests.corpora.prose import changed, prose
+from tests.dask_cluster import needs_dask
 from tests.run_program import run_program
 
 BEAM = importlib.util.find_spec("apache_beam") is not None
@@ -52,8 +53,8 @@ def prepare(folder):
     return lambda **changes: prepare_corpus.prepare(**usual | changes)
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in (folder / "out").iterdir() if path.name != "job.json"}
+def contents(folder, output="out"):
+    return {path.name: path.read_bytes() for path in (folder / output).iterdir() if path.name != "job.json"}
 
 
 def ids(folder):
@@ -98,6 +99,17 @@ def test_what_breaks_a_rule_is_gone_and_all_else_is_there_once(folder, prepare, 
     (folder / "out" / "documents-00001-000000.jsonl").unlink()
     prepare()
     assert contents(folder) == whole
+
+
+@needs_dask
+def test_a_dask_cluster_keeps_the_same_documents(folder, prepare):
+    summary = prepare()
+    whole = contents(folder)
+    with dask_cluster.running() as address:
+        flags = [f"--dask_client_address={address}", "--dask_partition_size=2"]
+        on_dask = {"runner": "DaskRunner", "beam_flags": flags, "output": f"{folder}/dask"}
+        assert prepare(**on_dask) == summary
+    assert contents(folder, "dask") == whole
 
 
 @needs_beam
