@@ -15,7 +15,7 @@ def export_classifier(mixer, size, length, folder):
 
     Args:
         mixer: str.
-        size: str, name in `convnlp.models.SIZES`.
+        size: str, name in `convnlp.models.SIZES`, or a dict such as stands there.
         length: int, tokens at which texts are cut.
         folder: str, to write below.
 
@@ -28,7 +28,7 @@ def export_classifier(mixer, size, length, folder):
     tokenizer = Tokenizer(train_tokenizer.train(lines, 1000))
     backbone = Seq2SeqBackbone(
         tokenizer.vocabulary_size(),
-        **{**SIZES[size], "num_decoder_layers": 0},
+        **{**(size if isinstance(size, dict) else SIZES[size]), "num_decoder_layers": 0},
         encoder_mixer=mixer,
         max_sequence_length=length,
     )

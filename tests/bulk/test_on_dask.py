@@ -12,6 +12,7 @@ from convnlp.bulk import outputs
 from convnlp.data import SourceError
 from tests import corpus, dask_cluster
 from tests.dask_cluster import needs_dask
+from tests.run_program import run_program
 
 ROWS = corpus.reviews(60)
 
@@ -129,3 +130,21 @@ def test_work_that_kills_its_workers_ends_in_one_line():
             engine.open_pipeline(options) as pipeline,
         ):
             pipeline | beam.Create([9]) | beam.Map(lambda signum: os.kill(os.getpid(), signum))
+
+
+@needs_dask
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_no_line_is_lost_or_doubled_when_a_worker_is_killed(tmp_path):
+    """The program of docs/bulk.md with fewer lines, which fails if one is not there once and right."""
+    arguments = [f"--workdir={tmp_path}/run", f"--json={tmp_path}/outcome.json"]
+    arguments += ["--num_lines=2000", "--shard_size=20"]
+    done = run_program("benchmarks.cluster", *arguments, timeout=3000)
+    assert done.returncode == 0, done.stdout + done.stderr
+    outcome = json.loads((tmp_path / "outcome.json").read_text())
+    assert outcome["found"]["once"] == outcome["lines"] == 2000
+    assert outcome["new_processes"] == 1
+    (killed,) = outcome["killed"]
+    assert 0 < killed["shards_there"] < outcome["shards"] == 100
+    assert killed["tasks_given_to_it"] >= 1
+    assert outcome["begun_again"]["apply_dofn_to_bundle"] >= 1

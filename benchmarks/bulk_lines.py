@@ -1,0 +1,133 @@
+"""Numbered lines of real text, and whether a bulk prediction has each of them once and answers them right.
+
+The lines are those of Python's documentation, from the first one again where they end. They stand in three
+files, one of them packed, and some of them are bad in one of four ways.
+"""
+
+import gzip
+import itertools
+import json
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from convnlp.data import pydocs
+
+BAD = (b"\n", b'{"id": 1, "text": \n', b'{"id": 2}\n', b"\xff\n")
+_PLACES = 50  # where bad lines stand, one of each kind
+_LEAST_CHARACTERS = 21
+_BATCH = 256
+# The same text beside others, longer ones too, is summed in another order, in float32.
+_TOLERANCE = 1e-5
+
+
+class Lines:
+    """So many lines.
+
+    Args:
+        count: int, of all lines, >= 1000.
+    """
+
+    def __init__(self, count):
+        with gzip.open(pydocs.path(), "rt", encoding="utf-8") as file:
+            documents = [json.loads(line)["text"] for line in file]
+        self._texts = [
+            line for text in documents for line in text.splitlines() if len(line) >= _LEAST_CHARACTERS
+        ]
+        self._count = count
+
+    def __len__(self):
+        return self._count
+
+    def text(self, number):
+        """The text of the line of this number, which counts from 0."""
+        return self._texts[number % len(self._texts)]
+
+    def bad(self, number):
+        """What stands there instead, bytes, where the line is a bad one, else None."""
+        place = number % (self._count // _PLACES)
+        return BAD[place] if place < len(BAD) else None
+
+    def files(self):
+        """(name, number of its first line, number of its lines) of each file, in the order of the names."""
+        first, second = self._count * 6 // 10, self._count * 5 // 100
+        return [
+            ("a.jsonl", 0, first),
+            ("b.jsonl", first, second),
+            ("c.jsonl.gz", first + second, self._count - first - second),
+        ]
+
+    def write(self, folder):
+        """Writes the files."""
+        for name, first, count in self.files():
+            open_file = gzip.open if name.endswith(".gz") else open
+            with open_file(pathlib.Path(folder, name), "wb") as file:
+                for number in range(first, first + count):
+                    row = {"id": number, "text": self.text(number)}
+                    file.write(self.bad(number) or json.dumps(row).encode() + b"\n")
+
+
+def check(lines, folder, model):
+    """Holds an output of `convnlp.batch_predict` against the lines, and its answers against a plain loop's.
+
+    Args:
+        lines: `Lines`.
+        folder: path, the output, of shards of JSON-lines.
+        model: path, the SavedModel.
+
+    Returns:
+        dict of int: `once`, lines that have one answer, or one reason if they are bad; `missing`; `repeated`;
+        `misplaced`, rows of which the file, the line, the text or the kind is not the line's; `wrong`,
+        answers that are not the plain loop's; `partial`, files that are not whole.
+    """
+    times = np.zeros(len(lines), np.int64)
+    misplaced = wrong = 0
+    loaded = tf.saved_model.load(str(model))
+    predict = loaded.signatures["serving_default"]
+    places = {name: (first, count) for name, first, count in lines.files()}
+    for row in _rows(folder, "bad"):
+        number = _number(row, places)
+        is_right = number is not None and lines.bad(number) is not None
+        misplaced += not is_right
+        if is_right:
+            times[number] += 1
+    rows = _rows(folder, "predictions")
+    while batch := list(itertools.islice(rows, _BATCH)):
+        known = []
+        for row in batch:
+            number = _number(row, places)
+            fields = None if number is None else {"id": number, "text": lines.text(number)}
+            if fields is None or lines.bad(number) is not None or row["input"] != fields:
+                misplaced += 1
+            else:
+                times[number] += 1
+                known.append(row)
+        if known:
+            answers = predict(text=tf.constant([row["input"]["text"] for row in known]))
+            scores = np.array([row["scores"] for row in known])
+            near = np.abs(scores - answers["scores"].numpy()).max(axis=1) < _TOLERANCE
+            # Two scores that are nearly equal may change places.
+            tied = np.ptp(scores, axis=1) < _TOLERANCE
+            labels = np.array([row["label"].encode() for row in known], object)
+            wrong += int((~(near & (tied | (labels == answers["label"].numpy())))).sum())
+    return {
+        "once": int((times == 1).sum()),
+        "missing": int((times == 0).sum()),
+        "repeated": int((times > 1).sum()),
+        "misplaced": misplaced,
+        "wrong": wrong,
+        "partial": sum(".partial-" in path.name for path in pathlib.Path(folder).iterdir()),
+    }
+
+
+def _number(row, places):
+    """The number of a row's line, None where there is no such line."""
+    first, count = places.get(pathlib.Path(row["file"]).name, (0, 0))
+    return first + row["line"] - 1 if 1 <= row["line"] <= count else None
+
+
+def _rows(folder, kind):
+    for path in sorted(pathlib.Path(folder).glob(f"{kind}-*.jsonl")):
+        with open(path, encoding="utf-8") as file:
+            yield from map(json.loads, file)
