@@ -33,7 +33,9 @@ def pretrain_config(plan, mixer, learning_rate):
         config.objective.noise_density = span_corruption.NOISE_DENSITY
         config.model.num_decoder_layers = SIZES[plan.size]["num_decoder_layers"]
     config.data.source = plan.path(pretraining.source)
-    if "{split}" in config.data.source:
+    if pretraining.split:
+        config.data.split, config.data.validation_split = pretraining.split, pretraining.validation_split
+    elif "{split}" in config.data.source:
         config.data.split, config.data.validation_split = "train", "valid"
     config.data.input_length = pretraining.length
     config.optimizer.learning_rate = learning_rate
@@ -68,22 +70,35 @@ def finetune_config(plan, mixer, data, learning_rate, seed=0, preset=""):
     config.data.input_length = data.length
     config.data.group_by_length = False
     config.task.num_epochs = 0.0
-    (_set_text_to_text if data.is_text_to_text else _set_classification)(config, plan, data)
-    for name, value in variant.fields.get("task", {}).items():
-        config.task[name] = value
+    _SET_TASK[data.kind](config, plan, data, variant.fields.get("task", {}))
     config.optimizer.learning_rate = learning_rate
     config.train.batch_size = plan.batch_size
     return config
 
 
-def _set_classification(config, plan, data):
+def _set_classification(config, plan, data, fields):
     del plan
     for name in ("label_names", "text_field", "second_text_field", "label_field"):
         config.task[name] = getattr(data, name)
     config.task.options.ngram_buckets = 0  # the mixer is the only variable
+    config.task.update(fields)
 
 
-def _set_text_to_text(config, plan, data):
+def _set_question_answering(config, plan, data, fields):
+    """What is pooled of two texts is, where one of them is pointed at, a summary of the question.
+
+    So `task.pooling=pair` adds that, as in `configs/finetune_squad.py`, and without it the mixer alone
+    relates the two. Head dropout is that of the same config.
+    """
+    del plan
+    config.task.kind = data.kind
+    config.task.question_field, config.task.context_field = data.text_field, data.second_text_field
+    config.task.answers_field = data.label_field
+    config.task.head_dropout = 0.1
+    config.task.options.question_summary = fields.get("pooling") == "pair"
+
+
+def _set_text_to_text(config, plan, data, fields):
     """A decoder as deep as the encoder, whose kernels it has: with fewer it would not see back far enough.
 
     Rows of training hold several examples, as in `configs/finetune_cogs.py`.
@@ -96,6 +111,14 @@ def _set_text_to_text(config, plan, data):
     config.model.num_decoder_layers = SIZES[plan.size]["num_decoder_layers"]
     if config.model.mixer in LAYOUTS:  # an encoder that is given a decoder would hand its own mixers on
         config.model.decoder_mixer = LAYOUTS[config.model.mixer][1]
+    config.task.update(fields)
+
+
+_SET_TASK = {
+    "classification": _set_classification,
+    "text_to_text": _set_text_to_text,
+    "question_answering": _set_question_answering,
+}
 
 
 def _set_model(model, plan, mixer, with_options=True):

@@ -5,8 +5,8 @@ import tensorflow as tf
 from convnlp import scores
 from convnlp.data import Source
 from convnlp.data.schema import SEVERAL
-from convnlp.models import Seq2SeqLM, TextClassifier
-from convnlp.tasks import Classification, Fields, TextToText
+from convnlp.models import QuestionAnswerer, Seq2SeqLM, TextClassifier
+from convnlp.tasks import Classification, Fields, QuestionAnswering, TextToText
 from convnlp.tasks.text_to_text import greedy_predictions
 
 
@@ -20,20 +20,17 @@ def of_preset(plan, preset, dtype):
 
     Returns:
         dict: "parameters", "multiply_adds" of an example of full length, "lengths" and "hits", lists of ints:
-        tokens of each example, and whether the model is right.
+        tokens of each example, and whether the model is right; of questions "f1s" too, a list of floats.
     """
     data = plan.data
-    model_cls = Seq2SeqLM if data.is_text_to_text else TextClassifier
+    model_cls, find = _BY_KIND[data.kind]
     model = model_cls.from_preset(preset, dtype=dtype)
     source = Source(plan.path(data.test_source), data.test_split)
     texts = tuple(filter(None, (data.text_field, data.second_text_field)))
-    find = _of_texts if data.is_text_to_text else _of_classes
-    lengths, hits = find(model, source, texts, data.label_field, plan.batch_size)
     return {
         "parameters": model.count_params(),
         "multiply_adds": model.backbone.cost(data.length, data.target_length)["multiply_adds"],
-        "lengths": lengths,
-        "hits": hits,
+        **find(model, source, texts, data.label_field, plan.batch_size),
     }
 
 
@@ -46,7 +43,7 @@ def _of_classes(classifier, source, texts, label, batch_size):
         real = batch["weight"].numpy() > 0
         lengths += batch["padding_mask"].numpy().sum(1)[real].tolist()
         hits += (logits.argmax(1) == batch["label"].numpy())[real].astype(int).tolist()
-    return lengths, hits
+    return {"lengths": lengths, "hits": hits}
 
 
 def _of_texts(lm, source, texts, target, batch_size):
@@ -58,4 +55,23 @@ def _of_texts(lm, source, texts, target, batch_size):
         int(scores.normalized(text) in map(scores.normalized, right.split(SEVERAL)))
         for text, right in zip(written, found.texts[target], strict=True)
     ]
-    return found.columns[0].row_lengths().numpy().tolist(), hits
+    return {"lengths": found.columns[0].row_lengths().numpy().tolist(), "hits": hits}
+
+
+def _of_answers(answerer, source, texts, answers, batch_size):
+    """Right is SQuAD's exact match, of the model as it is exported: over all windows of a long text."""
+    task = QuestionAnswering.from_model(answerer, source, Fields(texts, target=answers))
+    found = task.read(source)
+    each = task.scores_of_each(answerer, found, batch_size)
+    return {
+        "lengths": found.columns[0].row_lengths().numpy().tolist(),
+        "hits": [int(value) for value in each["squad_exact_match"]],
+        "f1s": each["squad_f1"],
+    }
+
+
+_BY_KIND = {
+    "classification": (TextClassifier, _of_classes),
+    "text_to_text": (Seq2SeqLM, _of_texts),
+    "question_answering": (QuestionAnswerer, _of_answers),
+}

@@ -78,6 +78,8 @@ def notes(plan):
     if plan["data"]["kind"] == "text_to_text":
         model = "encoder and decoder; the decoder is not pre-trained"
         score, best = "exact matches of greedy decoding on test data", "validation loss"
+    if plan["data"]["kind"] == "question_answering":
+        score, best = "exact matches on test data", "share of validation questions with the right span"
     return [
         f"Every mixer has the same skeleton (size {plan['size']}, {model}, {plan['data']['length']} "
         f"tokens), data, seeds and budget: {amount} of {plan['batch_size']} texts for each fine-tuning, and "

@@ -26,6 +26,9 @@ class Pretraining:
         trial_amount: float, of the budget, for each of several rates.
         batch_size: int, rows.
         length: int, tokens of a row.
+        split: str, of the source, to train on. Defaults to "": the file "train" where the source has one of
+            each split, otherwise all but the first of it.
+        validation_split: str, to take the held-out loss of. Defaults to "": likewise "valid", or the first.
     """
 
     source: str
@@ -35,12 +38,28 @@ class Pretraining:
     trial_amount: float = 2e6
     batch_size: int = 32
     length: int = 128
+    split: str = ""
+    validation_split: str = ""
 
     def __post_init__(self):
         _check_budget("pretrain_budget", self.budget)
         _check_positive("pretrain_amount", self.amount)
         _check_positive("pretrain_trial_amount", self.trial_amount)
         _check_rates("pretrain_learning_rates", self.learning_rates)
+        if bool(self.split) != bool(self.validation_split):
+            raise ValueError(
+                "`validation_split` of a pre-training must be given where `split` is, and only there. "
+                f"Received: split={self.split!r}, validation_split={self.validation_split!r}"
+            )
+
+    def settings(self):
+        """What decides a result, but for rates and trials; splits only where they are given."""
+        fields = dataclasses.asdict(self)
+        for name in ("split", "validation_split"):
+            if not fields[name]:
+                del fields[name]
+        del fields["learning_rates"], fields["trial_amount"]
+        return fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +79,7 @@ class Plan:
             best validation score.
         trial_data: `Data` that this is looked at on, with one seed; None for `data`.
         trial_amount: float, of the budget, for each of several rates; 0 for `amount`.
+        trial_batch_size: int, texts of a step of these; 0 for `batch_size`.
         max_length: int, of mixers with weights for each position; the longest of all tasks.
         pretraining: `Pretraining`, or None for none.
         folders: dict, name -> path: what stands for `{name}` in sources and paths. No part of the settings of
@@ -77,6 +97,7 @@ class Plan:
     learning_rates: tuple = (5e-4,)
     trial_data: Data | None = None
     trial_amount: float = 0
+    trial_batch_size: int = 0
     max_length: int = 0
     pretraining: Pretraining | None = None
     folders: dict = dataclasses.field(default_factory=dict)
@@ -87,14 +108,14 @@ class Plan:
         _check_budget("budget", self.budget)
         _check_positive("amount", self.amount)
         _check_rates("learning_rates", self.learning_rates)
+        if self.budget == "seconds" and not self.data.is_classification:
+            raise ValueError(
+                "`--budget` must not be seconds for a task whose answer is a text. Received: 'seconds'"
+            )
         if self.data.is_text_to_text:
             self._check_writers()
 
     def _check_writers(self):
-        if self.budget == "seconds":
-            raise ValueError(
-                "`--budget` must not be seconds for a task whose answer is a text. Received: 'seconds'"
-            )
         for mixer in self.mixers:
             if not Variant.parse(mixer).can_write():
                 raise ValueError(
@@ -135,7 +156,7 @@ class Plan:
         measure = Cell("measure", {**model, **shape})
         pretraining = self._pretraining_cells(pretrained)
         # What is measured is a classifier.
-        cells = [*([] if self.data.is_text_to_text else [measure]), *pretraining]
+        cells = [*([measure] if self.data.is_classification else []), *pretraining]
         budget = {"batch_size": self.batch_size, **_budget(self.budget, measure)}
         rates = {}  # per start, what decides on the rate
         for start in self.starts:
@@ -143,7 +164,11 @@ class Plan:
             if start == "pretrained":
                 origin["preset"] = pretraining[-1].name
             data = (self.trial_data or self.data).settings()
-            amount = {"amount": self.trial_amount or self.amount, "seed": TRIAL_SEED}
+            amount = {
+                "amount": self.trial_amount or self.amount,
+                "batch_size": self.trial_batch_size or self.batch_size,
+                "seed": TRIAL_SEED,
+            }
             trials = [
                 Cell("finetune_trial", {**budget, **origin, **data, **amount, "learning_rate": rate})
                 for rate in self.learning_rates
@@ -161,8 +186,8 @@ class Plan:
     def _pretraining_cells(self, model):
         if not self.pretraining:
             return []
-        settings = dataclasses.asdict(self.pretraining)
-        rates, trial_amount = settings.pop("learning_rates"), settings.pop("trial_amount")
+        settings = self.pretraining.settings()
+        rates, trial_amount = self.pretraining.learning_rates, self.pretraining.trial_amount
         # Rows that differ in what stands on the encoder alone share it.
         model = {**model, "mixer": str(Variant.parse(model["mixer"]).without("task"))}
         shape = {name: settings[name] for name in ("length", "batch_size")}

@@ -65,19 +65,25 @@ def collect(plans, find, start):
     return {"tasks": done, "scores": scores, "ranking": ranking, "paired": tests}
 
 
-def compared(ours, theirs):
+def compared(ours, theirs, scores="hits"):
     """How much better the one is on the same test examples.
 
     Args:
         ours: dict, seed -> result with "hits", which examples were right.
         theirs: likewise.
+        scores: str, what of the results is compared: "hits", or "f1s", the F1 of each example.
 
     Returns:
-        (mean over seeds of our accuracy less theirs, low, high, p): the interval of 95 % by a paired
-        bootstrap over the examples; McNemar's p-value for the first seed of both, None without one.
+        (mean over seeds of our mean score less theirs, low, high, p): the interval of 95 % by a paired
+        bootstrap over the examples; McNemar's p-value for the first seed of both, None without one or of
+        other scores than hits.
     """
-    hits = [np.array([run["hits"] for run in runs.values()]) for runs in (ours, theirs)]
-    difference = paired.difference(*hits, np.ones(hits[0].shape[1], int))
-    both = sorted(set(ours) & set(theirs))
+    difference = paired.score_difference(scores_of(ours, scores), scores_of(theirs, scores))
+    both = sorted(set(ours) & set(theirs)) if scores == "hits" else ()
     p_value = paired.mcnemar(ours[both[0]]["hits"], theirs[both[0]]["hits"]) if both else None
     return (*difference, p_value)
+
+
+def scores_of(runs, scores="hits"):
+    """Scores of all test examples: float array [S,N] of the seeds of `runs`; arguments as of `compared`."""
+    return np.array([run[scores] for run in runs.values()], "float64")

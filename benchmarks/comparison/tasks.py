@@ -2,7 +2,7 @@
 
 import dataclasses
 
-KINDS = ("classification", "text_to_text")
+KINDS = ("classification", "text_to_text", "question_answering")
 _NLI = ("entailment", "neutral", "contradiction")
 _PAIR = {"folder": "pairs", "text_field": "text_a", "second_text_field": "text_b"}
 _TEXT_TO_TEXT = {
@@ -49,12 +49,24 @@ TASKS = {
     # Some four examples to a row.
     "cogs": {"length": 64, "target_length": 256, **_TEXT_TO_TEXT},
     "cogs_variable_free": {"length": 48, "target_length": 80, **_TEXT_TO_TEXT},
+    # What is tested on is SQuAD's official development set. Longer paragraphs are read in windows.
+    "squad": {
+        "file": "squad_v1",
+        "train_file": "squad_v1",
+        "folder": "qa",
+        "kind": "question_answering",
+        "label_names": (),
+        "length": 256,
+        "text_field": "question",
+        "second_text_field": "context",
+        "label_field": "answers",
+    },
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """A task: texts or pairs of texts, each with a class, or with a text that is to be written.
+    """A task: texts or pairs of texts, each with a class, or with a text that is to be written or found.
 
     Args:
         source: str, see `convnlp.data.sources`.
@@ -64,9 +76,10 @@ class Data:
         test_split: str.
         label_names: tuple of str; empty for a source that has its own.
         length: int, tokens of a text or pair; longer ones are cut.
-        text_field: str.
-        label_field: str, of the class or the text to be written.
-        second_text_field: str, of the second text of a pair; "" for none.
+        text_field: str; of questions that of the question.
+        label_field: str, of the class, the text to be written, or the answers that are right.
+        second_text_field: str, of the second text of a pair, or of what a question is answered from; "" for
+            none.
         validation_source: str, of `validation_split`; "" for `source`.
         kind: str, of `KINDS`.
         target_length: int, tokens of a text to be written.
@@ -91,11 +104,18 @@ class Data:
         """Whether a text is to be written."""
         return self.kind == "text_to_text"
 
+    @property
+    def is_classification(self):
+        """Whether a text or a pair has a class."""
+        return self.kind == KINDS[0]
+
     def settings(self):
         """What decides a result: the fields, without those that another kind has."""
         fields = dataclasses.asdict(self)
+        if self.is_classification:
+            del fields["kind"]
         if not self.is_text_to_text:
-            del fields["kind"], fields["target_length"]
+            del fields["target_length"]
         return fields
 
 

@@ -21,6 +21,12 @@ from convnlp.tasks import TASKS
 from convnlp.training.finite import NonFiniteError
 
 PRETRAIN_EVALUATIONS, FINETUNE_EVALUATIONS = 20, 10  # points of a learning curve
+# By the kind of a task: the score of `accuracy`, and the metric of the learning curve.
+_METRICS = {
+    "classification": ("accuracy", "accuracy"),
+    "text_to_text": ("exact_match", "token_accuracy"),
+    "question_answering": ("squad_exact_match", "span_accuracy"),
+}
 
 
 def pretrain_trial(plan, cell, workdir):
@@ -73,18 +79,20 @@ def finetune_trial(plan, cell, workdir):
 
 
 def finetuned(plan, cell, workdir):
-    """The model's scores, its learning curve, and which test examples it got right."""
+    """The model's scores, its learning curve, and which test examples it got right.
+
+    "accuracy" is the share of these, by exact match where the answer is a text; of questions there is "f1".
+    """
     rate, directory = _rate(cell, workdir), cell.directory(workdir)
     results = _finetune(plan, cell, workdir, rate)
-    metric, points = (
-        ("exact_match", "token_accuracy") if plan.data.is_text_to_text else ("accuracy", "accuracy")
-    )
+    metric, points = _METRICS[plan.data.kind]
     return {
         "learning_rate": rate,
         "steps": results["step"],
         "tokens": results["tokens"],
         "accuracy": results["test"][metric],
         "validation_accuracy": results["validation"][metric],
+        **({"f1": results["test"]["squad_f1"]} if "squad_f1" in results["test"] else {}),
         "curve": curve(directory, f"valid/{points}"),
         **hits.of_preset(plan, str(directory / "preset"), results["dtype"]),
     }
@@ -99,6 +107,7 @@ def _finetune(plan, cell, workdir, rate):
     if settings["start"] == "pretrained":
         preset = str(cells.preset_of(settings["preset"], workdir))
     config = finetune_config(plan, settings["mixer"], data, rate, settings["seed"], preset)
+    config.train.batch_size = settings["batch_size"]
     if is_trial:
         config.data.test_source = ""
     multiply_adds = None

@@ -1,7 +1,9 @@
 """The finished cells that docs/paper.json keeps, so that none is computed twice where a directory is lost."""
 
+import base64
 import json
 import pathlib
+import zlib
 
 import numpy as np
 
@@ -70,6 +72,8 @@ class Store:
 def packed(result):
     """A result as it is kept: which test texts were right as bits in hexadecimal, metrics with five digits.
 
+    The F1 of each question are whole hundredths, a byte each, by zlib in Base64.
+
     Example:
     >>> packed({"hits": [1, 0, 1, 1, 0, 0, 0, 0, 1], "curve": [[10, 0.1234567]], "lengths": [3]})
     {'hits': {'num_texts': 9, 'bits': 'b080'}, 'curve': [[10, 0.12346]]}
@@ -78,6 +82,9 @@ def packed(result):
     if "hits" in kept:
         bits = np.packbits(np.asarray(kept["hits"], "uint8")).tobytes().hex()
         kept["hits"] = {"num_texts": len(result["hits"]), "bits": bits}
+    if "f1s" in kept:
+        hundredths = np.rint(100 * np.asarray(kept["f1s"])).astype("uint8").tobytes()
+        kept["f1s"] = base64.b64encode(zlib.compress(hundredths, 9)).decode("ascii")
     if "curve" in kept:
         kept["curve"] = [[step, round(value, 5)] for step, value in kept["curve"]]
     return kept
@@ -86,11 +93,17 @@ def packed(result):
 def unpacked(result):
     """The result that was packed; the lengths of its texts are gone, and hits are a list of 0 and 1 again.
 
+    The F1 of questions are rounded to hundredths.
+
     Example:
     >>> unpacked({"hits": {"num_texts": 9, "bits": "b080"}})
     {'hits': [1, 0, 1, 1, 0, 0, 0, 0, 1]}
     """
-    if not isinstance(result.get("hits"), dict):
-        return dict(result)
-    bits = np.frombuffer(bytes.fromhex(result["hits"]["bits"]), "uint8")
-    return {**result, "hits": np.unpackbits(bits)[: result["hits"]["num_texts"]].tolist()}
+    found = dict(result)
+    if isinstance(found.get("hits"), dict):
+        bits = np.frombuffer(bytes.fromhex(found["hits"]["bits"]), "uint8")
+        found["hits"] = np.unpackbits(bits)[: found["hits"]["num_texts"]].tolist()
+    if isinstance(found.get("f1s"), str):
+        hundredths = np.frombuffer(zlib.decompress(base64.b64decode(found["f1s"])), "uint8")
+        found["f1s"] = (hundredths / 100).tolist()
+    return found

@@ -19,12 +19,67 @@ def difference(ours, theirs, labels, resamples=RESAMPLES):
         (mean over seeds of our accuracy less theirs, low, high): the interval of 95 % over texts, drawn with
         replacement, the same for all models.
     """
-    ours, theirs, labels = np.asarray(ours), np.atleast_2d(theirs), np.asarray(labels)
-    gains = np.mean(ours == labels, axis=0) - np.mean(theirs == labels, axis=0)  # [N], in [-1, 1]
-    draws = np.random.default_rng(0)
-    means = [gains[draws.integers(len(gains), size=len(gains))].mean() for _ in range(resamples)]
+    labels = np.asarray(labels)
+    return score_difference(np.asarray(ours) == labels, np.atleast_2d(theirs) == labels, resamples)
+
+
+def score_difference(ours, theirs, resamples=RESAMPLES):
+    """The same of scores.
+
+    Args:
+        ours: array [S,N] of float in [0, 1] or bool, what each of N texts is worth to the model of each of S
+            seeds.
+        theirs: array [S',N], of the other model.
+        resamples: int.
+
+    Returns:
+        (mean over seeds of our scores less theirs, low, high), as of `difference`.
+    """
+    gains = np.mean(ours, axis=0) - np.mean(theirs, axis=0)  # [N], in [-1, 1]
+    means = [gains[numbers].mean() for numbers in _draws(len(gains), resamples)]
     low, high = np.quantile(means, [0.025, 0.975])
     return float(gains.mean()), float(low), float(high)
+
+
+def share_closed(ours, low, high, resamples=RESAMPLES):
+    """Which share of the gap between two models a third one closes: (ours - low) / (high - low).
+
+    The interval is that of the ratio of both means over the same texts. Where a sample of texts has no gap,
+    its ratio is infinite, with the sign of our gain; these are less than 2.5 % where the interval of the gap
+    is above 0.
+
+    Args:
+        ours: array [S,N] of scores, as of `score_difference`.
+        low: array [S',N], of the model at the lower end of the gap.
+        high: array [S'',N], of the one at its upper end.
+        resamples: int.
+
+    Returns:
+        (share, low, high), the interval of 95 % as of `difference`; None where that of the gap is not above
+        0: then there may be no gap to close.
+
+    Example:
+    >>> low, high = [[0.0] * 8], [[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]]
+    >>> share_closed(high, low, high)
+    (1.0, 1.0, 1.0)
+    >>> share_closed(high, low, low)
+    """
+    of_ours, of_low, of_high = (np.mean(scores, axis=0) for scores in (ours, low, high))
+    gains, gaps = of_ours - of_low, of_high - of_low  # [N]
+    means = np.array([(gains[n].mean(), gaps[n].mean()) for n in _draws(len(gaps), resamples)])
+    if np.quantile(means[:, 1], 0.025) <= 0:
+        return None
+    ratios = np.where(means[:, 0] > 0, np.inf, -np.inf)
+    np.divide(means[:, 0], means[:, 1], out=ratios, where=means[:, 1] > 0)
+    # Values that occur: between a number and infinity there is nothing to interpolate.
+    ends = np.quantile(ratios, [0.025, 0.975], method="inverted_cdf")
+    return float(gains.mean() / gaps.mean()), float(ends[0]), float(ends[1])
+
+
+def _draws(count, resamples):
+    """Numbers of texts, with replacement: the same samples for all comparisons of as many texts."""
+    draws = np.random.default_rng(0)
+    return (draws.integers(count, size=count) for _ in range(resamples))
 
 
 def mcnemar(ours, theirs):

@@ -232,11 +232,15 @@ class QuestionAnswering(Task):
         return loss_fn
 
     def scores(self, model, found, batch_size=32):
-        answers = [answer["answer"] for answer in self._answered(model, found, batch_size)]
-        each = self._each_score(found, answers)
+        each = self.scores_of_each(model, found, batch_size)
         return {name: float(np.mean(values)) for name, values in each.items()} | {
-            "num_examples": float(len(answers))
+            "num_examples": float(len(found))
         }
+
+    def scores_of_each(self, model, found, batch_size=32):
+        """SQuAD's scores of each example, whose means are `scores`: dict of lists of floats."""
+        answers = [answer["answer"] for answer in self._answered(model, found, batch_size)]
+        return self._each_score(found, answers)
 
     def review(self, model, found, batch_size=32):
         answered = self._answered(model, found, batch_size)

@@ -207,6 +207,38 @@ def test_a_text_to_be_written_has_no_measurement():
     assert len(names(other) - names(plan)) == 4
 
 
+def test_a_question_answerer_has_no_measurement_and_needs_no_decoder():
+    data = dataclasses.replace(DATA, kind="question_answering", second_text_field="context")
+    plan = dataclasses.replace(PLAN, data=data)
+    assert [cell.kind for cell in plan.cells("fourier")] == ["pretrain", *["finetune"] * 4]
+    assert not names(plan) & names(dataclasses.replace(plan, data=DATA)) - {
+        plan.cells("dynamic_conv")[0].name
+    }
+    with pytest.raises(ValueError, match=r"`--budget` must not be seconds.*'seconds'"):
+        dataclasses.replace(plan, budget="seconds")
+
+
+def test_splits_of_the_pretraining_text_decide_only_where_they_are_given():
+    assert not {"split", "validation_split"} & set(PLAN.cells("fourier")[1].settings)
+    splits = {"split": "train[9:]", "validation_split": "train[:9]"}
+    assert changed(pretraining=splits) == 3
+    plan = dataclasses.replace(PLAN, pretraining=dataclasses.replace(PRETRAINING, **splits))
+    assert splits.items() <= plan.cells("fourier")[1].settings.items()
+    with pytest.raises(ValueError, match=r"`validation_split` of a pre-training .*split='train'"):
+        dataclasses.replace(PRETRAINING, split="train")
+
+
+def test_trials_may_have_batches_of_their_own():
+    other = dataclasses.replace(GRIDS, batch_size=8, trial_batch_size=32)
+    kinds = {}
+    for plan in (GRIDS, other):
+        for cell in plan.cells("fourier"):
+            kinds.setdefault(cell.kind, []).append((cell.name, cell.settings.get("batch_size")))
+    assert len(set(kinds["finetune_trial"])) == 4  # the same for both
+    assert len(set(kinds["finetune"])) == 8
+    assert {size for _, size in kinds["finetune"]} == {8, 32}
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -49,6 +49,15 @@ def test_logical_forms_are_written():
     assert data.is_text_to_text
 
 
+def test_questions_are_answered_from_their_context():
+    data = named_task("squad")
+    assert data.source == data.test_source == "jsonl:{data_dir}/qa/squad_v1.{split}.jsonl.gz"
+    assert (data.split, data.validation_split, data.test_split) == ("train", "valid", "test")
+    assert (data.text_field, data.second_text_field, data.label_field) == ("question", "context", "answers")
+    assert not data.is_classification
+    assert not data.is_text_to_text
+
+
 def test_settings_of_a_classification_name_nothing_of_other_kinds():
     """A field more in them would be another cell for everything that docs/paper.json has."""
     assert set(named_task("snli").settings()) == {
@@ -56,3 +65,5 @@ def test_settings_of_a_classification_name_nothing_of_other_kinds():
         *("text_field", "second_text_field", "label_field", "label_names", "length"),
     }
     assert named_task("cogs").settings()["kind"] == "text_to_text"
+    assert named_task("squad").settings()["kind"] == "question_answering"
+    assert "target_length" not in named_task("squad").settings()

@@ -131,6 +131,73 @@ def test_texts_are_written_from_both_starts(plan, row, tmp_path):
             assert result["steps"] == 20
 
 
+@pytest.fixture(scope="module")
+def asked(plan, folder):
+    """A plan of questions for which a word stands that is in the context."""
+    rows = [
+        {"question": text.split()[1], "context": text, "answers": [text.split()[1], text.split()[0]]}
+        for text in corpus.documents(60)
+    ]
+    corpus.write_jsonl(folder / "asked.jsonl", rows)
+    data = dataclasses.replace(
+        plan.data,
+        source="jsonl:{folder}/asked.jsonl",
+        test_source="jsonl:{folder}/asked.jsonl",
+        length=128,  # with room for answers of 30 tokens in windows that overlap
+        text_field="question",
+        second_text_field="context",
+        label_field="answers",
+        kind="question_answering",
+        target_length=0,
+    )
+    return dataclasses.replace(plan, data=data, mixers=("dynamic_conv",), amount=10, pretraining=None)
+
+
+def test_a_pair_head_is_a_summary_of_the_question_where_answers_are_pointed_at(asked):
+    """Without it the mixer alone relates question and context; a class is pooled from both instead."""
+    for row, summary in (("dynamic_conv", False), ("dynamic_conv:task.pooling=pair", True)):
+        config = configs.finetune_config(asked, row, asked.data, 1e-3)
+        assert config.task.kind == "question_answering"
+        assert config.task.options.to_dict() == {"question_summary": summary}
+        fields = config.task.question_field, config.task.context_field, config.task.answers_field
+        assert fields == ("question", "context", "answers")
+    classified = dataclasses.replace(asked.data, kind="classification")
+    assert configs.finetune_config(asked, row, classified, 1e-3).task.pooling == "pair"
+
+
+@pytest.mark.slow
+def test_questions_are_scored_one_by_one(asked, tmp_path):
+    worker.compute(asked, tmp_path, "dynamic_conv", kinds=("finetune",))
+    (cell,) = (cell for cell in asked.cells("dynamic_conv") if cell.kind == "finetune")
+    result = cell.result(tmp_path)
+    assert len(result["hits"]) == len(result["f1s"]) == len(result["lengths"]) == 9
+    assert result["accuracy"] == pytest.approx(sum(result["hits"]) / 9)
+    assert result["f1"] == pytest.approx(sum(result["f1s"]) / 9)
+    assert all(f1 >= hit for f1, hit in zip(result["f1s"], result["hits"], strict=True))
+    (step, share), *_ = result["curve"]
+    assert step == 10
+    assert 0 <= share <= 1
+
+
+def test_a_trial_has_batches_of_its_own_and_a_pretraining_its_splits(plan, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(training.pretrain, "run", lambda config, *_: seen.append(config))
+    monkeypatch.setattr(training.finetune, "run", lambda config, *_: seen.append(config))
+    splits = {"split": "train[10:]", "validation_split": "train[:10]"}
+    plan = dataclasses.replace(
+        plan,
+        learning_rates=(1e-3, 2e-3),
+        trial_batch_size=8,
+        pretraining=dataclasses.replace(plan.pretraining, **splits),
+    )
+    cells_of = {cell.kind: cell for cell in plan.cells(ROW) if cell.settings.get("start") != "pretrained"}
+    for kind in ("pretrain", "finetune_trial"):
+        with pytest.raises(FileNotFoundError):  # nothing has been written
+            worker.COMPUTE[kind](plan, cells_of[kind], tmp_path)
+    assert (seen[0].data.split, seen[0].data.validation_split) == ("train[10:]", "train[:10]")
+    assert [config.train.batch_size for config in seen] == [4, 8]
+
+
 @pytest.mark.slow
 def test_pairs_are_read_as_two_texts(plan, folder, tmp_path):
     data = dataclasses.replace(

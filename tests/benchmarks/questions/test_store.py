@@ -28,6 +28,14 @@ def test_hits_survive_packing():
         assert unpacked(packed({"hits": HITS[:count]})) == {"hits": HITS[:count]}
 
 
+def test_f1s_survive_packing_to_the_hundredth():
+    f1s = [0.0, 1.0, 2 / 3, 0.4] * 3000
+    kept = packed({"f1": 0.516666, "f1s": f1s})
+    assert len(json.dumps(kept)) < 500
+    assert unpacked(json.loads(json.dumps(kept))) == {"f1": 0.516666, "f1s": [0.0, 1.0, 0.67, 0.4] * 3000}
+    assert unpacked({"f1s": f1s}) == {"f1s": f1s}  # of a working directory
+
+
 def test_a_finished_cell_is_known_where_its_directory_is_lost(tmp_path):
     finish(tmp_path / "first")
     path = tmp_path / "docs" / "paper.json"
