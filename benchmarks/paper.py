@@ -8,8 +8,9 @@ lie in DIR/cells, a pre-training serves all tasks, and the learning rates are ch
 held-out data. The same command continues where it was stopped, within a training too. All questions are
 asked with the first seed before any is asked with the second. What is finished is kept in docs/paper.json as
 well and is never computed again; the page is written at the end, or by --report_only. --tokens are the
-amounts of pre-training: RQ2 asks of each, the others of the first. Speeds are measured by --kinds=measure, on
-a machine that does nothing else.
+amounts of pre-training: RQ2 asks of each, the others of the first, and the one about long texts of its own.
+Speeds are measured by --kinds=measure, on a machine that does nothing else: the mixers in turn, length by
+length; what was measured while others kept the machine busy is measured again the next time.
 """
 
 import os
@@ -22,7 +23,7 @@ from absl import flags
 
 from benchmarks import machine
 from benchmarks.comparison import cells, runner
-from benchmarks.questions import page, table
+from benchmarks.questions import byte_vocabulary, long_range, page, speeds, table
 from benchmarks.questions.store import Store
 from convnlp import presets, programs
 
@@ -31,7 +32,7 @@ PRESETS = pathlib.Path(presets.__file__).parent
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("data_dir", None, "Holds classification/ and pairs/.", required=True)
+    flags.DEFINE_string("data_dir", None, "Holds classification/, pairs/, seq2seq/ and qa/.", required=True)
     flags.DEFINE_string("mixture_dir", None, "What benchmarks.pretraining.mixture wrote.", required=True)
     flags.DEFINE_string("workdir", None, "Directory of all cells.", required=True)
     flags.DEFINE_list("questions", list(table.QUESTIONS), f"Of {', '.join(table.QUESTIONS)}.")
@@ -55,11 +56,18 @@ def main(_):
         "data_dir": args.data_dir,
         "mixture_dir": args.mixture_dir,
         "presets_dir": str(PRESETS),
+        "workdir": str(workdir),
     }
+    byte_vocabulary.write(pathlib.Path(long_range.VOCABULARY.format(**folders)))
     store = Store(workdir, pathlib.Path(args.docs_dir, "paper.json"))
     store.restore()
     failed = []
-    for text, plan, kinds in work(args.kinds, questions, tokens, seeds, folders):
+    if "measure" in args.kinds and not args.report_only:
+        failed += measure(workdir, folders)
+    for _, plan in table.speed_plans(folders):
+        store.take(speeds.cells_of(plan).values())
+    kinds = [kind for kind in args.kinds if kind != "measure"]
+    for text, plan in work(questions, tokens, seeds, folders) if kinds else ():
         for mixer in plan.mixers:
             if not args.report_only:
                 print(text, end=": ")
@@ -76,16 +84,22 @@ def main(_):
         raise ValueError(f"{len(failed)} rows failed: {'; '.join(failed)}")
 
 
-def work(kinds, questions, tokens, seeds, folders):
-    """Yields (what it is about, `Plan`, kinds of its cells), in the order in which it is done."""
-    if "measure" in kinds:
-        for length, plan in table.speed_plans(folders):
-            yield f"rq3, {length} tokens", plan, ("measure",)
-    others = [kind for kind in kinds if kind != "measure"]
-    for count in range(1, 1 + len(seeds) if others else 1):
+def measure(workdir, folders):
+    """RQ3: measures length by length, all mixers in turn; returns the names of those that failed."""
+    failed = []
+    for length, plan in table.speed_plans(folders):
+        print(f"rq3, {length} tokens", flush=True)
+        if not speeds.compute(plan, workdir, f"speeds-{length}"):
+            failed.append(f"rq3, {length} tokens")
+    return failed
+
+
+def work(questions, tokens, seeds, folders):
+    """Yields (what it is about, `Plan`), in the order in which it is done."""
+    for count in range(1, 1 + len(seeds)):
         for name in questions:
             for amount, task, plan in table.plans(table.QUESTIONS[name], tokens, seeds[:count], folders):
-                yield f"{name}, {amount:,.0f} tokens, {task}, seed {seeds[count - 1]}", plan, others
+                yield f"{name}, {amount:,.0f} tokens, {task}, seed {seeds[count - 1]}", plan
 
 
 def checked(args):

@@ -1,4 +1,4 @@
-"""Has the missing cells of a row computed, in a process of its own."""
+"""Has what is missing computed, in a process of its own."""
 
 import pathlib
 import signal
@@ -34,14 +34,30 @@ def compute(plan, mixer, workdir, plan_name="plan", kinds=cells.KINDS):
         return True
     plan_path = workdir / f"{plan_name}.json"
     plan.write(plan_path)
-    command = [sys.executable, "-m", "benchmarks.comparison.worker", plan_path, workdir, mixer]
-    log_path = log_of(mixer, workdir)
+    arguments = [plan_path, workdir, mixer, ",".join(kinds)]
+    return run("benchmarks.comparison.worker", arguments, mixer, workdir)
+
+
+def run(worker, arguments, name, workdir):
+    """Runs a worker to its end, as a process that logs to WORKDIR/log-NAME.txt.
+
+    Args:
+        worker: str, its module.
+        arguments: list, of the module; those that register mixers follow them.
+        name: str, what it is about.
+        workdir: pathlib.Path.
+
+    Returns:
+        bool, whether it was done.
+    """
+    command = [sys.executable, "-m", worker, *arguments, *programs.modules()]
+    log_path = log_of(name, workdir)
     with open(log_path, "ab") as log:
-        child = subprocess.Popen([*command, ",".join(kinds), *programs.modules()], stdout=log, stderr=log)
+        child = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         if child.wait() == 0:
             return True
-        print(f"{mixer} failed, see {log_path}", file=sys.stderr, flush=True)
+        print(f"{name} failed, see {log_path}", file=sys.stderr, flush=True)
         return False
     finally:
         if child.poll() is None:  # this process was stopped

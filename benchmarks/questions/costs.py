@@ -5,6 +5,7 @@ import numpy as np
 from benchmarks import pages
 from benchmarks.comparison import configs
 from benchmarks.comparison.cells import KINDS
+from benchmarks.questions import long_range
 from convnlp import experiment
 
 _NAMES = {
@@ -34,6 +35,18 @@ def table(found):
             every.setdefault(kind, []).extend(seconds)
     header = ["cells x CPU minutes", *(_NAMES[kind] for kind in kinds), "CPU hours"]
     return pages.table(header, [*lines, ["all", *_line(every, kinds)]])
+
+
+def by_vocabulary(found):
+    """(Cells of words, cells of bytes): the cost of the one says nothing of the other.
+
+    Args:
+        found: as of `table`.
+    """
+    of_bytes = {
+        name: cell for name, cell in found.items() if cell["settings"]["tokenizer"] == long_range.VOCABULARY
+    }
+    return {name: cell for name, cell in found.items() if name not in of_bytes}, of_bytes
 
 
 def _line(by_kind, kinds):

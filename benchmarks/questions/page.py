@@ -4,7 +4,7 @@ from benchmarks import pages
 from benchmarks.comparison import rank_plot, summary, summary_page
 from benchmarks.comparison.ranks import common
 from benchmarks.figures import save_figure
-from benchmarks.questions import costs, plots, table, tables
+from benchmarks.questions import costs, plots, speeds, table, tables
 
 PARTS = (*table.QUESTIONS, "rq3", "cost")
 _LENGTH = 48  # tokens of a text, where one cost stands for all tasks
@@ -30,6 +30,7 @@ def write(path, store, tokens, seeds, folders):
         name: table.plans(question, tokens, seeds, folders) for name, question in table.QUESTIONS.items()
     }
     find = store.result
+    of_words, of_bytes = costs.by_vocabulary(store.known)
     texts = {
         "rq1": [tables.gains(plans["rq1"], find), *_together(path, plans["rq1"], find)],
         "rq1_spans": [tables.gains(plans["rq1_spans"], find)],
@@ -37,9 +38,14 @@ def write(path, store, tokens, seeds, folders):
         "rq3": _speeds(path, plans["rq1"], find, folders),
         "rq4": [tables.pairs(plans["rq4"], find)],
         "rq5": [tables.variants(plans["rq5"], find, costs.model_costs(plans["rq5"][0][2], [_LENGTH, _LONG]))],
+        "lra": [
+            tables.gains(plans["lra"], find),
+            *filter(None, [tables.differences(plans["lra"], find)]),
+            *([tables.pretrainings(plans["lra"], find), costs.table(of_bytes)] if of_bytes else []),
+        ],
         "cost": [
-            tables.pretrainings([plan for found in plans.values() for plan in found], find),
-            costs.table(store.known),
+            tables.pretrainings([plan for name in table.SHARED for plan in plans[name]], find),
+            costs.table(of_words),
         ],
     }
     for name, found in plans.items():
@@ -94,8 +100,7 @@ def _speeds(path, plans, find, folders):
     model_costs = costs.model_costs(speed_plans[0][1], [*table.SPEED_LENGTHS, _LENGTH])
     measured = {}
     for length, plan in speed_plans:
-        for mixer in plan.mixers:
-            (cell,) = plan.cells(mixer)
+        for mixer, cell in speeds.cells_of(plan).items():
             if (result := find(cell)) is not None:
                 measured.setdefault(mixer, {})[length] = result
     by_length = {
@@ -105,6 +110,8 @@ def _speeds(path, plans, find, folders):
     parts = [tables.speeds(by_length, measured)]
     if not measured:
         parts.append("Speeds have not been measured.")
+    elif any(result["busy"] for by_length in measured.values() for result in by_length.values()):
+        parts.append("† The machine was busy all the time: too low.")
     series = [
         {
             mixer: [(length, each[name] / per(length)) for length, each in found.items()]

@@ -1,12 +1,14 @@
 """The plots of docs/paper.md: a name beside each thing that is drawn, no legend."""
 
+from matplotlib import ticker
+
 from benchmarks.figures import plt
 
 _COLORS = ("#1f5fa8", "#b3400e", "#3f7f3f", "#7a4fa3")
 
 
 def by_length(series, panels):
-    """Lines over the length of a text, each named at its end.
+    """Lines over the length of a text, each named at its end; both axes are logarithmic, as the paper's.
 
     Args:
         series: list of dicts, one for each panel, mixer -> list of (length, value); empty ones are left out.
@@ -25,20 +27,32 @@ def by_length(series, panels):
             )
         lengths = sorted({length for points in lines.values() for length, _ in points})
         axis.set(
-            xscale="log", xlabel="tokens of the text", ylabel=name, xlim=(lengths[0] / 1.3, lengths[-1] * 6)
+            xscale="log",
+            yscale="log",
+            xlabel="tokens of the text",
+            ylabel=name,
+            xlim=(lengths[0] / 1.3, lengths[-1] * 40),  # with room for the names
         )
-        axis.set_ylim(bottom=0)
-        axis.set_xticks(lengths, [f"{length:,}" for length in lengths], minor=False)
+        values = [value for points in lines.values() for _, value in points]
+        axis.set_ylim(min(values) / 1.6, max(values) * 1.6)
+        labels = [f"{length:,}" if number % 2 == 0 else "" for number, length in enumerate(lengths)]
+        axis.set_xticks(lengths, labels)
+        axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.10g}"))
         axis.minorticks_off()
         _clean(axis)
-        top = axis.get_ylim()[1]
-        heights = apart({mixer: points[-1][1] / top for mixer, points in lines.items()})
+        heights = apart({mixer: _height(axis, points[-1]) for mixer, points in lines.items()})
         for mixer, height in heights.items():
             x = lines[mixer][-1][0] * 1.15
             style = {"color": colors[mixer], "fontsize": 8, "va": "center"}
             axis.text(x, height, mixer, transform=axis.get_xaxis_transform(), **style)
     figure.tight_layout()
     return figure
+
+
+def _height(axis, point):
+    """How high a point stands, as a share of the panel."""
+    return axis.transAxes.inverted().transform(axis.transData.transform(point))[1]
 
 
 def apart(heights, least=0.06):

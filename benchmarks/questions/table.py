@@ -1,12 +1,13 @@
 """The questions of the paper, each a comparison: which mixers, on which tasks, after which pre-training."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from benchmarks.comparison.cells import KINDS
 from benchmarks.comparison.plan import Plan, Pretraining
 from benchmarks.comparison.tasks import named_task
 from benchmarks.comparison.variants import Variant
+from benchmarks.questions import long_range
 
 CONVOLUTIONS = ("dynamic_conv", "lightweight_conv", "dilated_conv")
 # With T5's beginning of the bias, attention hardly learns at such budgets (docs/paper.md).
@@ -44,7 +45,7 @@ FEW_LABELS = {
     "jigsaw_toxicity:1000": 600,
     "ag_news": 1000,
 }
-PAIRS = {"snli": 1500, "sick": 1000, "mnli": 1500, "rte": 600}
+PAIRS = {"snli": 1500, "sick": 1000, "mnli": 1500, "rte": 600, "squad": 1000}
 STEPS = TEXTS | FEW_LABELS | PAIRS
 # On which a mixer's rates of fine-tuning are chosen, for all tasks of one text and of two. A task whose
 # answer is a text chooses its own.
@@ -52,6 +53,37 @@ TEXT_TRIAL, PAIR_TRIAL = "sst2", "snli"
 
 SPEED_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 SPEED_TOKENS = 4096  # of a batch
+
+
+def _plan(question, amount, task, seeds, folders):
+    """The `Plan` of a task of most questions; arguments as of `Question.plan`."""
+    data = _data(task)
+    trial = PAIR_TRIAL if data.second_text_field else TEXT_TRIAL
+    trial = task if data.is_text_to_text else trial
+    return Plan(
+        mixers=question.rows,
+        seeds=seeds,
+        data=data,
+        tokenizer=TOKENIZER,
+        size=SIZE,
+        batch_size=BATCH_SIZE,
+        amount=STEPS[task],
+        learning_rates=LEARNING_RATES,
+        trial_data=_data(trial),
+        trial_amount=STEPS[trial],
+        max_length=MAX_LENGTH,
+        pretraining=Pretraining(
+            source=MIXTURE,
+            amount=amount,
+            learning_rates=PRETRAIN_LEARNING_RATES,
+            trial_amount=PRETRAIN_TRIAL_TOKENS,
+        ),
+        folders=folders,
+    )
+
+
+def _data(task):
+    return dataclasses.replace(named_task(task), **REPLACED.get(task, {}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,12 +95,20 @@ class Question:
         mixers: tuple of str, rows; where `BASELINE` is among them, the others are compared with it.
         tasks: names, see `named_task`, with the steps of their fine-tunings in `STEPS`.
         every_budget: bool. Whether it is asked after each amount of pre-training, or after the first alone.
+        plan: function of the question, an amount of pre-training, the name of a task, seeds and folders, as
+            of `plans` -> `Plan`. Defaults to that of all questions about words.
     """
 
     title: str
     mixers: tuple
     tasks: Iterable
     every_budget: bool = False
+    plan: Callable = _plan
+
+    @property
+    def rows(self):
+        """The mixers as a `Plan` has them."""
+        return tuple(str(Variant.parse(text)) for text in self.mixers)
 
 
 QUESTIONS = {
@@ -107,7 +147,15 @@ QUESTIONS = {
         ),
         ("trec6", "sst2", "snli"),
     ),
+    "lra": Question(
+        "Are they fit for long texts?",
+        (*CONVOLUTIONS[:2], BASELINE, long_range.DILATED, "linear_attention_on_top"),
+        long_range.STEPS,
+        plan=long_range.plan,
+    ),
 }
+# Those about words, which share encoders.
+SHARED = tuple(name for name, question in QUESTIONS.items() if question.plan is _plan)
 
 
 def plans(question, tokens, seeds, folders):
@@ -117,42 +165,17 @@ def plans(question, tokens, seeds, folders):
         question: `Question`.
         tokens: tuple of floats, amounts of pre-training.
         seeds: tuple of ints.
-        folders: dict, "data_dir", "mixture_dir", "presets_dir" -> path.
+        folders: dict, "data_dir", "mixture_dir", "presets_dir", "workdir" -> path.
 
     Returns:
         List of (tokens, name of the task, `Plan`).
     """
-    return [
-        (amount, task, _plan(question, amount, task, seeds, folders))
+    found = [
+        (task, question.plan(question, amount, task, seeds, folders))
         for amount in (tokens if question.every_budget else tokens[:1])
         for task in question.tasks
     ]
-
-
-def _plan(question, amount, task, seeds, folders):
-    data = _data(task)
-    trial = PAIR_TRIAL if data.second_text_field else TEXT_TRIAL
-    trial = task if data.is_text_to_text else trial
-    return Plan(
-        mixers=tuple(str(Variant.parse(text)) for text in question.mixers),
-        seeds=seeds,
-        data=data,
-        tokenizer=TOKENIZER,
-        size=SIZE,
-        batch_size=BATCH_SIZE,
-        amount=STEPS[task],
-        learning_rates=LEARNING_RATES,
-        trial_data=_data(trial),
-        trial_amount=STEPS[trial],
-        max_length=MAX_LENGTH,
-        pretraining=Pretraining(
-            source=MIXTURE,
-            amount=amount,
-            learning_rates=PRETRAIN_LEARNING_RATES,
-            trial_amount=PRETRAIN_TRIAL_TOKENS,
-        ),
-        folders=folders,
-    )
+    return [(plan.pretraining.amount, task, plan) for task, plan in found]
 
 
 def speed_plans(folders):
@@ -180,10 +203,6 @@ def speed_plans(folders):
         )
         for length in SPEED_LENGTHS
     ]
-
-
-def _data(task):
-    return dataclasses.replace(named_task(task), **REPLACED.get(task, {}))
 
 
 COMPUTED = tuple(kind for kind in KINDS if kind != "measure")  # speeds wait for a quiet machine

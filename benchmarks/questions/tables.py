@@ -5,19 +5,21 @@ import numpy as np
 from benchmarks import pages
 from benchmarks.comparison.gains import gain, mean_gain
 from benchmarks.comparison.intervals import student
-from benchmarks.comparison.summary import compared, runs_of
+from benchmarks.comparison.summary import compared, runs_of, scores_of
 from benchmarks.comparison.summary_page import difference
 from benchmarks.comparison.variants import Variant
 from benchmarks.questions.table import BASELINE, CONVOLUTIONS
+from benchmarks.scoring.paired import share_closed
 
 
-def accuracy(by_seed):
+def accuracy(by_seed, name="accuracy"):
     """The mean over seeds with its interval, as text; "" without a seed.
 
     Args:
         by_seed: dict, seed -> result.
+        name: str, of the score.
     """
-    return student([run["accuracy"] for run in by_seed.values()]).percent() if by_seed else ""
+    return student([run[name] for run in by_seed.values()]).percent() if by_seed else ""
 
 
 def signed(interval):
@@ -107,8 +109,39 @@ def _validation(by_seed):
     return float(np.mean([run["validation_accuracy"] for run in by_seed.values()]))
 
 
+def differences(plans, find):
+    """How much better each mixer is than attention, pre-trained, with intervals over the test examples.
+
+    Args:
+        plans: as of `gains`.
+        find: likewise.
+
+    Returns:
+        str, "" where no two can be compared.
+    """
+    runs = {
+        task: {mixer: runs_of(plan, mixer, find).get("pretrained", {}) for mixer in plan.mixers}
+        for _, task, plan in plans
+    }
+    told = [found for found in runs.values() if found[BASELINE]]
+
+    def line(mixer):
+        both = [(found[mixer], found[BASELINE]) for found in told]
+        return [mixer, *(difference(compared(*each)) if each[0] else "" for each in both)]
+
+    lines = [
+        line(mixer)
+        for mixer in plans[0][2].mixers
+        if mixer != BASELINE and any(found[mixer] for found in told)
+    ]
+    header = [f"pre-trained, less {BASELINE}", *(task for task, found in runs.items() if found[BASELINE])]
+    return pages.table(header, lines) if lines else ""
+
+
 def pairs(plans, find, convolution="dynamic_conv"):
-    """RQ4: accuracy on pairs, the gap of a convolution to attention, and the share of it that each closes.
+    """RQ4: scores on pairs, the gap of a convolution to attention, and the share of it that each closes.
+
+    Intervals are those of a paired bootstrap over the test examples, the seeds averaged.
 
     Args:
         plans: as of `gains`.
@@ -116,34 +149,44 @@ def pairs(plans, find, convolution="dynamic_conv"):
         convolution: str, the row without anything that relates the two texts.
     """
     mixers = plans[0][2].mixers
-    runs = {
-        task: {mixer: runs_of(plan, mixer, find).get("pretrained", {}) for mixer in mixers}
+    columns = [
+        (column, name, scores, {mixer: runs_of(plan, mixer, find).get("pretrained", {}) for mixer in mixers})
         for _, task, plan in plans
-    }
-    lines = [[mixer, *(accuracy(runs[task][mixer]) for task in runs)] for mixer in mixers]
-    parts = [pages.table(["pre-trained, test accuracy", *runs], lines)]
-    gaps = {
-        task: compared(found[BASELINE], found[convolution])
-        for task, found in runs.items()
-        if found[BASELINE] and found[convolution]
-    }
-    if gaps:
-        lines = [[f"{BASELINE} less {convolution}", *(difference(gap) for gap in gaps.values())]]
+        for column, name, scores in _scores(task, plan)
+    ]
+    lines = [[mixer, *(accuracy(runs[mixer], name) for _, name, _, runs in columns)] for mixer in mixers]
+    parts = [pages.table(["pre-trained, test accuracy", *(column for column, *_ in columns)], lines)]
+    told = [column for column in columns if column[3][BASELINE] and column[3][convolution]]
+    if told:
+        gaps = [
+            difference(compared(runs[BASELINE], runs[convolution], scores)) for _, _, scores, runs in told
+        ]
+        lines = [[f"{BASELINE} less {convolution}", *gaps]]
         for mixer in mixers:
             if mixer not in (BASELINE, convolution):
-                lines.append([mixer, *(_closed(runs[task], mixer, convolution, gaps[task]) for task in gaps)])
-        parts.append(pages.table(["the gap, and the share of it that is closed", *gaps], lines))
+                shares = [_closed(runs, mixer, convolution, scores) for _, _, scores, runs in told]
+                lines.append([mixer, *shares])
+        header = ["the gap, and the share of it that is closed", *(column for column, *_ in told)]
+        parts.append(pages.table(header, lines))
     return "\n\n".join(parts)
 
 
-def _closed(runs, mixer, convolution, gap):
+def _scores(task, plan):
+    """(title of a column, mean score, score of each example) of a task's results, the names of the latter."""
+    if plan.data.kind == "question_answering":
+        return [(f"{task}, F1", "f1", "f1s"), (f"{task}, exact match", "accuracy", "hits")]
+    return [(task, "accuracy", "hits")]
+
+
+def _closed(runs, mixer, convolution, scores):
     """The share of a gap that a row closes; none is named where the gap itself may be 0."""
     if not runs[mixer]:
         return ""
-    if gap[1] <= 0:
+    found = share_closed(*(scores_of(runs[name], scores) for name in (mixer, convolution, BASELINE)))
+    if found is None:
         return "no gap"
-    mean = {name: np.mean([run["accuracy"] for run in runs[name].values()]) for name in (mixer, convolution)}
-    return f"{100 * (mean[mixer] - mean[convolution]) / gap[0]:.0f} %"
+    share, low, high = (100 * value for value in found)
+    return f"{share:.0f} % ({low:.0f} to {high:.0f})"
 
 
 def variants(plans, find, costs):
@@ -230,16 +273,22 @@ def speeds(costs, measured):
     ]
     parts = [pages.table(["million multiply-adds of a token, text of", *lengths], lines)]
     for name, title in (("train", "training"), ("predict", "inference")):
-        lines = [
-            [
-                mixer,
-                *(
-                    f"{by_length[length][f'{name}_tokens_per_second']:,.0f}" if length in by_length else ""
-                    for length in lengths
-                ),
-            ]
+        rates = {
+            mixer: {length: result[f"{name}_tokens_per_second"] for length, result in by_length.items()}
             for mixer, by_length in measured.items()
+        }
+        lines = [
+            [mixer, *(_speed(rates, mixer, length, measured) for length in lengths)] for mixer in measured
         ]
         if lines:
-            parts.append(pages.table([f"{title}, tokens/s", *lengths], lines))
+            parts.append(pages.table([f"{title}, tokens/s (and times those of attention)", *lengths], lines))
     return "\n\n".join(parts)
+
+
+def _speed(rates, mixer, length, measured):
+    """`12,345 (1.2)`: a speed and its ratio to that of attention, with a mark where the machine was busy."""
+    if length not in rates[mixer]:
+        return ""
+    rate, of_attention = rates[mixer][length], rates.get(BASELINE, {}).get(length)
+    ratio = f" ({rate / of_attention:.2f})" if of_attention and mixer != BASELINE else ""
+    return f"{rate:,.0f}{ratio}{' †' if measured[mixer][length]['busy'] else ''}"

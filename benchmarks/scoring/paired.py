@@ -4,6 +4,7 @@ import numpy as np
 from scipy import stats
 
 RESAMPLES = 10_000
+_BLOCK = 1 << 17  # texts that are drawn at a time: the bound of memory
 
 
 def difference(ours, theirs, labels, resamples=RESAMPLES):
@@ -36,8 +37,7 @@ def score_difference(ours, theirs, resamples=RESAMPLES):
         (mean over seeds of our scores less theirs, low, high), as of `difference`.
     """
     gains = np.mean(ours, axis=0) - np.mean(theirs, axis=0)  # [N], in [-1, 1]
-    means = [gains[numbers].mean() for numbers in _draws(len(gains), resamples)]
-    low, high = np.quantile(means, [0.025, 0.975])
+    low, high = np.quantile(_resampled(gains, resamples), [0.025, 0.975])
     return float(gains.mean()), float(low), float(high)
 
 
@@ -66,20 +66,22 @@ def share_closed(ours, low, high, resamples=RESAMPLES):
     """
     of_ours, of_low, of_high = (np.mean(scores, axis=0) for scores in (ours, low, high))
     gains, gaps = of_ours - of_low, of_high - of_low  # [N]
-    means = np.array([(gains[n].mean(), gaps[n].mean()) for n in _draws(len(gaps), resamples)])
-    if np.quantile(means[:, 1], 0.025) <= 0:
+    mean_gains, mean_gaps = (_resampled(values, resamples) for values in (gains, gaps))
+    if np.quantile(mean_gaps, 0.025) <= 0:
         return None
-    ratios = np.where(means[:, 0] > 0, np.inf, -np.inf)
-    np.divide(means[:, 0], means[:, 1], out=ratios, where=means[:, 1] > 0)
+    ratios = np.where(mean_gains > 0, np.inf, -np.inf)
+    np.divide(mean_gains, mean_gaps, out=ratios, where=mean_gaps > 0)
     # Values that occur: between a number and infinity there is nothing to interpolate.
     ends = np.quantile(ratios, [0.025, 0.975], method="inverted_cdf")
     return float(gains.mean() / gaps.mean()), float(ends[0]), float(ends[1])
 
 
-def _draws(count, resamples):
-    """Numbers of texts, with replacement: the same samples for all comparisons of as many texts."""
-    draws = np.random.default_rng(0)
-    return (draws.integers(count, size=count) for _ in range(resamples))
+def _resampled(values, resamples):
+    """Means [resamples] of values [N] of texts, drawn with replacement: the same ones for the same N."""
+    draws, count = np.random.default_rng(0), len(values)
+    block = max(1, _BLOCK // count)
+    sizes = [min(block, resamples - first) for first in range(0, resamples, block)]
+    return np.concatenate([values[draws.integers(count, size=(size, count))].mean(axis=1) for size in sizes])
 
 
 def mcnemar(ours, theirs):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from benchmarks import paper
-from benchmarks.questions import costs, page, plots, table, tables
+from benchmarks.questions import costs, long_range, page, plots, speeds, table, tables
 from benchmarks.questions.store import Store
 from tests import documentation
 from tests.benchmarks.questions.test_table import FOLDERS
@@ -31,11 +31,13 @@ def result_of(cell):
         return {"learning_rate": settings["learning_rate"], "score": 0.5, "cpu_seconds": 30.0}
     ahead = (ON_PAIRS if settings["second_text_field"] else AHEAD).get(mixer, 0.0)
     accuracy = 0.5 + (0.1 + ahead) * (settings["start"] == "pretrained") + 0.01 * (settings["seed"] - 1)
-    right = round(100 * accuracy)
+    right, asked = round(100 * accuracy), settings.get("kind") == "question_answering"
     return {
         "accuracy": right / 100,
         "validation_accuracy": accuracy,
         "hits": [1] * right + [0] * (100 - right),
+        # Of those that are wrong half a tenth.
+        **({"f1": 0.05 + 0.95 * right / 100, "f1s": [1.0] * right + [0.05] * (100 - right)} if asked else {}),
         "cpu_seconds": 90.0,
     }
 
@@ -100,8 +102,16 @@ def test_rq4_gives_the_share_of_the_gap():
     accuracies, shares = map(lines_of, text.split("\n\n"))
     assert accuracies[table.BASELINE][0] == "80.0"
     assert shares[f"{table.BASELINE} less dynamic_conv"][0].startswith("+20.0 (")
-    assert shares["cross_segment_attention"] == ["75 %"] * len(table.PAIRS)
-    assert shares["linear_attention_on_top"][0] == "0 %"
+    names = ["snli", "sick", "mnli", "rte", "squad, F1", "squad, exact match"]
+    for rows in (accuracies, shares):
+        assert next(iter(rows.values())) == names
+    found = [re.fullmatch(r"75 % \((\d+) to (\d+)\)", text) for text in shares["cross_segment_attention"]]
+    assert all(0 < int(low) < 75 < int(high) <= 100 for low, high in (match.groups() for match in found))
+    assert shares["linear_attention_on_top"][0] == "0 % (0 to 0)"
+    # 80 of 100 exact, the others worth 0.05: 0.8 + 0.2 / 20.
+    assert accuracies[table.BASELINE][-2:] == ["81.0", "80.0"]
+    assert shares[f"{table.BASELINE} less dynamic_conv"][-2].startswith("+19.0 (")
+    assert shares[f"{table.BASELINE} less dynamic_conv"][-2].endswith(")")  # no test of right and wrong
 
 
 def test_rq4_names_no_share_of_a_gap_that_may_be_none():
@@ -112,7 +122,39 @@ def test_rq4_names_no_share_of_a_gap_that_may_be_none():
         return found
 
     shares = lines_of(tables.pairs(plans("rq4", seeds=(1,)), find).split("\n\n")[1])
-    assert shares["cross_segment_attention"] == ["no gap"] * len(table.PAIRS)
+    # The F1 of questions are as they were.
+    assert shares["cross_segment_attention"][:4] == ["no gap"] * 4
+    assert shares["cross_segment_attention"][5] == "no gap"
+
+
+def test_long_texts_have_differences_to_attention():
+    text = tables.differences(plans("lra", seeds=(1,)), result_of)
+    rows = lines_of(text)
+    assert rows[f"pre-trained, less {table.BASELINE}"] == ["imdb, 1,024 bytes", "imdb, 4,096 bytes"]
+    assert [row for row in rows if "conv" in row][:2] == ["dynamic_conv", "lightweight_conv"]
+    assert rows["dynamic_conv"][0].startswith("+4.0 (")
+    assert tables.differences(plans("lra"), lambda cell: None) == ""
+    some = tables.differences(
+        plans("lra", seeds=(1,)),
+        lambda cell: result_of(cell) if cell.settings["mixer"] != "dynamic_conv" else None,
+    )
+    assert "dynamic_conv" not in lines_of(some)
+
+
+def test_speeds_have_their_ratio_to_attention_and_a_mark_where_they_are_too_low():
+    def of(speed, busy=False):
+        return {"train_tokens_per_second": speed, "predict_tokens_per_second": 4 * speed, "busy": busy}
+
+    cost = {length: {"multiply_adds": 3.2e8} for length in (64, 4096)}
+    measured = {
+        "dynamic_conv": {64: of(3000.0), 4096: of(4000.0, busy=True)},
+        table.BASELINE: {64: of(2000.0)},
+    }
+    operations, train, predict = map(lines_of, tables.speeds({"dynamic_conv": cost}, measured).split("\n\n"))
+    assert operations["dynamic_conv"] == ["5.00", "0.08"]
+    assert train["dynamic_conv"] == ["3,000 (1.50)", "4,000 †"]
+    assert train[table.BASELINE] == ["2,000", ""]
+    assert predict["dynamic_conv"] == ["12,000 (1.50)", "16,000 †"]
 
 
 def test_rates_and_losses_of_the_encoders():
@@ -185,14 +227,19 @@ def test_the_page_is_filled_part_by_part(tmp_path, monkeypatch):
                         "result": result_of(cell),
                     }
     for _, plan in table.speed_plans(FOLDERS):
-        (cell,) = plan.cells("dynamic_conv")
+        cell = speeds.cells_of(plan)["dynamic_conv"]
         speed = {"train_tokens_per_second": 2e4, "predict_tokens_per_second": 1e5, "cpu_seconds": 1.0}
+        speed["busy"] = False
         store.known[cell.name] = {"kind": "measure", "settings": cell.settings, "result": speed}
     page.write(path, store, (10e6,), (1,), FOLDERS)
     text = path.read_text()
     assert text.count("<!-- generated by benchmarks.paper") == len(page.PARTS)
     assert "Mean ranks are over the 9 tasks" in text
-    assert "| training, tokens/s | 64 |" in text
+    assert "| training, tokens/s (and times those of attention) | 64 |" in text
+    assert "† The machine" not in text
+    (of_bytes, of_words) = (part.split("CPU hours")[1] for part in text.split("| cells x CPU minutes")[1:])
+    assert long_range.DILATED in of_bytes.split("end of generated")[0]
+    assert long_range.DILATED not in of_words
     for name in re.findall(r"\]\((paper\w*\.svg)\)", text):
         assert (tmp_path / name).read_text().startswith("<?xml")
     assert len(list(tmp_path.glob("*.svg"))) == 3

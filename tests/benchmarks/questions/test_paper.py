@@ -5,6 +5,7 @@ import argparse
 import pytest
 
 from benchmarks import paper
+from tests.benchmarks.questions.test_table import FOLDERS
 
 
 def checked(**given):
@@ -30,6 +31,27 @@ def test_flags_are_read():
 def test_bad_flags_are_named(given, message):
     with pytest.raises(ValueError, match=message):
         checked(**given)
+
+
+def test_speeds_are_measured_length_by_length_and_failures_named(tmp_path, monkeypatch):
+    asked = []
+
+    def compute(plan, workdir, name):
+        asked.append((plan.data.length, workdir, name))
+        return plan.data.length != 512
+
+    monkeypatch.setattr(paper.speeds, "compute", compute)
+    assert paper.measure(tmp_path, FOLDERS) == ["rq3, 512 tokens"]
+    assert asked == [(length, tmp_path, f"speeds-{length}") for length in paper.table.SPEED_LENGTHS]
+
+
+def test_all_questions_are_asked_with_a_seed_before_the_next():
+    found = [(text, plan.seeds) for text, plan in paper.work(("rq4", "lra"), (10e6,), (1, 2), FOLDERS)]
+    half = len(found) // 2
+    assert half == len(paper.table.PAIRS) + 2
+    assert [seeds for _, seeds in found] == [(1,)] * half + [(1, 2)] * half
+    assert found[half - 1][0] == "lra, 16,000,000 tokens, imdb, 4,096 bytes, seed 1"
+    assert found[-1][0].endswith("seed 2")
 
 
 def test_it_ships_with_its_tokenizer():

@@ -4,10 +4,10 @@ import pytest
 
 from benchmarks.comparison.cells import Cell
 from benchmarks.comparison.tasks import named_task
-from benchmarks.questions import table
+from benchmarks.questions import long_range, table
 from tests import documentation
 
-FOLDERS = {"data_dir": "DATA", "mixture_dir": "MIXTURE", "presets_dir": "PRESETS"}
+FOLDERS = {"data_dir": "DATA", "mixture_dir": "MIXTURE", "presets_dir": "PRESETS", "workdir": "WORKDIR"}
 
 
 def plans(name, tokens=(10e6,), seeds=(1,)):
@@ -18,8 +18,9 @@ def plans(name, tokens=(10e6,), seeds=(1,)):
 def test_every_question_can_be_planned(name):
     question = table.QUESTIONS[name]
     for _, task, plan in plans(name):
-        assert plan.data.length <= plan.longest == table.MAX_LENGTH
-        assert plan.amount == table.STEPS[task]
+        longest = table.MAX_LENGTH if name in table.SHARED else max(long_range.LENGTHS)
+        assert plan.data.length <= plan.longest == longest
+        assert plan.amount == (table.STEPS | long_range.STEPS)[task]
         assert plan.path(plan.data.source).startswith("jsonl:DATA/")
         for mixer in plan.mixers:
             assert plan.cells(mixer)
@@ -36,7 +37,7 @@ def test_pretraining_is_asked_about_on_eight_sets_of_single_texts():
 def test_all_questions_share_the_encoders_of_a_mixer():
     found = {
         cell.name
-        for name in table.QUESTIONS
+        for name in table.SHARED
         for _, _, plan in plans(name)
         for mixer in plan.mixers
         if mixer.startswith("dynamic_conv") and not set(mixer.split(":")[1:]) - {"task.pooling=pair"}
@@ -57,6 +58,46 @@ def test_more_tokens_are_more_encoders_with_the_same_trials_for_one_question_alo
     assert kinds[10e6]["pretrain_trial"] == kinds[30e6]["pretrain_trial"]
     assert not kinds[10e6]["pretrain"] & kinds[30e6]["pretrain"]
     assert len(kinds[10e6]["finetune"] & kinds[30e6]["finetune"]) == 1  # from scratch
+
+
+def test_questions_about_texts_that_are_found_take_the_rates_of_other_pairs():
+    (plan,) = (plan for _, task, plan in plans("rq4") if task == "squad")
+    assert (plan.data.kind, plan.data.length) == ("question_answering", 256)
+    trials = [cell for cell in plan.cells("dynamic_conv") if cell.kind == "finetune_trial"]
+    assert {cell.settings["source"] for cell in trials} == {named_task("snli").source}
+    other = next(plan for _, task, plan in plans("rq4") if task == "snli")
+    assert {cell.name for cell in trials} < {cell.name for cell in other.cells("dynamic_conv")}
+
+
+def test_long_texts_share_an_encoder_and_its_rates_and_nothing_with_words():
+    (short_amount, _, short), (amount, _, long) = plans("lra", (30e6,))
+    assert amount == short_amount == long_range.PRETRAIN_BYTES
+    for mixer in short.mixers:
+        kinds = [{}, {}]
+        for plan, found in zip((short, long), kinds, strict=True):
+            for cell in plan.cells(mixer):
+                found.setdefault(cell.kind, set()).add(cell.name)
+        for kind in ("pretrain_trial", "pretrain", "finetune_trial"):
+            assert kinds[0][kind] == kinds[1][kind]
+        assert not kinds[0]["finetune"] & kinds[1]["finetune"]
+        assert len(kinds[0]["finetune_trial"]) == 4
+    names = {
+        name: {
+            cell.name
+            for each in chosen
+            for _, _, plan in plans(each)
+            for mixer in plan.mixers
+            for cell in plan.cells(mixer)
+        }
+        for name, chosen in (("words", table.SHARED), ("bytes", ("lra",)))
+    }
+    assert not names["words"] & names["bytes"]
+    for plan in (short, long):
+        assert plan.path(plan.tokenizer) == "WORKDIR/bytes.spm"
+        assert plan.batch_size * plan.data.length == long_range.STEP_BYTES
+        # The pre-training reads just the reviews that the task is trained on, and chooses by the others.
+        for name in ("source", "split", "validation_split"):
+            assert getattr(plan.pretraining, name) == getattr(plan.data, name)
 
 
 def test_no_setting_names_a_directory():
