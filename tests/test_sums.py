@@ -48,7 +48,7 @@ def nothing_is_read(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("the model was read")
 
-    monkeypatch.setattr("convnlp.serving.core.servable._Loader", refuse)
+    monkeypatch.setattr("convnlp.serving.core.lean_session._Loader", refuse)
     monkeypatch.setattr("convnlp.serving.core.warmup.damaged_file", refuse)
 
 

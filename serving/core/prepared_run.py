@@ -1,8 +1,9 @@
 """Runs of a Session for one choice of inputs and outputs, prepared once: a small run then costs half.
 
-What makes it possible to end a run early (see `stop_switch`) costs as much as a few layers of a small model.
-So a run that follows a short one goes without, for a second at most: one that is not over by then is begun
-again as a run that can be ended, and all later ones can be.
+What makes it possible to end a run early (see `stop_switch`) costs as much as a few layers of a small model,
+and the Session prepares, and keeps in memory, a second graph for it. So the first run goes without, and so
+does one that follows a short one, for a second at most: one that is not over by then is begun again as a run
+that can be ended, and all later ones can be.
 """
 
 import functools
@@ -29,6 +30,10 @@ class PreparedRun:
         timeout_ms: int. How long a run may take; 0 for as long as it likes.
     """
 
+    _is_new = True  # the first run makes kernels, so that its time says little
+    _was_short = True
+    _was_too_long = False  # for a trial, once
+
     def __init__(self, session, switches, feeds, fetches, timeout_ms):
         self._session = session
         self._switches = switches
@@ -36,8 +41,6 @@ class PreparedRun:
         self._fetches = fetches
         self._timeout_ms = timeout_ms
         self._trial_ms = min(timeout_ms or _MAX_TRIAL_MS, _MAX_TRIAL_MS)
-        self._was_short = False
-        self._was_too_long = False  # for a trial, once
 
     def __call__(self, values, cancellation=None):
         """Runs the graph.
@@ -54,15 +57,20 @@ class PreparedRun:
             ServingError: CANCELLED, if nobody waits.
         """
         if self._was_short and not self._was_too_long:
+            trial = self._trial
+            is_new, self._is_new = self._is_new, False
             started = time.monotonic()
             try:
-                outputs = self._trial(*values)
-                self._was_short = time.monotonic() < started + _SHORT_SECONDS
-                return outputs
+                outputs = trial(*values)
             except tf.errors.DeadlineExceededError:
                 if self._trial_ms == self._timeout_ms:
                     raise
-                self._was_too_long = True
+                self._was_short, self._was_too_long = False, not is_new
+            else:
+                self._was_short = is_new or time.monotonic() < started + _SHORT_SECONDS
+                if not self._was_short:
+                    _ = self._stoppable  # is prepared now, not in the next request
+                return outputs
         stoppable = self._stoppable
         if cancellation:
             cancellation.check()
@@ -76,9 +84,7 @@ class PreparedRun:
                 cancellation.check()
             # An op of the model has failed: beside ours, its words may be others than the real server's.
             return self._plain(*values)
-        if time.monotonic() < started + _SHORT_SECONDS and not self._was_too_long:
-            _ = self._trial  # is prepared now, not in the next request
-            self._was_short = True
+        self._was_short = time.monotonic() < started + _SHORT_SECONDS
         return outputs
 
     @functools.cached_property

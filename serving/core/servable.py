@@ -4,35 +4,17 @@ import threading
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  (registers the tokenizer ops that exported models hold)
 from tensorflow.core.protobuf import error_codes_pb2
-from tensorflow.python.saved_model import loader_impl
+from tensorflow.python.framework import ops
 
 from convnlp.serving.core.errors import ServingError, timed_out
+from convnlp.serving.core.lean_session import LeanSession
 from convnlp.serving.core.prepared_run import PreparedRun
+from convnlp.serving.core.spare_memory import give_back
 from convnlp.serving.core.stop_switch import StopSwitches, session_config
 
 # How many are kept, one for each choice of inputs and outputs that was asked for.
 _MAX_PREPARED_RUNS = 64
-
-
-class _Loader(loader_impl.SavedModelLoader):
-    """Loads a SavedModel without the shapes of its inputs.
-
-    TF Serving leaves it to the model's own ops whether a shape fits, while a Session of Python compares with
-    the shape of the placeholder first. The signatures keep their shapes; only the placeholders lose them.
-    """
-
-    def get_meta_graph_def_from_tags(self, tags):
-        meta_graph = super().get_meta_graph_def_from_tags(tags)
-        signatures = meta_graph.signature_def.values()
-        fed = {info.name.split(":")[0] for signature in signatures for info in signature.inputs.values()}
-        for node in meta_graph.graph_def.node:
-            if node.name in fed:
-                node.attr["shape"].shape.Clear()
-                node.attr["shape"].shape.unknown_rank = True
-                node.attr.pop("_output_shapes", None)
-        return meta_graph
 
 
 class Servable:
@@ -60,11 +42,15 @@ class Servable:
         self._timeout_ms = timeout_ms
         self._prepared_runs = {}
         self._lock = threading.Lock()
-        with tf.Graph().as_default() as graph:
-            self._session = tf.compat.v1.Session(graph=graph, config=session_config(num_runs))
-            meta_graph = _Loader(path).load(self._session, [tf.saved_model.SERVING])
-        self._switches = StopSwitches(self._session)
-        self.signatures = dict(meta_graph.signature_def)
+        loaded = LeanSession(path, session_config(num_runs))
+        self._session, self.signatures = loaded.session, loaded.signatures
+        outputs = {info.name for signature in self.signatures.values() for info in signature.outputs.values()}
+        self._switches = StopSwitches(self._session, sorted(outputs))
+        try:
+            loaded.restore()
+        except Exception:
+            self.close()
+            raise
 
     def run(self, feeds, fetches, cancellation=None):
         """Runs the graph.
@@ -95,6 +81,8 @@ class Servable:
         found = self._prepared_runs.get((feeds, fetches))
         if found is None:
             with self._lock:
+                if self._session is None:
+                    raise ServingError("CANCELLED", f"{self.name} version {self.version} has been unloaded")
                 if len(self._prepared_runs) >= _MAX_PREPARED_RUNS:
                     self._prepared_runs.clear()
                 found = PreparedRun(self._session, self._switches, feeds, fetches, self._timeout_ms)
@@ -103,6 +91,12 @@ class Servable:
 
     def close(self):
         """Frees the model; nothing may run it any more."""
-        self._prepared_runs.clear()
-        self._switches.close()
-        self._session.close()
+        with self._lock:
+            self._prepared_runs.clear()
+            session, self._session, self._switches = self._session, None, None
+        if session is None:
+            return
+        session.close()
+        ops.dismantle_graph(session.graph)  # whose parts refer to each other
+        del session
+        give_back()

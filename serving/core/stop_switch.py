@@ -7,9 +7,9 @@ already come to their end, those after them never begin: it is how a run ends at
 """
 
 import contextlib
+import functools
 import os
 import threading
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ from tensorflow.core.protobuf import config_pb2
 _RAW = tf.compat.v1.raw_ops
 _SCOPE = "stop_switch"
 _HERE = config_pb2.RunOptions(inter_op_thread_pool=-1)  # in the thread of the caller
+_AT_A_TIME = 16
 POOL = 1  # of a Session, which runs that can be stopped have to themselves
 
 
@@ -47,31 +48,35 @@ def session_config(num_runs=None):
 class StopSwitches:
     """The switches of a Session, one for each run under way.
 
+    A Session copies all functions of its model each time that its graph grows, and what it has prepared
+    before keeps the old copies. So all ops are added here, and only more switches at a time than
+    `_AT_A_TIME`, and other tensors than `outputs`, let the graph grow again. A switch is made when a run
+    first needs it.
+
     Args:
-        session: tf.compat.v1.Session, with `session_config`. Its graph grows: by a few ops for every tensor
-            that is fetched, and for every switch.
+        session: tf.compat.v1.Session, with `session_config`, that has not been run yet.
+        outputs: sequence of str. The names of the tensors that runs fetch.
 
     Attributes:
         feed: str. The name of the tensor to which a run is fed the name of its switch, after all others.
     """
 
-    def __init__(self, session):
+    def __init__(self, session, outputs):
         self._session = session
         self._watches = {}
         self._free = []
-        self._all = weakref.WeakSet()
+        self._unmade = []  # (queue, handle) of switches
         self._num_switches = 0
         self._lock = threading.Lock()  # of the graph
         with self._building():
             name = tf.compat.v1.placeholder(tf.string, [])
             # A handle of a resource can be neither fed nor fetched; the Session keeps it under a name.
             self._queue = _RAW.GetSessionTensor(handle=name, dtype=tf.resource)
-            close = _RAW.QueueCloseV2(handle=self._queue)
-            destroy = _RAW.DestroyResourceOp(resource=self._queue)
+            self._close_op = _RAW.QueueCloseV2(handle=self._queue)
+            self._destroy_op = _RAW.DestroyResourceOp(resource=self._queue)
         self.feed = name.name
-        self._close = self._prepared([self.feed], close)
-        self._destroy = self._prepared([self.feed], destroy)
-        self._free.append(self._new())
+        self.targets(outputs)
+        self._add_switches()
 
     def targets(self, fetches):
         """Adds what a run needs that can be stopped.
@@ -83,15 +88,8 @@ class StopSwitches:
             list of str. The names of the ops to run beside.
         """
         with self._lock:
-            for name in fetches:
-                if name not in self._watches:
-                    full_name = name if ":" in name else f"{name}:0"
-                    try:
-                        tensor = self._session.graph.get_tensor_by_name(full_name)
-                    except (KeyError, ValueError):  # there is none, which the Session says in its words
-                        return []
-                    self._watches[name] = self._watched(tensor)
-        return [target for name in dict.fromkeys(fetches) for target in self._watches[name]]
+            found = [self._watch(name) for name in dict.fromkeys(fetches)]
+        return [target for targets in found for target in targets] if all(found) else []
 
     def run(self, prepared, values, cancellation=None):
         """Makes a run that can be stopped.
@@ -126,20 +124,30 @@ class StopSwitches:
                 self._free.append(switch)
         return outputs
 
-    def close(self):
-        """Frees the queues while the Session is open: later, their handles would ask a closed one.
-
-        The traceback of a run that was stopped keeps its switch, as long as there is one.
-        """
-        self._free.clear()
-        for switch in self._all:
-            switch.kept = None
-
     @contextlib.contextmanager
     def _building(self):
         """The scope of new ops: in the graph, by a name of their own, on the CPU, where queues are."""
         with self._session.graph.as_default(), tf.device("/CPU:0"), tf.name_scope(_SCOPE):
             yield
+
+    @functools.cached_property
+    def _close(self):
+        return self._prepared([self.feed], self._close_op)
+
+    @functools.cached_property
+    def _destroy(self):
+        return self._prepared([self.feed], self._destroy_op)
+
+    def _watch(self, name):
+        """Adds what watches a tensor, once; returns the names of its ops, () if there is no such tensor."""
+        if name not in self._watches:
+            full_name = name if ":" in name else f"{name}:0"
+            try:
+                tensor = self._session.graph.get_tensor_by_name(full_name)
+            except (KeyError, ValueError):  # the Session says it in its words
+                return ()
+            self._watches[name] = self._watched(tensor)
+        return self._watches[name]
 
     def _watched(self, tensor):
         """Adds the ops that take part in a run that fetches a tensor; returns their names."""
@@ -153,16 +161,23 @@ class StopSwitches:
             taken = _RAW.QueueDequeueV2(handle=self._queue, component_types=[tf.bool])
         return fetched.op.name, put.name, taken[0].op.name
 
+    def _add_switches(self):
+        with self._building():
+            for _ in range(_AT_A_TIME):
+                self._num_switches += 1
+                queue = _RAW.FIFOQueueV2(
+                    component_types=[tf.bool], shapes=[[]], shared_name=f"{_SCOPE}_{self._num_switches}"
+                )
+                self._unmade.append((queue, _RAW.GetSessionHandle(value=queue)))
+
     def _new(self):
-        with self._lock, self._building():
-            self._num_switches += 1
-            queue = _RAW.FIFOQueueV2(
-                component_types=[tf.bool], shapes=[[]], shared_name=f"{_SCOPE}_{self._num_switches}"
-            )
-            handle = _RAW.GetSessionHandle(value=queue)
-        kept = self._session.run(handle, options=_HERE)
-        switch = _Switch(self, self._prepared([], queue.op), kept, np.array(kept.handle, object))
-        self._all.add(switch)
+        with self._lock:
+            if not self._unmade:
+                self._add_switches()
+            queue, handle = self._unmade.pop()
+        # `Session.run` would make an object of it, which asks the Session when it dies: that may be closed.
+        (name,) = self._prepared([], fetch=[handle.name])()
+        switch = _Switch(self, self._prepared([], queue.op), np.array(name, object))
         switch.turn()
         self._renewed(switch)  # so that all is prepared, and turning it takes no time
         return switch
@@ -177,8 +192,9 @@ class StopSwitches:
         switch.is_turned = False
         return True
 
-    def _prepared(self, feeds, op):
-        options = config_pb2.CallableOptions(feed=feeds, target=[op.name], run_options=_HERE)
+    def _prepared(self, feeds, target=None, fetch=()):
+        targets = [target.name] if target else []
+        options = config_pb2.CallableOptions(feed=feeds, fetch=fetch, target=targets, run_options=_HERE)
         return self._session._make_callable_from_options(options)
 
 
@@ -188,7 +204,6 @@ class _Switch:
 
     owner: StopSwitches
     make_queue: Callable
-    kept: object  # when this dies, the Session forgets the name
     name: np.ndarray
     is_turned: bool = False
 
