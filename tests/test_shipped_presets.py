@@ -5,9 +5,10 @@ import os
 import pathlib
 import shutil
 
+import numpy as np
 import pytest
 
-from convnlp.models import checksums, model_card, packed_preset, preset_weights
+from convnlp.models import Seq2SeqLM, checksums, model_card, packed_preset, preset_weights
 from convnlp.presets import PRESETS
 from tests.documentation import ROOT
 from tests.small_classifier import small_classifier
@@ -52,6 +53,23 @@ def _problems(entry, folder):
         value = json.loads(path.read_text(encoding="utf-8"))
         if packed_preset.without_folders(value) != value:
             yield f"has an absolute path in {path.name}"
+
+
+def filled(language_model, before, after):
+    """The first piece that the decoder writes for a gap between two texts."""
+    tokenizer, backbone = language_model.preprocessor.tokenizer, language_model.backbone
+    gap = tokenizer.sentinel_token_ids[0]
+    pieces = [*tokenizer.tokenize(before), gap, *tokenizer.tokenize(after), tokenizer.end_token_id]
+    written = np.array([[tokenizer.start_token_id, gap]])
+    hidden = backbone.decode(written, backbone.encode(np.array([pieces], "int32")))
+    return tokenizer.detokenize([int(np.argmax(backbone.logits(hidden)[0, -1]))])
+
+
+def test_the_decoder_fills_gaps():
+    language_model = Seq2SeqLM.from_preset("dynamic_conv_mini_en")
+    assert filled(language_model, "She opened the", "and walked into the room.") == "door"
+    assert filled(language_model, "The President of the United", "spoke on Monday.") == "States"
+    assert filled(language_model, "Thank you very", "for your letter.") == "much"
 
 
 def test_what_is_in_the_package():

@@ -17,8 +17,9 @@ def _entry(name, params, description):
 PRESETS = {
     "dynamic_conv_mini_en": _entry(
         "dynamic_conv_mini_en",
-        6_074_880,
-        "Encoder of 4 layers of dynamic convolutions, no attention, width 256, for English texts with case. "
-        "Pre-trained by masked words on 500M tokens of web, press, spoken and literary text.",
+        8_138_752,
+        "Encoder of 4 layers of dynamic convolutions, no self-attention, width 256, for English texts with "
+        "case, and a decoder of 2. Pre-trained by masked words on 500M tokens of web, press, spoken and "
+        "literary text, the decoder afterwards by span corruption.",
     ),
 }
