@@ -152,7 +152,7 @@ def predict(folder, model, num_shards, args):
     kills, problems, ledger = [], [], Ledger()
     with (
         dask.config.set(_DASK),
-        LocalCluster(n_workers=args.num_workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=args.num_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
     ):
         cluster.scheduler.add_plugin(ledger)
         pids = {nanny.pid for nanny in cluster.workers.values()}

@@ -16,13 +16,13 @@ def needs_dask(test):
 
 @contextlib.contextmanager
 def running(num_workers=1):
-    """The address of the scheduler of workers with two threads each."""
+    """A `LocalCluster` of workers with two threads each."""
     import dask
     from distributed import LocalCluster
 
     slow_machine = {"distributed.comm.timeouts.connect": "300s"}
     with (
         dask.config.set(slow_machine),
-        LocalCluster(n_workers=num_workers, threads_per_worker=2, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=num_workers, threads_per_worker=2, dashboard_address=":0") as cluster,
     ):
-        yield cluster.scheduler_address
+        yield cluster

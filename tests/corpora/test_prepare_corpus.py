@@ -2,6 +2,10 @@
 
 import importlib.util
 import json
+import os
+import signal
+import threading
+import time
 
 import pytest
 
@@ -105,10 +109,39 @@ def test_what_breaks_a_rule_is_gone_and_all_else_is_there_once(folder, prepare, 
 def test_a_dask_cluster_keeps_the_same_documents(folder, prepare):
     summary = prepare()
     whole = contents(folder)
-    with dask_cluster.running() as address:
-        flags = [f"--dask_client_address={address}", "--dask_partition_size=2"]
+    with dask_cluster.running() as cluster:
+        flags = [f"--dask_client_address={cluster.scheduler_address}", "--dask_partition_size=2"]
         on_dask = {"runner": "DaskRunner", "beam_flags": flags, "output": f"{folder}/dask"}
         assert prepare(**on_dask) == summary
+    assert contents(folder, "dask") == whole
+
+
+@needs_dask
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_worker_killed_while_files_are_written_changes_none(folder, prepare):
+    rows = [{"text": prose(number % 150), "id": number} for number in range(200)]
+    corpus.write_jsonl(folder / "many.rows", rows)
+    many = {"input": f"jsonl:{folder}/many.rows"}
+    summary = prepare(**many)
+    whole = contents(folder)
+    assert len(whole) == 39  # 150 documents stay, four a file; and the summary
+    there = []
+
+    def kill_when_a_file_is_there(cluster):
+        while not there:
+            time.sleep(0.002)
+            if files := list((folder / "dask").glob("documents-*.jsonl")):
+                os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+                there.extend(files)
+
+    with dask_cluster.running(num_workers=2) as cluster:
+        thread = threading.Thread(target=kill_when_a_file_is_there, args=[cluster], daemon=True)
+        thread.start()
+        flags = [f"--dask_client_address={cluster.scheduler_address}"]
+        assert prepare(**many, runner="DaskRunner", beam_flags=flags, output=f"{folder}/dask") == summary
+        thread.join(60)
+    assert 0 < len(there) < 38
     assert contents(folder, "dask") == whole
 
 
