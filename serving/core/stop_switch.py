@@ -177,7 +177,7 @@ class StopSwitches:
             queue, handle = self._unmade.pop()
         # `Session.run` would make an object of it, which asks the Session when it dies: that may be closed.
         (name,) = self._prepared([], fetch=[handle.name])()
-        switch = _Switch(self, self._prepared([], queue.op), np.array(name, object))
+        switch = _Switch(self._prepared([], queue.op), self._close, np.array(name, object))
         switch.turn()
         self._renewed(switch)  # so that all is prepared, and turning it takes no time
         return switch
@@ -202,12 +202,12 @@ class StopSwitches:
 class _Switch:
     """Stops one run, if it is turned while that lasts."""
 
-    owner: StopSwitches
     make_queue: Callable
+    close_queue: Callable
     name: np.ndarray
     is_turned: bool = False
 
     def turn(self):
         """Stops the run that has the switch."""
         self.is_turned = True
-        self.owner._close(self.name)
+        self.close_queue(self.name)

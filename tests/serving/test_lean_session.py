@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tensorflow.core.protobuf import config_pb2
 
+from convnlp.serving.core import prepared_run
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.lean_session import LeanSession
 from convnlp.serving.core.servable import Servable
@@ -37,8 +38,12 @@ def test_the_functions_are_kept_by_the_session_alone(tmp_path):
     loaded.session.close()
 
 
-def test_an_unloaded_model_leaves_nothing_for_the_collector(tmp_path):
+@pytest.mark.parametrize("can_be_ended", [False, True])
+def test_an_unloaded_model_leaves_nothing_for_the_collector(tmp_path, monkeypatch, can_be_ended):
     """It comes seldom to a server, and sees the objects of a graph, not the memory behind them."""
+    if can_be_ended:
+        monkeypatch.setattr(prepared_run.PreparedRun, "_was_short", False)
+        monkeypatch.setattr(prepared_run, "_SHORT_SECONDS", 0.0)
     save_affine(tmp_path / "1", 1)
     gc.collect()
     gc.disable()
@@ -48,6 +53,7 @@ def test_an_unloaded_model_leaves_nothing_for_the_collector(tmp_path):
         run = {signature.inputs["x"].name: np.float32([2.0])}, (signature.outputs["y"].name,)
         for _ in range(2):
             assert servable.run(*run)[0].tolist() == [2.0]
+        assert bool(servable._switches._free) >= can_be_ended
         session, operation = weakref.ref(servable._session), weakref.ref(_operation(servable))
         assert session() is not None
         assert operation() is not None
