@@ -4,7 +4,7 @@ r"""A decoder on an encoder that is trained already, for models that write text.
         --config.init_from=PRESET --config.data.source='jsonl:PATH/*.jsonl.gz'
 
 Two layers of the encoder's mixer, by span corruption. The encoder and the embedding stay as they are, bit for
-bit, so that what was fine-tuned or measured with them holds, and a step costs a third. With
+bit, so that what was fine-tuned or measured with them holds, and the backward pass ends in the decoder. With
 `--config.objective.freeze_encoder=false` they are trained too, best with masked LM beside it:
 `--config.objective.names="('span_corruption', 'masked_lm')"`. A preset that has a decoder keeps it and is
 trained on.

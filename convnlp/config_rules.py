@@ -46,7 +46,8 @@ RULES = {
     "model.decoder_mixer": _optional(rules.STRING),
     "model.kernel_size": _SIZES,
     "model.decoder_kernel_size": Rule(
-        "(), one integer >= 1, or one per layer", lambda value: value == () or _SIZES.holds(value)
+        "empty, one integer >= 1, or one per layer",
+        lambda value: value in ((), []) or _SIZES.holds(value),
     ),
     "model.dilation_rate": _SIZES,
     "model.pool_size": _SIZES,

@@ -100,9 +100,12 @@ def run(config, workdir, strategy, finish=False):
     summary |= {} if expected is None else {"estimated_seconds": expected.seconds}
 
     if worker == 0:
+        examples, left_out = held_out["validation"], None
         ours = is_trained_on is not None  # a validation split that is given stays unseen
-        judged, model = task.trained(model, found, held_out["validation"], learns=ours)
-        save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary, judged=judged)
+        judged, model = task.trained(model, found, examples, learns=ours)
+        if judged is not model:
+            left_out = LeftOut(examples, model=judged)
+        save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary, left_out)
     strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
     experiment.finish(workdir)
 
@@ -186,26 +189,22 @@ class LeftOut(typing.NamedTuple):
 
     Attributes:
         examples: `Examples`, n of them.
-        outputs: float array [n,U], of a `head`: what was answered without having seen the example.
+        model: the model as it was before it had seen them; None, the default, where there were several.
+        outputs: float array [n,U], of a `head`: what these answered, each without having seen the example.
+            Default None: what `model` answers.
     """
 
     examples: examples.Examples
-    outputs: np.ndarray
+    model: typing.Any = None
+    outputs: np.ndarray | None = None
+
+    @property
+    def answers(self):
+        """The keyword arguments of `Task.scores` and `Task.review` that say so."""
+        return {} if self.outputs is None else {"outputs": self.outputs}
 
 
-def save(
-    config,
-    workdir,
-    task,
-    model,
-    tokenizer,
-    found,
-    held_out,
-    trained_on,
-    summary,
-    left_out=None,
-    judged=None,
-):
+def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary, left_out=None):
     """Scores a model; writes its preset with a model card, results.json, and the report of the run.
 
     Args:
@@ -218,18 +217,18 @@ def save(
         held_out: dict, name -> what `task.read` returned.
         trained_on: dict, what `report_overlap` returned.
         summary: dict, what the training took; see `experiment.card`.
-        left_out: `LeftOut`, whose scores are those of validation where no examples are held out for it.
-            Default None.
-        judged: the model that is scored on the validation examples, where `model` has learned from them.
-            Default None: `model`.
+        left_out: `LeftOut`, whose scores are those of validation where the model has learned from these
+            examples. Default None.
     """
-    models = {"validation": judged or model}
+    size = config.train.batch_size
     results = {
-        name: task.scores(models.get(name, model), each, config.train.batch_size)
+        name: task.scores(model, each, size)
         for name, each in held_out.items()
+        if left_out is None or name != "validation"
     }
     if left_out is not None:
-        results["validation"] = task.scores(model, left_out.examples, outputs=left_out.outputs)
+        asked = left_out.model or model
+        results["validation"] = task.scores(asked, left_out.examples, size, **left_out.answers)
     card = experiment.card(config, summary, model.backbone, task.decoder_length)
     card["objective"] = task.name
     named = [(f"{s} {name}", name, v, values) for s, values in results.items() for name, v in values.items()]
@@ -244,18 +243,7 @@ def save(
     for title, _, value, _ in named:
         print(f"{title}: {value:.4f}")
     report.write(
-        workdir,
-        task,
-        model,
-        tokenizer,
-        found,
-        held_out,
-        trained_on,
-        results,
-        summary,
-        card,
-        left_out,
-        judged,
+        workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card, left_out
     )
     print(f"report: {workdir}/report.html")
 

@@ -85,7 +85,7 @@ def run(config, workdir, strategy):
     }
     left_out = None
     if "validation" not in held_out:
-        left_out = finetune.LeftOut(validation.take(found, fold_of >= 0), outputs)
+        left_out = finetune.LeftOut(validation.take(found, fold_of >= 0), outputs=outputs)
     finetune.save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary, left_out)
     experiment.finish(workdir)
 

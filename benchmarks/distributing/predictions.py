@@ -130,15 +130,7 @@ class Prediction:
 
 def weak(computation, network, num_bytes, num_workers):
     """`Prediction` for `ROWS` rows a worker."""
-    return Prediction(
-        num_workers,
-        ROWS,
-        computation.seconds(ROWS),
-        computation.backward_seconds(ROWS),
-        network.exchange_seconds(num_bytes, num_workers),
-        computation.seconds(ROWS),
-        is_weak=True,
-    )
+    return _prediction(computation, network, num_bytes, num_workers, ROWS, None)
 
 
 def strong(computation, network, num_bytes, num_workers):
@@ -146,14 +138,19 @@ def strong(computation, network, num_bytes, num_workers):
     rows, rest = divmod(PAPER_RUN["batch_size"], num_workers)
     if rest:
         return None
+    return _prediction(computation, network, num_bytes, num_workers, rows, PAPER_RUN["batch_size"])
+
+
+def _prediction(computation, network, num_bytes, num_workers, rows, all_rows):
+    """`Prediction` for `rows` of each worker; `all_rows`, of all together, is None in weak scaling."""
     return Prediction(
         num_workers,
         rows,
         computation.seconds(rows),
         computation.backward_seconds(rows),
         network.exchange_seconds(num_bytes, num_workers),
-        computation.seconds(PAPER_RUN["batch_size"]),
-        is_weak=False,
+        computation.seconds(all_rows or rows),
+        is_weak=all_rows is None,
     )
 
 

@@ -22,6 +22,7 @@ from convnlp import programs
 from convnlp.data import Source, sources
 from convnlp.models import Seq2SeqBackbone, Tokenizer, preset_names
 from convnlp.scores import word_f1
+from convnlp.training import storage
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"'A-Z])")
 _LEAST_WORDS, _MOST_WORDS = 5, 25
@@ -45,6 +46,16 @@ def main(argv):
     args = flags.FLAGS
     sizes = [size_of(size) for size in args.sizes]
     workdir = pathlib.Path(args.workdir)
+    require_same(
+        workdir,
+        {
+            "source": args.source,
+            "preset": args.preset,
+            "sentences": max(sizes) + args.num_test,
+            "num_test": args.num_test,
+            "seed": args.seed,
+        },
+    )
     presets = make_presets(args.preset, workdir)
     make_data(args.source, workdir, max(sizes), args.num_test, args.seed)
     rows = [["", "the input as it is", *untouched(workdir / "test.jsonl")]]
@@ -66,6 +77,16 @@ def size_of(text):
     if not text.isdigit() or int(text) < 100:
         raise ValueError(f"--sizes must be whole numbers >= 100. Received: {text!r}")
     return int(text)
+
+
+def require_same(workdir, settings):
+    """Raises ValueError if a directory holds what was made by other settings; else keeps these there."""
+    path = workdir / "settings.json"
+    before = storage.read_json(str(path)) if path.exists() else settings
+    if before != settings:
+        raise ValueError(f"--workdir must be new for other settings. Received: {settings}, before: {before}")
+    workdir.mkdir(parents=True, exist_ok=True)
+    storage.write_json(str(path), settings)
 
 
 def make_presets(preset, workdir):
@@ -108,7 +129,7 @@ def make_data(source, workdir, num_train, num_test, seed):
     pairs = [{"input": given, "target": wanted} for given, wanted in found.items()]
     order = np.random.default_rng(seed).permutation(len(pairs))
     for path, chosen in ((test, order[:num_test]), (train, order[num_test : num_test + num_train])):
-        path.write_text("".join(json.dumps(pairs[i]) + "\n" for i in chosen), encoding="utf-8")
+        storage.write(str(path), "".join(json.dumps(pairs[i]) + "\n" for i in chosen).encode())
 
 
 def untouched(path):

@@ -12,18 +12,7 @@ _REVIEWED = ("test", "validation")  # the first of them that there is
 
 
 def write(
-    workdir,
-    task,
-    model,
-    tokenizer,
-    found,
-    held_out,
-    trained_on,
-    results,
-    summary,
-    card,
-    left_out=None,
-    judged=None,
+    workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card, left_out=None
 ):
     """Writes the two files.
 
@@ -40,17 +29,15 @@ def write(
         card: dict, entries of the model card.
         left_out: `convnlp.finetune.LeftOut`, by which the scores of validation are; None, the default, where
             they are those of the model for what is held out.
-        judged: the model of the scores on "validation", where `model` has learned from these examples.
-            Default None: `model`.
 
     Returns:
         dict, what report.json holds.
     """
     name = next(name for name in _REVIEWED if name in results)
-    if name in held_out:
-        review = task.review(judged or model if name == "validation" else model, held_out[name])
+    if name != "validation" or left_out is None:
+        review = task.review(model, held_out[name])
     else:
-        review = task.review(model, left_out.examples, outputs=left_out.outputs)
+        review = task.review(left_out.model or model, left_out.examples, **left_out.answers)
     names = getattr(getattr(task, "label", None), "names", None)
     facts = {
         split: data_facts.of_split(each, tokenizer, names)
@@ -60,8 +47,8 @@ def write(
         "title": f"{task.name.replace('_', ' ').capitalize()}: {card['trained_on']}",
         "scores": {split: _scores(task, values, split == name, review) for split, values in results.items()},
         "reviewed": name,
-        "left_out": left_out is not None,
-        "learned": judged not in (None, model),
+        "left_out": left_out is not None and left_out.model is None,
+        "learned": left_out is not None and left_out.model is not None,
         "warnings": data_facts.warnings(facts, trained_on),
         "sections": [{"kind": section.kind, **dataclasses.asdict(section)} for section in review.sections],
         "curves": _curves(workdir, task),

@@ -234,7 +234,7 @@ class QuestionAnswering(Task):
     def scores(self, model, found, batch_size=32):
         each = self.scores_of_each(model, found, batch_size)
         return {name: float(np.mean(values)) for name, values in each.items()} | {
-            "num_examples": float(len(found))
+            "num_examples": float(len(each["squad_f1"]))
         }
 
     def scores_of_each(self, model, found, batch_size=32):

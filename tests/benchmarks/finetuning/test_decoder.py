@@ -31,8 +31,15 @@ def test_pairs_are_of_different_sentences_and_apart(tmp_path):
     assert exact == "0.0"
     assert 0 < float(f1) < 80
     before = (tmp_path / "test.jsonl").read_bytes()
-    decoder.make_data("jsonl:nowhere", tmp_path, 20, 10, 1)  # what is there stays
+    decoder.make_data("jsonl:nowhere", tmp_path, 20, 10, 0)  # what is there stays
     assert (tmp_path / "test.jsonl").read_bytes() == before
+
+
+def test_a_directory_is_of_one_setting(tmp_path):
+    for _ in range(2):
+        decoder.require_same(tmp_path / "new", {"seed": 0})
+    with pytest.raises(ValueError, match=r"--workdir must be new .*'seed': 1.*before: .*'seed': 0"):
+        decoder.require_same(tmp_path / "new", {"seed": 1})
 
 
 def test_too_few_sentences(tmp_path):
