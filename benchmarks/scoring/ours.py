@@ -86,8 +86,8 @@ def training_fields(text_set, seed, data_dir):
     return fields
 
 
-def classes(preset, source):
-    """The class that a preset gives to each text of a source, list of int."""
-    model = tasks.load(str(preset))
-    task = tasks.task_of(model).from_model(model, Source(source), Fields())
-    return np.argmax(outputs_of(model, task.read(Source(source))), axis=1).tolist()
+def classes(preset, source, split="train"):
+    """The class that a preset gives to each text of a split of a source, list of int."""
+    model, source = tasks.load(str(preset)), Source(source, split)
+    task = tasks.task_of(model).from_model(model, source, Fields())
+    return np.argmax(outputs_of(model, task.read(source)), axis=1).tolist()

@@ -1,0 +1,183 @@
+r"""What each optional field of fine-tuning gives where labels are few, and the table of it.
+
+    python -m benchmarks.finetuning.levers --data_dir=DATA --workdir=DIR
+
+A set keeps the labels of its first --labels training texts. `convnlp finetune` and `convnlp fit-head` learn
+from them as they are, and with one thing besides: masked LM on the other training texts, without their
+labels; the labels of a related set first; three models that teach a fourth one; averages of the weights. All
+are judged by the last 3,000 training texts, which none has seen. No test set is read. What is done is not
+done again.
+"""
+
+import json
+import pathlib
+
+import numpy as np
+from absl import flags
+
+from benchmarks import first_results, pages
+from benchmarks.finetuning.folds import UNSEEN
+from benchmarks.run_once import run_once
+from benchmarks.scoring.ours import classes
+from benchmarks.scoring.sets import SETS
+from convnlp import adaptation, programs
+from convnlp.training import storage
+
+NAMES = ("ag_news", "sst5", "sst2")
+# Whose labels may help another set: of the same kind, from other texts, in the same language.
+RELATED = {"sst5": "imdb", "sst2": "imdb", "imdb": "sst2"}
+RELATED_TEXTS = 4_000
+TEACHERS = (1, 2, 3)  # seeds
+FINETUNE, FIT_HEAD = "convnlp.finetune", "convnlp.fit_head"
+# What is tried: the program, and the lever beside its recipe.
+TRIALS = (
+    (FINETUNE, ""),
+    (FINETUNE, "masked LM on the other texts"),
+    (FINETUNE, "labels of a related set first"),
+    (FINETUNE, "three teachers"),
+    (FINETUNE, "averages of the weights"),
+    (FIT_HEAD, ""),
+    (FIT_HEAD, "masked LM on the other texts"),
+    (FIT_HEAD, "labels of a related set first"),
+)
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+    flags.DEFINE_string("workdir", None, "Directory of all runs.", required=True)
+    flags.DEFINE_list("sets", list(NAMES), "The sets, in the order in which they are run.")
+    flags.DEFINE_integer("labels", 1_000, "Training texts that keep their labels.", lower_bound=50)
+    flags.DEFINE_list("trials", [], "Numbers of the trials to run, from 0; none for all.")
+    flags.DEFINE_integer("seed", 0, "Of the runs.", lower_bound=0)
+
+
+def main(argv):
+    """Flags -> runs -> table."""
+    del argv
+    args = flags.FLAGS
+    related = [RELATED[name] for name in args.sets if name in RELATED]
+    first_results.check([*args.sets, *related], [], args.data_dir)
+    numbers = chosen(args.trials)
+    levers = Levers(pathlib.Path(args.data_dir), pathlib.Path(args.workdir), args.labels, args.seed)
+    right = {}
+    for number in numbers:
+        for name in args.sets:
+            if (run := levers.run(name, *TRIALS[number])) is not None:
+                right[number, name] = levers.right(name, run)
+        print(table(right, args.sets), flush=True)
+
+
+def chosen(numbers):
+    """The numbers of the trials to run, and of those that they are compared with; ValueError for others."""
+    for number in numbers:
+        if not number.isdigit() or int(number) >= len(TRIALS):
+            raise ValueError(f"`--trials` must be numbers below {len(TRIALS)}. Received: {number!r}")
+    wanted = {int(number) for number in numbers} or set(range(len(TRIALS)))
+    return sorted(wanted | {TRIALS.index((TRIALS[number][0], "")) for number in wanted})
+
+
+class Levers:
+    """The runs, each in a directory of its own below `workdir`.
+
+    Args:
+        data_dir: pathlib.Path that holds classification/*.jsonl.gz.
+        workdir: pathlib.Path.
+        num_labels: int, training texts that keep their labels.
+        seed: int, of all runs but the teachers.
+    """
+
+    def __init__(self, data_dir, workdir, num_labels, seed):
+        self._data_dir, self._workdir = data_dir, workdir / str(num_labels)
+        self._num_labels, self._seed = num_labels, seed
+
+    def run(self, name, program, lever):
+        """The directory of a run, which is done first if it is not there; None if a set has no such lever."""
+        fields = {"config.seed": self._seed, **self._learning(name, f"train[:{self._num_labels}]")}
+        if lever == "masked LM on the other texts":
+            if program == FINETUNE:
+                fields["config.task.unlabelled_source"] = f"jsonl:{self._unlabelled(name)}"
+            else:
+                adapted = self.run(name, FINETUNE, lever) / adaptation.FOLDER / "preset"
+                fields["config.init_from"] = str(adapted)
+        elif lever == "labels of a related set first":
+            if name not in RELATED:
+                return None
+            first = RELATED[name]
+            folder = self._workdir / f"{first}_first"
+            learning = {"config.seed": 0, **self._learning(first, f"train[:{RELATED_TEXTS}]")}
+            fields["config.init_from"] = str(self._finished(FINETUNE, folder, learning) / "preset")
+        elif lever == "three teachers":
+            teachers = tuple(str(self._taught(name, seed) / "preset") for seed in TEACHERS)
+            fields["config.task.options.teachers"] = teachers
+        elif lever == "averages of the weights":
+            fields["config.optimizer.ema_momentum"] = 0.99
+        words = "_".join(lever.split()) or "recipe"
+        return self._finished(
+            program, self._workdir / f"{name}_{program.partition('.')[2]}_{words}_{self._seed}", fields
+        )
+
+    def right(self, name, run):
+        """Which of the texts that judge a run answers right, bool [UNSEEN]."""
+        kept = run / "unseen.json"
+        if not kept.exists():
+            source = SETS[name].source(self._data_dir, "train")
+            storage.write_json(str(kept), classes(run / "preset", source, f"train[-{UNSEEN}:]"))
+        _, labels = SETS[name].read(self._data_dir, "train")
+        return np.array(json.loads(kept.read_text())) == labels[-UNSEEN:]
+
+    def _learning(self, name, split):
+        return {
+            "config.data.source": SETS[name].source(self._data_dir, "train"),
+            "config.data.split": split,
+            "config.task.label_names": tuple(str(label) for label in range(SETS[name].classes)),
+        }
+
+    def _taught(self, name, seed):
+        fields = {"config.seed": seed, **self._learning(name, f"train[:{self._num_labels}]")}
+        return self._finished(FINETUNE, self._workdir / f"{name}_teacher_{seed}", fields)
+
+    def _unlabelled(self, name):
+        """The path of a set's training texts without labels, and without those that judge; written once."""
+        path = self._workdir / f"{name}.unlabelled.jsonl"
+        if not path.exists():
+            texts, _ = SETS[name].read(self._data_dir, "train")
+            lines = "".join(json.dumps({"text": text}) + "\n" for text in texts[:-UNSEEN])
+            self._workdir.mkdir(parents=True, exist_ok=True)
+            storage.write(str(path), lines.encode())
+        return path
+
+    def _finished(self, program, folder, fields):
+        run_once(program, folder, fields, folder / "results.json")
+        return folder
+
+
+def table(right, names):
+    """Accuracies in per cent, and what a lever gains, with the standard error of the paired difference.
+
+    Args:
+        right: dict, (number of a trial, name of a set) -> bool [n], which unseen texts it answers right.
+        names: list of str, the sets.
+
+    Returns:
+        str, Markdown.
+    """
+    lines = []
+    for number in sorted({number for number, _ in right}):
+        program, lever = TRIALS[number]
+        line = [program.partition(".")[2].replace("_", "-"), lever or "as it is"]
+        for name in names:
+            hits = right.get((number, name))
+            before = right.get((TRIALS.index((program, "")), name))
+            cell = "" if hits is None else f"{100 * hits.mean():.1f}"
+            if hits is not None and lever:
+                gains = 100.0 * hits - 100.0 * before
+                cell += f"; {gains.mean():+.1f} ± {gains.std(ddof=1) / len(gains) ** 0.5:.1f}"
+            line.append(cell)
+        lines.append(line)
+    return pages.table(["program", "besides", *(SETS[name].title for name in names)], lines)
+
+
+if __name__ == "__main__":
+    define_flags()
+    programs.run(main)
