@@ -24,7 +24,6 @@ from convnlp.tasks import cross_fitting, rows
 from convnlp.tasks.classification import heads, joint, ngrams, read_classification
 
 NAMES = ("sst2", "sst5", "trec6", "ag_news", "sentiment140", "jigsaw_toxicity", "imdb")
-MAX_LENGTH = 512
 UNSEEN = 3_000  # texts that judge where there are few labels
 PENALTIES_BEFORE = (1.0, 0.1, 0.01, 1e-3, 1e-4)
 
@@ -35,6 +34,7 @@ def define_flags():
     flags.DEFINE_string("workdir", None, "Where the vectors are kept.", required=True)
     flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Whose encoder and tokenizer are used.")
     flags.DEFINE_list("sets", list(NAMES), "The sets, in the order in which they are run.")
+    flags.DEFINE_integer("max_length", 512, "Tokens that are read of a text.", lower_bound=1)
     flags.DEFINE_list("sizes", ["1000", "all"], "How many training texts: a number each, or all.")
 
 
@@ -72,8 +72,8 @@ def read(text_set, args, tokenizer, model, part, split):
     """The examples of a split, their vectors float32 [N,D], and their counts of n-grams, sparse [N,M]."""
     num_classes = text_set.classes
     source = Source(text_set.source(args.data_dir, part), split)
-    found = read_classification(source, tokenizer, Label("label", num_classes), MAX_LENGTH)
-    kept = pathlib.Path(args.workdir, f"{text_set.name}.{part}.{split}.npy")
+    found = read_classification(source, tokenizer, Label("label", num_classes), args.max_length)
+    kept = pathlib.Path(args.workdir, f"{text_set.name}.{part}.{split}.{args.max_length}.npy")
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         np.save(kept, rows.vectors_of(model, found))

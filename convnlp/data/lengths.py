@@ -7,7 +7,7 @@ from convnlp.data import sources
 from convnlp.data.examples import first_of_several
 
 SHARE = 0.95  # of the texts are not cut
-SHORTEST, LONGEST = 128, 512
+SHORTEST, LONGEST = 128, 1_024
 MULTIPLE = 64
 SAMPLE_TEXTS = 20_000
 

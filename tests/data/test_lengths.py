@@ -40,7 +40,7 @@ def test_nineteen_of_twenty_texts_fit(tmp_path, tokenizer, caplog):
     assert "taking 256 tokens as data.input_length" in caplog.text
     assert taken(tmp_path, tokenizer, [191] * 100) == 192  # with the end token
     assert taken(tmp_path, tokenizer, [192] * 100) == 256
-    assert taken(tmp_path, tokenizer, [2000] * 100) == 512
+    assert taken(tmp_path, tokenizer, [2000] * 100) == 1_024
     assert taken(tmp_path, tokenizer, [2000] * 100, longest=200) == 200
 
 
