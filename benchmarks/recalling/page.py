@@ -111,9 +111,9 @@ def _note(plan, rows):
     }
     number = "/".join(map(str, sorted(seeds)))
     return (
-        f"Per cent of the answers on fresh rows; bold from {100 * ENOUGH:.0f} on. A guess is right in "
-        f"{100 / data.NUM_VALUES:.1f} per cent; in recall, the value that the row has most often, without a "
-        f"look at the keys, in {100 * data.share_without_keys():.1f} (dotted in the plot). † marks distances "
-        f"that the receptive field does not reach; a blank has not been run. At most {plan.steps:,} steps of "
+        f"Per cent of right answers on fresh rows; bold from {100 * ENOUGH:.0f} on. A guess is right in "
+        f"{100 / data.NUM_VALUES:.1f} per cent; in recall, the row's most frequent value, without a look at "
+        f"the keys, in {100 * data.share_without_keys():.1f} (dotted in the plot). † marks distances that "
+        f"the receptive field does not reach; a blank has not been run. At most {plan.steps:,} steps of "
         f"{plan.batch_size} rows; seeds: {number}."
     )
