@@ -21,7 +21,7 @@ PROGRAMS = {
             "convnlp.prepare_corpus",
             "take bad and repeated documents out of a corpus, on Apache Beam",
         ),
-        "prepare-tokens": ("convnlp.prepare_tokens", "tokenize text once, for pre-training past memory"),
+        "prepare-tokens": ("convnlp.prepare_tokens", "tokenize text once, for text larger than memory"),
         "prepare-tfds": ("convnlp.prepare_tfds", "write a data set of TensorFlow Datasets to disk"),
     },
     "Train": {
