@@ -161,13 +161,13 @@ def soak(folder, minutes, seconds_between, seed, names=tuple(FAULTS), started=st
         steps = run.checkpoints()[-1] // EVERY * EVERY + _LAST_STEPS
         _start(run, sampler, _FLAG_OF_LAST_STEPS, num_steps=steps)
         problems = _problems_of_end(run)
+        kept = folder / "faults"
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(place.folder, kept)  # the small disk is gone with this process
         alone = _run_alone(folder, steps, started, sampler)
     finally:
         sampler.close()
         run.close()
-    kept = folder / "faults"
-    shutil.rmtree(kept, ignore_errors=True)
-    shutil.copytree(place.folder, kept)  # the small disk is gone with this process
     losses = {FAULTS[event.fault].loses: event.resumed_at for event in events if FAULTS[event.fault].loses}
     if not problems:
         problems = compare(kept, alone, steps, losses.get("metrics.jsonl"))
@@ -198,7 +198,7 @@ def _suffer(run, place, fault, event, draw, sampler):
         return
     event.problems += soundness.unsound(run.workdir)
     left = soundness.half_written(run.workdir)
-    if event.code != -signal.SIGKILL:
+    if event.code != -signal.SIGKILL and fault.can_clean_up:
         event.problems += [f"{name} is half-written" for name in sorted(left)]
     fault.undo(run, place)
     facts = fault.spoil(run, draw)
@@ -235,13 +235,13 @@ def problems_of_words(fault, code, said):
     if "Traceback (most recent call last)" in said:
         problems.append("there is a traceback")
     lines = said.strip().splitlines()
-    if fault.last_words and not (lines and re.fullmatch(fault.last_words, lines[-1])):
+    if fault.last_words and code is not None and not (lines and re.fullmatch(fault.last_words, lines[-1])):
         problems.append(f"the last line does not name the cause: {lines[-1] if lines else ''!r}")
     return problems
 
 
 def _problems_of_end(run):
-    if code := run.wait_for_end():
+    if code := run.wait_for_last_step():
         return [f"the run has ended with {code}; see {run.log}"]
     return soundness.unsound(run.workdir) + [
         f"{name} is half-written" for name in sorted(soundness.half_written(run.workdir))
@@ -255,7 +255,7 @@ def _run_alone(folder, steps, started, sampler):
     run = Run(workdir, folder / "alone.log", steps, started)
     try:
         _start(run, sampler)
-        if run.wait_for_end():
+        if run.wait_for_last_step():
             raise NothingHappensError(f"the run left alone has failed; see {run.log}")
     finally:
         run.close()

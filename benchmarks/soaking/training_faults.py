@@ -14,6 +14,8 @@ from benchmarks.soaking import mounts
 _CLOCK_SECONDS = 3600
 _FIRST_LIMIT_BYTES = 16 << 20
 _NEXT_TO_NOTHING_BYTES = 1 << 16
+_LAST_WORDS_BYTES = 1 << 13
+_PATIENT_CHECKPOINTS = 5  # that a process may write with the memory that it has
 _NAMED = "error: .*(/.*{0}|{0}.*/).*"  # the cause, and a path
 
 
@@ -34,9 +36,10 @@ class Fault:
     """Something that happens to a run.
 
     Attributes:
-        codes: exit codes of which the process must have one; None: it must go on.
+        codes: exit codes of which the process must have one, None among them if it may go on; None: it must.
         last_words: regular expression that the last line of the process must match; None: it can say nothing.
         first_words: regular expression that the next process must say before it trains; None: nothing.
+        can_clean_up: whether the process can still remove what it has half-written.
         loses: what the run lacks at the end, by its documentation: "metrics.jsonl" or "".
         why: str, of `loses`.
     """
@@ -44,6 +47,7 @@ class Fault:
     codes = (1,)
     last_words = None
     first_words = None
+    can_clean_up = True
     loses = ""
     why = ""
 
@@ -112,7 +116,8 @@ class FileTooLarge(Fault):
     last_words = _NAMED.format("File too large")
 
     def happen(self, run, place, draw):
-        most = draw.choice([4096, 1 << 16])
+        # What it has said so far lies in a file, too, and so will what it has to say of this.
+        most = max(draw.choice([4096, 1 << 16]), run.log.stat().st_size + _LAST_WORDS_BYTES)
         resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
         run.wait_for_end()
 
@@ -171,10 +176,12 @@ class ClockStepsBack(Fault):
 class AddressSpace(Fault):
     """The process gets no more address space (ulimit -v).
 
-    TensorFlow's C++ aborts where it can start no thread, in a graph of its own: that is its end, too.
+    TensorFlow's C++ aborts where it can start no thread, in a graph of its own: that is its end, too, and
+    Python cleans nothing up. With what it has already a process may also go on; then the limit is lifted.
     """
 
-    codes = (1, -signal.SIGABRT)
+    codes = (1, -signal.SIGABRT, None)
+    can_clean_up = False
     last_words = r"error: (out of memory or threads: .*|.*Cannot allocate memory.*)"
 
     def happen(self, run, place, draw):
@@ -182,7 +189,11 @@ class AddressSpace(Fault):
             size = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         most = size + draw.choice([0, 1 << 20])
         resource.prlimit(run.process.pid, resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
-        run.wait_for_end()
+        if all(run.wait_for_checkpoint() for _ in range(_PATIENT_CHECKPOINTS)):
+            unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            resource.prlimit(run.process.pid, resource.RLIMIT_AS, unlimited)
+        else:
+            run.wait_for_end()
 
 
 class MemoryLimit(Killed):

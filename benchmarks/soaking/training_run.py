@@ -108,8 +108,22 @@ class Run:
         return self.is_alive()
 
     def wait_for_end(self):
-        """Waits for the end of the process; returns its exit code."""
+        """Waits for the end of a process that something has happened to; returns its exit code."""
         self._wait(lambda: not self.is_alive(), "the end of the process")
+        return self._code()
+
+    def wait_for_last_step(self):
+        """Waits for the end of a process that makes all its steps, however many; returns its exit code."""
+        step, since = -1, time.monotonic()
+        while self.is_alive():
+            if (last := self.step()) != step:
+                step, since = last, time.monotonic()
+            elif time.monotonic() > since + PATIENCE_SECONDS:
+                raise NothingHappensError(f"no step came after step {step}; see {self.log}")
+            time.sleep(_QUIET_SECONDS)
+        return self._code()
+
+    def _code(self):
         size = -1  # what C++ has said comes through a process that outlives it
         while size != (size := self.log.stat().st_size):
             time.sleep(_QUIET_SECONDS)

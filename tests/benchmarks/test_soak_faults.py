@@ -3,9 +3,9 @@
 import collections
 import json
 import os
-import pathlib
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from benchmarks.soaking import mounts, processes, soundness, stepped_clock, training
+from benchmarks.soaking import mounts, processes, soundness, stepped_clock, training, training_run
 from benchmarks.soaking import training_faults as faults
 from tests.run_program import ROOT
 
@@ -50,9 +50,10 @@ class StandIn:
     def __init__(self, workdir, *arguments):
         self.workdir, self.clock = workdir, workdir.with_name("clock")
         (workdir / "checkpoints").mkdir(parents=True)
-        self.log = open(workdir.with_name("log"), "w+")  # noqa: SIM115 - closed by `close`
+        self.log = workdir.with_name("log")
+        self._file = open(self.log, "w+")  # noqa: SIM115 - closed by `close`
         command = [sys.executable, "-c", STAND_IN, str(workdir), *arguments]
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(command, stdout=self._file, stderr=self._file)
         self.wait_for_checkpoint()
 
     def checkpoints(self):
@@ -74,12 +75,12 @@ class StandIn:
         self.process.send_signal(signum)
 
     def said(self):
-        return pathlib.Path(self.log.name).read_text()
+        return self.log.read_text()
 
     def close(self):
         self.process.kill()
         self.process.wait()
-        self.log.close()
+        self._file.close()
 
 
 @pytest.fixture
@@ -109,6 +110,59 @@ def test_what_ends_a_process(stand_in, name):
     assert training.problems_of_words(fault, run.process.poll(), run.said()) == []
     fault.undo(run, place)
     (run.workdir / "again").write_text("")  # as the next process needs it
+
+
+@pytest.mark.multiprocess
+def test_a_process_that_needs_no_more_memory_goes_on_and_may_have_more_again(stand_in):
+    run, fault = stand_in(), faults.FAULTS["address_space"]
+    fault.happen(run, faults.Place(run.workdir), random.Random(0))
+    assert run.process.poll() is None
+    assert resource.prlimit(run.process.pid, resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
+    assert training.problems_of_words(fault, None, run.said()) == []
+
+
+@pytest.mark.multiprocess
+def test_what_was_said_before_does_not_count_as_a_large_file(stand_in):
+    run = stand_in()
+    with open(run.log, "a") as log:
+        log.write("step\n" * 14_000)
+    fault = faults.FAULTS["file_too_large"]
+    fault.happen(run, faults.Place(run.workdir), random.Random(0))
+    assert "error: " in run.said().splitlines()[-1]
+
+
+def steps_every(seconds, number):
+    """Starts a process that writes so many steps into the metrics, in place of `convnlp pretrain`."""
+
+    def started(arguments, environment, log):
+        workdir = next(each for each in arguments if each.startswith("--workdir=")).partition("=")[2]
+        code = (
+            "import pathlib, sys, time\n"
+            f"for step in range({number}):\n"
+            f"    time.sleep({seconds})\n"
+            f"    with open({workdir!r} + '/metrics.jsonl', 'a') as file:\n"
+            "        file.write('{\"step\": %d}\\n' % step)\n"
+        )
+        return subprocess.Popen([sys.executable, "-c", code], stdout=log, stderr=log)
+
+    return started
+
+
+@pytest.mark.multiprocess
+def test_a_long_run_has_time_as_long_as_it_makes_steps(tmp_path, monkeypatch):
+    monkeypatch.setattr(training_run, "PATIENCE_SECONDS", 1.5)
+    monkeypatch.setattr(training_run, "_QUIET_SECONDS", 0.1)
+    run = training_run.Run(tmp_path, tmp_path / "log", 10, steps_every(0.3, 10))
+    run.start()
+    assert run.wait_for_last_step() == 0
+    assert run.step() == 9
+    run = training_run.Run(tmp_path, tmp_path / "log", 10, steps_every(60, 1))
+    run.start()
+    try:
+        with pytest.raises(training_run.NothingHappensError, match="no step came after step 9"):
+            run.wait_for_last_step()
+    finally:
+        run.close()
 
 
 @pytest.mark.multiprocess
@@ -221,6 +275,8 @@ FULL = faults.FAULTS["full_disk"]
         (faults.FAULTS["clock_steps_back"], None, "step 2", None),
         (faults.FAULTS["clock_steps_back"], 1, "step 2", "has ended with 1"),
         (faults.FAULTS["killed"], -signal.SIGKILL, "step 2", None),
+        (faults.FAULTS["address_space"], None, "step 2", None),  # it has what it needs
+        (faults.FAULTS["address_space"], -signal.SIGKILL, "step 2", "ended with -9 in place of 1 or -6"),
     ],
 )
 def test_what_is_wrong_with_an_end(fault, code, said, problem):
