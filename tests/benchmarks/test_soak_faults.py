@@ -51,7 +51,7 @@ class StandIn:
         self.workdir, self.clock = workdir, workdir.with_name("clock")
         (workdir / "checkpoints").mkdir(parents=True)
         self.log = workdir.with_name("log")
-        self._file = open(self.log, "w+")  # noqa: SIM115 - closed by `close`
+        self._file = open(self.log, "a+")  # noqa: SIM115 - closed by `close`
         command = [sys.executable, "-c", STAND_IN, str(workdir), *arguments]
         self.process = subprocess.Popen(command, stdout=self._file, stderr=self._file)
         self.wait_for_checkpoint()
