@@ -32,7 +32,7 @@ def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, pad
     zero before, or in one loop with the convolution where that is faster (masked_depthwise.py).
 
     Args:
-        x: tensor [B,T,D], float.
+        x: tensor [B,T,D], float. In the form "edge" also [B,1,T,D], without dilation and masks.
         taps: tensor [H,K] of the same type; H divides D.
         dilation_rate: int, >= 1. The distance r of neighbouring taps. Defaults to 1.
         causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
@@ -42,7 +42,7 @@ def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, pad
             finite. Defaults to all tokens.
 
     Returns:
-        Tensor [B,T,D] of x's type.
+        Tensor of x's shape and type.
 
     Example:
     >>> x = tf.constant([[[1.0], [2.0], [3.0]]])
@@ -97,7 +97,7 @@ def _op(x, taps, left, dilation_rate):
     taps = taps_by_channel(taps, x.shape[-1])  # [K,D]
     kernel_size = taps.shape[0]
     padding = [left, kernel_size - 1 - left]
-    time, dilated = length(x), dilation_rate > 1
+    time, dilated, is_image = length(x), dilation_rate > 1, x.shape.rank == 4
     if dilated:  # Time as [T/r,r] puts a tap's inputs into one column: a plain convolution along the rows.
         rows = -(-time // dilation_rate)
         x = pad_time(x, 0, rows * dilation_rate - time)
@@ -105,7 +105,7 @@ def _op(x, taps, left, dilation_rate):
         filters = tf.reshape(taps, [kernel_size, 1, -1, 1])  # [K,1,D,1]
         padding = [[0, 0], padding, [0, 0], [0, 0]]
     else:
-        image = tf.expand_dims(x, 1)  # [B,1,T,D]
+        image = x if is_image else tf.expand_dims(x, 1)  # [B,1,T,D]
         filters = tf.reshape(taps, [1, kernel_size, -1, 1])  # [1,K,D,1]
         padding = [[0, 0], [0, 0], padding, [0, 0]]
     if current_implementation() == "edge" and left == (kernel_size - 1) // 2:
@@ -113,7 +113,7 @@ def _op(x, taps, left, dilation_rate):
     y = tf.nn.depthwise_conv2d(image, filters, [1, 1, 1, 1], padding)
     if dilated:
         return tf.reshape(y, tf.shape(x))[:, :time]  # [B,T,D]
-    return tf.squeeze(y, 1)  # [B,T,D]
+    return y if is_image else tf.squeeze(y, 1)  # [B,T,D]
 
 
 def _fast(x, taps, left, dilation_rate):

@@ -31,7 +31,7 @@ def zero_pads(x, padding_mask):
     x = tf.convert_to_tensor(x)
     if current_implementation(x) == "fast":
         return _fast(x, tf.reshape(tf.cast(padding_mask, tf.float32), [-1, 1]))
-    return only_tokens(x, tf.expand_dims(tf.cast(padding_mask, x.dtype), 2))
+    return only_tokens(x, tf.expand_dims(tf.cast(padding_mask, x.dtype), -1))
 
 
 def only_tokens(x, mask):

@@ -186,6 +186,10 @@ class StaticConvMixer(ConvMixer):
             autocast=False,  # The softmax reads it in float32.
         )
 
+    @property
+    def takes_images(self):
+        return self.dilation_rate == 1 and kernels.current_implementation() == "edge"
+
     def kernel_initializer(self):
         """A Keras initializer of the taps."""
         return keras.initializers.GlorotUniform()

@@ -5,6 +5,7 @@ import math
 import operator
 
 import keras
+import tensorflow as tf
 
 from convnlp.layers.costs import add_costs
 from convnlp.layers.feed_forward import FeedForward
@@ -153,12 +154,25 @@ class Encoder(MaskedLayer, Stack):
         if not self.layers:
             return x
         x = self.dropout(x, training=training)
+        if self._takes_images(masks):
+            x, mask = tf.expand_dims(x, 1), tf.expand_dims(masks.padding_mask, 1)  # [B,1,T,D], [B,1,T]
+            for layer in self.layers:
+                x = layer(x, padding_mask=mask, training=training)
+            return self.finish(tf.squeeze(x, 1), training)
         for layer, size in zip(self.layers, self.pool_sizes, strict=True):
             if size > 1:
                 x, pooled = pool_tokens(x, masks.padding_mask, size)
                 masks = masks._replace(padding_mask=pooled)
             x = layer(x, **masks._asdict(), training=training)
         return self.finish(x, training)
+
+    def _takes_images(self, masks):
+        """Whether all layers take a row as an image of height 1, as TFLite's convolutions want it.
+
+        Laid out so once, it need not be copied around each convolution.
+        """
+        only_pads = masks.padding_mask is not None and masks == Masks(masks.padding_mask)
+        return only_pads and self.pool_factor == 1 and all(layer.mixer.takes_images for layer in self.layers)
 
     def output_mask(self, padding_mask):
         """The padding mask of the output: bool [B,T] -> [B,T'], or None -> None."""

@@ -33,6 +33,7 @@ class TokenMixer(keras.layers.Layer):
             projection.
         double_gate: bool. The gated block has a gate behind the mixer too, see `GLUConvBlock`. An option of
             some mixers.
+        takes_images: bool. Without masks, x may be [B,1,T,D] too, in what is exported for TFLite.
         contains_feed_forward: bool. It has a feed-forward network inside: a layer around it leaves its own
             out.
 
@@ -56,6 +57,7 @@ class TokenMixer(keras.layers.Layer):
     pads_are_zeros = False
     gated = True
     double_gate = False
+    takes_images = False
     contains_feed_forward = False
 
     def __init__(self, hidden_dim, causal=False, **kwargs):
