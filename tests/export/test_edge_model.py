@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
+from convnlp.export import edge_model
 from convnlp.export.edge_model import FACTS, VOCABULARY, EdgeModel
 from convnlp.export.lite import metadata
 from tests import corpus
@@ -73,6 +74,25 @@ def test_no_pad_is_computed(model, monkeypatch):
     assert sum(rows for rows, _ in shapes) == len(ids)
     assert len({length for _, length in shapes}) == len(shapes)
     np.testing.assert_array_equal(model.run(ids[3:4]), model._run(ids[3:4]))
+
+
+def test_many_texts_of_one_length_run_some_at_a_time(model, monkeypatch):
+    ids = np.random.default_rng(0).integers(3, 60, [11, 8]).astype(np.int32)
+    ids[3, 5:] = 0
+    whole, shapes = model.run(ids), []
+
+    def run(rows, inner=model._run):
+        shapes.append(rows.shape)
+        return inner(rows)
+
+    monkeypatch.setattr(model, "_run", run)
+    monkeypatch.setattr(edge_model, "_MOST_TOKENS", 4 * 8 + 7)
+    np.testing.assert_allclose(model.run(ids), whole, atol=5e-6)  # float32 sums of other shapes
+    assert shapes == [(1, 5), (4, 8), (4, 8), (2, 8)]
+    shapes.clear()
+    monkeypatch.setattr(edge_model, "_MOST_TOKENS", 1)  # a text is never cut for it
+    np.testing.assert_allclose(model.run(ids), whole, atol=5e-6)
+    assert shapes == [(1, 5), *[(1, 8)] * 10]
 
 
 def test_tokens_equal_the_library(model, classifier):
