@@ -1,0 +1,161 @@
+r"""What a text costs in a TFLite file, by what XNNPACK does, and what the processor could reach.
+
+    taskset -c 0 python -m benchmarks.lite_profile --model=FILE --preset=DIR --lengths=32,128,512,2048
+
+Prints milliseconds by kind of work: the median of calls that nothing watches, shared out as `perf` of Linux
+samples further ones. Then how long the multiply-adds of the encoder, `cost()` of the preset, would take if
+the core did nothing else, as fast as its instruction for int8 goes; and which share of what the core can do
+the goals of docs/inference.md ask for: they allow the peer's time there, as it was measured then, divided by
+the goal. One thread.
+"""
+
+import json
+import pathlib
+import statistics
+import time
+
+import numpy as np
+from absl import flags
+
+from benchmarks import goals, machine
+from benchmarks.inferring import asks, comparisons, microkernels, multiply_adds
+from convnlp import programs
+from convnlp.export import edge_model, preset
+from convnlp.training.storage import write_json
+
+_PEERS = {comparisons.SAME: comparisons.CONVOLUTION, comparisons.TRANSFORMER: comparisons.ATTENTION}
+RESULTS = pathlib.Path(__file__).resolve().parents[1] / "docs" / "inference.json"
+
+
+def define_flags():
+    """Defines the flags; not on import, so that programs can be imported side by side."""
+    flags.DEFINE_string("model", None, "File of export.tflite, for token ids.", required=True)
+    flags.DEFINE_string("preset", None, "What it was made of.", required=True)
+    flags.DEFINE_list("lengths", ["32", "128", "512", "2048"], "Tokens of a text.")
+    flags.DEFINE_float("seconds", 3.0, "For which each length is timed, and sampled.")
+    flags.DEFINE_string("json", None, "File to write all of it to.")
+
+
+def main(_):
+    """Times, samples, prints, writes."""
+    args = flags.FLAGS
+    lengths = [int(length) for length in args.lengths]
+    encoder = preset.load(args.preset).backbone.encoder
+    counts = {length: encoder.cost(length)["multiply_adds"] for length in lengths}
+    profiles = profiled(pathlib.Path(args.model).read_bytes(), lengths, args.seconds)
+    peak = multiply_adds.a_second(time.perf_counter)
+    peers = json.loads(RESULTS.read_text(encoding="utf-8"))["mini"]["cells"]
+    asked = goals_in_multiply_adds(counts, peers, peak)
+    print("\n".join([*table(profiles), "", *ceiling(counts, profiles, peak), "", *asked_for(asked)]))
+    if args.json:
+        found = {"machine": machine.describe(1), "peak": peak, "multiply_adds": counts}
+        write_json(pathlib.Path(args.json), found | {"profiles": profiles, "goals": asked})
+
+
+def profiled(content, lengths, seconds):
+    """Dict, length -> {"ms": float, "kinds": dict, kind -> ms} of one text.
+
+    Args:
+        content: bytes of a file that takes token ids.
+        lengths: list of int.
+        seconds: float, for which each length is timed, and then sampled.
+    """
+    from ai_edge_litert import interpreter as litert
+
+    found = {}
+    for length in lengths:
+        run = edge_model.runner(litert.Interpreter(model_content=content, num_threads=1))
+        ids = np.ones([1, length], np.int32)
+        milliseconds = 1e3 * _median(lambda run=run, ids=ids: run(ids), seconds)
+        shares = microkernels.sampled(lambda run=run, ids=ids: run(ids), seconds)
+        kinds = {kind: share * milliseconds for kind, share in shares.items()}
+        found[length] = {"ms": milliseconds, "kinds": kinds}
+    return found
+
+
+def _median(call, seconds):
+    call()
+    taken, end = [], time.perf_counter() + seconds
+    while not taken or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def goals_in_multiply_adds(counts, cells, peak):
+    """What the goals of single texts ask of the core: list of dicts.
+
+    Args:
+        counts: dict, length -> multiply-adds of a text.
+        cells: list of dicts, as in docs/inference.json, of size mini.
+        peak: float, multiply-adds a second.
+    """
+    found = []
+    for length, count in counts.items():
+        ask = asks.name(1, length)
+        for name, mixer in _PEERS.items():
+            goal = goals.goal(name, {"size": "mini", "ask": ask})
+            times = [
+                cell["milliseconds"]
+                for cell in cells
+                if (cell["ask"], cell["mixer"], cell["threads"]) == (ask, mixer, 1)
+                and not comparisons.VARIANTS[cell["variant"]].ours
+            ]
+            if goal and times:
+                most = min(times) / goal
+                share = count / (most / 1e3) / peak
+                found.append({"name": name, "length": length, "goal": goal, "ms": most, "share": share})
+    return found
+
+
+def table(profiles):
+    """Lines of markdown: the kinds of work, the longest first, in ms."""
+    kinds = sorted(
+        {kind for each in profiles.values() for kind in each["kinds"]},
+        key=lambda kind: -sum(each["kinds"].get(kind, 0.0) / each["ms"] for each in profiles.values()),
+    )
+    header = " | ".join(f"n = {length}" for length in profiles)
+    lines = [f"| ms | {header} |", "| --- |" + " --- |" * len(profiles)]
+    for kind in kinds:
+        cells = (
+            f"{each['kinds'].get(kind, 0.0):.3g} ({100 * each['kinds'].get(kind, 0.0) / each['ms']:.0f} %)"
+            for each in profiles.values()
+        )
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    return [*lines, f"| all | {' | '.join(format(each['ms'], '.3g') for each in profiles.values())} |"]
+
+
+def ceiling(counts, profiles, peak):
+    """Lines of markdown: how near the products are to what the core can do."""
+    lines = [
+        f"At best {peak / 1e9:.0f} billion multiply-adds a second.",
+        "",
+        "| n | multiply-adds, millions | ms at best | ms | of that products | share of the best |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for length, count in counts.items():
+        ours = profiles[length]
+        products = ours["kinds"].get("products in int8", 0.0)
+        least = 1e3 * count / peak
+        share = f"{100 * least / products:.0f} %" if products else ""
+        lines.append(
+            f"| {length} | {count / 1e6:.1f} | {least:.3g} | {ours['ms']:.3g} | {products:.3g} | {share} |"
+        )
+    return lines
+
+
+def asked_for(found):
+    """Lines of markdown: which share of the best a goal asks for."""
+    lines = ["| goal | n | ms it allows | share of the core's multiply-adds |", "| --- | --- | --- | --- |"]
+    for each in found:
+        name = each["name"].removeprefix("inference, ")
+        lines.append(
+            f"| {each['goal']}x {name} | {each['length']} | {each['ms']:.3g} | {100 * each['share']:.0f} % |"
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    define_flags()
+    programs.run(main)

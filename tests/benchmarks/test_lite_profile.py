@@ -1,0 +1,103 @@
+"""The profile of a TFLite file: names of microkernels, shares, and what goals ask of a core."""
+
+import pytest
+
+from benchmarks import lite_profile, machine
+from benchmarks.inferring import microkernels, multiply_adds
+
+REPORT = """
+# Samples  Symbol
+      6000  [.] xnn_qd8_f32_qc8w_gemm_minmax_ukernel_5x64c4__asm_amd64_avx512vnni
+       500  [.] xnn_f32_rminmax_ukernel__avx512f_u64_acc4
+       250  [.] xnn_f32_qu8_vcvt_ukernel__avx512skx_u128
+      1250  [.] xnn_f32_vadd_ukernel__avx512f_u32
+      1000  [.] tflite::Subgraph::InvokeImpl
+       750  [.] _PyEval_EvalFrameDefault
+       250  [k] clear_page_erms
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        ("xnn_qd8_f32_qc8w_igemm_minmax_ukernel_1x8c8__avx256vnni", "products in int8"),
+        ("xnn_qs8_qc8w_gemm_minmax_fp32_ukernel_4x16c8", "products in int8"),
+        ("xnn_f32_gemm_minmax_ukernel_7x16__avx512f_broadcast", "products in float32"),
+        ("xnn_f32_dwconv_minmax_ukernel_9p16c__avx512f", "depthwise convolution"),
+        ("_ZN12_GLOBAL__N_113pack_lh_fx_qdIfh22xnn_f32_qs8_cvt_params", "quantisation of activations"),
+        ("xnn_qs8_f32_vcvt_ukernel__avx512skx_u32", "embedding to float32"),
+        ("xnn_f32_vmul_ukernel__avx512f_u32", "gate: product"),
+        ("xnn_f32_vmulc_ukernel__avx512f_u32", "norms and masks: product with a number per token"),
+        ("xnn_f32_rsum2_ukernel__avx512f_u64_acc4", "norms: mean of squares"),
+        ("xnn_f32_rdsum_ukernel_7p7x__avx512f_u64", "pooling"),
+        ("pthreadpool_parallelize_1d_tile_1d_dynamic", "calls of operations"),
+        ("_PyObject_Malloc", microkernels.ELSEWHERE),
+    ],
+)
+def test_what_a_microkernel_does(function, kind):
+    assert microkernels.kind(function) == kind
+
+
+def test_shares_of_a_report():
+    found = microkernels.shares(REPORT.splitlines())
+    assert found == {
+        "products in int8": 0.6,
+        "residual sums": 0.125,
+        "calls of operations": 0.1,
+        microkernels.ELSEWHERE: 0.1,
+        "quantisation of activations": 0.075,
+    }
+    with pytest.raises(ValueError, match="perf has taken no samples"):
+        microkernels.shares(["# nothing"])
+
+
+def test_what_goals_ask_of_a_core():
+    cells = [
+        {"ask": "n = 512", "mixer": mixer, "threads": 1, "variant": variant, "milliseconds": ms}
+        for mixer, variant, ms in (
+            ("self_attention", "openvino-int8", 20.0),
+            ("self_attention", "onnxruntime-int8", 30.0),
+            ("self_attention", "litert-int8", 1.0),
+            ("lightweight_conv", "openvino-int8", 10.0),
+        )
+    ]
+    same, transformer = lite_profile.goals_in_multiply_adds({512: 10**9, 40: 1}, cells, 2e11)
+    assert same == {"name": "inference, one text vs the same model elsewhere"} | {
+        "length": 512,
+        "goal": 1.0,
+        "ms": 10.0,
+        "share": pytest.approx(0.5),
+    }
+    assert (transformer["goal"], transformer["ms"]) == (4.0, 5.0)
+    assert transformer["share"] == pytest.approx(1.0)
+    line = "| 4.0x one text vs the Transformer | 512 | 5 | 100 % |"
+    assert lite_profile.asked_for([transformer])[-1] == line
+
+
+def test_tables():
+    profiles = {
+        32: {"ms": 1.0, "kinds": {"products in int8": 0.8, "pooling": 0.2}},
+        128: {"ms": 4.0, "kinds": {"pooling": 0.4, "products in int8": 3.2, "softmax": 0.4}},
+    }
+    assert lite_profile.table(profiles)[2:] == [
+        "| products in int8 | 0.8 (80 %) | 3.2 (80 %) |",
+        "| pooling | 0.2 (20 %) | 0.4 (10 %) |",
+        "| softmax | 0 (0 %) | 0.4 (10 %) |",
+        "| all | 1 | 4 |",
+    ]
+    lines = lite_profile.ceiling({32: 10**8, 128: 4 * 10**8}, profiles, 2e11)
+    assert lines[0] == "At best 200 billion multiply-adds a second."
+    assert lines[-1] == "| 128 | 400.0 | 2 | 4 | 3.2 | 62 % |"
+
+
+def test_multiply_adds_are_counted_by_the_clock():
+    try:
+        assert multiply_adds.compiled()(0) == 0  # the sum of no products; the instruction does not run
+    except ValueError as error:
+        pytest.skip(str(error))
+    if "avx512_vnni" not in machine.describe(1)["flags"]:
+        pytest.skip("the processor has no AVX512-VNNI")
+    # 16 sums of 16 numbers, each of which takes 4 products of 2 a round.
+    assert multiply_adds.compiled()(3) == 3 * 16 * 16 * 4 * 2
+    ticks = iter([0.0, 2.0, 2.0, 3.0, *[3.0, 9.0] * 5])
+    assert multiply_adds.a_second(lambda: next(ticks), rounds=1000) == 1000 * multiply_adds.A_ROUND
