@@ -3,7 +3,8 @@
 import dataclasses
 import re
 
-_LAYER = re.compile(r"(?:^|/)(encoder|decoder)[^/]*/layer_(\d+)")
+# What all signatures share stands in a call: encoder_1/StatefulPartitionedCall/layer_0
+_LAYER = re.compile(r"(?:^|/)(encoder|decoder)[^/]*/(?:[^/]*Call[^/]*/)?layer_(\d+)")
 ELSEWHERE = "elsewhere"
 
 

@@ -1,5 +1,6 @@
 """The encoder: one skeleton, any token mixer in each layer."""
 
+import contextlib
 import itertools
 import math
 import operator
@@ -117,6 +118,9 @@ class Encoder(MaskedLayer, Stack):
         ValueError: if `pool_sizes` has another length or a value below 1; when called, on `segment_ids`,
             `prefix_mask` or `right_to_left` where positions are merged.
 
+    Attributes:
+        shared_function: inside of `traced_once` a tf.function from x and a `padding_mask`; else None.
+
     Example:
     ```python
     import numpy as np
@@ -128,6 +132,7 @@ class Encoder(MaskedLayer, Stack):
 
     layer_class = EncoderLayer
     sublayers_per_layer = 2
+    shared_function = None
 
     def __init__(self, mixers, intermediate_dim, residual_form="pre", dropout=0.0, pool_sizes=None, **kwargs):
         arguments = {"intermediate_dim": intermediate_dim, "residual_form": residual_form, "dropout": dropout}
@@ -153,6 +158,12 @@ class Encoder(MaskedLayer, Stack):
                 )
         if not self.layers:
             return x
+        if self.shared_function is not None and self._hides_only_pads(masks):
+            return self.shared_function(x, masks.padding_mask)
+        return self._mixed(x, masks, training)
+
+    def _mixed(self, x, masks, training):
+        """`mix` of one layer or more."""
         x = self.dropout(x, training=training)
         if self._takes_images(masks):
             x, mask = tf.expand_dims(x, 1), tf.expand_dims(masks.padding_mask, 1)  # [B,1,T,D], [B,1,T]
@@ -166,13 +177,33 @@ class Encoder(MaskedLayer, Stack):
             x = layer(x, **masks._asdict(), training=training)
         return self.finish(x, training)
 
+    @contextlib.contextmanager
+    def traced_once(self):
+        """All that is traced inside calls one function for the layers, for each shape of what goes in.
+
+        Of an exported model with several signatures the layers are then stored once, not once for each.
+        """
+
+        def layers(x, padding_mask):
+            return self._mixed(x, Masks(padding_mask), training=False)
+
+        self.shared_function = tf.function(layers, autograph=False)
+        try:
+            yield
+        finally:
+            self.shared_function = None
+
     def _takes_images(self, masks):
         """Whether all layers take a row as an image of height 1, as TFLite's convolutions want it.
 
         Laid out so once, it need not be copied around each convolution.
         """
-        only_pads = masks.padding_mask is not None and masks == Masks(masks.padding_mask)
-        return only_pads and self.pool_factor == 1 and all(layer.mixer.takes_images for layer in self.layers)
+        is_flat = self.pool_factor == 1 and self._hides_only_pads(masks)
+        return is_flat and all(layer.mixer.takes_images for layer in self.layers)
+
+    @staticmethod
+    def _hides_only_pads(masks):
+        return masks.padding_mask is not None and masks == Masks(masks.padding_mask)
 
     def output_mask(self, padding_mask):
         """The padding mask of the output: bool [B,T] -> [B,T'], or None -> None."""

@@ -66,6 +66,7 @@ def test_models_that_take_anything_else_are_refused():
 def test_layers_are_found_by_name():
     assert place("StatefulPartitionedCall/seq2_seq_backbone_1/encoder_1/layer_12_1/norm/mul") == "encoder 12"
     assert place("decoder/layer_0/x") == "decoder 0"
+    assert place("backbone/encoder_1/StatefulPartitionedCall/layer_2_1/x") == "encoder 2"
     assert place("encoder/final_norm/mul") == "elsewhere"
 
 

@@ -89,6 +89,13 @@ def _assert_stock_operations(text, *ids):
         assert not graph.must_be_compiled()
 
 
+def test_layers_are_stored_once(exported):
+    """All signatures of a classifier call them, an explanation twice."""
+    graph = Graph(exported("classifier", SHORT)[0])
+    products = [node.name for node in graph.nodes() if node.op == "MatMul" and "feed_forward" in node.name]
+    assert len(products) == 2 * len(SHORT)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_output_has_a_size_of_its_batch(kind, exported, ids_of_every_mixer):
     _assert_free_of_the_batch(*exported(kind, SHORT)[:2], ids_of_every_mixer(kind)[0])
