@@ -232,3 +232,22 @@ class TestDropout:
     def test_rate_out_of_range(self):
         with pytest.raises(ValueError, match=r"rate=1\.0"):
             Dropout(1.0)
+
+
+def test_layers_that_are_traced_once():
+    """By two calls of one shape; a call with another mask than one of pads has layers of its own."""
+    mixers = [{"name": "lightweight_conv", "hidden_dim": D, "num_heads": H, "kernel_size": 3}] * 2
+    encoder = Encoder(mixers, F)
+    x, padding_mask = random(2, 5, D), np.array([[True] * 5, [True] * 3 + [False] * 2])
+    segment_ids = np.array([[1, 1, 2, 2, 2], [1, 1, 1, 0, 0]])
+    calls = [{"padding_mask": padding_mask}, {"padding_mask": ~padding_mask}, {"segment_ids": segment_ids}]
+    expected = [encoder(x, **masks) for masks in calls]
+    with encoder.traced_once():
+        traced = tf.function(lambda: [encoder(x, **masks) for masks in calls]).get_concrete_function()
+    for found, plain in zip(traced(), expected, strict=True):
+        np.testing.assert_allclose(found, plain, atol=1e-5)  # float32 in a graph and eagerly
+    named = [function.signature.name for function in traced.graph.as_graph_def().library.function]
+    assert sum("layers" in name for name in named) == 1
+    called = {op.get_attr("f").name for op in traced.graph.get_operations() if "PartitionedCall" in op.type}
+    assert len(called) == 1
+    assert encoder.shared_function is None
