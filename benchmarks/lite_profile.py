@@ -1,6 +1,6 @@
 r"""What a text costs in a TFLite file, by what XNNPACK does, and what the processor could reach.
 
-    taskset -c 0 python -m benchmarks.lite_profile --model=FILE --preset=DIR --lengths=32,128,512,2048
+    python -m benchmarks.lite_profile --model=FILE --preset=DIR --lengths=32,128,512,2048
 
 Prints milliseconds by kind of work: the median of calls that nothing watches, shared out as `perf` of Linux
 samples further ones. Then how long the multiply-adds of the encoder, `cost()` of the preset, would take if
