@@ -1,10 +1,10 @@
-"""Masked language modelling on a user's own text, between a preset and its fine-tuning."""
+"""Continues masked language modelling on a user's own text before a preset is fine-tuned."""
 
 from convnlp import experiment, pretrain
 from convnlp.data import Source, sources
 from convnlp.training import storage
 
-FOLDER = "adapted"  # of the run, in that of the fine-tuning
+FOLDER = "adapted"  # of this run, inside the directory of the fine-tuning
 ROW_LENGTH = 128
 NUM_STEPS = 1000
 _FIELDS = {
@@ -33,20 +33,20 @@ _FIELDS = {
 
 
 def check(config):
-    """Opens `task.unlabelled_source` and looks at its rows, if there is one, before anything is trained.
+    """Opens `task.unlabelled_source`, if there is one, and checks its rows before anything is trained.
 
     Raises:
-        SourceError: if it is missing, or has rows that cannot be used.
+        SourceError: if the source is missing, or has rows that cannot be used.
     """
     if config.task.unlabelled_source:
         sources.check(Source(config.task.unlabelled_source, data_dir=config.data.data_dir))
 
 
 def run(config, workdir, strategy, longest_text=None):
-    """What `init_from` becomes when it is trained on by masked LM on `task.unlabelled_source`.
+    """Trains `init_from` further by masked LM on `task.unlabelled_source`.
 
-    It is a run of its own in WORKDIR/adapted, with rows of 128 tokens and 1,000 steps of 32 of them. It goes
-    on where it was stopped, and is done once.
+    This is a run of its own in WORKDIR/adapted: 1,000 steps of 32 rows, 128 tokens each. It continues where
+    it was stopped, and is done only once.
 
     Args:
         config: the experiment of the fine-tuning.
@@ -55,7 +55,7 @@ def run(config, workdir, strategy, longest_text=None):
         longest_text: int, the most tokens that the encoder takes, or None.
 
     Returns:
-        str, the directory of the preset.
+        str, the directory of the new preset.
     """
     folder = storage.join(workdir, FOLDER)
     preset = storage.join(folder, "preset")

@@ -1,10 +1,10 @@
-r"""The score that a text classifier has to beat: TF-IDF of words and word pairs with logistic regression.
+r"""Measures the score that a text classifier has to beat: logistic regression on TF-IDF of words and pairs.
 
     python -m convnlp.baseline --source=csv:train.csv --test_source=csv:test.csv --output=baseline.json
 
-It is scikit-learn's (`pip install 'convnlp[baseline]'`), and takes seconds: run it before you train anything
-larger. Fields and labels are found as `convnlp finetune` finds them; accuracy and F1 are those of `convnlp
-evaluate`, with an interval of 95 %.
+It uses scikit-learn (`pip install 'convnlp[baseline]'`) and takes seconds: run it before you train anything
+larger. It finds fields and labels as `convnlp finetune` does, and computes accuracy and F1 as `convnlp
+evaluate` does, with 95 % intervals.
 """
 
 import json
@@ -19,21 +19,21 @@ from convnlp.models import model_card
 from convnlp.programs import run
 
 _SOURCE = flags.DEFINE_string("source", None, "csv:GLOB, jsonl:GLOB, ... (docs/training.md).", required=True)
-_SPLIT = flags.DEFINE_string("split", "train", "Split of it, with a slice where wanted: train[10%:].")
-_TEST_SOURCE = flags.DEFINE_string("test_source", None, "What is scored. Default: --source.")
-_TEST_SPLIT = flags.DEFINE_string("test_split", "train", "Split of that; of the same source another slice.")
+_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, optionally sliced: train[10%:].")
+_TEST_SOURCE = flags.DEFINE_string("test_source", None, "Source to score on. Default: --source.")
+_TEST_SPLIT = flags.DEFINE_string("test_split", "train", "Split of --test_source, optionally sliced.")
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "Field of the text. Default: the obvious one.")
 _LABEL_FIELD = flags.DEFINE_string("label_field", "label", "Field of the label. Default: the obvious one.")
-_C = flags.DEFINE_float("c", 10.0, "Inverse strength of the penalty, C in scikit-learn.", lower_bound=1e-6)
+_C = flags.DEFINE_float("c", 10.0, "Inverse strength of the penalty, scikit-learn's C.", lower_bound=1e-6)
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the scores to.")
 
 
 def classifier():
-    """Scikit-learn's pipeline.
+    """Returns scikit-learn's pipeline, not yet fitted.
 
     Raises:
-        ValueError: if it is not installed.
+        ValueError: if scikit-learn is not installed.
     """
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer

@@ -4,10 +4,10 @@ r"""Predicts a whole file or data set with an exported model, on Apache Beam.
     python -m convnlp.batch_predict ... --runner=DaskRunner -- --dask_client_address=tcp://HOST:8786
 
 Inputs: jsonl:GLOB, csv:GLOB, tsv:GLOB, parquet:GLOB, lines:GLOB (one text per line), text:GLOB (documents
-between blank lines), tfds:NAME, pydocs. In DIR each shard of the input has a file predictions-*, whose rows
-hold the place and the fields of an example and the model's outputs, and where it has bad lines a file bad-*
-with their places and reasons. The same command continues a run that was stopped. Flags of Beam's own come
-after `--`.
+between blank lines), tfds:NAME, pydocs. For each shard of the input, DIR gets a file predictions-*; its rows
+hold an example's place, its fields and the model's outputs. If the shard has bad lines, a file bad-* gives
+their places and the reasons. The same command continues a run that was stopped. Beam's own flags come after
+`--`.
 """
 
 import os
@@ -22,26 +22,24 @@ _MODEL = flags.DEFINE_string("model", None, "Directory of a SavedModel: MODELS/N
 _INPUT = flags.DEFINE_string(
     "input", None, "KIND:GLOB of jsonl, csv, tsv, parquet, lines or text; tfds:NAME; pydocs.", required=True
 )
-_OUTPUT = flags.DEFINE_string("output", None, "Directory to write to, new or of the same job.", required=True)
-_FORMAT = flags.DEFINE_enum("format", "jsonl", outputs.FORMATS, "Of the predictions.")
-_SIGNATURE = flags.DEFINE_string("signature", "serving_default", "What to ask the model; it must take texts.")
+_OUTPUT = flags.DEFINE_string("output", None, "Directory to write to, new or of this job.", required=True)
+_FORMAT = flags.DEFINE_enum("format", "jsonl", outputs.FORMATS, "Format of the predictions.")
+_SIGNATURE = flags.DEFINE_string("signature", "serving_default", "Signature to call; it must take texts.")
 _TEXT_FIELDS = flags.DEFINE_list(
-    "text_fields", None, "Field of each input of the signature, by name sorted. Default: the inputs' names."
+    "text_fields", None, "Field for each input of the signature, sorted by name. Default: the inputs' names."
 )
 flags.DEFINE_alias("text_field", "text_fields")
-_SPLIT = flags.DEFINE_string("split", "train", "Split of tfds:NAME, with a slice where wanted: test[:10%].")
+_SPLIT = flags.DEFINE_string("split", "train", "Split of tfds:NAME, optionally sliced: test[:10%].")
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Examples at a time.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Examples per call of the model.", lower_bound=1)
 _SHARD_SIZE = flags.DEFINE_integer(
-    "shard_size", 10_000, "Examples per file of the output, of which a restart keeps the whole ones.", 1
+    "shard_size", 10_000, "Examples per output file; a restart keeps the files that are complete.", 1
 )
-_RUNNER = flags.DEFINE_enum(
-    "runner", "DirectRunner", runners.RUNNERS, "Beam's runner; the first is this machine."
-)
+_RUNNER = flags.DEFINE_enum("runner", "DirectRunner", runners.RUNNERS, "Beam's runner; the first is local.")
 
 
 def text_fields():
-    """The fields to read, one per input of the signature."""
+    """Returns the fields to read, one per input of the signature."""
     names = model.text_inputs(_MODEL.value, _SIGNATURE.value)
     fields = _TEXT_FIELDS.value or names
     if len(fields) != len(names):

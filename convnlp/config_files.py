@@ -1,4 +1,4 @@
-"""The flag --config: a shipped config by its name, one of your own by its path."""
+"""The flag --config: takes a shipped config by name, or one of your own by path."""
 
 import ast
 import difflib
@@ -15,21 +15,21 @@ _NO_CONFIGS = ("__init__", "common")
 
 
 def folder():
-    """The directory of the shipped configs, a path."""
+    """Returns the directory of the shipped configs, a path."""
     return pathlib.Path(importlib.util.find_spec("convnlp.configs").origin).parent
 
 
 def names():
-    """The names of the shipped configs, sorted."""
+    """Returns the names of the shipped configs, sorted."""
     return sorted(path.stem for path in folder().glob("*.py") if path.stem not in _NO_CONFIGS)
 
 
 def locate(config):
-    """The path of a config's file, with its argument.
+    """Returns the path of a config's file, with its argument.
 
     Args:
-        config: str, the name of a shipped config or the path of a file, which has a separator or ends in
-            ".py"; then ":" and the argument of its `get_config`, if there is one.
+        config: str, the name of a shipped config, or the path of a file (recognised by a separator or the
+            ending ".py"). A ":" and the argument of its `get_config` may follow.
 
     Returns:
         str, "PATH" or "PATH:ARGUMENT".
@@ -52,7 +52,7 @@ def locate(config):
 
 
 def unknown_field(argv):
-    """A sentence on the first `--config.FIELD` that there is none of; None where all exist."""
+    """Returns a sentence about the first `--config.FIELD` that does not exist; None if all do."""
     names = [
         f"{section}.{name}" if isinstance(fields, dict) else section
         for section, fields in common.get_config().to_dict().items()
@@ -67,16 +67,16 @@ def unknown_field(argv):
 
 
 class ConfigParser(config_flags.ConfigFileFlagParser):
-    """As of ml_collections, which knows paths alone.
+    """The parser of ml_collections, which knows only paths, extended to names.
 
     Attributes:
-        about: str, what the file says about the config that was parsed last.
+        about: str, the file's own description of the config that was parsed last.
     """
 
     about = ""
 
     def parse(self, path):
-        """The config that a value of the flag stands for."""
+        """Returns the config that the flag's value stands for."""
         path = locate(path)
         config = super().parse(path)
         source = pathlib.Path(path.partition(":")[0]).read_text(encoding="utf-8")

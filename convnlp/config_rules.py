@@ -1,7 +1,7 @@
-"""What the values of a config may be: one rule per field of `configs/common.py`, and the rules of several.
+"""The rules for the values of a config: one per field of `configs/common.py`, and those that span fields.
 
 They are checked before anything is opened or built. Names and options that have a table of their own
-(mixers, sizes, objectives, tasks) are checked where that is looked up.
+(mixers, sizes, objectives, tasks) are checked where the table is used.
 """
 
 from convnlp.data import Source, rules, schema
@@ -20,7 +20,7 @@ _SIZES = Rule(
 
 
 def _sequence(rule):
-    """Empty, or one value per stage."""
+    """Returns the rule for a field that is empty or has one value per stage."""
     return Rule(
         f"empty, or a sequence whose every entry is {rule.text}",
         lambda value: isinstance(value, list | tuple) and all(map(rule.holds, value)),
@@ -120,13 +120,13 @@ RULES = {
 
 
 def check(config):
-    """Raises ValueError in one line for the first value that breaks a rule.
+    """Checks a config, and raises a one-line ValueError for the first value that breaks a rule.
 
     Args:
         config: ConfigDict with the fields of `configs/common.py`.
 
     Raises:
-        ValueError: names the field, the rule and the value.
+        ValueError: if a value breaks a rule; the message names the field, the rule and the value.
         SourceError: for a source or split of no known form.
     """
     for path, rule in RULES.items():
@@ -152,7 +152,7 @@ def check(config):
 
 
 def _check_steps(config):
-    """The counts of steps, where they do not follow from the data."""
+    """Checks the step counts, unless they follow from the data."""
     train, per_call = config.train, config.train.steps_per_call
     if config.task.num_epochs != 0:
         return
@@ -170,7 +170,7 @@ def _check_steps(config):
 
 
 def _check_stages(config):
-    """The stages among each other, and with the fields that they divide."""
+    """Checks the stages against each other and against the fields that they divide."""
     train, steps = config.train, tuple(config.train.stage_steps)
     for name in ("stage_batch_sizes", "stage_input_lengths"):
         if train[name] and len(train[name]) != len(steps):
@@ -211,7 +211,7 @@ def _check_stages(config):
 
 
 def _check_sources(data):
-    """Their form alone; whether they are there is seen when they are opened."""
+    """Checks only the form of the sources; opening them shows whether they exist."""
     Source(data.source, data.split, data.data_dir)
     if data.validation_split:
         Source(data.validation_source or data.source, data.validation_split, data.data_dir)

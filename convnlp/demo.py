@@ -1,11 +1,11 @@
-r"""The whole way, from a CSV to a served model, by the commands that a user would type.
+r"""Goes all the way from a CSV to a served model, with the commands that a user would type.
 
     python -m convnlp.demo --workdir=runs/demo
 
-The texts are questions to a bank, and what the customer wants is one of 77 classes (`convnlp.example`).
-It measures what TF-IDF and logistic regression reach, fine-tunes the preset that ships with convnlp, says
-which words an answer rests on, exports, serves over REST, asks with plain text, and converts to TFLite. It
-prints each command before running it, and a table at the end.
+The texts are questions to a bank, and the label, one of 77 classes, says what the customer wants
+(`convnlp.example`). The demo measures what TF-IDF and logistic regression reach, fine-tunes the preset that
+ships with convnlp, shows which words an answer rests on, exports the model, serves it over REST, asks it with
+plain text, and converts it to TFLite. It prints each command before running it, and a table at the end.
 """
 
 import json
@@ -28,8 +28,8 @@ def whole_way(tour, workdir):
     """Data -> baseline -> fine-tuning -> explanation -> export -> server -> TFLite.
 
     Args:
-        tour: `Tour`. Runs the commands.
-        workdir: pathlib.Path. Where they write.
+        tour: `Tour` that runs the commands.
+        workdir: pathlib.Path, where they write.
     """
     here = shlex.quote(str(workdir))
     tour.run(

@@ -1,10 +1,11 @@
-r"""Writes a vector for each text, of a preset's encoder as it is: for search, clusters, your own classifier.
+r"""Writes a vector for each text, from a preset's encoder: for search, clustering or your own classifier.
 
     python -m convnlp.embed --preset=PRESET --source=csv:texts.csv --output=vectors.npy
     python -m convnlp.embed --preset=PRESET --text="A fine day."
 
-Any preset will do, trained for a task or not. NAME.npy is a float32 array [N,D], a row per text in order;
-NAME.jsonl, and the standard output, have what stood in each record, and the vector as `embedding`.
+Any preset will do, whether it was trained for a task or not. NAME.npy is a float32 array [N,D] with one row
+per text, in order. NAME.jsonl, and the standard output, hold the fields of each record, and the vector as
+`embedding`.
 """
 
 import io
@@ -20,22 +21,22 @@ from convnlp.programs import run
 from convnlp.tasks.rows import TEXT, EncoderRows, signature
 
 _FORMATS = ("jsonl", "npy")
-_LENGTH = 512  # tokens, of a preset that does not say how many it was trained on
+_LENGTH = 512  # tokens, for a preset that does not say how many it was trained on
 
 _POOLING = flags.DEFINE_enum(
     "pooling",
     "mean",
     FIXED_POOLING,
-    "What the vector is: the mean or the maximum of the encoder's output over the tokens, both; the means "
-    "of all layers, which are best for a linear classifier; or a pair's texts apart, and how they differ.",
+    "What the vector is: the mean or the maximum of the encoder's output over the tokens, or both; the means "
+    "of all layers, which are best for a linear classifier; or both texts of a pair and their difference.",
 )
 _SEQUENCE_LENGTH = flags.DEFINE_integer(
-    "sequence_length", None, "Tokens that are read of a text. Default: the preset's.", lower_bound=3
+    "sequence_length", None, "Tokens to read of each text. Default: the preset's.", lower_bound=3
 )
 
 
 def encoder(directory):
-    """A model that has only an encoder and the way from texts to its rows."""
+    """Returns a model whose encoder and preprocessor are the only parts in use."""
     backbone, tokenizer = Seq2SeqBackbone.from_preset(directory), Tokenizer.from_preset(directory)
     length = (
         _SEQUENCE_LENGTH.value

@@ -1,7 +1,8 @@
-"""What a run will take, said before its first step: from the work that it is and a short look at the machine.
+"""Estimates what a run will take, before its first step, from its work and a short probe of the machine.
 
-The shares below are of training steps of sizes mini and small on two CPU cores, rows of 16 to 512 tokens, in
-bfloat16 and float32, and of whole fine-tunings; the formula was within a third of what was measured.
+The constants below come from training steps of sizes mini and small on two CPU cores, with rows of 16 to 512
+tokens in bfloat16 and float32, and from whole fine-tunings. The formula was within a third of what was
+measured.
 """
 
 import os
@@ -17,24 +18,24 @@ from convnlp.data import examples
 from convnlp.training import progress
 from convnlp.training import strategy as strategy_lib
 
-# A training step, forward and backward, beside three products as large as the forward ones at full speed.
+# Time of a training step, forward and backward, relative to three times the forward products at full speed.
 _TIMES_PRODUCTS = 1.2
-_SECONDS_PER_STEP = 0.045  # its many small operations
+_SECONDS_PER_STEP = 0.045  # of its many small operations
 _SECONDS_PER_PARAMETER = 1e-9  # clipping, optimizer
-_PADS = 1.25  # tokens of a batch of texts of about one length, beside those of its texts
-_SECONDS_PER_LAYOUT = 4.0  # to trace and compile the step for batches of another shape
+_PADS = 1.25  # tokens of a batch with its pads, per token without, where its texts are of similar length
+_SECONDS_PER_LAYOUT = 4.0  # to trace and compile the step for each shape of a batch
 _COPIES_OF_WEIGHTS = 4  # gradient, its clipped copy, two slots; float32
-_BYTES_PER_ACTIVATION = 60  # for each token, layer and dimension, what the backward pass needs
+_BYTES_PER_ACTIVATION = 60  # that the backward pass needs per token, layer and dimension
 _BYTES_OF_GRAPH = 250e6
-_PROBE = (1024, 512, 2048)  # rows, columns and columns of a product that takes some milliseconds
+_PROBE = (1024, 512, 2048)  # rows, inner dimension and columns of a product that takes a few milliseconds
 
 
 class Estimate(NamedTuple):
     """What a run takes.
 
     Attributes:
-        seconds: float, of training; reading the data and evaluating not counted.
-        memory_bytes: float, of this process at its highest; None where the system does not tell.
+        seconds: float, the time of training, without reading the data and evaluating.
+        memory_bytes: float, the peak of this process; None if the system does not say.
     """
 
     seconds: float
@@ -49,13 +50,13 @@ def report(config, strategy, backbone, mean_length=None, logits_per_token=0.0):
     """Logs what the run will take, and returns it.
 
     Args:
-        config: the experiment, its counts of steps resolved.
+        config: the experiment, with its step counts resolved.
         strategy: `tf.distribute.Strategy`.
-        backbone: `Seq2SeqBackbone` that is trained.
-        mean_length: float, tokens of a text where batches hold texts of about one length; None where all
-            rows have `data.input_length`.
-        logits_per_token: float, for how many of the encoder's tokens there are scores of all pieces, as a
-            share. Default 0.
+        backbone: the `Seq2SeqBackbone` to train.
+        mean_length: float, mean number of tokens per text if batches hold texts of similar length; None if
+            all rows have `data.input_length`.
+        logits_per_token: float, the share of the encoder's tokens for which logits over the vocabulary are
+            computed. Default 0.
 
     Returns:
         `Estimate`, or None where nothing is known: on accelerators, and on several devices or machines.
@@ -87,14 +88,14 @@ def _of(config, backbone, mean_length, logits_per_token, speed):
 
 
 def _lengths(config, backbone, input_length):
-    """Tokens that the encoder and the decoder see of an example; a decoder-only model sees all in one row."""
+    """Returns how many tokens of an example the encoder and the decoder see; a decoder alone sees one row."""
     if not backbone.num_layers:
         return 1, input_length
     return input_length, config.data.target_length if backbone.decoder is not None else 0
 
 
 def _activations(backbone, lengths, logits_per_token):
-    """Bytes that the backward pass of one example needs."""
+    """Returns the bytes that the backward pass of one example needs."""
     stacks = (backbone.encoder, backbone.decoder)
     layers = sum(
         length * len(stack.layers) for length, stack in zip(lengths, stacks, strict=True) if stack is not None
@@ -104,14 +105,14 @@ def _activations(backbone, lengths, logits_per_token):
 
 
 def products_per_second(dtype):
-    """Multiply-adds per second of a matrix product on this machine, measured in some ten milliseconds.
+    """Returns the multiply-adds per second of a matrix product here, measured in some ten milliseconds.
 
     Args:
         dtype: str, "float32" or "bfloat16".
     """
     rows, columns, outputs = _PROBE
     left, right = (tf.ones(shape, dtype) for shape in ((rows, columns), (columns, outputs)))
-    # Of the product itself only its sum comes back, so that nothing is copied.
+    # Only the product's sum is returned, so that nothing is copied.
     product = tf.function(lambda left, right: tf.reduce_sum(left @ right), autograph=False)
     shortest = float("inf")
     for _ in range(6):
@@ -122,7 +123,7 @@ def products_per_second(dtype):
 
 
 def _resident_bytes():
-    """The memory that this process has, None where the system does not tell."""
+    """Returns the resident memory of this process, or None if the system does not say."""
     path = pathlib.Path("/proc/self/statm")
     if not path.exists():
         return None

@@ -2,14 +2,14 @@ r"""Scores a preset on a source.
 
     python -m convnlp.evaluate --preset=DIR --source=jsonl:test.jsonl --metrics=accuracy,f1 --output=FILE.json
 
-A TextClassifier is scored by accuracy, F1 and loss. A Seq2SeqLM writes its answer by greedy decoding, which
-is compared with the target (exact_match, word_f1; squad_exact_match and squad_f1 in SQuAD's normalised form,
-of several right answers with the best); where targets are classes, the answer of highest probability among
-their names counts too (ranked_accuracy, ranked_f1, ranked_f1_macro). A QuestionAnswerer has the two scores of
-SQuAD. Your own task has its own scores.
+A TextClassifier is scored by accuracy, F1 and loss. A Seq2SeqLM writes its answer by greedy decoding; the
+answer is compared with the target (exact_match, word_f1; squad_exact_match and squad_f1 compare it in SQuAD's
+normalised form, with the best of several right answers). Where targets are classes, the most probable of
+their names is scored too (ranked_accuracy, ranked_f1, ranked_f1_macro). A QuestionAnswerer has SQuAD's two
+scores. A task of your own has its own scores.
 
---by_field=category scores the examples of each value of that field apart, and of all together what is a share
-of them, such as exact_match.
+--by_field=category scores the examples of each value of that field separately. Scores that are a share of the
+examples, such as exact_match, are also given for all of them together.
 """
 
 import json
@@ -27,39 +27,39 @@ _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset, of
 _SOURCE = flags.DEFINE_string(
     "source", None, "csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).", required=True
 )
-_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: test[:10%].")
-_METRICS = flags.DEFINE_list("metrics", [], "Scores to show, separated by commas. Default: all there are.")
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples at a time.", lower_bound=1)
+_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, optionally sliced: test[:10%].")
+_METRICS = flags.DEFINE_list("metrics", [], "Scores to show, separated by commas. Default: all of them.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples per batch.", lower_bound=1)
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the scores to.")
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
 _TEXT_FIELDS = flags.DEFINE_list(
     "text_fields",
     None,
-    "Field of the text; two of them for pairs. Default: as the preset was trained, else text.",
+    "Field that holds the text; two fields for pairs. Default: as the preset was trained, else text.",
 )
 flags.DEFINE_alias("text_field", "text_fields")
 _LABEL_FIELD = flags.DEFINE_string(
-    "label_field", None, "Field of the label. Default: as the preset was trained, else label."
+    "label_field", None, "Field that holds the label. Default: as the preset was trained, else label."
 )
 _LABEL_NAMES = flags.DEFINE_list(
-    "label_names", None, "The classes in order. Default for a classifier: the names saved with it."
+    "label_names", None, "Names of the classes, in order. Default for a classifier: the names saved with it."
 )
 _LABEL_THRESHOLD = flags.DEFINE_float(
-    "label_threshold", None, "Class 1 from here, where labels are fractions."
+    "label_threshold", None, "Where class 1 begins, if labels are fractions."
 )
 _TARGET_FIELD = flags.DEFINE_string(
     "target_field",
     None,
-    "Field of the text that a Seq2SeqLM should write (default: --label_field, by name), or of the answers "
-    "that a QuestionAnswerer may give.",
+    "Field of the text that a Seq2SeqLM should write (default: the class names of --label_field), or of the "
+    "answers that a QuestionAnswerer may give.",
 )
 _BY_FIELD = flags.DEFINE_string(
-    "by_field", None, "Field whose values are scored apart, such as the kind of generalisation in COGS."
+    "by_field", None, "Field whose values are scored separately, such as the kind of generalisation in COGS."
 )
 
 
 def fields_of(model, directory, source):
-    """What the flags, the preset and the source say of the records."""
+    """Returns the fields of the records, as the flags, the preset and the source say."""
     return fields.of_preset(
         model,
         directory,
@@ -73,7 +73,7 @@ def fields_of(model, directory, source):
 
 
 def check_metrics(known, where=" here"):
-    """Raises ValueError if --metrics names one that is not `known`, for this model and source."""
+    """Raises ValueError if --metrics names a score that is not `known` for this model and source."""
     unknown = sorted(set(_METRICS.value) - set(known))
     if unknown:
         raise ValueError(
@@ -82,33 +82,33 @@ def check_metrics(known, where=" here"):
 
 
 def chosen(results, names):
-    """The results of these names, and always the number of examples."""
+    """Returns the results of these names, and always the number of examples."""
     return {name: value for name, value in results.items() if not names or name in {*names, "num_examples"}}
 
 
 def table(results):
-    """Rows of name and value."""
+    """Returns one line per result, with its name and value."""
     width = max(map(len, results))
     return "\n".join(f"{name:<{width}}  {value:.4f}".removesuffix(".0000") for name, value in results.items())
 
 
 def values_of(source, field):
-    """The strings of a field, in the order of the records; raises SourceError where it has none."""
+    """Returns the strings of a field, in the order of the records; raises SourceError if there are none."""
     return [row[field].decode() for row in sources.read(source, (field,)).as_numpy_iterator()]
 
 
 def scores_by_group(task, model, found, groups, batch_size):
-    """Scores of the examples of each group, and of all what is a share of the examples.
+    """Scores the examples of each group, and all of them by the scores that are a share of the examples.
 
     Args:
         task: `Task`.
         model: its model.
-        found: what `task.read` returned, `Examples`.
+        found: `Examples` that `task.read` returned.
         groups: list of str, the group of each example.
         batch_size: int.
 
     Returns:
-        (dict of floats, dict of str -> dict of floats by the names of the groups in order).
+        (dict of floats for all examples, dict name of a group -> dict of floats, sorted by name).
     """
     groups = np.array(groups)
     each = {
@@ -126,7 +126,7 @@ def scores_by_group(task, model, found, groups, batch_size):
 
 
 def table_of_groups(whole, each):
-    """Rows of a group, its number of examples and its scores; all of them last."""
+    """Returns one line per group, with its number of examples and its scores; the last line is for all."""
     names = [name for name in next(iter(each.values())) if name != "num_examples"]
     width = max(len(group) for group in (*each, "all"))
     rows = [f"{'':<{width}}  {'examples':>8}  {'  '.join(names)}"]

@@ -1,9 +1,9 @@
-r"""Writes labelled texts to try the programs on: questions to a bank, with what the customer wants.
+r"""Writes labelled texts to try the programs on: questions to a bank, labelled by what the customer wants.
 
     python -m convnlp.example_data --output=data
 
 writes data/train.csv and data/test.csv, with the columns `text` and `category`, and data/README.md, which
-says whose they are (Banking77, CC BY 4.0).
+names their source (Banking77, CC BY 4.0).
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""From a config to the parts of a training run: what pretrain and finetune share."""
+"""Turns a config into the parts of a training run; pretrain and finetune share it."""
 
 import contextlib
 import copy
@@ -26,14 +26,14 @@ from convnlp.models.layouts import layer_mixers
 from convnlp.training import checkpoints, heartbeat, run_config, run_lock, shards, storage
 from convnlp.training import strategy as strategy_lib
 
-# Whose names are those of a mixer's, an objective's or a task's own options.
+# Fields that hold the options of mixers, objectives and tasks, under names that are theirs.
 OPEN_FIELDS = ("model.mixer_options", "objective.options", "task.options")
-# Fields that leave the weights, and what is known of them, as they are.
+# Fields that may always change: they affect neither the weights nor what is known about them.
 _ALWAYS = (
     *("data.data_dir", "data.test_source", "data.test_split", "inputs.data.test_source"),
     *("train.checkpoint_every", "train.keep_checkpoints", "train.num_samples"),
 )
-# Fields that decide on what comes after the last checkpoint, and fit its state.
+# Fields that may change on request: they affect only what follows the last checkpoint, and fit its state.
 _ON_REQUEST = (
     *("optimizer.schedule", "optimizer.learning_rate", "optimizer.warmup_steps", "optimizer.decay_steps"),
     *("optimizer.weight_decay", "optimizer.clip_norm", "optimizer.beta_2", "optimizer.layer_decay"),
@@ -45,37 +45,37 @@ _ON_REQUEST = (
         "task.num_epochs",
     ),
     "objective.masked_lm_weight",
-    *("strategy.num_workers", "strategy.num_replicas"),  # which dropout depends on, but not the data
+    *("strategy.num_workers", "strategy.num_replicas"),  # dropout depends on them, the data do not
     *("inputs.data.source", "inputs.data.validation_source"),
 )
-_MOST_LAYERS = max(size["num_layers"] for size in SIZES.values())  # a layout then has all of its mixers
+_MOST_LAYERS = max(size["num_layers"] for size in SIZES.values())  # enough for all mixers of a layout
 
 
 def define_flags(default_config=None):
     """Defines the flags of a training program.
 
     Args:
-        default_config: str, the name of the shipped config that is taken without --config. Default None: it
+        default_config: str, the name of the shipped config to use without --config. Default None: --config
             must be given.
     """
     about = (
-        f"The experiment: one of {', '.join(config_files.names())}, or a file of your own. What stands "
-        "behind a colon is its argument. Each of its fields is a flag, --config.train.batch_size=64; "
+        f"The experiment: one of {', '.join(config_files.names())}, or a file of your own. Its argument, if "
+        "it takes one, follows a colon. Each of its fields is a flag, such as --config.train.batch_size=64; "
         "--help_config lists them."
     )
     config_flags.DEFINE_config_file("config", None, about, lock_config=True)
     flags.FLAGS["config"].parser = config_files.ConfigParser("config")
     if default_config and not any(re.fullmatch(r"--?config(=.*)?", argument) for argument in sys.argv):
-        # A default of the flag would be parsed here, where nothing makes a plain sentence of an error.
+        # A default of the flag would be parsed here, where nothing turns an error into a plain sentence.
         sys.argv.insert(1, f"--config={default_config}")
-    flags.DEFINE_boolean("help_config", False, "Prints all fields of --config, and does nothing else.")
+    flags.DEFINE_boolean("help_config", False, "Prints all fields of --config and exits.")
     flags.DEFINE_string("workdir", None, "Directory of the run; the same command continues it.")
     flags.DEFINE_enum("strategy", "one_device", strategy_lib.STRATEGIES, "Where the replicas run.")
-    flags.DEFINE_string("tpu", "", "Name or address of the TPU; empty: the one of this TPU VM.")
+    flags.DEFINE_string("tpu", "", "Name or address of the TPU; empty for that of this TPU VM.")
     flags.DEFINE_integer(
         "num_virtual_devices",
         0,
-        "Splits the CPU into so many devices, for --strategy=mirrored without a GPU.",
+        "Splits the CPU into this many devices, for --strategy=mirrored without a GPU.",
     )
     flags.DEFINE_boolean(
         "resume_with_changes",
@@ -89,28 +89,29 @@ def define_finish_flag():
     flags.DEFINE_boolean(
         "finish",
         False,
-        "Ends the run in --workdir as far as it has come: scores and preset without more training.",
+        "Ends the run in --workdir where it stands: writes scores and preset without more training.",
     )
 
 
 def start(open_fields=lambda config: ()):
-    """Begins the run that the flags describe: config, strategy, determinism, seeds.
+    """Begins the run that the flags describe: sets up config, strategy, determinism and seeds.
 
     Args:
-        open_fields: function of a config -> names of the fields that the program sets from its data.
+        open_fields: function of a config that returns the names of the fields that the program sets from
+            its data.
 
     Returns:
         (config, workdir, strategy).
 
     Raises:
-        ValueError: for a field that does not exist, is missing or out of range, a strategy that cannot be
-            had, or a directory that holds the run of another config or is in use.
+        ValueError: if a field does not exist, is missing or out of range, if the strategy is not available,
+            or if the directory is in use or holds the run of another config.
     """
     args = flags.FLAGS
     if args.help_config:
         print(config_help.page(args.config or common.get_config(), args["config"].parser.about))
         sys.exit(0)
-    for name in ("config", "workdir"):  # not by absl: --help_config needs none of them
+    for name in ("config", "workdir"):  # not by absl, because --help_config needs neither
         if args[name].value is None:
             raise ValueError(f"`--{name}` must be given; --help says what it is")
     workdir = storage.normal(args.workdir)
@@ -137,7 +138,7 @@ def prepare(
     resume_with_changes=False,
     strategy=None,
 ):
-    """`start` for a config that does not come from a flag: several runs may follow each other in one process.
+    """Does what `start` does, for a config that is no flag: one process may do several runs in turn.
 
     Args:
         config: ConfigDict.
@@ -146,15 +147,15 @@ def prepare(
         tpu: str, see `--tpu`.
         num_virtual_devices: int, see `--num_virtual_devices`.
         open_fields: names of fields, such as "train.num_steps", that the program sets from its data and
-            gives to `write_resolved`: they are not compared with those of the run in the directory.
+            passes to `write_resolved`. They are not compared with those of the run in the directory.
         resume_with_changes: bool, see `--resume_with_changes`.
-        strategy: the one that the process has already, by that name. Default None: it is made.
+        strategy: the strategy of that name, if the process already has it. Default None: it is made.
 
     Returns:
-        The strategy. The directory is this process's until `finish`, or its end.
+        The strategy. The directory belongs to this process until `finish` is called or the process ends.
 
     Raises:
-        ValueError: as `start`.
+        ValueError: as for `start`.
     """
     heartbeat.begin()
     workdir = storage.normal(workdir)
@@ -217,10 +218,10 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
 
 
 def own_shards(workdir, strategy):
-    """The shards of the run's data that this process reads; see `convnlp.training.shards`.
+    """Returns the shards of the run's data that this process reads; see `convnlp.training.shards`.
 
     Returns:
-        list of `Shard`, whose count is how many workers the run had when it began.
+        list of `Shard`, whose count is the number of workers with which the run began.
     """
     worker, num_workers = strategy_lib.workers(strategy)
     count = checkpoints.num_shards(workdir) or num_workers
@@ -228,12 +229,12 @@ def own_shards(workdir, strategy):
 
 
 def finish(workdir):
-    """Gives back the directory that `prepare` took: the run is over."""
+    """Ends the run: releases the directory that `prepare` took."""
     run_lock.release(storage.normal(workdir))
 
 
 def write_resolved(config, workdir, strategy, open_fields):
-    """Sets the fields that the data have decided on in WORKDIR/config.json: it says what runs."""
+    """Writes the fields that follow from the data to WORKDIR/config.json, so that it says what runs."""
     if strategy_lib.workers(strategy)[0] == 0:
         flat = {name: config[name.split(".")[0]][name.split(".")[1]] for name in open_fields}
         path = storage.join(workdir, "config.json")
@@ -241,11 +242,11 @@ def write_resolved(config, workdir, strategy, open_fields):
 
 
 def _recorded_fields(workdir, names):
-    """The values that a run has recorded of fields "SECTION.FIELD"; none where there is no record of them."""
+    """Returns the recorded values of the fields "SECTION.FIELD" of a run; an empty dict without a record."""
     try:
         recorded = storage.read_json(storage.join(workdir, "config.json"))
         return {name: recorded[name.split(".")[0]][name.split(".")[1]] for name in names}
-    except (*storage.ERRORS, ValueError, LookupError, TypeError):  # whose cause the comparison reports
+    except (*storage.ERRORS, ValueError, LookupError, TypeError):  # the comparison reports the cause
         return {}
 
 
@@ -258,10 +259,10 @@ def _with_fields(config, values):
 
 
 def check_fields(config, default, prefix=""):
-    """Raises ValueError if the nested dict `config` has not exactly the fields of `default`.
+    """Raises ValueError unless the nested dict `config` has exactly the fields of `default`.
 
-    A config file can set any field of a `ConfigDict`, a misspelt one too, and only the command line is
-    checked.
+    A config file can set any field of a `ConfigDict`, even a misspelt one; ml_collections checks only the
+    command line.
     """
     for name in sorted({*config, *default}):
         if name not in default:
@@ -277,7 +278,7 @@ def check_fields(config, default, prefix=""):
 
 
 def check_mixer_options(config):
-    """Raises ValueError if `model.mixer_options` are not those of the mixers, or a preset has its own."""
+    """Raises ValueError if `model.mixer_options` do not belong to the mixers, or if a preset has its own."""
     model = config.model.to_dict()
     options = model["mixer_options"]
     if options and config.init_from:
@@ -295,7 +296,7 @@ def check_mixer_options(config):
 
 
 def dtype_policy(config, strategy):
-    """The dtype policy of `train.dtype`; "auto" is mixed_bfloat16 where the hardware multiplies bfloat16."""
+    """Returns the dtype policy of `train.dtype`; "auto" is mixed_bfloat16 if the hardware multiplies it."""
     if config.train.dtype not in ("auto", "float32", "mixed_bfloat16"):
         raise ValueError(
             "`train.dtype` must be auto, float32 or mixed_bfloat16. "
@@ -318,7 +319,7 @@ def _has_bfloat16(strategy):
 
 
 def tokenizer(config):
-    """The tokenizer of `config.tokenizer`, or of the preset `config.init_from`; of both if they are equal."""
+    """Returns the tokenizer of `config.tokenizer` or the preset `config.init_from`; they must not differ."""
     given = Tokenizer.from_file(config.tokenizer) if config.tokenizer else None
     if config.init_from:
         found = Tokenizer.from_preset(_local_preset(config))
@@ -337,9 +338,10 @@ def tokenizer(config):
 
 
 def backbone(config, vocabulary_size, dtype):
-    """The backbone of `config.init_from` with the config's dropout, or a new one. To be called in scope.
+    """Returns the backbone of `config.init_from` with the config's dropout, or a new one.
 
-    An encoder alone is given the decoder layers that the config asks for.
+    Call it in the strategy's scope. An encoder without a decoder gets the decoder layers that the config
+    asks for.
     """
     if config.init_from:
         found = Seq2SeqBackbone.from_preset(_local_preset(config), dropout=config.model.dropout, dtype=dtype)
@@ -376,7 +378,7 @@ def _one_or_list(values):
 
 
 def loop_arguments(config):
-    """The arguments of `convnlp.training.loop.train` that stand in the config."""
+    """Returns the arguments of `convnlp.training.loop.train` that the config sets."""
     return {
         "seed": config.seed,
         "clip_norm": config.optimizer.clip_norm,
@@ -391,7 +393,7 @@ def loop_arguments(config):
 
 
 def card(config, summary, backbone, target_length):
-    """The entries of a model card that a config and a summary give: the loop's, or "seconds" alone."""
+    """Returns the model card's entries from a config and a summary: the loop's, or "seconds" alone."""
     return {
         "trained_on": f"{config.data.source} {config.data.split}",
         **({"initialised_from": config.init_from} if config.init_from else {}),
@@ -419,12 +421,12 @@ def _steps(config, summary):
 def save_preset(task, workdir, card, tokenizer=None):
     """Saves WORKDIR/preset with its model card and the run's resolved config, as experiment.json.
 
-    Under another name first: on a disk it is there whole or not at all. Behind a URL it is made on this
-    machine, and its config.json, without which it is no preset, is copied last. A `task` without a
-    preprocessor, as an encoder alone, has its `tokenizer` saved beside it.
+    The preset is written under another name first, so that on a disk it is there whole or not at all. For a
+    URL, it is made on this machine, and its config.json, without which it is no preset, is copied last. For
+    a `task` without a preprocessor, such as an encoder alone, the `tokenizer` is saved beside it.
 
     Raises:
-        ValueError: if a weight is not finite; the preset that is there stays.
+        ValueError: if a weight is not finite; an existing preset is kept.
     """
     directory = storage.join(workdir, "preset")
     remote = storage.is_remote(workdir)

@@ -1,14 +1,14 @@
-r"""Fine-tunes a preset, or trains from random weights, on labelled texts or on pairs of texts.
+r"""Fine-tunes a preset, or trains from random weights, on labelled texts or pairs of texts.
 
     python -m convnlp.finetune --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
         --workdir=DIR
 
 Without --config it takes `finetune_classification`, which starts from the preset that ships with the package.
 
-Writes what pretrain writes; preset/ is a `TextClassifier` (task.kind "classification") or a `Seq2SeqLM`
-("text_to_text") with the weights of the best evaluation, and results.json holds its scores on the
-validation and test data and what the training took; report.html shows them with what else there is to know
-of the data and the model, and report.json has the same.
+Writes what pretrain writes. preset/ is a `TextClassifier` (task.kind "classification") or a `Seq2SeqLM`
+("text_to_text") with the weights of the best evaluation. results.json holds its scores on the validation and
+test data, and what the training took. report.html shows these and more about the data and the model;
+report.json holds the same.
 """
 
 import typing
@@ -25,7 +25,7 @@ from convnlp.training import strategy as strategy_lib
 from convnlp.training.shards import Sharded
 from convnlp.training.stages import Stage
 
-SHOWN_EXAMPLES = 60_000  # in a run, one by one each time, where the epochs follow from the size of the data
+SHOWN_EXAMPLES = 60_000  # in a run whose epochs follow from the size of the data, counted anew in each epoch
 
 
 def main(argv):
@@ -37,18 +37,18 @@ def main(argv):
 def run(config, workdir, strategy, finish=False):
     """Config -> tokenizer -> data -> model -> optimizer -> training -> scores and preset.
 
-    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory. With `finish`
-    there is no more training: the scores and the preset are those of the best evaluation so far.
+    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory. With `finish`,
+    training stops here: the scores and the preset are those of the best evaluation so far.
     """
     worker, num_workers = strategy_lib.workers(strategy)
     tasks.check_options(config)
     tokenizer = experiment.tokenizer(config)
-    with strategy.scope():  # before the data is read, which takes longer than to refuse a preset
+    with strategy.scope():  # before the slow reading of the data, so that a bad preset is refused at once
         dtype = experiment.dtype_policy(config, strategy)
         backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
 
-    # Data, all of it read and so checked before the first step. Every worker trains on its own shard and
-    # evaluates on all of the held-out examples.
+    # Data. All of it is read, and so checked, before the first step. Every worker trains on its own shard and
+    # evaluates on all held-out examples.
     train, held_out = read_sources(config, workdir)
     names = open_fields(config)
     fields.take(config, train)
@@ -101,23 +101,23 @@ def run(config, workdir, strategy, finish=False):
 
     if worker == 0:
         examples, left_out = held_out["validation"], None
-        ours = is_trained_on is not None  # a validation split that is given stays unseen
+        ours = is_trained_on is not None  # a validation split that the user gives stays unseen
         judged, model = task.trained(model, found, examples, learns=ours)
         if judged is not model:
             left_out = LeftOut(examples, model=judged)
         save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary, left_out)
-    strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
+    strategy_lib.any_worker(strategy, False)  # a worker that ends early takes the others with it
     experiment.finish(workdir)
 
 
 def read_sources(config, workdir):
-    """The sources of an experiment, none of which may lie where the run writes.
+    """Returns the sources of an experiment, none of which may lie where the run writes.
 
     Returns:
-        (`Source` to train on, dict of `Source`: "validation" and "test", where the config has them).
+        (`Source` to train on, dict of `Source`: "validation" and "test", if the config has them).
 
     Raises:
-        ValueError: naming the file that lies in the run's directory.
+        ValueError: if a file lies in the run's directory; the message names it.
     """
     data = config.data
     train = Source(data.source, data.split, data.data_dir)
@@ -133,7 +133,7 @@ def read_sources(config, workdir):
 
 
 def read_examples(task, train, held_out):
-    """Reads them all; validation examples without a source are held out of those to train on.
+    """Reads all examples; without a validation source, some training examples are held out for validation.
 
     Args:
         task: `Task`.
@@ -141,11 +141,11 @@ def read_examples(task, train, held_out):
         held_out: dict, name -> `Source`.
 
     Returns:
-        (`Examples` to train on, dict name -> `Examples` with "validation" among them, bool array: which
-        examples of `train` are trained on; None for all).
+        (`Examples` to train on, dict name -> `Examples` that includes "validation", bool array that says
+        which examples of `train` are trained on, or None for all).
 
     Raises:
-        SourceError: if a source or any of its examples is wrong, or there are too few to hold any out.
+        SourceError: if a source or any of its examples is wrong, or if there are too few to hold any out.
     """
     found_held_out = {name: task.read(source) for name, source in held_out.items()}
     if "validation" in held_out:
@@ -157,7 +157,7 @@ def read_examples(task, train, held_out):
 
 
 def report_overlap(found, held_out, tokenizer):
-    """Says how many of the validation and test examples are trained on, or almost, with one of them.
+    """Logs how many validation and test examples are equal, or almost, to a training example.
 
     Args:
         found: `Examples` to train on.
@@ -165,7 +165,7 @@ def report_overlap(found, held_out, tokenizer):
         tokenizer: their `Tokenizer`.
 
     Returns:
-        dict, name -> how many.
+        dict, name -> number of such examples.
     """
     pieces, counts = overlap.Pieces(tokenizer), {}
     for name, others in held_out.items():
@@ -185,12 +185,12 @@ def report_overlap(found, held_out, tokenizer):
 
 
 class LeftOut(typing.NamedTuple):
-    """What is known of a model by examples that it has learned from in the end.
+    """Held-out answers to examples that the final model has learned from after all.
 
     Attributes:
         examples: `Examples`, n of them.
-        model: the model as it was before it had seen them; None, the default, where there were several.
-        outputs: float array [n,U], of a `head`: what these answered, each without having seen the example.
+        model: the model as it was before it had seen them; None, the default, if there were several.
+        outputs: float array [n,U] of the answers of several heads, each of which had not seen the example.
             Default None: what `model` answers.
     """
 
@@ -200,24 +200,24 @@ class LeftOut(typing.NamedTuple):
 
     @property
     def answers(self):
-        """The keyword arguments of `Task.scores` and `Task.review` that say so."""
+        """Returns these outputs as keyword arguments of `Task.scores` and `Task.review`."""
         return {} if self.outputs is None else {"outputs": self.outputs}
 
 
 def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary, left_out=None):
-    """Scores a model; writes its preset with a model card, results.json, and the report of the run.
+    """Scores a model, and writes its preset with a model card, results.json and the report of the run.
 
     Args:
         config: the experiment.
         workdir: directory of the run.
         task: `Task`.
-        model: its model, trained.
+        model: its trained model.
         tokenizer: `Tokenizer`.
         found: `Examples` that were trained on.
         held_out: dict, name -> what `task.read` returned.
         trained_on: dict, what `report_overlap` returned.
         summary: dict, what the training took; see `experiment.card`.
-        left_out: `LeftOut`, whose scores are those of validation where the model has learned from these
+        left_out: `LeftOut`, which gives the validation scores if the model has learned from the validation
             examples. Default None.
     """
     size = config.train.batch_size
@@ -249,7 +249,7 @@ def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, s
 
 
 def _parts(config, tokenizer, train, is_trained_on, task, found, own_shards, group):
-    """Yields (first step, data, task) of each stage; `found` is what `task` has read and trains on."""
+    """Yields (first step, data, task) for each stage; `found` is what `task` has read and trains on."""
     read, count = {config.data.input_length: (task, found)}, own_shards[0].count
     for stage in stages.of(config):
         if stage.input_length not in read:
@@ -267,13 +267,13 @@ def _parts(config, tokenizer, train, is_trained_on, task, found, own_shards, gro
 
 
 def mean_length(found, groups):
-    """Tokens of a text on average where batches are made by length; None where they are not."""
+    """Returns the mean number of tokens per text if batches are grouped by length, else None."""
     lengths = found.columns[0].row_lengths()
     return float(tf.reduce_mean(tf.cast(lengths, tf.float32))) if groups else None
 
 
 def open_fields(config):
-    """Names of the fields that `fields.take` and `resolve_steps` may set."""
+    """Returns the names of the fields that `fields.take` and `resolve_steps` may set."""
     counts = ("train.num_steps", "train.eval_every", "train.checkpoint_every")
     names = counts * (config.task.num_epochs != 0) + ("task.num_epochs",) * (config.task.num_epochs is None)
     names += ("optimizer.warmup_steps",) * (not config.optimizer.warmup_steps)
@@ -283,12 +283,12 @@ def open_fields(config):
 def resolve_steps(config, num_examples):
     """Sets the counts that the config leaves to the data, so that it says what is run.
 
-    With `task.num_epochs`, or with those of `epochs_for`, there are an evaluation and a checkpoint after each
-    epoch. A warm-up of 0 becomes a tenth of the steps.
+    If the number of epochs comes from `task.num_epochs` or `epochs_for`, an evaluation and a checkpoint
+    follow each epoch. A warm-up of 0 becomes a tenth of the steps.
 
     Args:
-        config: the experiment; changed.
-        num_examples: int, of the training data.
+        config: the experiment, changed in place.
+        num_examples: int, size of the training data.
 
     Raises:
         ValueError: if there are more steps than a run can count.
@@ -315,7 +315,7 @@ def resolve_steps(config, num_examples):
 
 
 def epochs_for(num_examples):
-    """How often to go through the data, the more often the less there is: 3 to 20 times, a float.
+    """Returns how often to go through the data, 3 to 20 times, a float: the less data, the more often.
 
     Example:
     >>> [epochs_for(number) for number in (500, 6_000, 100_000)]
@@ -325,7 +325,7 @@ def epochs_for(num_examples):
 
 
 if __name__ == "__main__":
-    # Not on import, so that a process can import several programs.
+    # Not on import, so that one process can import several programs.
     experiment.define_flags(default_config="finetune_classification")
     experiment.define_finish_flag()
     flags.adopt_module_key_flags(experiment)

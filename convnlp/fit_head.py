@@ -4,18 +4,18 @@ r"""Fits a linear head on a preset's frozen encoder: in seconds, where fine-tuni
         --workdir=DIR
 
 Takes what finetune takes and writes what it writes, so that the two can be compared. Each text goes
-through the encoder once; then a linear model on the means of all its layers (`pooling` "layers") is fitted
-by several penalties on the size of its weights: softmax regression, of several labels the logistic
-regression of each, of numbers ridge regression. Which penalty is best, and how much the n-grams of a
-classifier count, the training examples say themselves: in five folds, each of which is answered by what was
-fitted to the others (`convnlp.tasks.cross_fitting`). Then all of them are fitted to.
+through the encoder once. Then a linear model is fitted to the means of all its layers (`pooling` "layers"),
+with several penalties on the size of its weights: softmax regression for classes, a logistic regression per
+label for several labels, ridge regression for numbers. The training examples choose the best penalty, and
+how much a classifier's n-grams count, in five folds: each fold is answered by a model fitted to the others
+(`convnlp.tasks.cross_fitting`). The final head is fitted to all examples.
 
-With few labels, examples that only choose are missed, so none are held out: without
-`data.validation_split` the validation scores are of the answers to the folds, each by the choice of the
-others. A validation split that is given neither chooses nor is fitted to: it scores the finished model.
-Of the config it uses `init_from`, `data`, `train.batch_size`, `train.dtype`, and of `task` what it says of
-the data; an encoder that merges positions is pooled as `task.pooling` says. The other fields stand in
-config.json as they were given, and have no effect.
+With few labels, every example is needed for fitting, so none are held out: without `data.validation_split`,
+the validation scores are those of the answers to the folds, each with the penalty that the other folds
+choose. If you give a validation split, it is used neither for the choice nor for fitting; it scores the
+finished model. Of the config, only `init_from`, `data`, `train.batch_size`, `train.dtype` and the fields of
+`task` that describe the data are used; an encoder that merges positions is pooled as `task.pooling` says.
+The other fields are kept in config.json as they were given, and have no effect.
 """
 
 import time
@@ -28,7 +28,7 @@ from convnlp.data import validation
 from convnlp.models.pooled_encoder import FIXED_POOLING, LEARNED_POOLING
 from convnlp.tasks import cross_fitting, fields, rows
 
-PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # from the simplest model to the one that fits best
+PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # from the simplest model to the closest fit
 
 
 def main(argv):
@@ -43,7 +43,7 @@ def run(config, workdir, strategy):
     `strategy` is what `convnlp.experiment.prepare` returned for this config and directory.
 
     Raises:
-        ValueError: if the config starts from no preset, its task has no linear head to fit, or there are
+        ValueError: if the config names no preset, if its task has no linear head to fit, or if there are
             several replicas.
     """
     if not config.init_from:
@@ -91,17 +91,17 @@ def run(config, workdir, strategy):
 
 
 def pooling_for(encoder, pooling):
-    """What the head is fitted to.
+    """Returns the pooling that the head is fitted to.
 
     Args:
         encoder: `Encoder`.
         pooling: str, the `task.pooling` of the config.
 
     Returns:
-        "layers"; of an encoder that merges positions, `pooling`.
+        "layers"; for an encoder that merges positions, `pooling`.
 
     Raises:
-        ValueError: if that has weights, which are not fitted.
+        ValueError: if `pooling` has weights, which would not be fitted.
     """
     if encoder.pool_factor == 1:
         return "layers"
@@ -114,7 +114,7 @@ def pooling_for(encoder, pooling):
 
 
 if __name__ == "__main__":
-    # Not on import, so that a process can import several programs.
+    # Not on import, so that one process can import several programs.
     experiment.define_flags(default_config="finetune_classification")
     flags.adopt_module_key_flags(experiment)
     programs.run(main)

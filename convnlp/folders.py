@@ -1,6 +1,6 @@
-"""The folders beside convnlp/ in a checkout, found under their names in the wheel: convnlp.export is export/.
+"""Finds the folders beside convnlp/ in a checkout under their names in the wheel: export/ is convnlp.export.
 
-The wheel has them inside convnlp/, where nothing of this is needed.
+The wheel has them inside convnlp/ and needs nothing of this.
 """
 
 import importlib.abc
@@ -9,12 +9,12 @@ import pathlib
 import sys
 
 NAMES = ("configs", "export", "serving")
-_APART = (*NAMES, "launching")  # what needs none of the rest
+_APART = (*NAMES, "launching")  # which need nothing else of convnlp
 _HERE = pathlib.Path(__file__).resolve().parent
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds these packages only; what is in them is found as ever."""
+    """Finds only these packages; Python finds their contents as usual."""
 
     def find_spec(self, name, path=None, target=None):
         package, _, folder = name.rpartition(".")
@@ -27,22 +27,22 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def make_importable():
-    """Makes them importable; does nothing in an installed wheel."""
+    """Makes the folders importable; does nothing in an installed wheel."""
     if not (_HERE / NAMES[0]).is_dir():
         sys.meta_path.append(_Finder())
 
 
 def is_asked_for():
-    """Whether convnlp is being imported for one of these folders, which choose themselves what they need.
+    """Whether convnlp is being imported for one of these folders, which import what they need themselves.
 
-    Importing `convnlp.serving.client` has Python import convnlp first, and the client shall neither need
-    TensorFlow nor wait for it; neither shall the launcher.
+    To import `convnlp.serving.client`, Python imports convnlp first; but neither the client nor the launcher
+    may need TensorFlow or wait for it.
     """
     name, frame = "", sys._getframe()
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             name = frame.f_locals.get("name", name)
-        elif name:  # the import statement; `name` is what it imports, and not a package on the way
+        elif name:  # the import statement; `name` is what it imports, not a package on the way
             break
         frame = frame.f_back
     return str(name).startswith(tuple(f"convnlp.{folder}" for folder in _APART))

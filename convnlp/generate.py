@@ -1,9 +1,9 @@
-r"""Writes text with a preset that generates: text to text, or the continuation of a text.
+r"""Generates text with a preset: from an input text, or as the continuation of a text.
 
     python -m convnlp.generate --preset=DIR --text="Summarise: ..." --sampler=beam
     python -m convnlp.generate --preset=DIR < inputs.txt
 
-One output per input and line; without --text the inputs are the lines of the standard input.
+Prints one output per line, one for each input; without --text, the inputs are the lines of standard input.
 """
 
 import sys
@@ -17,23 +17,26 @@ from convnlp.programs import run
 _SAMPLERS = ("greedy", "beam", "top_k", "top_p")
 
 _PRESET = flags.DEFINE_string(
-    "preset", None, "Name or directory of a Seq2SeqLM or a PrefixLM.", required=True
+    "preset", None, "Name or directory of a Seq2SeqLM or PrefixLM preset.", required=True
 )
-_TEXT = flags.DEFINE_multi_string("text", None, "An input; may be given several times.")
+_TEXT = flags.DEFINE_multi_string("text", None, "An input; may be repeated.")
 _MAX_LENGTH = flags.DEFINE_integer(
-    "max_length", None, "Tokens of an output, start and end included. Default: the preset's.", lower_bound=2
+    "max_length",
+    None,
+    "Tokens of an output at most, with start and end. Default: the preset's.",
+    lower_bound=2,
 )
 _SAMPLER = flags.DEFINE_enum("sampler", "greedy", _SAMPLERS, "How tokens are chosen.")
 _NUM_BEAMS = flags.DEFINE_integer("num_beams", 4, "For --sampler=beam.", lower_bound=1)
 _TOP_K = flags.DEFINE_integer("top_k", 10, "For --sampler=top_k: how many tokens.", lower_bound=1)
-_TOP_P = flags.DEFINE_float("top_p", 0.9, "For --sampler=top_p: their probability.", 0.0, 1.0)
-_TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Of the samplers top_k and top_p.", lower_bound=1e-3)
-_SEED = flags.DEFINE_integer("seed", 0, "Of the samplers top_k and top_p.")
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Inputs at a time.", lower_bound=1)
+_TOP_P = flags.DEFINE_float("top_p", 0.9, "For --sampler=top_p: their total probability.", 0.0, 1.0)
+_TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Temperature of top_k and top_p.", lower_bound=1e-3)
+_SEED = flags.DEFINE_integer("seed", 0, "Random seed of top_k and top_p.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Inputs per batch.", lower_bound=1)
 
 
 def sampler():
-    """The sampler of the flags."""
+    """Returns the sampler that the flags describe."""
     if _SAMPLER.value == "beam":
         return keras_nlp.samplers.BeamSampler(num_beams=_NUM_BEAMS.value)
     random = {"temperature": _TEMPERATURE.value, "seed": _SEED.value}

@@ -1,4 +1,4 @@
-"""What a run reads, by content: sizes and SHA-256 sums of its data, tokenizer and preset."""
+"""Identifies what a run reads by its content: sizes and SHA-256 sums of its data, tokenizer and preset."""
 
 import functools
 import hashlib
@@ -10,26 +10,26 @@ from convnlp.data import Source, SourceError, sources, tfds_source
 from convnlp.models import preset_names
 from convnlp.training import storage
 
-FULL_BYTES = 4 << 30  # of one field: more is summed in samples, so that a start stays a matter of seconds
+FULL_BYTES = 4 << 30  # per field; of more, only samples are hashed, so that a start stays a matter of seconds
 SAMPLE_BYTES, NUM_SAMPLES = 1 << 20, 16
-MAX_FILES = 256  # of one field, named one by one
-_UNREAD = ("README.md", "experiment.json")  # of a preset: for people
+MAX_FILES = 256  # per field that are listed one by one
+_UNREAD = ("README.md", "experiment.json")  # files of a preset that are for people
 
 
 def fingerprints(config):
-    """The files that the fields of a config name, by content.
+    """Returns fingerprints of the files that the fields of a config name.
 
     Args:
         config: ConfigDict of an experiment.
 
     Returns:
-        dict field -> {name: fingerprint}: for a file {"bytes": int, "sha256": hexadecimal}, for a TFDS data
-        set its version and the examples of its splits. Names are without their directory, so that files may
-        be moved.
-        A field that names nothing, or what cannot be read, is left out: reading it will say why.
+        dict field -> {name: fingerprint}. The fingerprint of a file is {"bytes": int, "sha256": hexadecimal};
+        that of a TFDS data set is its version and the number of examples in each split. Names come without
+        their directory, so that files may be moved. A field that names nothing, or something that cannot be
+        read, is left out: reading it will say why.
     """
     data = config.data
-    whole_source = functools.cache(_source)  # mostly the same files under all names
+    whole_source = functools.cache(_source)  # most often, all names mean the same files
 
     def source(name, split):
         return whole_source(Source(name, split, data.data_dir).whole)
@@ -44,7 +44,7 @@ def fingerprints(config):
     }
     found = {}
     verbosity = logging.get_verbosity()
-    logging.set_verbosity(logging.ERROR)  # TFDS warns of what is missing, and will do so when it is read
+    logging.set_verbosity(logging.ERROR)  # TFDS warns of what is missing, and will do so again on reading
     try:
         for field, (reader, *names) in readers.items():
             try:
@@ -63,7 +63,7 @@ def _source(source):
     if source.kind == "tfds":
         info = tfds_source.builder(source.path, source.data_dir).info
         return {f"tfds:{info.full_name}": {n: s.num_examples for n, s in sorted(info.splits.items())}}
-    # The file of pydocs has another name where other packages are installed.
+    # The file of pydocs has another name if other packages are installed.
     return {
         f"{source.kind}:{name}": fingerprint for name, fingerprint in _files(sources.paths(source)).items()
     }
@@ -83,7 +83,7 @@ def _preset(preset):
 
 
 def _files(paths):
-    """Name -> fingerprint; of many files one entry for all."""
+    """Returns a dict name -> fingerprint; many files share one entry."""
     names = [os.path.basename(path) for path in paths]
     if len(set(names)) < len(names):
         names = paths
@@ -98,7 +98,7 @@ def _files(paths):
 
 
 def _sampled(path):
-    """The size, and the sum of pieces spread over the file: an edit that changes the length always shows."""
+    """Returns the size and the sum of samples from the whole file; a change of length always shows."""
     length = storage.gfile.stat(path).length
     if length <= SAMPLE_BYTES * NUM_SAMPLES:
         return storage.fingerprint(path)

@@ -1,14 +1,14 @@
-r"""Trains on several workers: starts them, watches them, and starts them again when one is lost.
+r"""Trains on several workers: starts them, watches them, and restarts them when one is lost.
 
     convnlp launch --num_workers=4 --restarts=3 -- pretrain --config=pretrain_mini --workdir=runs/mini
     convnlp launch --num_workers=4 --address='train-{index}.train:2222' -- pretrain ...
 
-Behind `--` stands a command that trains, without `convnlp`. Without --address all workers are processes of
-this machine. With it this machine runs one of them, whose index is that of its pod in an indexed Job of
-Kubernetes, or --index, and each other machine runs another by the same command (convnlp/training/deploy).
+A training command follows `--`, without `convnlp`. Without --address, all workers are processes of this
+machine. With it, this machine runs one worker, and each other machine runs another by the same command
+(convnlp/training/deploy). The worker's index is that of its pod in an indexed Kubernetes Job, or --index.
 
-Their output is shown with the index in front. A worker that dies, hangs or ends with an error is named in one
-line, the others are ended, and --restarts=K starts all again from the newest checkpoint, K times at most.
+Each line of output shows the worker's index in front. If a worker dies, hangs or ends with an error, one line
+names it, the others are ended, and --restarts=K restarts all from the newest checkpoint, at most K times.
 SIGTERM and Ctrl-C are passed on: the workers save and end. They never outlive this program. It exits with 75
 when it gives up after a loss, and with 1 after an error that another start would meet again.
 """
@@ -24,31 +24,31 @@ from convnlp.launching import cluster
 from convnlp.launching.supervisor import Supervisor
 from convnlp.launching.worker import show
 
-TRAINS = {"pretrain": None, "finetune": "finetune_classification"}  # program -> its config without --config
+TRAINS = {"pretrain": None, "finetune": "finetune_classification"}  # program -> its default config
 _THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
 
 _NUM_WORKERS = flags.DEFINE_integer("num_workers", None, "Workers, on all machines together.", lower_bound=1)
 _THREADS_PER_WORKER = flags.DEFINE_integer(
     "threads_per_worker",
     None,
-    "Threads of each worker. Default: this machine's processors, shared by the workers on it.",
+    "Threads per worker. Default: this machine's processors, divided among its workers.",
     lower_bound=1,
 )
-_RESTARTS = flags.DEFINE_integer("restarts", 0, "How often lost workers are started again.", lower_bound=0)
+_RESTARTS = flags.DEFINE_integer("restarts", 0, "How often to restart lost workers.", lower_bound=0)
 _HANG_TIMEOUT_SECONDS = flags.DEFINE_float(
     "hang_timeout_seconds",
     600.0,
-    "A worker that does not answer, or comes no further, for so long counts as hung. It must be longer than "
-    "the start, and than a call of train.steps_per_call steps.",
+    "A worker that does not answer or makes no progress for this long counts as hung. The time must exceed "
+    "that of the start and of a call of train.steps_per_call steps.",
     lower_bound=1.0,
 )
 _GRACE_SECONDS = flags.DEFINE_float(
-    "grace_seconds", 60.0, "What workers get to save and end before they are ended by force.", lower_bound=0.0
+    "grace_seconds", 60.0, "Time that workers get to save and end before they are killed.", lower_bound=0.0
 )
 _ADDRESS = flags.DEFINE_string(
     "address",
     None,
-    "HOST:PORT of the workers with {index} in it, where each machine runs one. Default: all run on this one.",
+    "HOST:PORT of the workers, with {index} in it, if each machine runs one. Default: all run on this one.",
 )
 _INDEX = flags.DEFINE_integer(
     "index", None, f"Which worker this machine runs, with --address. Default: {cluster.INDEX}.", lower_bound=0
@@ -56,16 +56,16 @@ _INDEX = flags.DEFINE_integer(
 
 
 def check_program(argv):
-    """Reads the command behind `--` as its program will, as far as that needs no TensorFlow.
+    """Reads the command after `--` as its program will, as far as that needs no TensorFlow.
 
     Args:
         argv: list of strings, the program's name and its flags.
 
     Returns:
-        list of strings, the arguments of Python that run it.
+        list of strings, the arguments with which Python runs it.
 
     Raises:
-        ValueError: if it is no program that trains on several workers, or if its flags cannot be used with
+        ValueError: if it is not a program that trains on several workers, or if its flags do not go with
             --num_workers.
     """
     name = argv[0] if argv else ""
@@ -108,7 +108,7 @@ def check_program(argv):
 
 
 def workers_of_this_machine():
-    """A function that gives the addresses of all workers, and the indices of those that run here."""
+    """Returns a function that gives the addresses of all workers, and the indices of those that run here."""
     if _NUM_WORKERS.value is None:
         raise ValueError("`--num_workers` must be given; --help says what it is")
     count = _NUM_WORKERS.value
@@ -136,7 +136,7 @@ def main(argv):
     environment = {**os.environ, **dict.fromkeys(_THREADS, str(threads))}
 
     def commands():
-        """What each worker is started by; free ports are looked for each time."""
+        """Returns the command that starts each worker; looks for free ports each time."""
         addresses = find()
         return {
             index: (

@@ -1,4 +1,4 @@
-"""What objectives and tasks compute their losses with."""
+"""The building blocks of the losses of objectives and tasks."""
 
 import tensorflow as tf
 
@@ -6,12 +6,12 @@ from convnlp import kernels
 
 
 def cross_entropy(logits, targets, mask):
-    """Summed cross-entropy in nats and the number of targets, both float32 scalars.
+    """Returns the summed cross-entropy in nats and the number of targets, both float32 scalars.
 
     Args:
         logits: float [...,V].
         targets: int [...].
-        mask: [...], what counts: bool, or a weight.
+        mask: [...], bool or weights, which targets count.
     """
     weights = tf.cast(mask, tf.float32)
     losses = kernels.cross_entropy(logits, targets)
@@ -19,30 +19,30 @@ def cross_entropy(logits, targets, mask):
 
 
 def soft_cross_entropy(logits, probabilities, mask):
-    """Summed cross-entropy in nats, - sum over v of q log p: float32 scalar.
+    """Returns the summed cross-entropy in nats, - sum over v of q log p, a float32 scalar.
 
     Args:
         logits: float [...,V], of p.
         probabilities: float [...,V], q.
-        mask: [...], what counts: bool, or a weight.
+        mask: [...], bool or weights, which positions count.
     """
     log_p = tf.nn.log_softmax(tf.cast(logits, tf.float32))
     return -tf.reduce_sum(tf.reduce_sum(probabilities * log_p, -1) * tf.cast(mask, tf.float32))
 
 
 def hits(logits, targets, mask):
-    """How many of the targets that count have the largest logit; arguments as `cross_entropy`."""
+    """Counts the targets in the mask that have the largest logit; takes the arguments of `cross_entropy`."""
     is_hit = tf.cast(tf.equal(tf.argmax(logits, -1, tf.int32), targets), tf.float32)
     return tf.reduce_sum(is_hit * tf.cast(mask, tf.float32))
 
 
 def divergence(logits, others, mask):
-    """Summed KL(p||q) + KL(q||p) in nats, sum over v of (p - q) (log p - log q): float32 scalar.
+    """Returns the summed KL(p||q) + KL(q||p) in nats, sum over v of (p - q) (log p - log q), float32 scalar.
 
     Args:
         logits: float [...,V], of p.
         others: float [...,V], of q.
-        mask: [...], what counts: bool, or a weight.
+        mask: [...], bool or weights, which positions count.
     """
     log_p, log_q = (tf.nn.log_softmax(tf.cast(each, tf.float32)) for each in (logits, others))
     terms = (tf.exp(log_p) - tf.exp(log_q)) * (log_p - log_q)
@@ -50,7 +50,7 @@ def divergence(logits, others, mask):
 
 
 def encode(backbone, batch, training):
-    """The encoder's output [B,S,D] for a batch of `encoder_token_ids`."""
+    """Returns the encoder's output [B,S,D] for a batch of `encoder_token_ids`."""
     return backbone.encode(
         batch["encoder_token_ids"],
         padding_mask=batch["encoder_padding_mask"],
@@ -60,7 +60,7 @@ def encode(backbone, batch, training):
 
 
 def target_logits(backbone, batch, encoder_output, encoder_padding_mask, training):
-    """Teacher-forced logits [B,T,V] for `target_token_ids`, in the compute type of the backbone."""
+    """Returns teacher-forced logits [B,T,V] for `target_token_ids`, in the backbone's compute dtype."""
     hidden = backbone.decode(
         batch["decoder_token_ids"],
         encoder_output,

@@ -1,4 +1,4 @@
-"""What is an objective's or a task's own: fields of its dataclass that a config sets by name."""
+"""The own options of an objective or a task: fields of its dataclass that a config sets by name."""
 
 import dataclasses
 import difflib
@@ -7,30 +7,30 @@ from convnlp.data.rules import short
 
 
 def option(default=dataclasses.MISSING, rule=None):
-    """A field of a dataclass that is an option.
+    """Makes a field of a dataclass an option.
 
     Args:
-        default: its value where a config sets none.
+        default: its value if a config sets none.
         rule: `convnlp.data.rules.Rule` that its values must keep, such as `rules.number("[0, 1)")`.
 
     Returns:
-        What stands behind the annotation: `smoothing: float = option(0.1, rules.number("[0, 1)"))`.
+        The field, to assign after the annotation: `smoothing: float = option(0.1, rules.number("[0, 1)"))`.
     """
     return dataclasses.field(default=default, metadata={"rule": rule})
 
 
 def options_of(cls):
-    """The names of the fields of a dataclass that are made by `option`."""
+    """Returns the names of a dataclass's fields that were made by `option`."""
     return [field.name for field in dataclasses.fields(cls) if "rule" in field.metadata]
 
 
 def check_names(given, known, what):
-    """Raises ValueError, with the one that was probably meant, for an option that does not exist.
+    """Raises ValueError for an option that does not exist, and suggests the one that was probably meant.
 
     Args:
         given: iterable of str.
         known: list of str.
-        what: str, whose options they are: "objective masked_lm".
+        what: str, the owner of the options, such as "objective masked_lm".
     """
     for name in given:
         if name not in known:

@@ -1,4 +1,4 @@
-"""Files that a program writes: looked at before the work begins, and there whole or not at all."""
+"""Checks the files that a program will write before its work begins, and writes them whole or not at all."""
 
 import contextlib
 import os
@@ -22,15 +22,15 @@ RUN_FILES = (
 
 
 def check_file(name, path, inputs=()):
-    """Raises where a file could not be written, or would be written over what is read.
+    """Checks that a file can be written, and that it would not overwrite what the program reads.
 
     Args:
-        name: string, the flag or argument of the path.
-        path: string. It need not exist, nor its folder.
+        name: string, the flag or argument that gives the path.
+        path: string. Neither it nor its folder needs to exist.
         inputs: iterable of paths that the program reads, files or folders.
 
     Raises:
-        ValueError: names the argument, the rule and the path.
+        ValueError: if not; the message names the argument, the rule and the path.
     """
     path = pathlib.Path(path)
     if path.is_dir():
@@ -46,15 +46,15 @@ def check_file(name, path, inputs=()):
 
 
 def check_run_folder(workdir, preset, inputs):
-    """Raises where a run would write over what it reads.
+    """Checks that a run does not overwrite what it reads.
 
     Args:
         workdir: string, the directory of a run.
-        preset: string, the preset that it starts from, by name or directory; "" for none.
+        preset: string, the name or directory of the preset that it starts from; "" for none.
         inputs: iterable of paths of files that it reads.
 
     Raises:
-        ValueError: names the argument, the rule and the path.
+        ValueError: if it does; the message names the argument, the rule and the path.
     """
     if preset in preset_names.names():
         preset = preset_names.locate(preset)
@@ -68,14 +68,14 @@ def check_run_folder(workdir, preset, inputs):
 
 
 def write_file(path, data):
-    """Writes bytes to a file that appears when it is complete; makes its folder where there is none."""
+    """Writes bytes to a file that appears only when it is complete; makes its folder if needed."""
     with writing(path) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
 def writing(path):
-    """A binary file that appears under its name when the block ends, and not at all where that fails."""
+    """Opens a binary file that appears under its name when the block ends, and not at all if it fails."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -88,5 +88,5 @@ def writing(path):
 
 
 def _is_within(path, folder):
-    """Whether `path` is `folder` or lies in it, whatever links lead there."""
+    """Whether `path` is `folder` or lies in it, after following links."""
     return pathlib.Path(path).resolve().is_relative_to(pathlib.Path(folder).resolve())

@@ -1,11 +1,11 @@
-r"""Makes a preset ready to be given away: half as large, and without what belongs to its machine.
+r"""Makes a preset ready to be shared: half as large, and without what belongs to its machine.
 
     python -m convnlp.pack_preset --preset=RUN/preset --output=DIR
 
-Weights are stored in float16, which changes each by at most 2^-11 of itself; a loaded model computes in the
-type that it always does. Left out are the state of an optimizer, the folders in front of the files that the
-run has read, and files that are not the preset's. The preset itself stays as it is. With --card=FILE.json the
-model card is written anew, of the entries that stand in the file. docs/python.md says more.
+Weights are stored in float16, which changes each by at most 2^-11 of its value; a loaded model computes in
+its usual type. The copy leaves out the state of an optimizer, the folders of the files that the run has read,
+and files that do not belong to a preset. The preset itself is not changed. With --card=FILE.json, the model
+card is rewritten from the entries in that file. docs/python.md says more.
 """
 
 from absl import app, flags
@@ -14,10 +14,10 @@ from convnlp.models import model_card, packed_preset
 from convnlp.programs import run
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset.", required=True)
-_OUTPUT = flags.DEFINE_string("output", None, "Directory to write, which must be new.", required=True)
+_OUTPUT = flags.DEFINE_string("output", None, "Directory to write; it must not exist yet.", required=True)
 _DTYPE = flags.DEFINE_enum("dtype", "float16", packed_preset.DTYPES, "How weights are stored.")
 _CARD = flags.DEFINE_string(
-    "card", None, "JSON file, an object of entries of `convnlp.models.model_card.write`."
+    "card", None, "JSON file with one object: the entries of `convnlp.models.model_card.write`."
 )
 
 

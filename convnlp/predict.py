@@ -4,12 +4,12 @@ r"""Predicts texts with a preset: from the command line, from files, or from the
     python -m convnlp.predict --preset=RUN/preset --source=csv:new.csv --output=predicted.csv
     python -m convnlp.predict --preset=RUN/preset < lines.txt
 
-Each text gives a row: what stood in its record, and the answer of the model. A classifier's is `label` and
-its `probability`, or no label where --threshold is not reached; one of several labels has `labels`, a
-regressor `score`, one that answers questions `answer`, `score` and its place, a model that writes text
-`generated_text`. --scores adds the probabilities of all classes.
-Rows are JSON-lines, or CSV where --output ends in .csv; an output file is there whole or not at all. For more
-than one machine can do there is convnlp.batch_predict.
+Each text gives a row: the fields of its record and the model's answer. A classifier answers with `label` and
+its `probability`, or with no label if --threshold is not reached; a classifier of several labels with
+`labels`; a regressor with `score`; a question answerer with `answer`, `score` and the answer's place; a model
+that writes text with `generated_text`. --scores adds the probabilities of all classes.
+Rows are JSON lines, or CSV if --output ends in .csv. An output file is there whole or not at all. For more
+than one machine can do, use convnlp.batch_predict.
 """
 
 from absl import flags
@@ -22,12 +22,12 @@ _FORMAT = flags.DEFINE_enum("format", None, rows.FORMATS, "Default: by the endin
 _THRESHOLD = flags.DEFINE_float(
     "threshold",
     None,
-    "Least probability of a label: a classifier that is less sure gives none; one of several labels gives "
-    "all that reach it, by default those of 0.5.",
+    "Minimum probability of a label. A classifier that is less sure gives none; a classifier of several "
+    "labels gives all that reach it, by default 0.5.",
     0.0,
     1.0,
 )
-_SCORES = flags.DEFINE_bool("scores", False, "Write the probability of every class too.")
+_SCORES = flags.DEFINE_bool("scores", False, "Also write the probability of every class.")
 
 
 def main(_):

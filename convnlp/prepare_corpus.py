@@ -1,12 +1,12 @@
-r"""Takes out of a corpus what should not be pre-trained on, on Apache Beam.
+r"""Removes from a corpus what a model should not be pre-trained on, on Apache Beam.
 
     python -m convnlp.prepare_corpus --input='jsonl:web-*.jsonl.gz' --output=DIR --languages=en \
         --test_sources=jsonl:sst2.test.jsonl,csv:banking.csv
 
-Removed are documents that break a rule of quality, are in another language, hold a text of a test set, or
-are nearly the same as an earlier one; convnlp/corpora says how, with the sources. DIR gets a file
-documents-*.jsonl for each shard of the input, with all fields of the documents that stay, and, last,
-summary.json: how many documents and characters each rule has removed. Flags of Beam's own come after `--`.
+It removes documents that break a quality rule, are in another language, contain a text of a test set, or are
+nearly the same as an earlier one; convnlp/corpora says how, with the sources. For each shard of the input,
+DIR gets a file documents-*.jsonl with all fields of the documents that stay. Last comes summary.json, which
+says how many documents and characters each rule has removed. Beam's own flags come after `--`.
 """
 
 import inspect
@@ -22,7 +22,7 @@ from convnlp.corpora.languages import check as check_languages
 from convnlp.data import Source
 from convnlp.data.rules import integer, number, one_of
 
-_VERSION = 1  # counts changes of this package that change what stays
+_VERSION = 1  # raised when a change of this package changes what stays
 
 
 def prepare(
@@ -42,29 +42,29 @@ def prepare(
     runner="DirectRunner",
     beam_flags=(),
 ):
-    """Writes the documents that stay, and the counts; of a directory that is complete it reads them.
+    """Writes the documents that stay, and the counts; if the directory is complete, only reads the counts.
 
     Args:
         input: string, see `convnlp.bulk.inputs`.
-        output: string, a directory, new or of the same job.
-        split: string, of a TFDS data set, with a slice where wanted. Default "train".
+        output: string, a directory: new, or of the same job.
+        split: string, the split of a TFDS data set, optionally sliced. Defaults to "train".
         data_dir: string, where TFDS looks.
-        text_field: string, the field of the text. Defaults to "text".
-        rules: sequence of strings, of `quality.RULES`. Defaults to all.
-        min_words: int >= 0, words that a document must have. Defaults to 50.
-        languages: sequence of strings, those to keep. Defaults to none: all of them.
+        text_field: string, the field that holds the text. Defaults to "text".
+        rules: sequence of strings, names in `quality.RULES`. Defaults to all of them.
+        min_words: int >= 0, the minimum number of words in a document. Defaults to 50.
+        languages: sequence of strings, the languages to keep. Defaults to none, which keeps all.
         test_sources: sequence of strings, sources whose texts must not stay. Defaults to none.
-        test_text_fields: sequence of strings, their fields. Defaults to none: all that are texts.
+        test_text_fields: sequence of strings, their fields. Defaults to none, which means all text fields.
         min_similarity: float in [0, 1], see `duplicates.repeated`; 0 keeps duplicates. Defaults to 0.8.
-        shard_size: int >= 1, documents of a shard. Defaults to 10,000.
-        runner: string, of `runners.RUNNERS`. Defaults to "DirectRunner".
-        beam_flags: sequence of strings, Beam's own.
+        shard_size: int >= 1, documents per shard. Defaults to 10,000.
+        runner: string, one of `runners.RUNNERS`. Defaults to "DirectRunner".
+        beam_flags: sequence of strings, Beam's own flags.
 
     Returns:
         The summary, a dict; see `convnlp.corpora.pipeline.report`.
 
     Raises:
-        ValueError: for an argument that breaks its rule, if Beam or py3langid is not installed, or the
+        ValueError: if an argument breaks its rule, if Beam or py3langid is not installed, or if the
             directory holds something else.
         SourceError: if the input or a test set cannot be read.
     """
@@ -116,7 +116,7 @@ def prepare(
 
 
 def table(summary):
-    """The counts of a summary as lines of text."""
+    """Returns the counts of a summary as lines of text."""
     removed = sorted(summary["removed"].items(), key=lambda item: -item[1]["documents"])
     rows = [("kept", summary["kept"]), *removed]
     lines = [f"{summary['documents']:>12,} documents"]
@@ -135,22 +135,22 @@ def define_flags():
         "KIND:GLOB of jsonl, csv, tsv, parquet, lines or text; tfds:NAME; pydocs.",
         required=True,
     )
-    flags.DEFINE_string("output", None, "Directory to write to, new or of the same job.", required=True)
-    flags.DEFINE_string("split", "train", "Split of tfds:NAME, with a slice where wanted: train[:10%].")
+    flags.DEFINE_string("output", None, "Directory to write to, new or of this job.", required=True)
+    flags.DEFINE_string("split", "train", "Split of tfds:NAME, optionally sliced: train[:10%].")
     flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
     flags.DEFINE_string("text_field", "text", "Field that holds the text.")
-    flags.DEFINE_list("rules", list(quality.RULES), "Rules of quality that count; empty: none.")
-    flags.DEFINE_integer("min_words", quality.MIN_WORDS, "Words that a document must have.", 0)
-    flags.DEFINE_list("languages", [], "Languages to keep, such as en,de; empty: all. Needs py3langid.")
+    flags.DEFINE_list("rules", list(quality.RULES), "Quality rules to apply; empty for none.")
+    flags.DEFINE_integer("min_words", quality.MIN_WORDS, "Minimum number of words in a document.", 0)
+    flags.DEFINE_list("languages", [], "Languages to keep, such as en,de; empty for all. Needs py3langid.")
     flags.DEFINE_list("test_sources", [], "Test sets whose texts must not stay: jsonl:GLOB, csv:GLOB, ...")
-    flags.DEFINE_list("test_text_fields", [], "Fields of the test sets to look for; empty: all texts.")
+    flags.DEFINE_list("test_text_fields", [], "Fields of the test sets to look for; empty for all texts.")
     flags.DEFINE_float(
         "min_similarity",
         duplicates.MIN_SIMILARITY,
-        "Share of runs of five words that a near-duplicate has in common; 0 keeps duplicates.",
+        "Share of five-word runs that near-duplicates have in common; 0 keeps duplicates.",
     )
-    flags.DEFINE_integer("shard_size", 10_000, "Documents per shard of the input, at most.", 1)
-    flags.DEFINE_enum("runner", "DirectRunner", runners.RUNNERS, "Beam's runner; the first is this machine.")
+    flags.DEFINE_integer("shard_size", 10_000, "Maximum number of documents per shard of the input.", 1)
+    flags.DEFINE_enum("runner", "DirectRunner", runners.RUNNERS, "Beam's runner; the first is local.")
 
 
 def main(argv):

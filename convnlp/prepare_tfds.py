@@ -3,9 +3,9 @@ r"""Writes any source as a prepared TFDS data set, in TFDS's own layout, so that
     python -m convnlp.prepare_tfds --source='jsonl:web/*.jsonl.gz' --name=c4/en:3.1.0 --data_dir=DIR \
         --splits='train=train[2%:],validation=train[:2%]'
 
-`c4/...` gets the features of C4: text, url, timestamp, content-type, content-length; those that the source
-does not name are empty. Any other name gets the fields of the source as they are named there, with a class
-label where there is one.
+`c4/...` gets the features of C4: text, url, timestamp, content-type, content-length; features that the source
+does not have are empty. Any other name gets the fields of the source under their own names, with a class
+label if there is one.
 """
 
 import os
@@ -23,23 +23,23 @@ C4_FIELDS = ("text", "url", "content-type", "content-length", "timestamp")
 
 
 def prepare(source, name, data_dir, splits, fields=("text",), label_field="", source_data_dir=None):
-    """Writes a data set; it appears under `data_dir` when it is complete.
+    """Writes a data set, which appears under `data_dir` when it is complete.
 
     Args:
         source: string, see `convnlp.data.sources`.
         name: string, "NAME:VERSION" or "NAME/CONFIG:VERSION", such as "c4/en:3.1.0".
         data_dir: string.
-        splits: dict, split to write -> split of the source, with a slice where wanted.
+        splits: dict, split to write -> split of the source, optionally sliced.
         fields: tuple of strings, text fields. Defaults to `("text",)`.
-        label_field: string, the field of the class; "" for none. Default "".
-        source_data_dir: string, for a source of TFDS.
+        label_field: string, the field that holds the class; "" for none. Defaults to "".
+        source_data_dir: string, where TFDS looks for a source tfds:NAME.
 
     Returns:
         string, the folder that was written.
 
     Raises:
-        ValueError: if `name` has another form, or there is such a data set already.
-        SourceError: as `sources.read`.
+        ValueError: if `name` has another form, or if there is such a data set already.
+        SourceError: as for `sources.read`.
     """
     match = re.fullmatch(r"(\w+)(?:/([\w.-]+))?:(\d+\.\d+\.\d+)", name)
     if not match:
@@ -61,7 +61,7 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
         label = Label(label_field, names=names)
         features[label_field] = tfds.features.ClassLabel(names=names)
 
-    for split in splits.values():  # before the first of them is written
+    for split in splits.values():  # before the first split is written
         sources.check(Source(source, split, source_data_dir), fields, label)
 
     def examples(split):
@@ -95,17 +95,17 @@ def define_flags():
         "source", None, "What to write: jsonl:GLOB, text:GLOB, pydocs, tfds:NAME.", required=True
     )
     flags.DEFINE_string("name", None, "Data set to make, as NAME[/CONFIG]:VERSION.", required=True)
-    flags.DEFINE_string("data_dir", None, "Folder of TFDS to write below.", required=True)
+    flags.DEFINE_string("data_dir", None, "TFDS folder to write to.", required=True)
     flags.DEFINE_list("splits", ["train=train"], "Splits to write, each from a split or slice of the source.")
     flags.DEFINE_list("text_fields", ["text"], "Text fields of the source to write.")
-    for alias in ("text_field", "fields"):  # the latter is the older name
+    for alias in ("text_field", "fields"):  # `fields` is the older name
         flags.DEFINE_alias(alias, "text_fields")
-    flags.DEFINE_string("label_field", "", "Class field of the source; empty for none.")
+    flags.DEFINE_string("label_field", "", "Field of the source that holds the class; empty for none.")
     flags.DEFINE_string("source_data_dir", None, "Where TFDS looks for a source tfds:NAME.")
 
 
 def main(_):
-    """Reads the flags, writes, says where."""
+    """Reads the flags, writes the data set, says where."""
     args = flags.FLAGS
     splits = dict(part.split("=", 1) for part in args.splits if "=" in part)
     if len(splits) != len(args.splits):

@@ -2,9 +2,9 @@ r"""Writes any source as a token cache, which `convnlp pretrain` reads as tokens
 
     python -m convnlp.prepare_tokens --source='jsonl:web/*.jsonl.gz' --tokenizer=spm.model --output=DIR
 
-Every document is read and tokenized once; a training then maps the files into memory, shuffles all rows by
-arithmetic, and goes on in the middle of an epoch without reading what came before. The same command continues
-a run that was stopped; of a complete cache it compares the sums of all files.
+Every document is read and tokenized once. Training then maps the files into memory, shuffles all rows by
+arithmetic, and continues in the middle of an epoch without reading what came before. The same command
+continues a run that was stopped; for a complete cache, it compares the sums of all files.
 """
 
 from absl import flags
@@ -23,19 +23,19 @@ def define_flags():
         "Text to tokenize: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).",
         required=True,
     )
-    flags.DEFINE_string("tokenizer", "", "SentencePiece model, as of convnlp train-tokenizer.")
-    flags.DEFINE_string("preset", "", "A preset whose tokenizer is taken, in place of --tokenizer.")
-    flags.DEFINE_string("output", None, "Directory to write, new or of the same cache.", required=True)
-    flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
+    flags.DEFINE_string("tokenizer", "", "SentencePiece model, such as convnlp train-tokenizer writes.")
+    flags.DEFINE_string("preset", "", "Preset whose tokenizer to use instead of --tokenizer.")
+    flags.DEFINE_string("output", None, "Directory to write: new, or of the same cache.", required=True)
+    flags.DEFINE_string("split", "train", "Split of the source, optionally sliced: train[:10%].")
     flags.DEFINE_string("text_field", "text", "Field that holds the text.")
     flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
     flags.DEFINE_integer(
-        "shard_tokens", token_writer.SHARD_TOKENS, "Tokens per file, which are in memory.", 1
+        "shard_tokens", token_writer.SHARD_TOKENS, "Tokens per file, all of them held in memory.", 1
     )
 
 
 def main(_):
-    """Reads the flags, looks at the source, writes."""
+    """Reads the flags, checks the source, writes the cache."""
     args = flags.FLAGS
     token_writer.check_directory(args.output)
     tokenizer = _tokenizer(args.tokenizer, args.preset)

@@ -4,11 +4,11 @@ r"""Pre-trains an encoder-decoder on raw text.
         --strategy=mirrored
 
 Writes config.json, checkpoints/, metrics.jsonl (the same bytes for the same config), times.jsonl,
-tensorboard/ and at the end preset/ with the weights of the best validation loss: a `Seq2SeqLM`; without a
-decoder a `PrefixLM` if prefix_lm is among the objectives, else a `Seq2SeqBackbone` and its tokenizer. Killed
-at any moment, the same command continues it as if nothing had happened; SIGTERM, SIGINT and SIGHUP save
-first. The directory may be a URL, is locked while the run lives, and is shared by the workers of
-multi_worker.
+tensorboard/ and, at the end, preset/ with the weights of the best validation loss. The preset is a
+`Seq2SeqLM`; without a decoder, it is a `PrefixLM` if prefix_lm is among the objectives, else a
+`Seq2SeqBackbone` and its tokenizer. If the run is killed at any moment, the same command continues it as if
+nothing had happened; SIGTERM, SIGINT and SIGHUP save first. The directory may be a URL. It is locked while
+the run lives, and shared by the workers of multi_worker.
 """
 
 import tensorflow as tf
@@ -33,8 +33,8 @@ def main(argv):
 def run(config, workdir, strategy, finish=False):
     """Config -> tokenizer -> data -> model -> optimizer -> training -> preset and model card.
 
-    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory. With `finish`
-    there is no more training: the scores and the preset are those of the best evaluation so far.
+    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory. With `finish`,
+    training stops here: the scores and the preset are those of the best evaluation so far.
     """
     worker, _ = strategy_lib.workers(strategy)
     tokenizer = experiment.tokenizer(config)
@@ -50,8 +50,8 @@ def run(config, workdir, strategy, finish=False):
     loss_fn = pretraining_loss(backbone, objectives)
     evaluation = graphs.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
-    # Data, looked at before the first step. Every worker trains on its own shard and evaluates its part of
-    # each held-out batch.
+    # Data, checked before the first step. Every worker trains on its own shard and evaluates its part of each
+    # held-out batch.
     train = Source(config.data.source, config.data.split, config.data.data_dir)
     held_out_name = config.data.validation_source or config.data.source
     held_out_source = Source(held_out_name, config.data.validation_split, config.data.data_dir)
@@ -100,15 +100,16 @@ def run(config, workdir, strategy, finish=False):
         card["scores"] = {f"held-out {name}": value for name, value in held_out_scores.items()}
         model = _model(objectives, backbone, tokenizer, (config.data.input_length, target_length))
         experiment.save_preset(model, workdir, card, tokenizer)
-    strategy_lib.any_worker(strategy, False)  # one that ends before the others takes them with it
+    strategy_lib.any_worker(strategy, False)  # a worker that ends early takes the others with it
     experiment.finish(workdir)
 
 
 def freeze_encoder(config, backbone, objectives):
-    """Leaves the decoder alone to be trained; what reads, the encoder and the embedding, stays bit for bit.
+    """Freezes the encoder and the embedding, which stay the same bit for bit; only the decoder is trained.
 
     Raises:
-        ValueError: if they are random weights, there is no such decoder, or an objective does not train it.
+        ValueError: if these weights are random, if there is no such decoder, or if an objective does not
+            train it.
     """
 
     def require(holds, argument, rule, value):
@@ -129,7 +130,7 @@ def freeze_encoder(config, backbone, objectives):
 
 
 def _stages(config, backbone, tokenizer, train, own_shards):
-    """What each stage of the run trains on; a later one goes on in the text where the last one ended."""
+    """Returns what each stage of the run trains on; each continues in the text where the last one ended."""
     num_tokens, count = 0, own_shards[0].count
     for stage in stages.of(config):
         objectives = objectives_of(stages.config_of(config, stage))
@@ -153,7 +154,7 @@ def _stages(config, backbone, tokenizer, train, own_shards):
 
 
 def objectives_of(config):
-    """The objectives of a config, a tuple of `convnlp.objectives.Objective`."""
+    """Returns the objectives of a config, a tuple of `convnlp.objectives.Objective`."""
     objective = config.objective
     options = {name: dict(values) for name, values in objective.options.to_dict().items()}
     if "masked_lm" in objective.names:
@@ -168,7 +169,7 @@ def objectives_of(config):
 
 
 def _model(objectives, backbone, tokenizer, lengths):
-    """What is saved: the model of an objective, else a language model, or an encoder without a decoder."""
+    """Returns the model to save: an objective's own, else a language model, or an encoder alone."""
     for objective in objectives:
         model = objective.model(backbone, tokenizer)
         if model is not None:
@@ -177,9 +178,9 @@ def _model(objectives, backbone, tokenizer, lengths):
 
 
 def _samples(objectives, backbone, tokenizer, held_out, count, strategy):
-    """A function that shows what the objectives predict for `count` held-out examples; None for none.
+    """Returns a function that shows what the objectives predict for `count` held-out examples.
 
-    Not on a TPU, which runs nothing outside of `strategy.run`.
+    Returns None if `count` is 0, and on a TPU, which runs nothing outside `strategy.run`.
     """
     if not count or isinstance(strategy, tf.distribute.TPUStrategy):
         return None
@@ -196,7 +197,7 @@ def _samples(objectives, backbone, tokenizer, held_out, count, strategy):
 
 
 if __name__ == "__main__":
-    experiment.define_flags()  # not on import, so that a process can import several programs
+    experiment.define_flags()  # not on import, so that one process can import several programs
     experiment.define_finish_flag()
     flags.adopt_module_key_flags(experiment)
     programs.run(main)

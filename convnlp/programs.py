@@ -1,4 +1,4 @@
-"""What every command-line program shares: one clear line for a user's error, and an exit code that tells."""
+"""What all command-line programs share: one clear line for a user's error, and a telling exit code."""
 
 import dis
 import errno
@@ -17,7 +17,7 @@ from convnlp.training import heartbeat, storage, strategy
 from convnlp.training.finite import NonFiniteError
 from convnlp.training.stopping import StoppedError
 
-# What TensorFlow reports of files, networks and memory; any other error of an operation is a defect.
+# What TensorFlow reports about files, networks and memory; any other error of an operation is a defect.
 _ENVIRONMENT = (
     tf.errors.NotFoundError
     | tf.errors.AlreadyExistsError
@@ -31,12 +31,12 @@ _ENVIRONMENT = (
 )
 LOST_WORKER = os.EX_TEMPFAIL  # the exit code
 _TOO_LARGE = os.strerror(errno.EFBIG)
-# How NumPy, Python in a pipeline of data, and TensorFlow's kernels say that there is no memory left.
+# How NumPy, Python in a data pipeline, and TensorFlow's kernels say that there is no memory left.
 _NO_MEMORY = ("MemoryError", "OOM when allocating", "Out of memory", "failed to allocate memory")
 _MODULES = flags.DEFINE_list(
     "modules",
     [],
-    "Modules of your own to import first: those that register mixers, objectives, tasks or export forms "
+    "Modules of your own to import first, which register mixers, objectives, tasks or export forms "
     "(docs/your_own_mixer.md).",
 )
 _MIXER_MODULES = flags.DEFINE_list("mixer_modules", [], "The older name of --modules.")
@@ -47,17 +47,17 @@ def run(main):
 
     Errors that are meant for users (wrong flag or config field, missing or damaged file, full disk, lost
     worker, non-finite loss; see `user_message`) end in the line `error: ...` on stderr and exit code 1;
-    `--verbosity=1` shows where they were raised. One that has lost another worker exits with 75
-    (`LOST_WORKER`): it has nothing wrong itself, and may be started again. A run stopped by a signal exits
-    with 128 + the signal's number, 143 for SIGTERM, so that a script does not take it for finished. Any other
-    exception is a defect of ours and keeps its traceback.
+    `--verbosity=1` shows where they were raised. A program that has lost another worker exits with 75
+    (`LOST_WORKER`): nothing is wrong with it, and it may be started again. A run stopped by a signal exits
+    with 128 + the signal's number, such as 143 for SIGTERM, so that a script does not take it for finished.
+    Any other exception is a defect of ours and keeps its traceback.
     """
 
     def quiet_main(argv):
         if not flags.FLAGS["verbosity"].present:
-            logging.set_verbosity(logging.WARNING)  # absl's default shows TensorFlow's notes to itself
+            logging.set_verbosity(logging.WARNING)  # absl's default shows TensorFlow's internal notes
             logging.get_absl_handler().setFormatter(python_logging.Formatter("%(message)s"))
-            # Batches of several lengths are traced on purpose; TensorFlow takes that for a mistake.
+            # Batches of several lengths are traced on purpose; TensorFlow thinks that is a mistake.
             python_logging.getLogger("tensorflow").addFilter(
                 lambda record: "triggered tf.function retracing" not in record.getMessage()
             )
@@ -65,8 +65,8 @@ def run(main):
         return main(argv)
 
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # after those of `startup.begin`
-    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["modules"])  # --help shows it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # replaces that of `startup.begin`
+    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["modules"])  # so that --help shows it
     try:
         app.run(quiet_main, flags_parser=_parse)
     except StoppedError as stop:
@@ -77,7 +77,7 @@ def run(main):
         print("stopped by SIGINT", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
-        heartbeat.mark(ended=True)  # what follows may take TensorFlow some seconds, without a sign of life
+        heartbeat.mark(ended=True)  # TensorFlow may take some seconds to end, without a sign of life
         message = user_message(error)
         if message is None:
             raise
@@ -85,12 +85,11 @@ def run(main):
 
 
 def user_message(error):
-    """What to tell a user of an exception, in one line; None for a defect, whose traceback is wanted.
+    """Returns what to tell a user about an exception, in one line; None for a defect, to show its traceback.
 
-    Meant for users are: a ValueError that our own code, or a module of --modules, raises by a `raise`
-    statement, rather than one that came out of something it called, or that is of a class of ours; what the
-    operating system or TensorFlow's file systems report; a lost worker; values that are not finite; no
-    memory.
+    These are meant for users: a ValueError that our own code or a module of --modules raises by a `raise`
+    statement of its own, not one from something it called, or one of a class of ours; what the operating
+    system or TensorFlow's file systems report; a lost worker; values that are not finite; no memory.
     """
     if message := source_error_message(error):
         return message
@@ -105,7 +104,7 @@ def user_message(error):
     elif isinstance(original, OSError):
         meant = original.errno != errno.EBADF
     else:
-        # A full disk may say so as a range, which else is the end of a data set.
+        # A full disk may show as an OutOfRangeError, which otherwise means the end of a data set.
         too_large = isinstance(original, tf.errors.OutOfRangeError) and _TOO_LARGE in str(original)
         meant = too_large or isinstance(original, NonFiniteError | _ENVIRONMENT)
     return _one_line(original) if meant else None
@@ -119,7 +118,7 @@ def _is_out_of_memory(error):
 
 
 def _original(error):
-    """The exception that Keras or AutoGraph has raised once more, with lines around its message."""
+    """Returns the exception that Keras or AutoGraph has raised again, with lines around its message."""
     inner = error.__context__
     while type(inner) is type(error) and str(inner) in str(error):
         error, inner = inner, inner.__context__
@@ -132,30 +131,30 @@ def _is_raised_by_us(error):
         trace = trace.tb_next
     if trace is None:
         return False
-    instruction = dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]]  # at which the frame was left
+    instruction = dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]]  # where the frame was left
     return _is_ours(trace.tb_frame.f_globals.get("__name__", "")) and instruction == "RAISE_VARARGS"
 
 
 def _is_ours(module):
-    ours = {*startup.PROGRAMS, "configs", "__main__"}  # "configs": where a file of a user's imports it so
+    ours = {*startup.PROGRAMS, "configs", "__main__"}  # "configs": a user's file may import it so
     if flags.FLAGS.is_parsed():
         ours |= {name.partition(".")[0] for name in modules()}
     return module.partition(".")[0] in ours
 
 
 def modules():
-    """The modules that --modules names, and after them those of --mixer_modules."""
+    """Returns the modules that --modules names, followed by those of --mixer_modules."""
     return [*_MODULES.value, *_MIXER_MODULES.value]
 
 
 def import_modules(names):
-    """Imports modules, each of which registers something of a user's.
+    """Imports modules that register a user's own classes.
 
-    That is `convnlp.layers.register_mixer`, `convnlp.objectives.register_objective`,
+    They do so by `convnlp.layers.register_mixer`, `convnlp.objectives.register_objective`,
     `convnlp.tasks.register_task` or `convnlp.export.lite.forms.register_form`.
 
     Raises:
-        ValueError: if one cannot be imported.
+        ValueError: if a module cannot be imported.
     """
     for name in names:
         try:
@@ -176,7 +175,7 @@ def _parse(argv):
 
 def _fail(error, message, code=1):
     logging.debug("raised here:", exc_info=error)
-    # The line is the last one, whatever a library's threads still have to say or are about to write.
+    # This line is the last one, whatever the threads of a library may still write.
     handler = logging.get_absl_handler().python_handler
     with handler.lock:
         handler.emit = lambda record: None
@@ -185,7 +184,7 @@ def _fail(error, message, code=1):
 
 
 def _one_line(error):
-    """The first line of a message, and its last one too: a config file's own error stands there."""
+    """Returns the first and the last line of a message as one; a config file's own error is in the last."""
     message = storage.without_operations(str(error)) or type(error).__name__
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[0] if len(lines) == 1 else f"{lines[0]} {lines[-1]}"

@@ -1,6 +1,6 @@
-"""The sums of a SavedModel's files, in SHA256SUMS beside saved_model.pb, where TensorFlow does not look.
+"""Keeps the sums of a SavedModel's files in SHA256SUMS beside saved_model.pb, which TensorFlow ignores.
 
-They show damage, and a file that somebody else has changed or added; they do not show who made the model, as
+They reveal damage, and files that somebody has changed or added. They do not prove who made the model, since
 whoever changes a file can write its sum too.
 """
 
@@ -16,7 +16,7 @@ _FOLDERS = ("variables", "assets", "assets.extra")
 
 
 def files(directory):
-    """The files that servers read of a SavedModel, sorted, relative to it; others in it are the user's."""
+    """Returns the sorted relative paths of a SavedModel's files that servers read; others are the user's."""
     found = [name for name in os.listdir(directory) if os.path.isfile(os.path.join(directory, name))]
     for top in _FOLDERS:
         for folder, _, names in os.walk(os.path.join(directory, top)):
@@ -26,7 +26,7 @@ def files(directory):
 
 
 def write(directory):
-    """Writes the sums of a SavedModel, and returns the path of the file."""
+    """Writes the sums of a SavedModel and returns the path of their file."""
     found = {name: sums.of_file(os.path.join(directory, name)) for name in files(directory)}
     return sums.write(directory, found)
 
@@ -38,10 +38,10 @@ def check(directory):
         directory: str or path.
 
     Returns:
-        bool, whether there are sums: other exporters write none.
+        bool, whether there are sums; other exporters write none.
 
     Raises:
-        ValueError: naming the first file that differs, is missing, or has no sum.
+        ValueError: if a file differs, is missing or has no sum; the message names the first one.
     """
     try:
         with open(os.path.join(directory, sums.FILE), "rb") as file:

@@ -1,4 +1,4 @@
-"""What the scores of several tasks are made of."""
+"""Scores that several tasks share."""
 
 import collections
 import re
@@ -12,11 +12,11 @@ _DRAWS = 1000
 
 
 def of_class(right, given, there):
-    """Precision, recall and F1 of a class; None where there is nothing to take a share of.
+    """Returns precision, recall and F1 of a class; None where the denominator would be 0.
 
     Args:
-        right: int, examples that were given the class and belong to it.
-        given: int, examples that were given it.
+        right: int, examples that belong to the class and were assigned to it.
+        given: int, examples that were assigned to it.
         there: int, examples that belong to it.
 
     Example:
@@ -28,12 +28,12 @@ def of_class(right, given, there):
 
 
 def normalized(text):
-    """The form in which texts are compared: NFKC, as SentencePiece normalises, and single spaces."""
+    """Returns the form in which texts are compared: NFKC, as SentencePiece normalises, and single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).split())
 
 
 def word_f1(found, wanted):
-    """The harmonic mean of precision and recall of words, as bags, of two texts in normalised form.
+    """Returns the F1 score of the words of two texts in normalised form, as bags of words.
 
     Source: Rajpurkar et al., 2016, section 6.1, https://arxiv.org/abs/1606.05250. Departs from their program,
     which `squad_f1` follows: case, articles and punctuation count. Two texts without words agree.
@@ -46,9 +46,9 @@ def word_f1(found, wanted):
 
 
 def squad_normalized(text):
-    """The form in which SQuAD compares answers: small letters, no ASCII punctuation, no articles.
+    """Returns the form in which SQuAD compares answers: lower case, no ASCII punctuation, no articles.
 
-    Punctuation goes without leaving a space, the articles are "a", "an" and "the" as whole words.
+    Punctuation is removed without leaving a space; the articles are "a", "an" and "the" as whole words.
 
     Source: Rajpurkar et al., 2016, section 6.1, https://arxiv.org/abs/1606.05250, and its evaluation program.
 
@@ -61,7 +61,7 @@ def squad_normalized(text):
 
 
 def squad_f1(found, wanted):
-    """As `word_f1`, of answers in SQuAD's normalised form.
+    """Returns `word_f1` of two answers in SQuAD's normalised form.
 
     Example:
     >>> squad_f1("The old bridge.", "an old, narrow bridge")
@@ -84,7 +84,7 @@ SQUAD = {"squad_exact_match": squad_exact_match, "squad_f1": squad_f1}
 
 
 def _shared_words(found, wanted):
-    """Twice the words in both bags over those of both, of two lists of words."""
+    """Returns twice the number of shared words over the number of words of both lists, as bags."""
     found, wanted = collections.Counter(found), collections.Counter(wanted)
     if not found or not wanted:
         return float(found == wanted)
@@ -92,9 +92,10 @@ def _shared_words(found, wanted):
 
 
 def of_logits(logits, labels):
-    """Logits [N,C] and integer labels [N] -> dict of floats.
+    """Returns the scores of logits [N,C] for integer labels [N], a dict of floats.
 
-    "accuracy", with two classes "f1" (of class 1), "f1_macro", "loss" (nats) and "num_examples".
+    They are "accuracy", "f1" (of class 1, with two classes only), "f1_macro", "loss" (nats) and
+    "num_examples".
     """
     num_classes = logits.shape[-1]
     f1 = keras.metrics.F1Score(average=None)
@@ -111,13 +112,13 @@ def of_logits(logits, labels):
 
 
 def f1_intervals(counts, seed=0):
-    """Intervals of 95 % of the F1 scores of `of_logits`: what other examples of the same kind would give.
+    """Returns 95 % intervals of the F1 scores of `of_logits`, for other examples of the same kind.
 
     Source: Efron, 1979, https://doi.org/10.1214/aos/1176344552 (bootstrap, the percentiles of 1,000 draws).
 
     Args:
-        counts: int [C,C], examples of class i that were taken for class j.
-        seed: int, of the draws. Default 0.
+        counts: int [C,C], number of examples of class i that were taken for class j.
+        seed: int, seed of the draws. Default 0.
 
     Returns:
         dict, name -> (low, high).
@@ -127,7 +128,7 @@ def f1_intervals(counts, seed=0):
     >>> bool(0.7 < low < 0.8 < high < 0.9)
     True
     """
-    rows, columns = np.nonzero(counts)  # of many classes most pairs never occur
+    rows, columns = np.nonzero(counts)  # with many classes, most pairs never occur
     there = counts[rows, columns]
     draws = np.random.default_rng(seed).multinomial(there.sum(), there / there.sum(), _DRAWS)  # [draws,k]
     one_hot = np.eye(len(counts))
@@ -139,11 +140,11 @@ def f1_intervals(counts, seed=0):
 
 
 def of_several_labels(logits, labels):
-    """Logits [N,C] and labels [N,C] of zeros and ones -> dict of floats.
+    """Returns the scores of logits [N,C] for labels [N,C] of zeros and ones, a dict of floats.
 
-    "accuracy" (examples all of whose labels are right), "f1_micro" (of all labels together), "f1_macro" (the
-    mean over the labels), "loss" (binary cross-entropy, nats) and "num_examples". A label is found where its
-    probability is at least one half.
+    They are "accuracy" (share of examples whose labels are all right), "f1_micro" (of all labels together),
+    "f1_macro" (the mean over the labels), "loss" (binary cross-entropy, nats) and "num_examples". A label
+    counts as found if its probability is at least one half.
     """
     found, wanted = logits >= 0, labels > 0.5
     hits, all_of_both = (found & wanted).sum(0), found.sum(0) + wanted.sum(0)  # [C]
@@ -158,10 +159,10 @@ def of_several_labels(logits, labels):
 
 
 def of_numbers(found, wanted):
-    """Numbers [N] that a model gives and those that they should be -> dict of floats.
+    """Returns the scores of a model's numbers [N] for the wanted numbers [N], a dict of floats.
 
-    "pearson" and "spearman" (correlations of the numbers and of their ranks; 0 where one of the two does not
-    vary), "mae" (mean of absolute errors), "rmse" (root of the mean of squared errors), "num_examples".
+    They are "pearson" and "spearman" (correlations of the numbers and of their ranks; 0 if either does not
+    vary), "mae" (mean absolute error), "rmse" (root mean squared error) and "num_examples".
     """
     found, wanted = np.asarray(found, "float64"), np.asarray(wanted, "float64")
     return {
@@ -180,6 +181,6 @@ def _correlation(x, y):
 
 
 def _ranks(values):
-    """Ranks from 0; equal values share the mean of theirs."""
+    """Returns ranks from 0; equal values share the mean of their ranks."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts + 1) / 2)[place]

@@ -1,9 +1,9 @@
-r"""Serves a preset over REST, in one go: exports it where that has not been done yet, and starts the server.
+r"""Serves a preset over REST in one step: exports it, unless that has been done, and starts the server.
 
     python -m convnlp.serve_preset --preset=RUN/preset --rest_api_port=8501
 
-The SavedModel goes to --output, by default RUN/models/NAME, and is made anew when the preset is newer. It is
-the one that `convnlp export` makes; to deploy it, give it to TensorFlow Serving (docs/serving.md).
+The SavedModel goes to --output, by default RUN/models/NAME, and is remade if the preset is newer. It is what
+`convnlp export` makes; to deploy it, give it to TensorFlow Serving (docs/serving.md).
 """
 
 import os
@@ -27,7 +27,7 @@ _HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on.")
 
 
 def require_free_port(host, port):
-    """Raises ValueError where nothing could be served, before the cost of an export."""
+    """Raises ValueError if the port is taken, before an export that would be in vain."""
     try:
         with socket.create_server((host, port)):
             pass

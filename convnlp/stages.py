@@ -1,4 +1,4 @@
-"""The stages of a run: parts of it that have a batch size and a length of input of their own."""
+"""The stages of a run: parts with a batch size and an input length of their own."""
 
 import copy
 import itertools
@@ -11,11 +11,11 @@ class Stage(NamedTuple):
     """One part of a run, resolved.
 
     Attributes:
-        first_step: int. How many steps the stages before it take.
+        first_step: int, number of steps before the stage.
         num_steps: int.
         batch_size: int, over all replicas.
         input_length: int, tokens.
-        seed: int, of its data: another one for each stage, and the config's own for the first.
+        seed: int, seed of its data, different for each stage; the first has the config's own.
     """
 
     first_step: int
@@ -26,7 +26,7 @@ class Stage(NamedTuple):
 
 
 def of(config):
-    """The stages of a config that keeps `convnlp.config_rules`, in order; without `train.stage_steps` one."""
+    """Returns the stages of a config that keeps `convnlp.config_rules`, in order; one by default."""
     train = config.train
     steps = tuple(train.stage_steps) or (train.num_steps,)
     sizes = tuple(train.stage_batch_sizes) or (train.batch_size,) * len(steps)
@@ -37,14 +37,14 @@ def of(config):
 
 
 def config_of(config, stage):
-    """A copy of the config with a stage's length of input, as if the run had no other."""
+    """Returns a copy of the config with the stage's input length, as if the run had no other."""
     own = copy.deepcopy(config)
     own.data.input_length = stage.input_length
     return own
 
 
 def tokens_until(config, step):
-    """Tokens of input in the first `step` steps, pads among them: what two parts of a run compare by."""
+    """Returns the input tokens of the first `step` steps, with pads, by which parts of a run are compared."""
     return sum(
         min(max(step - stage.first_step, 0), stage.num_steps) * stage.batch_size * stage.input_length
         for stage in of(config)
@@ -52,13 +52,13 @@ def tokens_until(config, step):
 
 
 def examples_until(config, step):
-    """Examples in the first `step` steps."""
+    """Returns the number of examples in the first `step` steps."""
     return sum(
         min(max(step - stage.first_step, 0), stage.num_steps) * stage.batch_size for stage in of(config)
     )
 
 
 def _seed(seed, number):
-    if not number:  # so that a run without stages has the bits that it always had
+    if not number:  # so that a run without stages stays bit for bit the same
         return seed
     return int(np.random.SeedSequence([seed, number]).generate_state(1)[0] >> 1)  # below 2**31

@@ -1,10 +1,10 @@
-"""Keeps the notes that TensorFlow writes from C++ off the output of our programs, for as long as they run.
+"""Keeps the notes that TensorFlow writes from C++ out of the output of our programs, for as long as they run.
 
-TensorFlow 2.21 writes them in front of a program's first line, before it reads any log level
-(TF_CPP_MIN_LOG_LEVEL hides none of them), and between its later lines. So a program of ours gives file
-descriptor 2 to a small process that passes on everything else, at once, and that outlives a crash; of one for
-want of memory, of which C++ says little, it says the cause at the end. What Python writes goes to stderr as
-before. A process that only imports convnlp is left alone.
+TensorFlow 2.21 writes them before a program's first line, before it reads any log level (TF_CPP_MIN_LOG_LEVEL
+hides none of them), and between later lines. So our programs give file descriptor 2 to a small process that
+passes on everything else at once. It outlives a crash; after a crash for lack of memory, about which C++ says
+little, it names the cause at the end. What Python writes goes to stderr as before. A process that only
+imports convnlp is left alone.
 """
 
 import os
@@ -13,12 +13,12 @@ import select
 import signal
 import sys
 
-PROGRAMS = ("benchmarks", "convnlp", "export")  # packages of ours whose modules are programs
-LIGHT = ("convnlp.launch",)  # programs of convnlp that do without TensorFlow
+PROGRAMS = ("benchmarks", "convnlp", "export")  # our packages whose modules are programs
+LIGHT = ("convnlp.launch",)  # programs that need no TensorFlow
 _STDERR = 2
-# Information with its heading and second lines. Errors are shown, but for those that every start has: a GPU's
-# libraries that are there twice, no driver (303), attributes newer than the code that reads them, and that
-# integers are added as ever; and for what an exception in Python says once more.
+# Information with its heading and second lines. Errors are shown, except those of every start (GPU libraries
+# that are there twice, no driver (303), attributes newer than the code that reads them, integers that are
+# added as usual) and those that an exception in Python repeats.
 _NOTE = re.compile(
     rb"WARNING: All log messages before absl::InitializeLog"
     rb"|I\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: I "
@@ -31,7 +31,7 @@ _NOTE = re.compile(
     rb"|Cannot dlopen some GPU libraries"
     rb"|op_kernel\.cc:\d+\] OP_REQUIRES failed at |local_rendezvous\.cc:\d+\] Local rendezvous is aborting)"
 )
-# What C++ says of a memory or thread that it does not get, before it ends the process by SIGABRT.
+# What C++ says when it gets no memory or thread, before it ends the process by SIGABRT.
 _FATAL = re.compile(rb".*(pthread_create\b.* failed|LLVM ERROR: out of memory|std::bad_alloc)", re.I)
 OUT_OF_MEMORY = (
     "out of memory or threads: the machine, or a limit (ulimit, that of a container), gives this process no "
@@ -42,14 +42,14 @@ _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def is_note(line):
-    """Whether a line (bytes) is a note of TensorFlow's, and no error."""
+    """Whether a line (bytes) is a note of TensorFlow's and not an error."""
     return bool(_NOTE.match(line))
 
 
 def is_program():
-    """Whether this process was started as a program of ours: by `python -m`, or the command `convnlp`.
+    """Whether this process was started as a program of ours, by `python -m` or the command `convnlp`.
 
-    The server and its client handle their signals and messages themselves.
+    The server and its client do not count: they handle their signals and messages themselves.
     """
     if module := _module():
         return module.partition(".")[0] in PROGRAMS and not module.startswith("convnlp.serving")
@@ -57,7 +57,7 @@ def is_program():
 
 
 def is_light():
-    """Whether this process was started as one of the programs that need none of our models."""
+    """Whether this process was started as a program that needs none of our models."""
     return _module() in LIGHT
 
 
@@ -69,13 +69,13 @@ def is_command():
 
 
 def _module():
-    """The module of `python -m`; "" for a process that was started otherwise."""
+    """Returns the module of `python -m`; "" if the process was started in another way."""
     arguments = sys.orig_argv
     return arguments[arguments.index("-m") + 1] if "-m" in arguments[:-1] else ""
 
 
 def begin():
-    """What a program does before it imports TensorFlow: hides its notes; ends on Ctrl-C without a traceback.
+    """Prepares a program before it imports TensorFlow: hides notes, and makes Ctrl-C end without a traceback.
 
     `convnlp.programs.run` and the training loop take over the signals while they run.
     """
@@ -85,7 +85,7 @@ def begin():
 
 
 def _interrupted(signum, frame):
-    """Ends the process at once: an exception in the middle of an import may come out as another one."""
+    """Ends the process at once: an exception in the middle of an import may turn into another one."""
     print("stopped by SIGINT", file=sys.stderr, flush=True)
     os._exit(128 + signum)
 
@@ -93,8 +93,8 @@ def _interrupted(signum, frame):
 def hide_notes():
     """Passes what is written to file descriptor 2 through a filter until the process ends.
 
-    TF_CPP_MIN_LOG_LEVEL=0, which asks for the notes, leaves it alone. A closed stderr stays closed. So does
-    the first process of a container, whose end would be the filter's, perhaps with an error still in it.
+    Does nothing with TF_CPP_MIN_LOG_LEVEL=0, which asks for the notes, or if stderr is closed. The first
+    process of a container is left alone too: its end would end the filter, perhaps with an error still in it.
     """
     wanted = os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0"
     if wanted or not hasattr(os, "fork") or os.getpid() == 1 or not _is_open(_STDERR):
@@ -105,7 +105,7 @@ def hide_notes():
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     if not os.fork():
         try:
-            for signum in _ENDS:  # meant for the program, whose last words are passed on
+            for signum in _ENDS:  # these are meant for the program, whose last words must get through
                 signal.signal(signum, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             _run_filter(reader, stderr)
@@ -113,25 +113,25 @@ def hide_notes():
             os._exit(0)
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     os.close(reader)
-    os.dup2(writer, _STDERR)  # which, unlike the pipe's other descriptors, the processes we start inherit
+    os.dup2(writer, _STDERR)  # unlike the pipe's other descriptors, child processes inherit it
     os.close(writer)
-    # A progress bar needs the terminal itself, and no line of Python's is a note of TensorFlow's.
+    # Python writes past the filter: a progress bar needs the terminal, and none of its lines is a note.
     sys.stderr = sys.__stderr__ = open(  # noqa: SIM115 - until the process ends
         stderr, "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False
     )
 
 
 def _run_filter(reader, stderr):
-    """The life of the filter's process, which ends when nobody can write any more."""
+    """Runs the filter's process, which ends when nobody can write any more."""
     os.chdir("/")
     low, high = sorted((reader, stderr))
     for first, end in ((0, low), (low + 1, high), (high + 1, os.sysconf("SC_OPEN_MAX"))):
         os.closerange(first, end)
     os.set_blocking(reader, True)
-    pending, shown = b"", False  # a line without its end, and whether its beginning was passed on
+    pending, shown = b"", False  # an unfinished line, and whether its beginning was passed on
     is_out_of_memory = False
     while True:
-        # What stays unfinished is shown after a moment, unless it begins like a note.
+        # An unfinished line is shown after a moment, unless it begins like a note.
         if pending and not select.select([reader], [], [], _PATIENCE_SECONDS)[0]:
             if shown or not is_note(pending):
                 _write(stderr, pending)
@@ -165,4 +165,4 @@ def _write(descriptor, data):
         while data:
             data = data[os.write(descriptor, data) :]
     except OSError:
-        pass  # nobody reads any more; the program shall not notice
+        pass  # nobody reads any more; the program must not notice

@@ -1,4 +1,4 @@
-"""SHA256SUMS: the sums of the files of a directory, in the format of `sha256sum --check`."""
+"""SHA256SUMS: the sums of a directory's files, in the format of `sha256sum --check`."""
 
 import hashlib
 import os
@@ -9,13 +9,13 @@ _LINE = re.compile(r"([0-9a-f]{64}) [ *](\S.*)")
 
 
 def of_file(path):
-    """The SHA-256 sum of a file, 64 hexadecimal digits."""
+    """Returns the SHA-256 sum of a file, 64 hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write(directory, found):
-    """Writes the file, whole or not at all.
+    """Writes SHA256SUMS, whole or not at all.
 
     Args:
         directory: str or path.
@@ -32,7 +32,7 @@ def write(directory, found):
 
 
 def parse(content):
-    r"""The sums in the content of such a file.
+    r"""Returns the sums in the content of such a file.
 
     Args:
         content: bytes.
@@ -41,7 +41,7 @@ def parse(content):
         dict, name -> sum.
 
     Raises:
-        ValueError: naming the first line that is none, or whose name leads out of the directory.
+        ValueError: if a line is malformed, or its name leads out of the directory; the message says which.
 
     Example:
     >>> parse(b"0" * 64 + b"  ./saved_model.pb\n")
@@ -54,7 +54,7 @@ def parse(content):
     found = {}
     for number, line in enumerate(lines, 1):
         match = _LINE.fullmatch(line)
-        name = match[2].removeprefix("./") if match else ""  # which `find | xargs sha256sum` writes
+        name = match[2].removeprefix("./") if match else ""  # `find | xargs sha256sum` writes "./"
         if not name or os.path.isabs(name) or ".." in name.split("/"):
             raise ValueError(
                 f"{FILE} line {number} must be a SHA-256 sum, two spaces and a name in this directory. "

@@ -1,4 +1,4 @@
-"""The tables that users add classes of their own to: mixers, objectives, tasks, forms."""
+"""The tables to which users add classes of their own: mixers, objectives, tasks, forms."""
 
 import inspect
 
@@ -6,20 +6,22 @@ _ITS_OWN = object()
 
 
 def register(table, base, cls, *, name=_ITS_OWN, check=None):
-    """Adds a class to a table, under its `name` or the one that is given.
+    """Adds a class to a table, under its own `name` or the given one.
 
     Args:
         table: dict, name -> class.
-        base: the class that all in the table extend.
-        cls: the new class. The same definition again, as when a notebook's cell is run twice, replaces it.
-        name: str. Its key, where the class does not know its name.
-        check: function of the class that raises ValueError for what else the table asks of one.
+        base: the class that all classes in the table extend.
+        cls: the new class. It replaces an earlier one of the same definition, as when a notebook's cell is
+            run twice.
+        name: str, the key, if the class does not know its name.
+        check: function of the class that raises ValueError if the class breaks another rule of the table.
 
     Returns:
-        `cls`, so that it can decorate the class.
+        `cls`, so that the function can serve as a decorator.
 
     Raises:
-        ValueError: if it does not extend the base with all its methods, has no name, or its name is taken.
+        ValueError: if the class does not extend the base with all its methods, has no name, or its name is
+            taken.
     """
     if not (inspect.isclass(cls) and issubclass(cls, base)) or inspect.isabstract(cls):
         methods = " with all its methods" if inspect.isabstract(base) else ""

@@ -13,7 +13,7 @@ _SERVER_START_SECONDS = 120
 
 
 class Tour:
-    """Runs commands one after another, and remembers what each took and gave.
+    """Runs commands one after another, and records the time and the result of each.
 
     Attributes:
         rows: list of (title, seconds, result, path).
@@ -26,13 +26,14 @@ class Tour:
         """Runs a command to its end.
 
         Args:
-            title: str. What it does.
+            title: str, what the command does.
             command: str, `python -m ...`.
-            result: Callable from the lines it printed to what the table shows; their last one if None.
-            path: str. What it makes.
+            result: function from the lines that the command printed to what the table shows. Default None:
+                the last line.
+            path: str, what the command makes.
 
         Raises:
-            ChildProcessError: if it fails.
+            ChildProcessError: if the command fails.
         """
         started = time.monotonic()
         process = _start(command, stdout=subprocess.PIPE, text=True)
@@ -47,7 +48,7 @@ class Tour:
 
     @contextlib.contextmanager
     def served(self, name, command, url, log):
-        """Runs the command of a server until the block ends, which begins when the model is served."""
+        """Runs a server's command for the length of a block, which begins once the model is served."""
         started = time.monotonic()
         with open(log, "w", encoding="utf-8") as file:
             server = _start(command, " &", stdout=file, stderr=file)
@@ -62,7 +63,7 @@ class Tour:
             server.wait()
 
     def table(self):
-        """The table of what was done."""
+        """Returns a table of what was done."""
         total = ("all", sum(seconds for _, seconds, _, _ in self.rows), "", "")
         rows = [(title, f"{seconds:.0f}", *rest) for title, seconds, *rest in [*self.rows, total]]
         rows.insert(0, ("step", "seconds", "result", "path"))
@@ -72,15 +73,15 @@ class Tour:
 
 
 def _start(command, mark="", **pipes):
-    """Starts a command, with this Python, after showing it."""
+    """Shows a command, and starts it with this Python."""
     print(f"\n$ {command}{mark}", flush=True)
     _, *arguments = shlex.split(command)
-    # The terminal's own stderr, for progress bars: file descriptor 2 is that of `convnlp.startup`'s filter.
+    # The terminal's own stderr, for progress bars: file descriptor 2 is the filter's of `convnlp.startup`.
     return subprocess.Popen([sys.executable, *arguments], **{"stderr": sys.__stderr__, **pipes})
 
 
 def free_port():
-    """A TCP port of this machine that nothing listens at."""
+    """Returns a TCP port of this machine on which nothing listens."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]

@@ -2,9 +2,8 @@ r"""Trains a SentencePiece tokenizer from any source.
 
     python -m convnlp.train_tokenizer --source=pydocs --vocabulary_size=8000 --output=tokenizer/spm.model
 
-The model has T5's layout: pad 0, end 1, unknown 2, no beginning of sentence. `--vocabulary_size` counts the
-whole table with the 100 sentinels, which are not in the model but above its pieces: 8000 makes a model of
-7900.
+The model has T5's layout: pad 0, end 1, unknown 2, no beginning of sentence. `--vocabulary_size` includes the
+100 sentinels, which are not in the model but above its pieces: 8000 makes a model of 7900 pieces.
 """
 
 import io
@@ -18,12 +17,12 @@ from convnlp import outputs, programs
 from convnlp.data import Source, fields, rules, sources
 
 NUM_SENTINELS = 100
-MAX_LINE_BYTES = 8192  # longer lines are cut, the trainer would leave them out
+MAX_LINE_BYTES = 8192  # longer lines are cut; the trainer would leave them out
 _TOO_HIGH = re.compile(r"Vocabulary size too high .*value <= (\d+)", re.DOTALL)  # what the trainer says
-NUM_THREADS = 2  # a part of the result: sums are rounded by thread
-# Characters that a table of so many pieces has, whether the sample holds them or not: a name, a price or an
-# emoticon of a user's own text should not be unknown because it was rare there. What normalisation (NFKC)
-# takes apart, such as "…", is not among them.
+NUM_THREADS = 2  # affects the result: each thread rounds its own sums
+# Characters that a table of so many pieces has, whether the sample contains them or not: a name, a price or
+# an emoticon in a user's own text should not be unknown because it was rare in the sample. Characters that
+# normalisation (NFKC) takes apart, such as "…", are not among them.
 REQUIRED_CHARACTERS = {
     1_000: string.ascii_letters + string.digits + string.punctuation,
     8_000: "–—‘’“”•§©®°±×÷€£¥¿¡áàâäãåæçéèêëíìîïñóòôöõøœßúùûüÁÀÂÄÅÇÉÈÊÍÑÓÔÖØÚÜ←→↑↓✓★☆♥♡"  # noqa: RUF001
@@ -35,13 +34,13 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
     """Trains a unigram model; the same lines give the same bytes.
 
     Reference: Kudo, 2018, "Subword Regularization", section 3.2, https://arxiv.org/abs/1804.10959. There is
-    no byte fallback: the tokenizer of the training graph, the server and the edge device does not know it.
-    Case is kept, and common characters have a piece of their own, see `REQUIRED_CHARACTERS`.
+    no byte fallback: the tokenizer of the training graph, the server and the edge device does not support it.
+    Case is kept, and common characters have pieces of their own; see `REQUIRED_CHARACTERS`.
 
     Args:
         lines: iterable of strings or UTF-8 bytes.
-        vocabulary_size: int, the number of pieces and 100 sentinels. Where the text has fewer pieces, it is
-            as many as there are, and a warning says so.
+        vocabulary_size: int, the number of pieces plus 100 sentinels. If the text yields fewer pieces, the
+            vocabulary is that much smaller, and a warning says so.
         character_coverage: float in [0.98, 1]. The rarest characters beyond it are unknown. Defaults to
             0.9995.
 
@@ -49,7 +48,7 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
         bytes, the model.
 
     Raises:
-        ValueError: if `vocabulary_size` leaves no piece, there is too little text for it, or
+        ValueError: if `vocabulary_size` leaves no piece, if there is too little text for it, or if
             `character_coverage` is out of range.
     """
     num_pieces = vocabulary_size - NUM_SENTINELS
@@ -59,7 +58,7 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
             f"Received: {vocabulary_size}"
         )
     rules.number("[0.98, 1]").check("character_coverage", character_coverage)
-    lines = list(lines)  # the trainer would take an error of the iterator for its own
+    lines = list(lines)  # the trainer would mistake an error of the iterator for its own
     while True:
         try:
             return _trained(lines, num_pieces, character_coverage)
@@ -100,12 +99,12 @@ def _trained(lines, num_pieces, character_coverage):
 
 
 def required_characters(num_pieces):
-    """The characters that a model of so many pieces has in any case, as one string."""
+    """Returns the characters that a model of so many pieces always has, as one string."""
     return "".join(text for least, text in REQUIRED_CHARACTERS.items() if num_pieces >= least)
 
 
 def sample(source, fields=("text",), *, num_documents, num_bytes):
-    """Yields the lines of the first documents of a `Source`; every file and field has its share in it."""
+    """Yields the lines of the first documents of a `Source`; every file and field contributes its share."""
     for block in sources.read_blocks(source, fields).as_numpy_iterator():
         for text in (text for document in zip(*block.values(), strict=True) for text in document):
             if num_documents <= 0 or num_bytes <= 0:
@@ -117,7 +116,7 @@ def sample(source, fields=("text",), *, num_documents, num_bytes):
 
 
 def _cut(line):
-    """Pieces of a line of at most `MAX_LINE_BYTES`, whatever its characters."""
+    """Cuts a line into parts of at most `MAX_LINE_BYTES`, whatever its characters."""
     size = MAX_LINE_BYTES // 4
     return (line[start : start + size] for start in range(0, len(line), size))
 
@@ -132,9 +131,9 @@ def define_flags():
     )
     flags.DEFINE_string("output", None, "File to write, such as DIR/spm.model.", required=True)
     flags.DEFINE_integer("vocabulary_size", 32000, "Pieces and the 100 sentinels together.")
-    flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
+    flags.DEFINE_string("split", "train", "Split of the source, optionally sliced: train[:10%].")
     flags.DEFINE_list("text_fields", ["text"], "Fields that hold text, separated by commas.")
-    for alias in ("text_field", "fields"):  # the latter is the older name
+    for alias in ("text_field", "fields"):  # `fields` is the older name
         flags.DEFINE_alias(alias, "text_fields")
     flags.DEFINE_float(
         "character_coverage",
@@ -142,8 +141,8 @@ def define_flags():
         "Share of the text's characters that get a piece; 1 leaves none unknown.",
     )
     flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
-    flags.DEFINE_integer("num_documents", 1_000_000, "Documents to read at most.", 1)
-    flags.DEFINE_integer("sample_bytes", 20_000_000, "Bytes of text to read at most.", 1)
+    flags.DEFINE_integer("num_documents", 1_000_000, "Maximum number of documents to read.", 1)
+    flags.DEFINE_integer("sample_bytes", 20_000_000, "Maximum number of bytes of text to read.", 1)
 
 
 def main(_):
