@@ -1,20 +1,20 @@
-"""Where an answer stands in its context: in characters, in bytes and in tokens."""
+"""Locates an answer in its context: in characters, in bytes and in tokens."""
 
 import tensorflow as tf
 
 
 def find(context, answers):
-    """The bytes of the first answer that stands in a context.
+    """Returns the bytes of the first answer that occurs in a context.
 
-    Of several places where it stands, the first that is no part of a word is taken, such as "in" in "find it
-    in": nobody has said which is meant. White space around an answer is dropped.
+    If the answer occurs several times, the first place where it is not part of a longer word is taken, such
+    as "in" in "find it in": the data do not say which one is meant. White space around an answer is dropped.
 
     Args:
         context: str.
         answers: iterable of str.
 
     Returns:
-        (begin, end) int, offsets into the context's UTF-8; None if none of them stands there.
+        (begin, end) int, offsets into the context's UTF-8; None if no answer occurs in it.
 
     Example:
     >>> find("To find it in the valley.", ["on", "in"])
@@ -37,22 +37,22 @@ def _places(context, answer):
 
 
 def _is_whole(context, place, length):
-    """Whether what stands there does not go on in a letter or digit on either side."""
+    """Whether no letter or digit adjoins this place on either side."""
     sides = context[max(place - 1, 0) : place + 1], context[place + length - 1 : place + length + 1]
     return not any(len(side) == 2 and side.isalnum() for side in sides)
 
 
 def token_spans(begins, ends, spans):
-    """The tokens that hold spans of bytes.
+    """Returns the tokens that hold spans of bytes.
 
-    The first token is the last to begin of those that hold the first byte, and of pieces that stand for one
-    word the first; the last token is the first to end of those that hold the last byte, and of such pieces
-    the last. See `Tokenizer.ragged_with_offsets`.
+    Of the tokens that hold the first byte, the first token is the one that begins last; of those that hold
+    the last byte, the last token is the one that ends first. Where several pieces stand for the same word,
+    they are the first and the last of these pieces. See `Tokenizer.ragged_with_offsets`.
 
     Args:
         begins: int32 RaggedTensor [B,(n)], where each token begins.
         ends: int32 RaggedTensor [B,(n)], where it ends.
-        spans: int32 [B,2], the bytes [begin, end) of each; (0, 0) for none.
+        spans: int32 [B,2], the bytes [begin, end) of each span; (0, 0) for none.
 
     Returns:
         int32 [B,2], the first and the last token; (-1, -1) where there is none.
@@ -63,7 +63,7 @@ def token_spans(begins, ends, spans):
     [[1, 1]]
     """
     begin, end = spans[:, :1], spans[:, 1:]  # [B,1]
-    # A token more, which holds nothing, so that there is one.
+    # One more token, which holds nothing, so that there is at least one.
     begins = tf.pad(begins.to_tensor(default_value=-1), [[0, 0], [0, 1]], constant_values=-1)  # [B,T]
     ends = tf.pad(ends.to_tensor(default_value=-1), [[0, 0], [0, 1]], constant_values=-1)
     holds_first = (begins <= begin) & (begin < ends)

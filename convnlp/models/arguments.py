@@ -1,4 +1,4 @@
-"""One clear line for an argument that does not exist."""
+"""Reports an argument that does not exist in one clear line."""
 
 import difflib
 import inspect
@@ -8,10 +8,10 @@ _ADVICE = {"activation": "The model gives logits; apply `keras.ops.softmax` to w
 
 
 def names(cls):
-    """The arguments that the constructor of a class takes by name, those of its base classes included.
+    """Returns the arguments that a class's constructor takes by name, including those of its base classes.
 
     Args:
-        cls: a class whose `**kwargs`, where it has them, are those of its base class.
+        cls: a class whose `**kwargs`, if it has them, are those of its base class.
 
     Returns:
         List of str.
@@ -29,15 +29,15 @@ def names(cls):
 
 
 def refuse_unknown(cls, received, also=()):
-    """Raises ValueError for an argument that a class does not take, with the one that was probably meant.
+    """Raises ValueError for an argument that a class does not take, and suggests the one probably meant.
 
-    Keras drops what it does not know from the arguments of a functional model: a misspelt one would leave
-    its default in place without a word.
+    Keras drops arguments of a functional model that it does not know: a misspelt one would silently leave
+    the default in place.
 
     Args:
-        cls: the class that is to be built.
+        cls: the class to build.
         received: iterable of str. Names of the arguments.
-        also: iterable of str. Names that are arguments here beside those of the constructor.
+        also: iterable of str. Further names that are allowed here, beside the constructor's arguments.
     """
     known = [*names(cls), *also]
     for name in received:

@@ -1,19 +1,19 @@
-"""What `fit` and `predict` are given, before keras_nlp makes batches of it."""
+"""Prepares the inputs of `fit` and `predict` before keras_nlp makes batches of them."""
 
 import numpy as np
 
 
 def of_tables(x):
-    """What pandas, polars and their like hold, as arrays; anything else as it is.
+    """Turns columns and tables of pandas, polars and the like into arrays; returns anything else unchanged.
 
     Args:
         x: a column, a table of one or two columns of texts, or anything else that `fit` takes.
 
     Returns:
-        An array [N] of a column; of a table of two columns, pairs of texts, a tuple of two.
+        An array [N] for a column; a tuple of two for a table of two columns, which holds pairs of texts.
 
     Raises:
-        ValueError: on a table of more columns, or a column with texts and something that is none.
+        ValueError: if a table has more columns, or a column holds anything else beside texts.
     """
     if isinstance(x, tuple):
         return tuple(map(of_tables, x))
@@ -31,18 +31,18 @@ def of_tables(x):
 
 
 def _checked(values):
-    """A column as it is; raises ValueError where a text is missing in it."""
+    """Returns a column unchanged; raises ValueError if a text is missing."""
     if values.dtype.kind != "O":
         return values
     is_text = [isinstance(value, str | bytes) for value in values]
     if any(is_text) and not all(is_text):
         place = is_text.index(False)
         raise ValueError(f"A column must hold texts alone. Received: {values[place]!r} at index {place}")
-    return values if any(is_text) else np.array(values.tolist())  # numbers of a type that may be missing
+    return values if any(is_text) else np.array(values.tolist())  # numbers of a nullable type
 
 
 def is_empty(x):
-    """Whether x is a list or array without any example; of a tuple or dict, whether one of its parts is."""
+    """Whether x is a list or array without examples, or a tuple or dict of which a part is empty."""
     if isinstance(x, dict):
         return any(map(is_empty, x.values()))
     if isinstance(x, tuple):
@@ -59,14 +59,14 @@ def require_examples(x):
 
 
 def splittable(x):
-    """X with an array in place of each list, as `validation_split` takes it; strings stay Python's."""
+    """Returns x with arrays in place of lists, for `validation_split`; strings stay Python strings."""
     if isinstance(x, dict):
         return {name: splittable(value) for name, value in x.items()}
     if isinstance(x, tuple):
         return tuple(map(splittable, x))
     if not isinstance(x, list):
         return x
-    # Not as NumPy's fixed-width strings, where each takes the room of the longest.
+    # Not as NumPy's fixed-width strings, each of which takes as much memory as the longest.
     return np.array(x, dtype=object) if x and isinstance(x[0], (str, bytes)) else np.asarray(x)
 
 

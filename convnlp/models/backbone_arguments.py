@@ -1,6 +1,6 @@
-"""What the arguments of a `Seq2SeqBackbone` mean: their checks, the mixer of each layer, positions, size.
+"""Interprets the arguments of a `Seq2SeqBackbone`: checks, the mixer of each layer, positions, size.
 
-Everywhere `config` is a dict of those arguments, and `side` is "encoder" or "decoder".
+Throughout, `config` is a dict of these arguments, and `side` is "encoder" or "decoder".
 """
 
 from convnlp.layers import MIXERS
@@ -12,7 +12,7 @@ _MOST_LAYERS = 1000
 
 
 def check(config):
-    """Raises ValueError on a size out of its range."""
+    """Raises ValueError if a size is out of its range."""
     for name in ("vocabulary_size", "num_heads", "hidden_dim", "intermediate_dim"):
         if not isinstance(config[name], int) or config[name] < 1:
             raise ValueError(f"`{name}` must be a whole number >= 1. Received: {config[name]!r}")
@@ -26,7 +26,7 @@ def check(config):
 
 
 def num_weights(config, encoder, decoder, positions):
-    """By the formulae of the layers, before one of them is built."""
+    """Returns the number of weights by the formulae of the layers, before any layer is built."""
     table = config["vocabulary_size"] * config["hidden_dim"]
     table += 0 if positions is None else positions.num_parameters()
     try:
@@ -37,7 +37,7 @@ def num_weights(config, encoder, decoder, positions):
 
 
 def position_embedding(kind, encoder, decoder):
-    """What the argument means: "learned", "sinusoidal" or None."""
+    """Returns what the argument means: "learned", "sinusoidal" or None."""
     if kind in (None, "none"):
         return None
     if kind != "auto" and kind not in POSITION_EMBEDDINGS:
@@ -53,7 +53,7 @@ def position_embedding(kind, encoder, decoder):
 
 
 def mixer_names(config, side):
-    """The name of the mixer of each layer of the encoder or the decoder."""
+    """Returns the name of each layer's mixer in the encoder or the decoder."""
     is_decoder = side == "decoder"
     num_layers = config["num_decoder_layers"] if is_decoder else config["num_layers"]
     if not num_layers:
@@ -68,7 +68,7 @@ def mixer_names(config, side):
 
 
 def mixers(config):
-    """Per side, one dict of `build_mixer` arguments per layer: {"encoder": [...], "decoder": [...]}."""
+    """Returns a dict of `build_mixer` arguments per layer, as {"encoder": [...], "decoder": [...]}."""
     names = {side: mixer_names(config, side) for side in ("encoder", "decoder")}
     options = route_options(config["mixer_options"] or {}, names["encoder"] + names["decoder"])
     return {side: _mixers(config, side, names[side], options) for side in names}
@@ -119,7 +119,7 @@ def _require_prefix(argument, names):
 
 
 def per_layer(value, name, num_layers, may_be_longer=False):
-    """An argument that is one value for all layers, or a list of one per layer, as a list."""
+    """Returns an argument, which is one value for all layers or a list of one per layer, as a list."""
     if not isinstance(value, (list, tuple)):
         return [value] * num_layers
     if len(value) < num_layers or (len(value) > num_layers and not may_be_longer):

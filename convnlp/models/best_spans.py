@@ -1,27 +1,27 @@
-"""The most probable span of a context, by the logits of where it begins and where it ends."""
+"""Finds the most probable span of a context, by the logits of its beginning and its end."""
 
 import tensorflow as tf
 
-LOWEST = -1e4  # the logit of what no pointer may choose; float16 has it too, and exp of it is 0
+LOWEST = -1e4  # logit of places that no pointer may choose; within float16's range, and its exp is 0
 
 
 def best_spans(logits, is_context, max_answer_length):
-    """The best of all spans of a row, by exact search.
+    """Returns the best of all spans of a row, by exact search.
 
         (i, j) = argmax  log p(begin = i) + log p(end = j)       i <= j < i + A, i and j tokens of the context
 
-    Of equal ones it is the first to begin, and of these the shortest. The probabilities are those of all
-    places that the pointers may choose: what they give to the question's end token, "not in this row", lowers
-    all spans of the row, so that those of several windows can be compared.
+    Among equal spans, the first to begin wins, and among these the shortest. The probabilities are taken over
+    all places that the pointers may choose: what they give to the question's end token, "not in this row",
+    lowers all spans of the row, so that the spans of several windows can be compared.
 
     Args:
-        logits: float32 [W,2,T], of the begin and the end.
+        logits: float32 [W,2,T], of the beginning and the end.
         is_context: bool [W,T], the tokens of the context.
         max_answer_length: int >= 1. A.
 
     Returns:
-        (int32 [W] begin, int32 [W] end, float32 [W] the product of their probabilities); 0 of all three in a
-        row without a context.
+        (int32 [W] begin, int32 [W] end, float32 [W] the product of their probabilities); all three are 0 for
+        a row without a context.
 
     Example:
     >>> logits = tf.constant([[[0.0, 9.0, 0.0], [9.0, 0.0, 5.0]]])

@@ -1,4 +1,4 @@
-"""The sums of a preset's files, in SHA256SUMS."""
+"""Writes and checks the sums of a preset's files, in SHA256SUMS."""
 
 import os
 import re
@@ -16,7 +16,7 @@ _ASSETS = "assets"
 
 
 def files(directory):
-    """The files of a preset that have a sum, sorted: what a model is made of, and its card.
+    """Returns the files of a preset that have a sum, sorted: those that the model is made of, and its card.
 
     Args:
         directory: str. Other files in it belong to the user.
@@ -38,11 +38,11 @@ def files(directory):
 
 
 def write(directory, changed=None):
-    """Writes the sums of a preset: after a change by hand, of all its files.
+    """Writes the sums of a preset; call it without `changed` after you have edited a file by hand.
 
     Args:
         directory: str.
-        changed: callable str -> bool: whose sums to take anew, the others stay as they are. Default: all.
+        changed: callable str -> bool: the files whose sums to update; the others are kept. Default: all.
 
     Returns:
         str, the path of the file.
@@ -59,19 +59,20 @@ def write(directory, changed=None):
 
 
 def check(directory, wanted=lambda name: True):
-    """Compares the files of a preset with their sums; a preset from before there were any has none.
+    """Compares the files of a preset with their sums; presets older than the sums have none.
 
-    Without sums, a file that is a link out of the directory is refused: a preset that was made for it would
-    have other files of its user read, and packed into what they give away. A sum cannot be that of a file
-    that its author does not know.
+    Without sums, a file that is a link out of the directory is refused: a malicious preset could otherwise
+    make its user's own files be read, and packed into what they share. With sums, this cannot happen: the
+    author of the preset cannot know the sum of a file that they do not know.
 
     Args:
         directory: str.
         wanted: callable str -> bool: the files that are to be read.
 
     Raises:
-        ValueError: naming the first file that differs, is missing, or has no sum though the model is built
-            from it. An edited model card is only a warning: nothing is computed from it.
+        ValueError: if a file differs, is missing, or has no sum although the model is built from it; the
+            message names the first one. An edited model card only causes a warning: nothing is computed
+            from it.
     """
     if not os.path.lexists(os.path.join(directory, FILE)):
         _check_links(directory)
@@ -111,7 +112,7 @@ def _advice(directory):
 
 
 def _read(directory):
-    """{name: sum} of the file."""
+    """Returns the sums in the file as {name: sum}."""
     try:
         with open(os.path.join(directory, FILE), "rb") as file:
             content = file.read()

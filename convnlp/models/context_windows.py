@@ -1,4 +1,4 @@
-"""Rows `question </s> context </s>` of contexts of any length: one row for each window of the context."""
+"""Makes rows `question </s> context </s>` for contexts of any length, one for each window of the context."""
 
 import typing
 
@@ -6,14 +6,14 @@ import tensorflow as tf
 
 
 class Windows(typing.NamedTuple):
-    """Rows of B examples, W of them: an example's one after the other, in the order of its context.
+    """W rows of B examples; the rows of an example follow each other in the order of its context.
 
     Attributes:
         token_ids: int32 [W,L].
         padding_mask: bool [W,L], True = token.
-        example: int32 [W], in ascending order; each of the B has one at least.
-        first: int32 [W], which token of the context is the first of the row.
-        place: int32 [W], where it stands in the row: behind the question's end token.
+        example: int32 [W], number of the example, ascending; each of the B examples has at least one row.
+        first: int32 [W], which token of the context is the first in the row.
+        place: int32 [W], where in the row this token is: right after the question's end token.
         size: int32 [W], how many tokens of the context the row holds.
     """
 
@@ -25,13 +25,13 @@ class Windows(typing.NamedTuple):
     size: tf.Tensor
 
     def labels(self, spans):
-        """Which places of its row hold an answer: its first and its last token.
+        """Returns the places of an answer's first and last token in its row.
 
         Args:
             spans: int32 [B,2], the first and the last token of each example's answer in its context.
 
         Returns:
-            int32 [W,2]; the place of the question's end token, twice, where the row does not hold all of it.
+            int32 [W,2]; if a row does not hold the whole answer, twice the place of the question's end token.
         """
         spans = tf.gather(spans, self.example)  # [W,2]
         offset = (self.place - self.first)[:, tf.newaxis]
@@ -43,10 +43,10 @@ class Windows(typing.NamedTuple):
         return (spans[:, 0] >= self.first) & (spans[:, 1] < self.first + self.size)
 
     def one_each(self, spans):
-        """One window of each example: the first that holds its span, else its first one.
+        """Picks one window per example: the first that holds its span, or else its first one.
 
         Args:
-            spans: as of `labels`.
+            spans: as for `labels`.
 
         Returns:
             int32 [B], numbers of windows.
@@ -58,19 +58,19 @@ class Windows(typing.NamedTuple):
         return tf.where(holding < last, holding, tf.math.segment_min(number, self.example))
 
     def take(self, numbers):
-        """Some of the windows."""
+        """Returns some of the windows."""
         return Windows(*(tf.gather(values, numbers) for values in self))
 
 
 def windows(question, context, *, sequence_length, stride, max_answer_length, end_token_id):
-    """Cuts contexts into windows that overlap.
+    """Cuts contexts into overlapping windows.
 
-    A question keeps half of the room of a row at least, and more where the context is short, as in
-    `token_rows`. A window is `stride` tokens further on than the one before it, or less, so that every span
-    of `max_answer_length` tokens stands in a window as a whole; the last one is full, as all are before it.
+    A question may fill at least half of a row, and more if the context is short, as in `token_rows`. Each
+    window begins at most `stride` tokens after the one before it, so that every span of `max_answer_length`
+    tokens lies wholly in some window. The last window is full, like all windows before it.
 
     Source: Devlin et al., 2019, and its program `run_squad.py`, https://github.com/google-research/bert.
-    Departs from it: the last window reaches as far back as it has room.
+    Departs from it: the last window reaches back as far as it has room.
 
     Args:
         question: int32 RaggedTensor [B,(tokens)], without special tokens.
@@ -93,8 +93,8 @@ def windows(question, context, *, sequence_length, stride, max_answer_length, en
     question_size, context_size = (tf.cast(each.row_lengths(), tf.int32) for each in (question, context))
     asked = tf.minimum(question_size, tf.maximum(room - context_size, room - room // 2))  # [B]
     most = room - asked  # tokens of a context in a row
-    step = tf.maximum(tf.minimum(stride, most - max_answer_length + 1), 1)  # of an empty context not 0
-    left = tf.maximum(context_size - most, 0)  # behind the first window
+    step = tf.maximum(tf.minimum(stride, most - max_answer_length + 1), 1)  # not 0 for an empty context
+    left = tf.maximum(context_size - most, 0)  # after the first window
     count = 1 + -(-left // step)
 
     example = tf.repeat(tf.range(tf.shape(count)[0]), count)  # [W]
@@ -116,7 +116,7 @@ def windows(question, context, *, sequence_length, stride, max_answer_length, en
 
 
 def _tokens(ragged, example, places):
-    """Tokens of rows [B,(n)] by example [W] and place [W,L]; anything where there is none."""
+    """Gathers tokens of rows [B,(n)] by example [W] and place [W,L]; arbitrary where there is none."""
     values = tf.concat([tf.cast(ragged.flat_values, tf.int32), [0]], axis=0)
     starts = tf.cast(tf.gather(ragged.row_starts(), example), tf.int32)[:, tf.newaxis]  # [W,1]
     return tf.gather(values, tf.clip_by_value(starts + places, 0, tf.shape(values)[0] - 1))

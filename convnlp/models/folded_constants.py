@@ -1,4 +1,4 @@
-"""What is constant once a model is trained, computed once when it is exported instead of for every text."""
+"""Computes what is constant in a trained model once, on export, instead of for every text."""
 
 import contextlib
 
@@ -11,30 +11,30 @@ from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 
 @contextlib.contextmanager
 def folded(model, writes_text=False):
-    """Moves constants of a model's encoder into its weights, for what is traced inside.
+    """Moves constants of a model's encoder into its weights, for functions that are traced inside.
 
-    1. A norm's scale s and offset o, into the products that read what it gives, in layers of the form "pre":
-       (z s + o) W = z (diag(s) W) + o W.
-    2. The factor of the embedding, into its table.
-    3. The means that the norms subtract. In a stack of the form "pre" all that reads the running sum x is a
-       norm, for which x and x + c 1 are the same. So the rows of the embedding, and those of the last
-       products of all sublayers, may have their mean taken off; then x has none, and
+    1. A norm's scale s and offset o move into the products that read its output, in layers of the form
+       "pre": (z s + o) W = z (diag(s) W) + o W.
+    2. The factor of the embedding moves into its table.
+    3. The means that the norms subtract are removed. In a stack of the form "pre", only norms read the
+       running sum x, and to a norm, x and x + c 1 are the same. So the mean can be subtracted from the rows
+       of the embedding and of the last products of all sublayers. Then x has mean 0, and
        (x - m) / sqrt(v + epsilon) is x / sqrt(mean(x^2) + epsilon).
-    4. The softmax of taps that are weights.
+    4. The softmax of taps that are weights is computed in advance.
 
-    Each holds for any x, up to the rounding of float32. What cannot be folded stays as it is: 1 where a mixer
-    does not say what reads its input (`TokenMixer.entry_projections`), or a norm stands elsewhere; 2 and 3
-    where the table gives the logits of a text too; 3 where a mixer does not say what its output is the sum of
-    (`TokenMixer.exit_projections`), where positions are merged, whose maxima have a mean, where each layer's
-    state is pooled, and with sinusoids. Decoders are left alone.
+    Each holds for any x, up to the rounding of float32. What cannot be folded is left unchanged: 1 if a mixer
+    does not declare what reads its input (`TokenMixer.entry_projections`), or a norm is elsewhere; 2 and 3 if
+    the table also gives the logits of a text; 3 if a mixer does not declare what its output is the sum of
+    (`TokenMixer.exit_projections`), if positions are merged (their maxima have a mean), if each layer's state
+    is pooled, and with sinusoids. Decoders are left alone.
 
     Source of 3: Jiang et al., 2023, "Pre-RMSNorm and Pre-CRMSNorm Transformers: Equivalent and Efficient
     Pre-LN Transformers", https://arxiv.org/abs/2305.14858.
 
     Args:
-        model: a model of any task. Inside it is to be traced in the form "inference" or "edge" and not to be
-            trained; behind it, it is what it was.
-        writes_text: bool. Whether the logits of a text are part of what is traced. Defaults to `False`.
+        model: a model of any task. Inside the context, trace it in the form "inference" or "edge", and do not
+            train it. Afterwards, it is what it was.
+        writes_text: bool. Whether the traced functions compute the logits of a text. Defaults to `False`.
 
     Example:
     ```python
@@ -61,7 +61,7 @@ def folded(model, writes_text=False):
 
 
 class _Changes:
-    """Attributes that have been set, and what they were."""
+    """Records attributes that have been set, and their old values."""
 
     def __init__(self):
         self._before = []
@@ -71,7 +71,7 @@ class _Changes:
         setattr(owner, name, value)
 
     def assign(self, weight, values):
-        """Gives a Keras variable other values, in a variable of TensorFlow of their own."""
+        """Gives a Keras variable other values, held in a new TensorFlow variable."""
         values = tf.cast(values, weight._value.dtype)
         self.set(weight, "_value", tf.Variable(values, trainable=False, name=weight.name))
 
@@ -99,7 +99,7 @@ def _fold(changes, model, backbone, writes_text):
 
 
 def _sublayers(layer):
-    """The pairs (residual, sublayer) of an `EncoderLayer`."""
+    """Returns the pairs (residual, sublayer) of an `EncoderLayer`."""
     yield layer.mixing_residual, layer.mixing
     if layer.feed_forward is not None:
         yield layer.feed_forward_residual, layer.feed_forward

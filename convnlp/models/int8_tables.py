@@ -1,4 +1,4 @@
-"""Tables of vectors in int8, for a model that is exported and never trained again."""
+"""Stores tables of vectors in int8, for a model that is exported and never trained again."""
 
 import numpy as np
 import tensorflow as tf
@@ -6,13 +6,14 @@ import tensorflow as tf
 from convnlp.layers import HashedNgrams
 from convnlp.models.token_embedding import TokenEmbedding
 
-MAX_INTEGER = 127  # and -127: as many below 0 as above, so that 0 stays 0
+MAX_INTEGER = 127  # and -127: symmetric, so that 0 stays 0
 
 
 def quantize_rows(table):
-    """E ~ s Q, with a scale for each row r: s_r = max_d |E_rd| / 127 and Q_rd = E_rd / s_r, rounded.
+    """Approximates E by s Q, with a scale per row r: s_r = max_d |E_rd| / 127 and Q_rd = E_rd / s_r, rounded.
 
-    No value is off by more than s_r / 2, 1/254 of the largest in its row. A row of zeros has s_r = 0.
+    No value is off by more than s_r / 2, which is 1/254 of the largest in its row. A row of zeros has
+    s_r = 0.
 
     Args:
         table: float [V,D].
@@ -33,15 +34,15 @@ def quantize_rows(table):
 
 
 def store_in_int8(model):
-    """Replaces the tables of tokens and of hashed n-grams by variables in int8, with a scale for each row.
+    """Replaces the tables of tokens and hashed n-grams with int8 variables that have a scale per row.
 
-    They are three quarters of a small model, and looked up, not multiplied: a text needs a few of their
-    rows. Tables of positions, which are small, stay as they are. For a model that is only to be traced: Keras
-    still takes the weights for float32.
+    These tables are three quarters of a small model. They are looked up, not multiplied: a text needs only a
+    few of their rows. Tables of positions are small and stay unchanged. Use it only on a model that is to be
+    traced: Keras still takes the weights for float32.
 
     Args:
-        model: a model of any task that does not write text: the product with the embedding, which gives the
-            logits of a text, is not made for integers. Changed.
+        model: a model of any task that does not write text, because the product with the embedding, which
+            gives the logits of a text, does not support integers. It is changed in place.
     """
     for layer in model._flatten_layers():
         if isinstance(layer, TokenEmbedding):
@@ -50,7 +51,7 @@ def store_in_int8(model):
             table = layer.table
         else:
             continue
-        if layer.row_scales is None:  # a layer may stand in several places
+        if layer.row_scales is None:  # a layer may be shared
             integers, scales = quantize_rows(table)
             table._value = tf.Variable(integers, trainable=False, name=table.name)
             layer.row_scales = tf.Variable(scales, trainable=False, name=f"{table.name}_row_scales")

@@ -1,4 +1,4 @@
-"""From the names of classes to their numbers."""
+"""Turns the names of classes into their numbers."""
 
 import contextlib
 import difflib
@@ -13,7 +13,7 @@ def check_names(labels, num_classes):
     """Returns the names as a list of str, or None.
 
     Raises:
-        ValueError: unless there are as many as classes, each of them a str and none of them twice.
+        ValueError: unless there are as many names as classes, all of them strings and different.
     """
     if labels is None:
         return None
@@ -31,18 +31,18 @@ def check_names(labels, num_classes):
 
 
 def to_numbers(y, labels):
-    """The numbers of classes that are given by name; what holds no strings is returned as it is.
+    """Turns names of classes into their numbers; returns anything without strings unchanged.
 
     Args:
         y: list, NumPy array or tensor of names [B] or [B,1], or anything else.
         labels: list of C str in the order of the classes, or None.
 
     Returns:
-        int32 array [B], or inside a graph an int32 tensor [B].
+        int32 array [B], or an int32 tensor [B] inside a graph.
 
     Raises:
-        ValueError: on a name that is not there, or if the classes have no names.
-        tf.errors.InvalidArgumentError: the same while a `tf.data` pipeline runs; see `explained`.
+        ValueError: if a name is unknown, or if the classes have no names.
+        tf.errors.InvalidArgumentError: likewise, while a `tf.data` pipeline runs; see `explained`.
     """
     if tf.is_tensor(y):
         if y.dtype != tf.string:
@@ -65,7 +65,7 @@ def to_numbers(y, labels):
 
 @contextlib.contextmanager
 def explained():
-    """Around a pass over a data set: an unknown name in it is a ValueError of one line here too."""
+    """Wraps a pass over a data set, so that an unknown name in it is a one-line ValueError here too."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:

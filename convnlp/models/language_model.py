@@ -1,4 +1,4 @@
-"""What all models that write text have in common, beside what keras_nlp gives them."""
+"""What all models that write text share, beyond what keras_nlp gives them."""
 
 import operator
 
@@ -10,18 +10,21 @@ from convnlp.models.recipe_model import RecipeModel
 
 
 class LanguageModel(RecipeModel):
-    """Greedy unless compiled with another sampler, and checked stop tokens; see `RecipeModel`."""
+    """A model that decodes greedily unless compiled with another sampler, and checks stop tokens.
+
+    See `RecipeModel`.
+    """
 
     example = 'model.generate("a text")'
 
     def _prepare(self, compile):
-        """The last part of a constructor."""
+        """Does the last part of a constructor."""
         self.sampler = keras_nlp.samplers.GreedySampler()
         self.generate_function = None
         super()._prepare(compile)
 
     def _stop_token_ids(self, stop_token_ids):
-        """As `generate` takes them -> "auto", None or a list of ints."""
+        """Turns the argument of `generate` into "auto", None or a list of ints."""
         if stop_token_ids is None or (isinstance(stop_token_ids, str) and stop_token_ids == "auto"):
             return stop_token_ids
         size = self.backbone.vocabulary_size
@@ -37,7 +40,7 @@ class LanguageModel(RecipeModel):
         return ids or None
 
     def make_generate_function(self):
-        """`generate_step` as a graph."""
+        """Compiles `generate_step` to a graph."""
         if self.generate_function is None:
             self.generate_function = (
                 self.generate_step if self.run_eagerly else tf.function(self.generate_step, autograph=False)
@@ -46,17 +49,17 @@ class LanguageModel(RecipeModel):
 
 
 def is_any(token_ids, wanted):
-    """Where int32 `token_ids` of any shape is one of the ints `wanted`."""
+    """Returns where int32 `token_ids` of any shape equals one of the ints `wanted`."""
     return ops.any(ops.stack([ops.equal(token_ids, token) for token in wanted]), axis=0)
 
 
 def up_to_end(token_ids, prompt_mask, stop_token_ids):
-    """Which tokens of generated rows count: all up to the first end behind the prompt.
+    """Returns which tokens of generated rows count: all up to the first end token after the prompt.
 
     Args:
         token_ids: int32 [B,T].
         prompt_mask: bool [B,T], True = given.
-        stop_token_ids: list of int, or None: all count.
+        stop_token_ids: list of int, or None if all tokens count.
 
     Returns:
         bool [B,T].
@@ -65,5 +68,5 @@ def up_to_end(token_ids, prompt_mask, stop_token_ids):
         return ops.ones_like(prompt_mask)
     ends = ops.logical_and(is_any(token_ids, stop_token_ids), ops.logical_not(prompt_mask))
     ends = ops.cast(ends, "int32")
-    before = ops.cumsum(ends, axis=1) - ends  # [B,T], ends in front of a position
+    before = ops.cumsum(ends, axis=1) - ends  # [B,T], ends before a position
     return ops.equal(before, 0)

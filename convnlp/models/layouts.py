@@ -1,8 +1,8 @@
-"""Named stacks: which mixer stands in which layer."""
+"""Named stacks, which say which mixer each layer has."""
 
 
 def _coatnet(num_quarters):
-    """CoAtNet: convolutions, then attention in some quarters of the layers, if any at least in one."""
+    """CoAtNet: convolutions, then attention in some quarters of the layers, in at least one if any."""
 
     def layers(num_layers):
         num_attention = max(num_layers * num_quarters // 4, min(1, num_quarters, num_layers - 1))
@@ -12,7 +12,7 @@ def _coatnet(num_quarters):
 
 
 def _on_top(mixer, below="dynamic_conv"):
-    """A mixer in the last layer, in the last two from six layers on, and another one below."""
+    """A mixer in the last layer (the last two, given six layers or more), and another one below."""
 
     def layers(num_layers):
         num_others = 1 if num_layers < 6 else 2
@@ -22,7 +22,7 @@ def _on_top(mixer, below="dynamic_conv"):
 
 
 def _every_third(mixer):
-    """Convolutions, and the mixer in every third layer; in the last one of two."""
+    """Convolutions, with the mixer in every third layer; with two layers, in the last one."""
 
     def layers(num_layers):
         chosen = range(min(2, num_layers - 1), num_layers, 3)
@@ -31,7 +31,7 @@ def _every_third(mixer):
     return layers
 
 
-# Per layout: the encoder's mixers by its number of layers, and the one of all decoder layers.
+# Per layout: the encoder's mixers by its number of layers, and the mixer of all decoder layers.
 LAYOUTS = {
     # Dai et al., 2021, "CoAtNet", section 2.2: convolution generalises, attention has the capacity.
     "c_c_c_c": (_coatnet(0), "dilated_conv"),
@@ -40,9 +40,9 @@ LAYOUTS = {
     "c_t_t_t": (_coatnet(3), "relative_attention"),
     # Lee-Thorp et al., 2022, "FNet": its hybrids, with attention in the place of the last two transforms (?).
     "fnet_hybrid": (_on_top("self_attention", below="fourier"), "self_attention"),
-    # Tay et al., 2021, section 5.1: what relates two texts in one row, which convolutions alone do not.
+    # Tay et al., 2021, section 5.1: attention relates two texts in a row, which convolutions alone do not.
     "cross_segment_attention": (_on_top("self_attention"), "dynamic_conv"),
-    # Arora et al., 2023, "Zoology": what convolutions lack is recall by content. Here at a linear cost.
+    # Arora et al., 2023, "Zoology": convolutions lack recall by content. These add it at a linear cost.
     "linear_attention_on_top": (_on_top("linear_attention"), "dynamic_conv"),
     "linear_attention_every_third": (_every_third("linear_attention"), "dynamic_conv"),
     "latent_attention_on_top": (_on_top("latent_attention"), "dynamic_conv"),
@@ -51,7 +51,7 @@ LAYOUTS = {
 
 
 def layer_mixers(names, num_layers, is_decoder):
-    """One mixer name per layer, or what was given where it is not a layout.
+    """Returns one mixer name per layer for a layout; returns anything else unchanged.
 
     Args:
         names: str, a key of `LAYOUTS` or the name of a mixer; or a list of mixers.

@@ -1,4 +1,4 @@
-"""Linear models of vectors that do not change, fitted in seconds: classes, several labels, or a number."""
+"""Fits linear models of fixed vectors in seconds: for classes, several labels or a number."""
 
 import numpy as np
 from scipy import optimize, special
@@ -9,17 +9,17 @@ MAX_ITERATIONS = 300
 def fit(features, labels, num_classes, penalties):
     """Minimises mean_n CE(W z_n + b, y_n) + penalty / 2 |W|^2 over W and b.
 
-    z is x, shifted and scaled to mean 0 and variance 1. Each penalty starts from the solution of the one
-    before it. The problem is convex, so no seed and no order of examples plays a part.
+    z is x, shifted and scaled to mean 0 and variance 1. Each penalty starts from the solution of the previous
+    one. The problem is convex, so neither a seed nor the order of the examples matters.
 
     Args:
-        features: float [N,D], x. A feature that is the same everywhere takes no part.
+        features: float [N,D], x. Constant features are ignored.
         labels: int [N], y, each in [0, num_classes).
         num_classes: int, C.
         penalties: sequence of float, at least 0.
 
     Returns:
-        list of pairs, one per penalty: float32 [D,C] and [C], which take x as it is.
+        list of pairs, one per penalty: float32 [D,C] and [C], to be applied to x itself.
     """
     z, back = _standardized(features)
     found, start = [], None
@@ -32,7 +32,7 @@ def fit(features, labels, num_classes, penalties):
 def fit_several(features, labels, penalties):
     """Minimises sum_c mean_n BCE(w_c z_n + b_c, y_nc) + penalty / 2 |W|^2: logistic regression of each label.
 
-    No label plays a part in another's solution. All else is as in `fit`.
+    Each label is solved independently of the others. Everything else is as in `fit`.
 
     Args:
         features: float [N,D], x.
@@ -40,7 +40,7 @@ def fit_several(features, labels, penalties):
         penalties: sequence of float, at least 0.
 
     Returns:
-        list of pairs, one per penalty: float32 [D,C] and [C], which take x as it is.
+        list of pairs, one per penalty: float32 [D,C] and [C], to be applied to x itself.
     """
     z, back = _standardized(features)
     found, start = [], None
@@ -53,15 +53,15 @@ def fit_several(features, labels, penalties):
 def fit_numbers(features, values, penalties):
     """Minimises mean_n (w z_n + b - y_n)^2 / 2 + penalty / 2 |w|^2 over w and b: ridge regression, solved.
 
-    z is that of `fit`. One decomposition, Z^T Z / N = V diag(e) V^T, serves all penalties.
+    z is as in `fit`. One decomposition, Z^T Z / N = V diag(e) V^T, serves all penalties.
 
     Args:
         features: float [N,D], x.
         values: float [N], y.
-        penalties: sequence of float, at least 0. With 0, the shortest of the solutions.
+        penalties: sequence of float, at least 0. With 0, the shortest of all solutions is returned.
 
     Returns:
-        list of pairs, one per penalty: float32 [D,1] and [1], which take x as it is.
+        list of pairs, one per penalty: float32 [D,1] and [1], to be applied to x itself.
     """
     z, back = _standardized(features)
     z, values = z.astype("float64"), np.asarray(values, "float64")
@@ -77,7 +77,7 @@ def fit_numbers(features, values, penalties):
 
 
 def _standardized(features):
-    """Float [N,D] -> z, float32 [N,D], and what makes W and b of z those of the features, as float32."""
+    """Returns z, float32 [N,D], of features [N,D], and a function that maps W and b for z to those for x."""
     features = np.asarray(features, "float64")
     mean, deviation = features.mean(0), features.std(0)
     scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 1e-6)
@@ -98,7 +98,7 @@ def softmax_regression(features, labels, num_classes, penalty, start=None, weigh
         num_classes: int, C.
         penalty: float, at least 0.
         start: (W, b) to start from. Default None: zeros.
-        weights: float [N], w. Default None: 1.
+        weights: float [N], w. Default None: all 1.
 
     Returns:
         (W, b): float64 [D,C] and [C].
@@ -119,7 +119,7 @@ def softmax_regression(features, labels, num_classes, penalty, start=None, weigh
 
 
 def _logistic_regression(features, targets, penalty, start):
-    """As `softmax_regression`, with targets [N,C] of 0 and 1, each label by itself."""
+    """Does the same as `softmax_regression` for targets [N,C] of 0 and 1, each label on its own."""
 
     def objective(flat):
         kernel, bias = _parts(flat, targets.shape[1])
@@ -133,7 +133,7 @@ def _logistic_regression(features, targets, penalty, start):
 
 
 def _minimum(objective, start, num_features, num_outputs):
-    """(W, b) of the minimum; `objective` takes and gives them, and their slopes, as one vector."""
+    """Returns (W, b) at the minimum; `objective` takes them, and returns their gradient, as one vector."""
     if start is None:
         start = np.zeros([num_features, num_outputs]), np.zeros(num_outputs)
     first = np.concatenate([part.ravel() for part in start])
@@ -147,6 +147,6 @@ def _parts(flat, num_classes):
 
 
 def log_softmax(logits):
-    """Float [N,C] -> the logarithms of the probabilities, [N,C]."""
+    """Returns the logarithms of the probabilities, [N,C], for logits [N,C]."""
     shifted = logits - logits.max(1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))

@@ -1,17 +1,17 @@
-"""Which layers take a low-rank update (LoRA), checked before anything is frozen."""
+"""Checks which layers take a low-rank update (LoRA), before anything is frozen."""
 
 from convnlp.layers.projection import Projection
 
 
 def layer_names(backbone):
-    """The names of the layers of a backbone that take LoRA, sorted: its projections."""
+    """Returns the sorted names of a backbone's layers that take LoRA: its projections."""
     return sorted({layer.name for layer in backbone._flatten_layers() if isinstance(layer, Projection)})
 
 
 def check(backbone, rank, target_layer_names):
-    """Raises ValueError unless `enable_lora` with these arguments reaches what it names.
+    """Raises ValueError unless `enable_lora` with these arguments reaches all layers that it names.
 
-    keras_nlp passes over names of no layer, and freezes all the same.
+    keras_nlp ignores names that no layer has, and freezes the backbone all the same.
 
     Args:
         backbone: a `Seq2SeqBackbone`.
@@ -44,7 +44,7 @@ def refuse_copy(backbone):
 
 
 def saved_variables(model):
-    """The variables that a file of weights has: a low-rank update is part of its kernel there."""
+    """Returns the variables that a weight file has; a low-rank update is part of its kernel there."""
     return [v for v in model.variables if v.name not in ("lora_kernel_a", "lora_kernel_b")]
 
 

@@ -1,4 +1,4 @@
-"""The README.md of a preset: what the model is, what it was trained on, how well it does, what it costs."""
+"""Writes a preset's README.md: what the model is, what it was trained on, how well it does, what it costs."""
 
 import json
 import math
@@ -9,12 +9,12 @@ import keras
 
 from convnlp.models import preset_weights, presets
 
-WATTS_PER_CPU = 10.0  # of a busy one in a server, with its share of memory and cooling: a guess
+WATTS_PER_CPU = 10.0  # a guess for a busy CPU in a server, with its share of memory and cooling
 _ENTRIES = {
-    "title": "the heading; the directory's name without it",
+    "title": "the heading; by default, the directory's name",
     "language": "ISO 639-1 code",
-    "licence": "of the weights, as the Hugging Face hub names it: apache-2.0",
-    "sources": "list of dicts: what the texts are, with the keys name, licence, and if known tokens, url",
+    "licence": "licence of the weights, as the Hugging Face hub names it: apache-2.0",
+    "sources": "list of dicts: what the texts are, with the keys name, licence and, if known, tokens and url",
     "trained_on": "str or list of str: source strings, with their splits",
     "initialised_from": "the preset that training started from",
     "objective": "what was minimised",
@@ -23,11 +23,11 @@ _ENTRIES = {
     "tokens": "int: tokens seen",
     "seconds": "float: wall time of the training",
     "cpu_seconds": "float: the same, summed over all CPUs",
-    "watts_per_cpu": "float: of a busy CPU, for the energy; WATTS_PER_CPU without it",
+    "watts_per_cpu": "float: watts of a busy CPU, for the energy; by default, WATTS_PER_CPU",
     "hardware": "what it ran on",
-    "scores": "dict: name -> number, as in {'sst2 test accuracy': 0.84}; or the number with its interval of "
-    "95 %, {'value': 0.84, 'interval': [0.82, 0.86], 'over': 'five seeds'}; or a share of examples, whose "
-    "interval is computed: {'value': 0.84, 'num_examples': 1821}",
+    "scores": "dict: name -> number, as in {'sst2 test accuracy': 0.84}; or the number with its 95 % "
+    "interval, {'value': 0.84, 'interval': [0.82, 0.86], 'over': 'five seeds'}; or a share of examples, "
+    "whose interval is computed: {'value': 0.84, 'num_examples': 1821}",
     "speed": "dict: what -> number or str, as in {'texts of 128 tokens per second on one CPU': 310}",
     "vocabulary": "list of dicts with the same keys, the rows of benchmarks.pretraining.vocabulary",
     "bias": "list of dicts with the same keys, the rows of benchmarks.pretraining.bias",
@@ -37,7 +37,7 @@ _ENTRIES = {
     "encoder_length": "int: the encoder tokens that `cost` is for",
     "decoder_length": "int: the decoder tokens that `cost` is for",
     "command": "str: the command line that made it",
-    "use": "str: lines of Python, in place of those that load the model by its own class",
+    "use": "str: lines of Python that replace those that load the model by its own class",
 }
 
 _SOURCE = ("name", "licence", "tokens", "url")
@@ -48,22 +48,22 @@ _BIAS = (
 
 
 def write(preset_dir, entries):
-    """Writes README.md into a preset. What is not given is left out.
+    """Writes README.md into a preset; entries that are not given are left out.
 
     Args:
         preset_dir: str. A directory written by `save_to_preset`; architecture and size are read from it, and
             its model's class says what it is for (`pipeline_tag`, `example`; see `CheckedPreset`).
         entries: dict. Any of: title, language, licence, sources, trained_on, initialised_from, objective,
             steps, examples, tokens, seconds, cpu_seconds, watts_per_cpu, hardware, scores, speed, vocabulary,
-            bias, weaknesses, encoder_use, cost, encoder_length, decoder_length, command, use. `_ENTRIES` says
-            what each of them is.
+            bias, weaknesses, encoder_use, cost, encoder_length, decoder_length, command, use. `_ENTRIES`
+            describes each of them.
 
     Returns:
         str, the path of the card.
 
     Raises:
-        ValueError: on an unknown entry, a source without a licence, rows of a table that have other keys
-            than the first, or a score that is none of the three.
+        ValueError: if an entry is unknown, a source has no licence, the rows of a table have different keys,
+            or a score has none of the three forms.
     """
     check(entries)
     config = _read(preset_dir, "config.json")
@@ -100,7 +100,7 @@ def write(preset_dir, entries):
 
 
 def share_interval(share, num_examples):
-    """Wilson's interval of 95 % for a share of examples: what other examples of the same kind would give.
+    """Returns Wilson's 95 % interval of a share of examples, for other examples of the same kind.
 
     Source: Wilson, 1927, https://doi.org/10.1080/01621459.1927.10502953.
 
@@ -123,7 +123,7 @@ def share_interval(share, num_examples):
 
 
 def read_entries(path):
-    """The entries in a JSON file, the `--card` of a program; raises ValueError if they are none."""
+    """Reads the entries from a JSON file, a program's `--card`; raises ValueError if it has no object."""
     with open(path, encoding="utf-8") as file:
         try:
             entries = json.load(file)
@@ -136,7 +136,7 @@ def read_entries(path):
 
 
 def check(entries):
-    """Raises ValueError, as `write`, unless a card can be made of the entries."""
+    """Raises ValueError, like `write`, unless a card can be made from the entries."""
     unknown = sorted(set(entries) - set(_ENTRIES))
     if unknown:
         raise ValueError(f"`entries` may hold {', '.join(_ENTRIES)}. Received also: {', '.join(unknown)}")
@@ -219,7 +219,7 @@ def _front_matter(cls, entries):
 
 
 def _description(config, task, parameters, stored_in):
-    """One paragraph from the saved configuration."""
+    """Describes the saved configuration in one paragraph."""
     encoder = config["encoder_mixer"] or config["mixer"]
     text = f"A `{task['class_name']}` of convnlp: {config['num_layers']} encoder layers ({_names(encoder)})"
     if config["num_decoder_layers"]:
@@ -261,7 +261,7 @@ def _training(entries):
 
 
 def _sources(entries):
-    """The rows of a table with the same keys, those that any of the sources has."""
+    """Returns the rows of a table; all have the keys that any of the sources has."""
     found = entries.get("sources", ())
     keys = [key for key in _SOURCE if key != "url" and any(key in source for source in found)]
     rows = []
@@ -293,7 +293,7 @@ def _cost(entries):
 
 
 def _usage(cls, preset_dir):
-    """By the class itself: a base class of keras_nlp's would choose one of all its subclasses."""
+    """Loads the model by its own class: a keras_nlp base class would choose among all its subclasses."""
     name = os.path.basename(os.path.abspath(preset_dir))
     module = "convnlp.models" if cls.__module__.startswith("convnlp.models.") else cls.__module__
     lines = [f"from {module} import {cls.__name__}", "", f'model = {cls.__name__}.from_preset("{name}")']

@@ -8,21 +8,21 @@ from convnlp.models.pooled_head import PooledHead
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class MultiLabelClassifier(PooledHead):
-    """A logit for each label, float32 [B,C]; the probability that a text has it is sigmoid(logit).
+    """Gives a logit per label, float32 [B,C]; the probability that a text has the label is sigmoid(logit).
 
     Args:
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
         num_classes: int >= 1. C.
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
-        pooling: str, as of a `TextClassifier`. Defaults to "mean_max".
-        dropout: float in [0, 1). Of the pooled vector. Default 0.3.
-        labels: list of C str, saved with the model; None when the labels have no names.
-        compile: bool. Default False. `compile()` without arguments takes binary cross-entropy, and `fit` then
-            a `y` of zeros and ones [B,C].
+        pooling: str, as for a `TextClassifier`. Defaults to "mean_max".
+        dropout: float in [0, 1), on the pooled vector. Default 0.3.
+        labels: list of C str, saved with the model; None if the labels have no names.
+        compile: bool. Default False. `compile()` without arguments uses binary cross-entropy; `fit` then
+            takes a `y` of zeros and ones [B,C].
         **kwargs: `name` and `trainable` of the Keras model.
 
     Raises:
-        ValueError: on an unknown argument, or one out of its range.
+        ValueError: if an argument is unknown or out of its range.
     """
 
     head_size_argument = "num_classes"
@@ -45,7 +45,7 @@ class MultiLabelClassifier(PooledHead):
         self.num_classes, self.labels = num_classes, labels
 
     def compile(self, optimizer="auto", loss="auto", **kwargs):
-        """As of a `TextClassifier`; the loss "auto" is binary cross-entropy."""
+        """As for a `TextClassifier`; the loss "auto" is binary cross-entropy."""
         if isinstance(loss, str) and loss == "auto":
             loss = keras.losses.BinaryCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)

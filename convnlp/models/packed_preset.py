@@ -1,4 +1,4 @@
-"""A preset made ready to be given away: small weights, and nothing of the machine that it comes from."""
+"""Makes a preset ready to be shared: small weights, and no traces of the machine that it comes from."""
 
 import json
 import os
@@ -9,31 +9,31 @@ from convnlp.models import checksums, preset_names, preset_weights, presets
 
 DTYPES = ("float16", "float32")
 _CARD = "README.md"
-# The folders in front of a name: of an absolute path in a text, and of a value that is one path or source.
+# The folders before a name: in an absolute path within a text, and in a value that is one path or source.
 _IN_TEXT = re.compile(r"(?:file://|(?<![\w./~]))/(?!/)(?:[^\s/'\"`,;]+/)+(?=[^\s/'\"`,;])")
 _IN_VALUE = re.compile(r"^(\w+:)?/(?!/).*/(?=[^/])")
 
 
 def pack(preset, output, dtype="float16"):
-    """Copies a preset without what only matters where it was made.
+    """Copies a preset without what matters only where it was made.
 
-    That is the state of an optimizer, the folders in front of the files that its run has read (in
-    experiment.json, the model card and metadata.json), and all files that are not the preset's. The weights
-    are stored in `dtype`, see `preset_weights.copy` for the error; models loaded from it compute in the type
-    that they always do. The copy is loaded once before it appears, with sums of its own.
+    The copy leaves out the state of an optimizer, the folders of the files that the run has read (in
+    experiment.json, the model card and metadata.json), and all files that do not belong to a preset. The
+    weights are stored in `dtype`; see `preset_weights.copy` for the error. Models loaded from the copy
+    compute in their usual type. The copy has sums of its own, and is loaded once before it appears.
 
     Args:
-        preset: str. A name, or a directory written by `save_to_preset`. It stays as it is.
-        output: str. The directory to write, which must be new. Its name takes the place of the old one in
-            the model card.
+        preset: str. A name, or a directory written by `save_to_preset`. It is not changed.
+        output: str. The directory to write, which must be new. Its name replaces the old one in the model
+            card.
         dtype: str. "float16" (default) or "float32".
 
     Returns:
         dict with "num_weights", "largest_change" (of a weight), and "bytes_before" and "bytes" of all files.
 
     Raises:
-        ValueError: if the preset is damaged, `output` exists, or a weight does not fit into `dtype`. Nothing
-            is left behind then.
+        ValueError: if the preset is damaged, `output` exists, or a weight does not fit into `dtype`. Then
+            nothing is left behind.
     """
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: dtype={dtype!r}")
@@ -72,7 +72,7 @@ def pack(preset, output, dtype="float16"):
 
 
 def without_folders(value):
-    """The same value of JSON, with names of files in place of their absolute paths.
+    """Returns a JSON value with file names in place of absolute paths.
 
     Keys of a dict that become equal are numbered.
 

@@ -1,4 +1,4 @@
-"""What all models with a head on the encoder have in common, beside what keras_nlp gives them."""
+"""What all models with a head on the encoder share, beyond what keras_nlp gives them."""
 
 import keras
 from keras import ops
@@ -18,7 +18,7 @@ POOLING = (*FIXED_POOLING, *LEARNED_POOLING)
 
 
 def token_inputs():
-    """The inputs of a functional model: {"token_ids" int32, "padding_mask" bool}, [B,T] each."""
+    """Returns the inputs of a functional model: {"token_ids" int32, "padding_mask" bool}, [B,T] each."""
     return {
         "token_ids": keras.Input((None,), dtype="int32", name="token_ids"),
         "padding_mask": keras.Input((None,), dtype="bool", name="padding_mask"),
@@ -28,14 +28,14 @@ def token_inputs():
 class PooledEncoder(RecipeModel):
     """An encoder, and the mean and the maximum of its output over a text.
 
-    Stands in front of a class of keras_nlp among the bases of a model, as in
+    Comes before a keras_nlp class among the bases of a model, as in
     `class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier)`; docs/your_own_task.md shows one.
     The constructor calls `_take` before `keras.Model` is made, and builds the head on `pool(token_inputs())`.
 
     Attributes:
         backbone: `Seq2SeqBackbone` without a decoder.
         preprocessor: a `TextClassifierPreprocessor`, or None.
-        pools_layers: bool. Whether `pool_layers` is part of it.
+        pools_layers: bool. Whether the model uses `pool_layers`.
     """
 
     pools_layers = False
@@ -43,12 +43,12 @@ class PooledEncoder(RecipeModel):
     preprocessor_cls = TextClassifierPreprocessor
 
     def _take(self, backbone, preprocessor, pooling=None):
-        """The first part of a constructor.
+        """Does the first part of a constructor.
 
         Args:
             backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
             preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
-            pooling: str, what the model hands to `pooled`. Default None: what has no weights.
+            pooling: str, what the model passes to `pooled`. Default None: a pooling without weights.
 
         Raises:
             ValueError: if the preprocessor does not fit the backbone.
@@ -67,7 +67,7 @@ class PooledEncoder(RecipeModel):
             self.learned_pooling = ClassAttention(*sizes, name=pooling)
 
     def pool(self, inputs):
-        """Mean and maximum of the encoder's output over the tokens, float32 [B,D] each.
+        """Returns mean and maximum of the encoder's output over the tokens, float32 [B,D] each.
 
         Args:
             inputs: {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}, as the preprocessor makes them.
@@ -75,22 +75,22 @@ class PooledEncoder(RecipeModel):
         return self._merged(self.text_pooling, inputs)
 
     def _merged(self, pooling_layer, inputs):
-        """What a layer makes of the encoder's output and its mask."""
+        """Applies a pooling layer to the encoder's output and its mask."""
         token_ids, mask = inputs["token_ids"], inputs["padding_mask"]
         encoded = self.backbone({"encoder_token_ids": token_ids, "encoder_padding_mask": mask})
         output_mask = self.backbone.encoder_output_mask(mask)
         return pooling_layer(encoded["encoder_sequence_output"], padding_mask=output_mask)
 
     def pooled(self, inputs, pooling):
-        """The vector of each text that a head is put on, float32 [B,N].
+        """Returns the vector of each text that a head is put on, float32 [B,N].
 
         Args:
-            inputs: as of `pool`.
+            inputs: as for `pool`.
             pooling: "mean", "max", "mean_max", "layers" or "pair"; or, if the model has its weights,
                 "attention" or "class_attention".
 
         Raises:
-            ValueError: if it is none of these, or one that the encoder or the model does not allow.
+            ValueError: if `pooling` is none of these, or if the encoder or the model does not allow it.
         """
         if pooling not in POOLING:
             raise ValueError(f"`pooling` must be one of {', '.join(POOLING)}. Received: {pooling!r}")
@@ -109,17 +109,17 @@ class PooledEncoder(RecipeModel):
         return {"mean": mean, "max": maximum, "mean_max": ops.concatenate([mean, maximum], axis=-1)}[pooling]
 
     def pool_layers(self, inputs):
-        """The mean over the tokens of what enters the first layer and of what each layer gives.
+        """Returns the means over the tokens of the first layer's input and of each layer's output.
 
-        The layers in the middle know more of what a text says than the last, which is there to tell hidden
+        The middle layers know more about what a text says than the last one, which serves to predict hidden
         tokens. Source: Peters et al., 2018, section 3.2, https://arxiv.org/abs/1802.05365. Departs from it:
-        all of them stand side by side, so that a head weighs them feature by feature.
+        the means are concatenated, so that a head weights them feature by feature.
 
         Args:
-            inputs: as of `pool`.
+            inputs: as for `pool`.
 
         Returns:
-            float32 [B,(L+1)D], of L layers.
+            float32 [B,(L+1)D], for L layers.
 
         Raises:
             ValueError: if the encoder merges positions between its layers.
@@ -138,15 +138,15 @@ class PooledEncoder(RecipeModel):
         return ops.concatenate([self.text_pooling(x, padding_mask=mask)[0] for x in states], axis=-1)
 
     def pool_pair(self, inputs):
-        """Two texts that do not see each other, and how their vectors differ: [u; v; |u - v|; u * v].
+        """Encodes two texts that do not see each other and compares their vectors: [u; v; |u - v|; u * v].
 
-        u and v are mean and maximum over the tokens of the first and the second text; v is 0 where there is
-        none. Source: Conneau et al., 2017, section 3.1, https://arxiv.org/abs/1705.02364. Departs from it:
-        both means and maxima; and the texts stand in one row, kept apart as packed texts are, which gives
-        what two calls would.
+        u and v are mean and maximum over the tokens of the first and the second text; v is 0 if there is no
+        second text. Source: Conneau et al., 2017, section 3.1, https://arxiv.org/abs/1705.02364. Departs from
+        it: means and maxima are both used; and both texts share a row, kept apart as packed texts are, which
+        gives the same as two calls.
 
         Args:
-            inputs: as of `pool`, rows `first </s> second </s>`.
+            inputs: as for `pool`, rows `first </s> second </s>`.
 
         Returns:
             float32 [B,8D].
@@ -171,7 +171,7 @@ class PooledEncoder(RecipeModel):
         return ops.concatenate([u, v, ops.abs(u - v), u * v], axis=-1)
 
     def embed(self, inputs):
-        """A vector per text: the mean of the encoder's output over its tokens.
+        """Returns a vector per text: the mean of the encoder's output over its tokens.
 
         Args:
             inputs: {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}, as the preprocessor makes them.
@@ -182,11 +182,11 @@ class PooledEncoder(RecipeModel):
         return self.pool(inputs)[0]
 
     def without_head(self):
-        """A Keras model of the same inputs and weights that ends with what `head` is given, [B,D]."""
+        """Returns a Keras model of the same inputs and weights whose output is the input of `head`, [B,D]."""
         return keras.Model(self.inputs, self.head.input)
 
     def load_task_weights(self, filepath):
-        """As in keras_nlp; a preset's are checked first, whoever reads them. See `from_preset`."""
+        """As in keras_nlp; a preset's weights are checked first, whoever reads them. See `from_preset`."""
         of_backbone = {id(variable) for variable in self.backbone.variables}
         head = [variable for variable in self.variables if id(variable) not in of_backbone]
         with presets.reading_weights(filepath, head):

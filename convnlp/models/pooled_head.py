@@ -1,4 +1,4 @@
-"""What the models of several tasks have in common: one dense layer on the pooled encoder."""
+"""What the models of several tasks share: one dense layer on the pooled encoder."""
 
 import keras
 import keras_nlp
@@ -10,24 +10,24 @@ from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 
 
 class PooledHead(PooledEncoder, keras_nlp.models.Task):
-    """U values per text, W dropout([mean_t h_t ; max_t h_t]) + b over the tokens t of its row.
+    """Gives U values per text, W dropout([mean_t h_t ; max_t h_t]) + b over the tokens t of its row.
 
-    h is the encoder's output; pads take no part. The head computes in float32 whatever the backbone does.
+    h is the encoder's output; pads are ignored. The head computes in float32, whatever the backbone does.
 
     Args:
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
         units: int >= 1. U.
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
-        pooling: str, as of a `TextClassifier`.
-        dropout: float in [0, 1). Of the pooled vector.
+        pooling: str, as for a `TextClassifier`.
+        dropout: float in [0, 1), on the pooled vector.
         compile: bool.
         **kwargs: `name` and `trainable` of the Keras model.
 
     Raises:
-        ValueError: on an unknown argument, or one out of its range.
+        ValueError: if an argument is unknown or out of its range.
     """
 
-    pipeline_tag = "text-classification"  # in the model card, by the names of the Hugging Face hub
+    pipeline_tag = "text-classification"  # in the model card, in the terms of the Hugging Face hub
 
     def __init__(self, backbone, units, preprocessor, pooling, dropout, compile, **kwargs):
         arguments.refuse_unknown(type(self), kwargs)
@@ -41,11 +41,11 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
         self._prepare(compile)
 
     def _output(self, values):
-        """What the model gives, of the values [B,U] of the head."""
+        """Returns the model's output for the head's values [B,U]."""
         return values
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
-        """As in keras_nlp. Raises ValueError without any example."""
+        """As in keras_nlp. Raises ValueError if there is no example."""
         x, y = arrays.of_tables(x), arrays.of_tables(y)
         arrays.require_examples(x)
         return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)

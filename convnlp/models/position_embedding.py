@@ -1,4 +1,4 @@
-"""What tells a model where a token stands, for mixers that do not know it by themselves."""
+"""Tells a model where each token stands, for mixers that do not know the order of tokens."""
 
 import math
 
@@ -21,23 +21,23 @@ class PositionEmbedding(keras.layers.Layer):
         learned       y[i] = x[i] + P[i]                                     P: [L,D]
         sinusoidal    y[i] = x[i] + s [sin(i w_0) .. sin(i w_{D/2-1}), cos(i w_0) .. cos(i w_{D/2-1})]
 
-    w_k = 10000^(-2 k / D). P starts with the standard deviation of the token embeddings; s = 0.25 is what
-    `TokenEmbedding` multiplies its unit-variance embeddings by, so that the two stand to each other as in the
-    source.
+    w_k = 10000^(-2 k / D). P starts with the standard deviation of the token embeddings. s = 0.25 is the
+    factor by which `TokenEmbedding` multiplies its unit-variance embeddings, so that their ratio is that of
+    the source.
 
     Source: Vaswani et al., 2017, "Attention Is All You Need", section 3.5, https://arxiv.org/abs/1706.03762.
-    Departs from it: sines and cosines stand in two halves instead of taking turns, which permutes channels.
+    Departs from it: sines and cosines fill two halves instead of alternating, which permutes the channels.
 
     Packing: positions count from the start of each text. Cost: L D parameters if learned, else none.
 
     Args:
         kind: "learned" or "sinusoidal".
         hidden_dim: int. D.
-        max_sequence_length: int. L, the most positions of a learned table; sinusoids have no limit.
+        max_sequence_length: int. L, the number of positions of a learned table; sinusoids have no limit.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Raises:
-        ValueError: on another `kind`; when called, if a learned table has fewer positions than x.
+        ValueError: if `kind` is another; when called, if a learned table has fewer positions than x.
 
     Example:
     >>> layer = PositionEmbedding("sinusoidal", hidden_dim=8, max_sequence_length=16)
@@ -62,7 +62,7 @@ class PositionEmbedding(keras.layers.Layer):
             )
 
     def call(self, x, segment_ids=None, start=0):
-        """The sum.
+        """Returns the sum.
 
         Args:
             x: float tensor [B,T,D].
@@ -87,7 +87,7 @@ class PositionEmbedding(keras.layers.Layer):
         return x + tf.cast(INPUT_SCALE * self._waves(positions), x.dtype)
 
     def _checks(self, positions, start):
-        """Behind another start than 0, the length of x does not tell whether the table ends."""
+        """Checks positions that start after 0, where the length of x does not show whether the table ends."""
         if isinstance(start, int) and start == 0:
             return []
         rule = length_rule("token_ids", "max_sequence_length", self.max_sequence_length, _WHY_LIMITED)
@@ -95,7 +95,7 @@ class PositionEmbedding(keras.layers.Layer):
         return [tf.debugging.Assert(last <= self.max_sequence_length, [rule, last])]
 
     def _waves(self, positions):
-        """Int32 [B,T] -> float32 [B,T,D]."""
+        """Returns the sinusoids float32 [B,T,D] for positions int32 [B,T]."""
         half = -(-self.hidden_dim // 2)
         steps = tf.range(half, dtype=tf.float32)
         frequencies = tf.exp(steps * (-2.0 * math.log(_LONGEST_WAVE) / self.hidden_dim))  # [D/2]
@@ -103,7 +103,7 @@ class PositionEmbedding(keras.layers.Layer):
         return tf.concat([tf.sin(angles), tf.cos(angles)], axis=2)[:, :, : self.hidden_dim]
 
     def num_parameters(self):
-        """The elements of the table."""
+        """Returns the number of elements of the table."""
         return self.max_sequence_length * self.hidden_dim if self.kind == "learned" else 0
 
     def get_config(self):

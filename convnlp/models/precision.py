@@ -1,4 +1,4 @@
-"""Which number types a model computes in, and one clear line for the others."""
+"""Checks which number types a model can compute in; refuses the others in one clear line."""
 
 import keras
 
@@ -8,8 +8,8 @@ DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
 def check_dtype(dtype=None):
     """Raises ValueError if a model cannot be built in a dtype policy.
 
-    Weights, norms, softmax and logits are float32 in every policy that works: with weights of 16 bits an
-    update of a thousandth is lost in the rounding.
+    Weights, norms, softmax and logits are float32 in every policy that works: with 16-bit weights, an update
+    of a thousandth is lost in rounding.
 
     Args:
         dtype: str, `keras.DTypePolicy`, or None for the global policy.
@@ -28,10 +28,10 @@ def check_dtype(dtype=None):
 
 
 def refuse_quantize(mode):
-    """Raises NotImplementedError: Keras would quantize the head alone, and warn once for each other layer.
+    """Raises NotImplementedError: Keras would quantize only the head, and warn about each other layer.
 
     Args:
-        mode: what was given to `keras.Model.quantize`.
+        mode: the argument of `keras.Model.quantize`.
     """
     raise NotImplementedError(
         "`quantize` is not supported. For int8 weights export with `python -m export.tflite --mode=dynamic` "

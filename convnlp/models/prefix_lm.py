@@ -15,26 +15,26 @@ from convnlp.models.tokenizer import SPACE
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
-    """Continues prompts by an encoder alone: p(x_t | x_<t) = softmax(E h_(t-1)).
+    """Continues prompts with an encoder alone: p(x_t | x_<t) = softmax(E h_(t-1)).
 
-    The prompt is the prefix, which is read from both sides; each further token is predicted from what stands
-    before it. In training the end token stands between documents: it ends a continuation, and an empty prompt
-    is that token alone. A step computes the whole row again, as in `convnlp.layers.PrefixDecoder`.
+    The prompt is the prefix, which is read in both directions; each further token is predicted from all that
+    comes before it. In training, the end token separates documents: it ends a continuation, and an empty
+    prompt is that token alone. Each step recomputes the whole row, as in `convnlp.layers.PrefixDecoder`.
 
     Source: Dong et al., 2019, "Unified Language Model Pre-training for Natural Language Understanding and
     Generation" (UniLM), section 2.3, https://arxiv.org/abs/1905.03197.
 
-    Called as a Keras model, on {"token_ids", "padding_mask"} [B,T], it gives the logits [B,T,V] of the next
-    tokens without a prompt: each position sees what is before it.
+    Called as a Keras model on {"token_ids", "padding_mask"} [B,T], it returns the logits [B,T,V] of the next
+    tokens without a prompt: each position sees what comes before it.
 
     Args:
         backbone: a `Seq2SeqBackbone` without a decoder, of mixers with supports_prefix = True.
         preprocessor: a `PrefixLMPreprocessor`, or None to feed token ids.
-        compile: bool. Default False: an optimiser belongs to the user, or inside a strategy's scope.
+        compile: bool. Default False: the optimiser is the user's choice, or belongs in a strategy's scope.
         **kwargs: of `keras.Model`.
 
     Raises:
-        ValueError: if the backbone is not such an encoder, or the preprocessor's rows are too long for it.
+        ValueError: if the backbone is not such an encoder, or if the preprocessor's rows are too long for it.
 
     Example:
     ```python
@@ -97,13 +97,13 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
             max_length: int >= 2, prompt and continuation together. Default: the preprocessor's.
             stop_token_ids: "auto" (the tokenizer's end token), None or an empty list (nothing stops before
                 `max_length`), or a list of token ids.
-            strip_prompt: bool. Whether the prompt is left out of what is returned.
+            strip_prompt: bool. Whether to return the continuation without the prompt.
 
         Returns:
-            str or list of str; without a preprocessor a dict of token ids and mask.
+            str or list of str; without a preprocessor, a dict of token ids and mask.
 
         Raises:
-            ValueError: on an argument out of its range.
+            ValueError: if an argument is out of its range.
         """
         if max_length is not None:
             max_length = check_length("max_length", max_length, 2)
@@ -118,11 +118,11 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
         """Generates for one batch; `generate` compiles this.
 
         Args:
-            inputs: as `PrefixLMPreprocessor.generate_preprocess` gives them, [B,T].
-            stop_token_ids: list of int. A row ends with the first of them. None: at T.
+            inputs: as `PrefixLMPreprocessor.generate_preprocess` returns them, [B,T].
+            stop_token_ids: list of int. A row ends with the first of them; None: at T.
 
         Returns:
-            {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, prompt and end token included.
+            {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, with prompt and end token.
         """
         prompt_mask = ops.cast(inputs["padding_mask"], "bool")
         prompt_ids = ops.cast(inputs["token_ids"], "int32")
@@ -146,14 +146,14 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
         return {"token_ids": token_ids, "padding_mask": mask}
 
     def generate_ids(self, token_ids, max_length):
-        """The continuations of prompts, as one graph of core ops.
+        """Returns the continuations of prompts, as one graph of core ops.
 
         Args:
-            token_ids: int32 [B,S], prompts without an end token; pads (0) stand behind them.
+            token_ids: int32 [B,S], prompts without an end token, followed by pads (0).
             max_length: int >= 1. N.
 
         Returns:
-            int32 [B,N]: each up to and with its end token, then pads.
+            int32 [B,N]: each continuation with its end token, then pads.
         """
         end_token_id = self.preprocessor.tokenizer.end_token_id
         rows, count = self.rows(tf.pad(token_ids, [[0, 0], [0, max_length]]))
@@ -179,7 +179,7 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
         return tf.while_loop(unfinished, step, start)[2]
 
     def rows(self, token_ids):
-        """Prompts as the encoder reads them: int32 [B,S], S >= 1, and how many tokens each has, int32 [B]."""
+        """Returns prompts as the encoder reads them, int32 [B,S], S >= 1, and their lengths, int32 [B]."""
         count = tf.reduce_sum(tf.cast(token_ids != 0, tf.int32), axis=1)
         is_first = tf.range(tf.shape(token_ids)[1]) == 0
         is_empty = tf.logical_and(is_first, count[:, None] == 0)
@@ -187,8 +187,8 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
         return token_ids, tf.maximum(count, 1)
 
     def continued(self, text, token_ids):
-        """Texts [B] without the white space at their ends, and what token ids [B,N] add to them."""
-        text = tf.strings.regex_replace(text, r"\s+$", "")  # which the tokenizer leaves out too
+        """Returns texts [B] without trailing white space, and what token ids [B,N] add to them."""
+        text = tf.strings.regex_replace(text, r"\s+$", "")  # the tokenizer drops it too
         added = tf.strings.reduce_join(self.preprocessor.tokenizer.pieces(token_ids), axis=-1)
         added = tf.strings.regex_replace(added, SPACE, " ")
         return tf.where(text == "", tf.strings.regex_replace(added, "^ ", ""), tf.strings.join([text, added]))

@@ -1,4 +1,4 @@
-"""Texts to what a `PrefixLM` reads, and token ids back to text."""
+"""Turns texts into the rows that a `PrefixLM` reads, and token ids back into text."""
 
 import keras
 import keras_nlp
@@ -13,12 +13,12 @@ from convnlp.models.tokenizer import Tokenizer
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class PrefixLMPreprocessor(TextPreset, keras_nlp.models.CausalLMPreprocessor):
-    """Strings to {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}.
+    """Turns strings into {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}.
 
-    For `fit`, `tokens </s>` and as labels the same one place earlier. For `generate`, the last tokens of a
-    prompt that leave room for one more, without an end token; an empty prompt is the end token alone, which
-    stands between the documents of the training. Departs from keras_nlp's class: no start token, and the
-    mask comes from lengths, not from id != pad.
+    For `fit`, a row is `tokens </s>`, and its labels are the same row shifted left by one. For `generate`, it
+    holds the last tokens of a prompt that leave room for one more, without an end token. An empty prompt is
+    the end token alone, which separates documents in training. Departs from keras_nlp's class: there is no
+    start token, and the mask comes from lengths, not from id != pad.
 
     Args:
         tokenizer: a `convnlp.models.Tokenizer`.
@@ -61,10 +61,10 @@ class PrefixLMPreprocessor(TextPreset, keras_nlp.models.CausalLMPreprocessor):
         return keras.utils.pack_x_y_sample_weight(*rows)
 
     def generate_preprocess(self, x, sequence_length=None):
-        """Inputs of `PrefixLM.generate`: rows of `sequence_length`, default L, that begin with prompts."""
+        """Returns inputs of `PrefixLM.generate`: rows that begin with prompts, of length L by default."""
         text, single = batched(x)
         length = sequence_length or self.sequence_length
-        prompts = self.tokenizer.ragged(text)[:, 1 - length :]  # the last ones
+        prompts = self.tokenizer.ragged(text)[:, 1 - length :]  # the last tokens
         ids = prompts.to_tensor(shape=[None, length])
         count = tf.cast(prompts.row_lengths(), tf.int32)
         is_first = tf.range(length) == 0
@@ -74,7 +74,7 @@ class PrefixLMPreprocessor(TextPreset, keras_nlp.models.CausalLMPreprocessor):
         return {name: tf.squeeze(row, 0) for name, row in rows.items()} if single else rows
 
     def generate_postprocess(self, x):
-        """Text of the outputs of `PrefixLM.generate_step`: a list of str (in a graph: a string tensor)."""
+        """Returns `PrefixLM.generate_step`'s outputs as text: a list of str, in a graph a string tensor."""
         kept = tf.where(tf.cast(x["padding_mask"], tf.bool), x["token_ids"], self.tokenizer.pad_token_id)
         return self.tokenizer.detokenize(kept)
 

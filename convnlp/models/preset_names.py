@@ -1,10 +1,10 @@
-"""Presets by name: the ones that ship with the package, listed as keras_nlp lists its own."""
+"""Presets by name: those that ship with the package, listed as keras_nlp lists its own."""
 
 import os
 import re
 import warnings
 
-from keras_hub.src.utils import preset_utils  # which has no public form
+from keras_hub.src.utils import preset_utils  # there is no public form
 
 _directories = {}  # name -> directory of its files
 
@@ -12,7 +12,7 @@ _directories = {}  # name -> directory of its files
 def register(presets, backbone_cls):
     """Lists presets, so that `presets` shows them, and `from_preset` and the programs find them by name.
 
-    One whose files are not there, as in an incomplete copy of the package, is left out.
+    A preset whose files are missing, as in an incomplete copy of the package, is left out.
 
     Args:
         presets: dict as `convnlp.presets.PRESETS`, name -> {"metadata": {"description": str, "params": int},
@@ -20,7 +20,7 @@ def register(presets, backbone_cls):
         backbone_cls: the class of their backbones.
 
     Raises:
-        ValueError: if a name is not one, or is that of a preset of keras_nlp's.
+        ValueError: if a name is a path, or if keras_nlp has a preset of that name.
     """
     for name in presets:
         if not re.fullmatch(r"\w[\w.-]*", name):
@@ -37,15 +37,15 @@ def register(presets, backbone_cls):
 
 
 def names():
-    """The names that `locate` knows, sorted."""
+    """Returns the names that `locate` knows, sorted."""
     return sorted(_directories)
 
 
 def locate(preset):
-    """The directory of a preset that a user names.
+    """Returns the directory of a preset that a user names.
 
-    A name that is listed is that preset wherever it is asked for, as in keras_nlp; a directory of the same
-    name is `./NAME`, and a warning says so. A URL or a handle such as "hf://..." stays what it is.
+    A listed name always means that preset, as in keras_nlp; a directory of the same name is `./NAME`, and a
+    warning says so. A URL or a handle such as "hf://..." is returned unchanged.
 
     Args:
         preset: str or path-like. A name of `names()`, or a directory written by `save_to_preset`.
@@ -54,7 +54,7 @@ def locate(preset):
         str.
 
     Raises:
-        ValueError: if it is neither, with the names that there are.
+        ValueError: if it is neither; the message lists the known names.
     """
     preset = str(preset)
     if preset in _directories:

@@ -1,4 +1,4 @@
-"""What stands in the weight files of a preset, read without loading them, and whether a model has it all."""
+"""Reads what a preset's weight files hold without loading them, and checks whether a model has it all."""
 
 import json
 import math
@@ -12,17 +12,17 @@ WEIGHTS, INDEX, TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.w
 
 
 def shapes(directory, name=WEIGHTS):
-    """The shapes of the floating-point weights in a file of a preset, or in those of its index.
+    """Returns the shapes of the floating-point weights in a file of a preset, or in the files of its index.
 
     Args:
         directory: str.
-        name: str. `WEIGHTS` (which may stand in several files, then in `INDEX`) or `TASK_WEIGHTS`.
+        name: str. `WEIGHTS` (which may be split into several files, listed in `INDEX`) or `TASK_WEIGHTS`.
 
     Returns:
         dict, path in the file -> tuple of ints.
 
     Raises:
-        ValueError: naming a file that is missing or damaged.
+        ValueError: if a file is missing or damaged; the message names it.
     """
     names = [name]
     if name == WEIGHTS and not os.path.exists(os.path.join(directory, WEIGHTS)):
@@ -34,7 +34,7 @@ def shapes(directory, name=WEIGHTS):
 
 
 def count(found):
-    """The number of weights in what `shapes` returned."""
+    """Returns the number of weights in what `shapes` returned."""
     return sum(map(math.prod, found.values()))
 
 
@@ -44,7 +44,7 @@ def check_finite(variables, where, what):
     Args:
         variables: list of `keras.Variable`.
         where: str. The beginning of the message.
-        what: str. What the value is in.
+        what: str. What holds the value.
     """
     for variable in variables:
         if "float" not in str(variable.dtype):
@@ -58,11 +58,10 @@ def check_finite(variables, where, what):
 def check_complete(variables, found, where, name):
     """Raises ValueError unless a model has as many weights as its file.
 
-    Keras passes over layers that the file does not have, or has too many of, with a warning at most: their
-    weights would be random.
+    If the file lacks layers, or has too many, Keras ignores it or only warns: the weights would be random.
 
     Args:
-        variables: list of `keras.Variable`, those that were read from the file.
+        variables: list of `keras.Variable` that were read from the file.
         found: what `shapes` returned for the file.
         where: str. The beginning of the message.
         name: str. The file.
@@ -77,9 +76,9 @@ def check_complete(variables, found, where, name):
 
 
 def copy(source, target, dtype):
-    """Copies a weight file of a preset: its floats in another type, and without the state of an optimizer.
+    """Copies a weight file of a preset, with its floats in another type and without an optimizer's state.
 
-    Rounding to float16 changes a weight by at most 2^-11 of itself, and one below 2^-14 by at most 2^-25.
+    Rounding to float16 changes a weight by at most 2^-11 of its value, and one below 2^-14 by at most 2^-25.
     Keras casts to the type of its variables when it reads the file.
 
     Args:
@@ -88,10 +87,10 @@ def copy(source, target, dtype):
         dtype: str. "float16" or "float32".
 
     Returns:
-        (number of weights, the largest change of one).
+        (number of weights, the largest change of a weight).
 
     Raises:
-        ValueError: naming a weight that would not be finite: float16 ends at 65,504.
+        ValueError: if a weight would not be finite (float16 ends at 65,504); the message names it.
     """
     num_weights, largest = 0, 0.0
     with h5py.File(source, "r") as old, h5py.File(target, "w") as new:
@@ -127,7 +126,7 @@ def copy(source, target, dtype):
 
 
 def stored_in(directory):
-    """The type that the backbone's floats are stored in, "float16" for one; the widest of several."""
+    """Returns the type of the backbone's stored floats, such as "float16"; of several, the widest."""
     name = WEIGHTS if os.path.exists(os.path.join(directory, WEIGHTS)) else _parts(directory)[0]
     found = []
     with h5py.File(os.path.join(directory, name), "r") as file:
@@ -136,7 +135,7 @@ def stored_in(directory):
 
 
 def _parts(directory):
-    """The weight files that an index names."""
+    """Returns the weight files that an index names."""
     path = os.path.join(directory, INDEX)
     if not os.path.isfile(path):
         raise ValueError(f"preset {directory}: {WEIGHTS} is missing, expected the weights there")
@@ -164,7 +163,7 @@ def _shapes_of_file(directory, name):
         if not isinstance(item, h5py.Dataset):
             return
         if item.external or item.is_virtual or item.id.get_storage_size() < item.size * item.dtype.itemsize:
-            # A few bytes that unfold to gigabytes, or another file's: Keras writes each weight out.
+            # A few bytes that unfold to gigabytes, or to another file's: Keras writes each weight in full.
             raise ValueError(
                 f"preset {directory}: {name} does not hold all of {key} itself, {item.shape} {item.dtype}"
             )
@@ -175,7 +174,7 @@ def _shapes_of_file(directory, name):
 
     try:
         with h5py.File(path, "r") as file:
-            # Stops at the first one: HDF5 takes no exception from this function.
+            # Returning a value stops the visit: HDF5 takes no exception from this function.
             linked = file.visititems_links(lambda key, link: None if isinstance(link, h5py.HardLink) else key)
             if linked is not None:
                 raise ValueError(f"preset {directory}: {name} holds a link in place of {linked}")

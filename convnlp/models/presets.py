@@ -1,4 +1,4 @@
-"""Presets are saved with sums, and a damaged one, or one of another class, is refused in one clear line."""
+"""Saves presets with sums, and refuses a damaged preset, or one of another class, in one clear line."""
 
 import collections
 import contextlib
@@ -25,7 +25,7 @@ _MOST_WEIGHTS = 2**40
 _MOST_BYTES = {
     ".json": 2**26,
     ".spm": 2**28,
-}  # of files that are read as a whole; T5's vocabularies have 2^20
+}  # for files that are read as a whole; T5's vocabularies have 2^20
 
 _context = threading.local()
 
@@ -35,17 +35,17 @@ _context = threading.local()
 
 @contextlib.contextmanager
 def saving(directory, variables=(), changed=lambda name: True):
-    """Around what writes into a preset: refuses weights that are not finite, and leaves sums that are right.
+    """Wraps code that writes into a preset: refuses weights that are not finite, and updates the sums.
 
-    Inside of another one for the same directory, the sums are left to that one.
+    Inside another such context for the same directory, the outer one updates the sums.
 
     Args:
         directory: str.
-        variables: list of `keras.Variable` that are to be saved.
+        variables: list of `keras.Variable` to be saved.
         changed: callable str -> bool: the files that are written. Default: all.
 
     Raises:
-        ValueError: before anything is written.
+        ValueError: if a weight is not finite, before anything is written.
     """
     preset_weights.check_finite(variables, f"preset {directory} is not saved", "the model")
     outer, own = getattr(_context, "saving", None), os.path.abspath(directory)
@@ -59,12 +59,12 @@ def saving(directory, variables=(), changed=lambda name: True):
 
 
 def of_backbone(name):
-    """Whether a file of a preset is one that a backbone writes."""
+    """Whether a backbone writes this file of a preset."""
     return name in (_CONFIG, "metadata.json", _WEIGHTS_INDEX) or name.startswith("model")
 
 
 def of_text(name):
-    """Whether a file of a preset is one that a tokenizer or a preprocessor writes."""
+    """Whether a tokenizer or a preprocessor writes this file of a preset."""
     return name in (_TOKENIZER, _PREPROCESSOR) or name.startswith("assets/")
 
 
@@ -73,10 +73,10 @@ def of_text(name):
 
 @contextlib.contextmanager
 def explained(preset, cls, kwargs):
-    """Around a `from_preset`: looks the directory over first, and names it in whatever goes wrong later.
+    """Wraps a `from_preset`: checks the directory first, and names it in whatever goes wrong later.
 
-    keras_nlp would load a classifier whose head is missing with a random one, and reports a truncated file
-    by what the reader of its format says. Handles of remote presets ("hf://...") are left to keras_nlp.
+    keras_nlp would give a classifier without a head a random one, and reports a truncated file only in the
+    words of its format's reader. Handles of remote presets ("hf://...") are left to keras_nlp.
 
     Args:
         preset: str. A name, or a directory written by `save_to_preset`; see `preset_names.locate`.
@@ -84,10 +84,11 @@ def explained(preset, cls, kwargs):
         kwargs: dict. The further arguments of `from_preset`.
 
     Yields:
-        The directory, for `from_preset`; a handle as it is.
+        The directory, for `from_preset`; a handle is unchanged.
 
     Raises:
-        ValueError: naming the directory, the file in it and what was expected.
+        ValueError: if the preset cannot be loaded; the message names the directory, the file in it and what
+            was expected.
     """
     is_model = issubclass(cls, keras.Model)
     of_a_model = ("load_weights",) if is_model else ()
@@ -106,7 +107,7 @@ def explained(preset, cls, kwargs):
     except Exception as error:
         cause = error
         while isinstance(cause, TypeError) and (cause.__cause__ or cause.__context__):
-            cause = cause.__cause__ or cause.__context__  # Keras shows the configuration, and why far below
+            cause = cause.__cause__ or cause.__context__  # Keras shows the configuration, the cause far below
         reason = str(cause).strip().split("\n")[0]
         if reason.startswith("preset "):  # it names the file already
             raise ValueError(reason) from error
@@ -117,17 +118,17 @@ def explained(preset, cls, kwargs):
 
 @contextlib.contextmanager
 def reading_weights(path, variables, complete=True):
-    """Around what reads a file of weights: where it is a preset's, it is checked, and what was read from it.
+    """Wraps code that reads a weight file: if it is a preset's, checks the file and the weights read from it.
 
     `keras_nlp.models.TextClassifier.from_preset` builds our class without calling our `from_preset`.
 
     Args:
         path: str.
-        variables: list of `keras.Variable` that it is read into.
+        variables: list of `keras.Variable` that the file is read into.
         complete: bool. Whether the file must hold all of them.
 
     Raises:
-        ValueError: as `explained`, and on weights that are not finite.
+        ValueError: as for `explained`, and if a weight is not finite.
     """
     directory, name = os.path.split(str(path))
     if name not in (_WEIGHTS, _WEIGHTS_INDEX, _TASK_WEIGHTS) or not _is_preset(directory):
@@ -151,7 +152,7 @@ def reading_weights(path, variables, complete=True):
 
 
 def check_assets(preset):
-    """The same for what a tokenizer reads: raises ValueError if its files are damaged."""
+    """Raises ValueError if the files that a tokenizer reads are damaged."""
     preset = preset_names.locate(preset)
     if not _is_loading(preset) and "://" not in preset and _is_preset(preset):
         _check_text(preset)
@@ -161,7 +162,7 @@ def check_size(num_weights):
     """Raises ValueError if a model is too large for any machine, or for the weights of its preset.
 
     Args:
-        num_weights: int. Weights of the model that is about to be built.
+        num_weights: int. Number of weights of the model that is about to be built.
     """
     _, saved = getattr(_context, "loading", None) or (None, None)
     if saved is not None and num_weights > 2 * saved:
@@ -173,17 +174,17 @@ def check_size(num_weights):
 
 
 def load_task(preset, **kwargs):
-    """The model of a task that a preset holds, whichever it is; arguments as of `from_preset`.
+    """Loads the model of a task from a preset, whichever it holds; takes the arguments of `from_preset`.
 
     Raises:
-        ValueError: as `explained`, and if it holds neither.
+        ValueError: as for `explained`, and if the preset holds no task.
     """
     preset = preset_names.locate(preset)
     return _saved_class(preset, _TASK).from_preset(preset, **kwargs)
 
 
 def load_any(preset, **kwargs):
-    """The model that a preset holds, a task or else a backbone; arguments and errors as of `load_task`."""
+    """Loads the model of a preset, a task or else a backbone; has the arguments and errors of `load_task`."""
     preset = preset_names.locate(preset)
     has_task = os.path.exists(os.path.join(preset, _TASK))
     return _saved_class(preset, _TASK if has_task else _CONFIG).from_preset(preset, **kwargs)
@@ -194,7 +195,7 @@ def _is_loading(directory):
 
 
 def _is_preset(directory):
-    """Whether it has the configuration of a Keras object; a training run has a config.json of its own."""
+    """Whether the directory has a Keras object's configuration; a run has a different config.json."""
     try:
         return "registered_name" in _read_json(directory, _CONFIG)
     except (ValueError, TypeError):
@@ -202,7 +203,7 @@ def _is_preset(directory):
 
 
 def _check_text(preset):
-    """What a tokenizer or a preprocessor needs."""
+    """Checks what a tokenizer or a preprocessor needs."""
     checksums.check(preset, lambda name: not name.endswith(".h5"))
     _saved_class(preset, _CONFIG)
     _saved_class(preset, _TOKENIZER)
@@ -212,8 +213,8 @@ def _check_text(preset):
 
 
 def _check_model(preset, cls, kwargs):
-    """All that can be told before a layer is built. Returns the number of weights of the saved backbone."""
-    checksums.check(preset)  # before a file of them is read
+    """Checks all that it can before a layer is built; returns the saved backbone's number of weights."""
+    checksums.check(preset)  # before any of its files is read
     is_task = hasattr(cls, "preprocessor_cls")
     saved_backbone = _saved_class(preset, _CONFIG)
     expected = cls.backbone_cls if is_task else cls
@@ -262,7 +263,7 @@ def _has_decoder(preset):
 
 
 def _check_configs(preset, backbone_cls, has_task, found):
-    """The configuration of the backbone, which stands in two files, is one that its weights can have."""
+    """Checks that the backbone's configuration, which is in two files, fits its weights."""
     configs = {_CONFIG: _read_json(preset, _CONFIG)["config"]}
     if has_task:
         saved = _read_json(preset, _TASK)["config"].get("backbone")
@@ -287,7 +288,7 @@ def _check_configs(preset, backbone_cls, has_task, found):
 
 
 def _check_sizes(preset, name, config, found):
-    """The sizes that can be seen in the shapes of the weights; `check_size` does the rest."""
+    """Checks the sizes that the shapes of the weights reveal; `check_size` does the rest."""
     layers, table = collections.defaultdict(set), (None, None)
     for path, shape in found.items():
         match = re.match(r"layers/(encoder|decoder|prefix_decoder)/layers/(\w+)/", path)
@@ -314,7 +315,7 @@ def _check_sizes(preset, name, config, found):
 
 
 def _check_objects(preset):
-    """Every object that the configurations ask for is a model, tokenizer or preprocessor, ours or a user's.
+    """Checks that the configurations name only models, tokenizers and preprocessors, ours or a user's.
 
     Those of keras_nlp itself would read files that their configuration names.
     """
@@ -347,7 +348,7 @@ def _check_objects(preset):
 
 
 def _check_vocabulary(preset):
-    """The ids of the tokenizer are the rows of the embedding."""
+    """Checks that the tokenizer's ids are the rows of the embedding."""
     path = os.path.join(preset, _VOCABULARY)
     if not os.path.isfile(path) or not os.path.isfile(os.path.join(preset, _TOKENIZER)):
         return
@@ -369,7 +370,7 @@ def _check_vocabulary(preset):
 
 
 def _sentinels(value):
-    """Yields `num_sentinels` of each tokenizer in a configuration."""
+    """Yields the `num_sentinels` of each tokenizer in a configuration."""
     if isinstance(value, dict):
         if "num_sentinels" in value:
             yield value["num_sentinels"]
@@ -410,7 +411,7 @@ def _require(preset, name, what):
 
 
 def entry(preset, name, *keys):
-    """What stands under the keys in a JSON file; None where it does not, or the file is damaged."""
+    """Returns the value under the keys in a JSON file; None if there is none, or if the file is damaged."""
     try:
         with open(os.path.join(preset, name), encoding="utf-8") as file:
             value = json.load(file)

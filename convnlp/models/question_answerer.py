@@ -1,4 +1,4 @@
-"""A model that answers a question with a part of a text."""
+"""A model that answers questions with a span of a text."""
 
 import keras
 import keras_nlp
@@ -15,37 +15,36 @@ from convnlp.models.reading import mixes_any_length, shortened
 from convnlp.models.token_rows import text_batches
 from convnlp.models.tokenizer import Tokenizer
 
-# Windows that are read at once: the bound of memory, and enough of them to keep some cores busy.
+# Windows that are read at once: few enough to bound the memory, and enough to keep some cores busy.
 _WINDOWS_A_STEP = 32
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
-    """Two pointers on the encoder: logits [B,2,T] of where an answer begins and ends in its context.
+    """Puts two pointers on the encoder: logits [B,2,T] of where an answer begins and ends in its context.
 
-    A question and its context stand in one row, `question </s> context </s>`. An encoder whose layers cannot
-    relate the two, such as a convolution beyond its receptive field, points at what looks like an answer;
-    `question_summary` tells it what is asked. The answer is the most probable span of at most
-    `max_answer_length` tokens (see `best_spans`), of a context that is longer than a row over all of its
-    windows: the very characters of the context, from those of its first token to those of its last one.
-    There is no answer "none": a context with any token has an answer. The head computes in float32 whatever
-    the backbone does.
+    A question and its context share a row, `question </s> context </s>`. An encoder whose layers cannot
+    relate the two, such as a convolution beyond its receptive field, points at anything that looks like an
+    answer; `question_summary` tells it what is asked. The answer is the most probable span of at most
+    `max_answer_length` tokens (see `best_spans`), over all windows of a context that is longer than a row. It
+    is copied from the context character by character, from its first token to its last. There is no answer
+    "none": a context with any token has an answer. The head computes in float32, whatever the backbone does.
 
     Source: Devlin et al., 2019, section 4.2, https://arxiv.org/abs/1810.04805; see `SpanPointers`,
-    `context_windows` and `QuestionSummary` for what departs from it.
+    `context_windows` and `QuestionSummary` for departures from it.
 
     Args:
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
         preprocessor: a `QuestionAnswererPreprocessor`, or None to feed token ids.
-        question_summary: bool. Whether the pointers see a summary of the question beside each token, see
+        question_summary: bool. Whether the pointers see a summary of the question beside each token; see
             `convnlp.layers.QuestionSummary`. Default False.
-        dropout: float in [0, 1). Of what the pointers see. Default 0.1.
-        compile: bool. Default False. `compile()` without arguments takes the mean of the cross-entropies of
-            both pointers.
+        dropout: float in [0, 1), on the input of the pointers. Default 0.1.
+        compile: bool. Default False. `compile()` without arguments uses the mean of both pointers'
+            cross-entropies.
         **kwargs: `name` and `trainable` of the Keras model.
 
     Raises:
-        ValueError: on an unknown argument, one out of its range, or an encoder that merges positions.
+        ValueError: if an argument is unknown or out of its range, or if the encoder merges positions.
 
     Example:
     ```python
@@ -68,7 +67,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
     ```
     """
 
-    pipeline_tag = "question-answering"  # in the model card, by the names of the Hugging Face hub
+    pipeline_tag = "question-answering"  # in the model card, in the terms of the Hugging Face hub
     example = 'model.predict(["a question"], ["a text"])'
     preprocessor_cls = QuestionAnswererPreprocessor
 
@@ -109,7 +108,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         self._prepare(compile)
 
     def compile(self, optimizer="auto", loss="auto", **kwargs):
-        """As of a `TextClassifier`; the loss "auto" is the mean of both pointers' cross-entropies."""
+        """As for a `TextClassifier`; the loss "auto" is the mean of both pointers' cross-entropies."""
         if isinstance(loss, str) and loss == "auto":
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
@@ -124,24 +123,24 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         validation_split=None,
         **kwargs,
     ):
-        """As in keras_nlp, on questions with their contexts, and their answers.
+        """As in keras_nlp, for questions with their contexts, and their answers.
 
-        An example is one row here, the window that holds its answer; `convnlp finetune` trains on the other
-        windows of a long context too.
+        Here, an example is one row, the window that holds its answer; `convnlp finetune` also trains on the
+        other windows of a long context.
 
         Args:
             x: a tuple of questions and contexts, lists of N str, arrays or columns of pandas; or a data set
                 of ((questions, contexts), bytes), with int [B,2] as the preprocessor takes them.
-            y: list of N answers, each a str, or a list of such that are all right, of which the first that
-                stands in the context is learned, see `answer_places.find`.
+            y: list of N answers, each a str or a list of acceptable answers, of which the model learns the
+                first that occurs in the context; see `answer_places.find`.
             batch_size: as in keras_nlp.
             sample_weight: as in keras_nlp.
-            validation_data: as in keras_nlp, of such `x` and `y`.
+            validation_data: as in keras_nlp, with `x` and `y` as above.
             validation_split: as in keras_nlp.
             **kwargs: as in keras_nlp.
 
         Raises:
-            ValueError: if an example has no answer that stands in its context, or there is none.
+            ValueError: if no answer of an example occurs in its context, or if there is no example.
         """
         x = arrays.of_tables(x)
         y = _byte_spans(x, y)
@@ -151,26 +150,26 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         return super().fit(x, y, batch_size, sample_weight, validation_data, validation_split, **kwargs)
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
-        """As in keras_nlp; arguments and errors as of `fit`. `convnlp evaluate` has SQuAD's scores."""
+        """As in keras_nlp; arguments and errors are those of `fit`. `convnlp evaluate` has SQuAD's scores."""
         x = arrays.of_tables(x)
         arrays.require_examples(x)
         y = _byte_spans(x, y)
         return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
 
     def predict(self, questions, contexts, batch_size=32):
-        """The answers to questions.
+        """Returns the answers to questions.
 
         Args:
             questions: list of N str.
-            contexts: list of N str, where each is answered from.
-            batch_size: int, examples at a time. Default 32.
+            contexts: list of N str, the texts to find the answers in.
+            batch_size: int, examples per batch. Default 32.
 
         Returns:
             list of N dicts: "answer", a str; "start" and "end", its place: `context[start:end]`; "score", the
             product of the probabilities of its first and its last token.
 
         Raises:
-            ValueError: if there are not as many contexts as questions, or there is no preprocessor.
+            ValueError: if the numbers of contexts and questions differ, or if there is no preprocessor.
         """
         questions, contexts = (list(arrays.of_tables(texts)) for texts in (questions, contexts))
         if len(questions) != len(contexts):
@@ -194,7 +193,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         return found
 
     def answer(self, question, context):
-        """Answers in a graph, as it is exported.
+        """Returns answers in a graph, as exported models do.
 
         Args:
             question: string tensor [B], UTF-8.
@@ -202,8 +201,8 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
 
         Returns:
             {"answer" string [B], the bytes of the context; "start" and "end" int32 [B], its place in
-            characters (code points); "score" float32 [B]}. Of windows with the same score the first counts.
-            Without any token in the context the answer is "", at 0, with score 0.
+            characters (code points); "score" float32 [B]}. Of windows with the same score, the first counts.
+            If the context has no tokens, the answer is "", at 0, with score 0.
         """
         found, begins, ends = self.preprocessor.windows(question, context)
         first, last, score = self.spans_of_windows(found)  # [W]
@@ -227,7 +226,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         }
 
     def spans_of_windows(self, found):
-        """`spans` of `Windows`, in steps of a bounded number of rows."""
+        """Returns `spans` of `Windows`, in steps of a bounded number of rows."""
         rows = {"token_ids": found.token_ids, "padding_mask": found.padding_mask}
         rows = shortened(rows, self.preprocessor.sequence_length) if self._any_length else rows
         count = tf.shape(found.example)[0]
@@ -251,20 +250,20 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         return collected
 
     def spans(self, rows):
-        """The best span of each row.
+        """Returns the best span of each row.
 
         Args:
             rows: {"token_ids" int32 [W,T], "padding_mask" bool [W,T]}.
 
         Returns:
-            (int32 [W] its first and its last token, places in the row; float32 [W] its score); see
-            `best_spans`.
+            (int32 [W] and int32 [W], the places of its first and last token in the row; float32 [W], its
+            score); see `best_spans`.
         """
         is_context = self.is_context(rows)
         return best_spans(self(rows, training=False), is_context, self.preprocessor.max_answer_length)
 
     def is_context(self, rows):
-        """Which places of rows are tokens of a context: bool [W,T]."""
+        """Returns which places of rows are tokens of a context, bool [W,T]."""
         is_second = tf.equal(self.segments(rows["token_ids"], rows["padding_mask"]), 2)
         return is_second & tf.not_equal(rows["token_ids"], Tokenizer.end_token_id)
 
@@ -277,7 +276,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
 
 
 def _at(ragged, places, is_there):
-    """Values int32 [B] of rows [B,(n)] at places [B]; 0 where there is none."""
+    """Returns the values int32 [B] of rows [B,(n)] at places [B]; 0 where there is none."""
     values = tf.concat([ragged.flat_values, [0]], axis=0)
     index = tf.cast(ragged.row_starts(), tf.int32) + places
     index = tf.where(is_there, index, tf.shape(values)[0] - 1)
@@ -285,14 +284,14 @@ def _at(ragged, places, is_there):
 
 
 def _byte_spans(x, y):
-    """The bytes of answers in their contexts, int32 [N,2]; anything but a list of answers is left as it is.
+    """Returns the bytes of answers in their contexts, int32 [N,2]; leaves all but lists of answers unchanged.
 
     Args:
-        x: as of `QuestionAnswerer.fit`.
+        x: as for `QuestionAnswerer.fit`.
         y: the same.
 
     Raises:
-        ValueError: if `x` is no pair, or an example has no answer that stands in its context.
+        ValueError: if `x` is not a pair, or if no answer of an example occurs in its context.
     """
     y = arrays.of_tables(y)
     if y is None or not len(y) or not isinstance(y[0], str | bytes | list | tuple | np.ndarray):

@@ -1,4 +1,4 @@
-"""Questions and contexts to the rows that a question answerer reads."""
+"""Turns questions and contexts into the rows that a question answerer reads."""
 
 import keras
 import keras_nlp
@@ -14,27 +14,27 @@ from convnlp.models.tokenizer import Tokenizer
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class QuestionAnswererPreprocessor(TextPreset, keras_nlp.models.Preprocessor):
-    """Questions and contexts to rows `question </s> context </s>`, a context in as many windows as it needs.
+    """Turns questions and contexts into rows `question </s> context </s>`, with windows of long contexts.
 
-    A call gives one row per example, {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}: with labels the
-    window that holds the answer, without them the first one. `windows` gives all of them. It is all graph
-    code: the same in eager calls, `tf.data` and SavedModels.
+    A call returns one row per example, {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}: with labels, the
+    window that holds the answer; without labels, the first window. `windows` returns all of them. Everything
+    is graph code: the same in eager calls, `tf.data` and SavedModels.
 
     Args:
         tokenizer: a `convnlp.models.Tokenizer`.
         sequence_length: int >= 6. L. Default 384.
-        stride: int >= 1. How many tokens of the context a window is further on than the one before it, at
-            most: less where a span of `max_answer_length` tokens could fall between them. Default 128.
-        max_answer_length: int >= 1, at most a quarter of L - 2. Tokens of an answer. Default 30.
+        stride: int >= 1. The most tokens by which a window begins after the one before it; fewer if a span
+            of `max_answer_length` tokens could otherwise fall between them. Default 128.
+        max_answer_length: int >= 1, at most a quarter of L - 2. The most tokens of an answer. Default 30.
         **kwargs: of `keras_nlp.models.Preprocessor`.
 
     Call arguments:
         x: a tuple of questions and contexts, lists of str or string tensors [B], or one of each; passed by
-            name, as in `TextClassifierPreprocessor`. A lone text gives the row `text </s>`.
-        y: int [B,2], the bytes of each answer in its context, see `answer_places.find`; they become the
-            places of its first and its last token in the row: the place of the question's end token, twice,
-            where no window holds the answer.
-        sample_weight: handed on as it is.
+            name, as in `TextClassifierPreprocessor`. A single text gives the row `text </s>`.
+        y: int [B,2], the bytes of each answer in its context; see `answer_places.find`. They become the
+            places of its first and last token in the row; if no window holds the answer, the place of the
+            question's end token, twice.
+        sample_weight: passed on unchanged.
 
     Raises:
         ValueError: if an argument is out of its range.
@@ -88,21 +88,21 @@ class QuestionAnswererPreprocessor(TextPreset, keras_nlp.models.Preprocessor):
         return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
 
     def windows(self, question, context):
-        """All windows of contexts.
+        """Returns all windows of contexts.
 
         Args:
             question: string tensor [B].
             context: string tensor [B].
 
         Returns:
-            (`Windows`; int32 RaggedTensors [B,(tokens)], in which byte of its context each token begins, and
-            in front of which it ends).
+            (`Windows`; int32 RaggedTensors [B,(tokens)], the byte of its context at which each token begins,
+            and the byte before which it ends).
         """
         ids, begins, ends = self.tokenizer.ragged_with_offsets(context)
         return self.windows_of_ids(self.tokenizer.ragged(question), ids), begins, ends
 
     def windows_of_ids(self, question, context):
-        """The same of int32 RaggedTensors [B,(tokens)]: `Windows`."""
+        """Returns `Windows` for int32 RaggedTensors [B,(tokens)]."""
         return context_windows.windows(
             question,
             context,

@@ -1,4 +1,4 @@
-"""The stack that reads a text, and rows that are no longer than it needs."""
+"""The stack that reads a text, and rows no longer than it needs."""
 
 import tensorflow as tf
 
@@ -8,21 +8,21 @@ ROUND_TO = 8  # tokens
 
 
 def reading_mixers(backbone):
-    """The token mixers of the stack that reads a text, those inside of others too."""
+    """Returns the token mixers of the stack that reads a text, including those nested in others."""
     layers = backbone.reading_stack._flatten_layers()
     return [layer for layer in layers if isinstance(layer, TokenMixer)]
 
 
 def mixes_any_length(backbone):
-    """Whether rows may be as short as the longest text of the batch, in the stack that reads a text."""
+    """Whether the stack that reads a text accepts rows as short as the longest text of a batch."""
     return all(mixer.pad_length_invariant for mixer in reading_mixers(backbone))
 
 
 def shortened(rows, max_length):
-    """Rows without most pads that all of them have.
+    """Returns rows without most of the pads that all of them share.
 
-    The length is rounded up to a multiple of `ROUND_TO`: each new one costs once what the kernels of
-    TensorFlow need to set themselves up, many times the product of a batch.
+    The length is rounded up to a multiple of `ROUND_TO`: for each new length, TensorFlow's kernels set
+    themselves up once, which takes many times as long as the product of a batch.
 
     Args:
         rows: {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}.

@@ -1,6 +1,6 @@
-"""What `compile()` without arguments trains with: the recipe of configs/finetune_classification.py.
+"""The recipe that `compile()` without arguments uses: that of configs/finetune_classification.py.
 
-The two are kept equal by tests/models/test_recipe.py.
+tests/models/test_recipe.py keeps the two equal.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ _OTHER_SCHEDULES = (keras.callbacks.LearningRateScheduler, keras.callbacks.Reduc
 
 
 def optimizer(model):
-    """AdamW at the recipe's peak rate; biases, norm scales and embeddings do not decay.
+    """Returns AdamW at the recipe's peak rate; biases, norm scales and embeddings do not decay.
 
     Args:
-        model: a task, whose variables there are already.
+        model: a task whose variables already exist.
     """
     adamw = keras.optimizers.AdamW(
         LEARNING_RATE, weight_decay=WEIGHT_DECAY, beta_2=BETA_2, global_clipnorm=CLIP_NORM
@@ -32,12 +32,12 @@ def optimizer(model):
 
 @contextlib.contextmanager
 def schedule(model, callbacks):
-    """Around a `fit`: gives the callbacks for it, with the recipe's schedule, and sets the rate back.
+    """Wraps a `fit`: yields its callbacks with the recipe's schedule, and resets the rate afterwards.
 
     Args:
         model: a compiled task.
-        callbacks: what `fit` was given: a callback, a list of them or None. One that sets the rate is kept
-            instead of the recipe's.
+        callbacks: the argument of `fit`: a callback, a list of them or None. A callback that sets the rate
+            takes precedence over the recipe's schedule.
     """
     if not model._uses_recipe:
         yield callbacks
@@ -51,15 +51,15 @@ def schedule(model, callbacks):
     peak = float(model.optimizer.learning_rate)
     try:
         yield [*given, WarmupLinear(peak)]
-    finally:  # also when the user has interrupted it
+    finally:  # even if the user has interrupted it
         model.optimizer.learning_rate = peak
 
 
 class WarmupLinear(keras.callbacks.Callback):
     """The recipe's schedule: the rate rises over the first tenth of the steps, then falls to 0 at the last.
 
-    A callback, since only `fit` knows how many steps there will be; where it does not know either (a data set
-    of unknown size), the rate stays at its peak.
+    It is a callback because only `fit` knows how many steps there will be. If `fit` does not know either (for
+    a data set of unknown size), the rate stays at its peak.
 
     Args:
         peak: float. The highest rate.
@@ -83,7 +83,7 @@ class WarmupLinear(keras.callbacks.Callback):
 
 
 def factor(step, num_steps):
-    """The factor on the peak rate at step 0, 1, ... of `num_steps`.
+    """Returns the factor on the peak rate at step 0, 1, ... of `num_steps`.
 
     Example:
     >>> [factor(step, 20) for step in (0, 1, 2, 11)]

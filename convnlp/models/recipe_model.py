@@ -1,34 +1,34 @@
-"""What all models that texts go into have in common, beside what keras_nlp gives them."""
+"""What all models that take texts share, beyond what keras_nlp gives them."""
 
 from convnlp.models import arrays, precision, recipe
 from convnlp.models.checked_preset import CheckedPreset
 
 
 class RecipeModel(CheckedPreset):
-    """Training by the project's recipe, and presets with sums.
+    """Trains by the project's recipe, and has presets with sums.
 
-    Stands in front of a class of keras_nlp among the bases of a model.
+    Comes before a keras_nlp class among the bases of a model.
     """
 
     example = 'model.predict(["a text"])'
-    head_size_argument = None  # which argument of the constructor says how large the head is, if it has one
+    head_size_argument = None  # the constructor's argument for the size of the head, if it has one
     _uses_recipe = False
 
     def _prepare(self, compile):
-        """The last part of a constructor."""
+        """Does the last part of a constructor."""
         self.supports_jit = False  # XLA's depthwise convolution on CPU is slower than no XLA
         if compile:
             self.compile()
 
     def compile(self, optimizer="auto", loss="auto", **kwargs):
-        """As in keras_nlp, but for the optimizer that "auto" is.
+        """As in keras_nlp, except for the optimizer "auto".
 
         Args:
             optimizer: "auto" is the recipe of configs/finetune_classification.py: AdamW with a rate that
                 rises to 5e-4 over the first tenth of the steps of `fit` and falls to 0, weight decay 0.01 and
-                gradients cut to norm 1.
-            loss: as there.
-            **kwargs: as there.
+                gradients clipped to norm 1.
+            loss: as in keras_nlp.
+            **kwargs: as in keras_nlp.
         """
         self._uses_recipe = isinstance(optimizer, str) and optimizer == "auto"
         optimizer = recipe.optimizer(self) if self._uses_recipe else optimizer
@@ -44,10 +44,10 @@ class RecipeModel(CheckedPreset):
         validation_split=None,
         **kwargs,
     ):
-        """As in keras_nlp; `validation_split` takes lists too, and everything columns of pandas.
+        """As in keras_nlp; `validation_split` works with lists too, and all data may be columns of pandas.
 
         Raises:
-            ValueError: without any example, or on a split outside of [0, 1).
+            ValueError: if there is no example, or if the split is outside [0, 1).
         """
         x, y, sample_weight = map(arrays.of_tables, (x, y, sample_weight))
         if isinstance(validation_data, tuple | list):
@@ -69,5 +69,5 @@ class RecipeModel(CheckedPreset):
             )
 
     def quantize(self, mode=None, **kwargs):
-        """Not supported: raises NotImplementedError, which names what is."""
+        """Not supported: raises NotImplementedError, whose message names what is."""
         precision.refuse_quantize(mode)

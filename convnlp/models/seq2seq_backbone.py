@@ -17,53 +17,53 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
     """Encoder and causal decoder with cross-attention and one tied embedding, around any token mixer.
 
     Source: Tay et al., 2021, section 3, https://arxiv.org/abs/2105.03322; sizes and skeleton of T5 (Raffel
-    et al., 2020). No position table, unless a `position_embedding` asks for one: convolutions know the order
-    of their taps, attention has a relative position bias.
+    et al., 2020). There is no position table unless `position_embedding` asks for one: convolutions know the
+    order of their taps, and attention has a relative position bias.
     Departs from the release: LayerNorm instead of RMSNorm; the scale of embedding and logits, see
     `TokenEmbedding`.
 
-    Called on a dict it is a functional Keras model; `encode`, `decode`, `logits`, `init_decoder_state` and
+    Called on a dict, it is a functional Keras model; `encode`, `decode`, `logits`, `init_decoder_state` and
     `decode_step` are the same computation in parts, with segment ids for packed rows.
 
     Args:
         vocabulary_size: int. Rows of the embedding, sentinels included.
         num_layers: int. Encoder layers. 0 builds a decoder-only model, see `convnlp.layers.PrefixDecoder`:
-            `encode` gives the embedded source, which the decoder's stack reads in front of the target.
-        num_heads: int. Heads of attention and cross-attention, and kernels of a shared convolution.
+            `encode` returns the embedded source, which the decoder's stack reads before the target.
+        num_heads: int. Heads of attention and cross-attention, and kernels of a convolution with shared taps.
         hidden_dim: int. D.
         intermediate_dim: int. Inner width of the feed-forward sublayers.
-        num_decoder_layers: int. Default `num_layers`; 0 builds an encoder alone.
+        num_decoder_layers: int. Defaults to `num_layers`; 0 builds an encoder alone.
         mixer: str, or a list with a name per layer. See `convnlp.layers.MIXERS`, and
             `convnlp.models.LAYOUTS` for names of whole stacks.
-        encoder_mixer, decoder_mixer: as `mixer`, for one side.
+        encoder_mixer, decoder_mixer: like `mixer`, for one side.
         kernel_size: int, or a list with one per encoder layer; the decoder takes the first
             `num_decoder_layers`, unless it has a `decoder_kernel_size`.
         decoder_kernel_size: int, or a list with one per decoder layer. Default None: as in the encoder.
-        dilation_rate: as `kernel_size`.
-        weight_softmax: bool. Whether taps are normalised. Default None: as is usual for the mixer (no for
+        dilation_rate: like `kernel_size`.
+        weight_softmax: bool. Whether taps are normalised. Default None: the mixer's own default (no for
             dilated_conv, yes for the others).
-        pool_size: int, or a list with one per encoder layer: how many neighbouring positions become one in
-            front of it; see `convnlp.layers.Encoder`. The decoder attends to what is left.
+        pool_size: int, or a list with one per encoder layer: how many neighbouring positions are merged into
+            one before it; see `convnlp.layers.Encoder`. The decoder attends to the merged positions.
         mixer_options: dict. Further arguments of the mixer's class; they also override those above for the
-            mixer alone, as in `{"num_heads": 2}` for the paper's two depth filters. Where the mixers differ,
-            each takes the options that it has, and `{"mb_conv": {"expansion": 2}}` is for the layers of that
-            name alone.
+            mixer alone, as in `{"num_heads": 2}` for the paper's two depth filters. If the mixers differ,
+            each takes the options that it has, and `{"mb_conv": {"expansion": 2}}` applies only to the layers
+            of that name.
         residual_form: "pre" (default), "post", "sublayer_output" or "affine"; see
             `convnlp.layers.Residual`.
         dropout: float in [0, 1).
-        max_sequence_length: int. The longest text, for mixers and learned position embeddings, which have
+        max_sequence_length: int. The longest text, for mixers and learned position embeddings that have
             weights for each position.
         position_embedding: "learned" or "sinusoidal", see `PositionEmbedding`, for the inputs of both sides;
             "none" or None for none. Default "auto": sinusoidal if no mixer of the encoder or none of the
-            decoder knows the order of its tokens (`knows_order`), else none. In a decoder-only model the
-            target counts on behind its source.
+            decoder knows the order of its tokens (`knows_order`), else none. In a decoder-only model, the
+            target's positions continue those of its source.
         cross_attention_init: "independent" or "tied"; see `convnlp.layers.CrossAttention`.
         dtype: dtype policy: "float32", "mixed_bfloat16" or "mixed_float16". Default None: the global one.
         **kwargs: `name` and `trainable` of the Keras model.
 
     Raises:
-        ValueError: on an unknown argument, dtype or mixer, a list of the wrong length, or a use that the
-            mixer does not support, as a mixer in the decoder that cannot be causal.
+        ValueError: if an argument, dtype or mixer is unknown, a list has the wrong length, or a mixer does
+            not support its use, as in a decoder if it cannot be causal.
 
     Example:
     ```python
@@ -212,14 +212,14 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         prefix_mask=None,
         right_to_left=False,
     ):
-        """The encoder on token ids.
+        """Applies the encoder to token ids.
 
         Args:
             token_ids: int32 [B,S].
-            padding_mask: bool [B,S], True = token. None: all are.
+            padding_mask: bool [B,S], True = token. None: all are tokens.
             segment_ids: int32 [B,S], 0 = pad, for packed rows.
-            training: bool. Dropout.
-            prefix_mask: bool [B,S], True = prefix: the others see only what is before them. See
+            training: bool. Whether to apply dropout.
+            prefix_mask: bool [B,S], True = prefix; all other tokens see only what comes before them. See
                 `convnlp.layers.TokenMixer.call`.
             right_to_left: bool. Whether tokens see only themselves and what follows.
 
@@ -237,17 +237,17 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
 
     @property
     def reading_stack(self):
-        """The stack that reads a text: the encoder, or in a decoder-only model the decoder."""
+        """The stack that reads a text: the encoder or, in a decoder-only model, the decoder."""
         return self.encoder if self.num_layers else self.decoder
 
     def read(self, token_ids, padding_mask=None, training=False, prefix_mask=None):
-        """What the `reading_stack` makes of a row: `encode` of its `encoder_only()`.
+        """Applies the `reading_stack` to a row, as `encode` of its `encoder_only()` does.
 
         Args:
             token_ids: int32 [B,S].
-            padding_mask: bool [B,S], True = token. None: all are.
-            training: bool. Dropout.
-            prefix_mask: bool [B,S], as in `encode`. None: the text is seen whole.
+            padding_mask: bool [B,S], True = token. None: all are tokens.
+            training: bool. Whether to apply dropout.
+            prefix_mask: bool [B,S], as in `encode`. None: every token sees the whole text.
 
         Returns:
             [B,S,D], or fewer positions with a `pool_size`; see `encoder_output_mask`.
@@ -259,7 +259,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         return self.decoder.read(self._embed(token_ids), _as_bool(padding_mask), prefix_mask, training)
 
     def encoder_output_mask(self, padding_mask):
-        """Which positions of `encode`'s output hold tokens: [B,S] -> bool [B,S] or, pooled, fewer."""
+        """Returns which positions of `encode`'s output hold tokens: bool [B,S], fewer with a `pool_size`."""
         return self.encoder.output_mask(_as_bool(padding_mask))
 
     def decode(
@@ -272,16 +272,16 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         encoder_segment_ids=None,
         training=False,
     ):
-        """The decoder on whole sequences.
+        """Applies the decoder to whole sequences.
 
         Args:
             token_ids: int32 [B,T], the targets shifted right by one, start token first.
             encoder_output: what `encode` returned.
-            encoder_padding_mask: bool [B,S], True = token; what `encode` was given.
+            encoder_padding_mask: bool [B,S], True = token; the mask that `encode` was given.
             padding_mask: bool [B,T], True = token.
             segment_ids: int32 [B,T], for packed rows.
             encoder_segment_ids: int32 [B,S], with `segment_ids`.
-            training: bool. Dropout.
+            training: bool. Whether to apply dropout.
 
         Returns:
             [B,T,D].
@@ -305,15 +305,15 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         )
 
     def depth_of(self, variable):
-        """How far down in its stack a variable is, for learning rates that fall from layer to layer.
+        """Returns how far down in its stack a variable is, for learning rates that fall from layer to layer.
 
         Args:
             variable: Keras variable, of this model or of a head on it.
 
         Returns:
-            int. L - i in layer i = 0, 1, ... of the encoder or the decoder, whichever the layer is in, of L
-            layers; one more than in the lowest layer of the deeper one in the embeddings; 0 in what stands
-            behind the layers, such as the last norm and a head.
+            int. L - i in layer i = 0, 1, ... of L layers of the encoder or the decoder, whichever has the
+            variable; in the embeddings, one more than in the lowest layer of the deeper stack; 0 in what
+            follows the layers, such as the last norm and a head.
         """
 
         def holds(layer):
@@ -328,15 +328,15 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         return max(map(len, stacks)) + 1 if embeds else 0
 
     def logits(self, hidden):
-        """[B,T,D] -> float32 [B,T,V], with the tied embedding."""
+        """Returns logits float32 [B,T,V] for states [B,T,D], with the tied embedding."""
         return self.token_embedding(hidden, reverse=True)
 
     def init_decoder_state(self, encoder_output, encoder_padding_mask, max_length):
-        """The decoder's state before the first token: a flat dict, name -> tensor with the batch on axis 0.
+        """Returns the decoder's state before the first token: a flat dict, name -> tensor, batch on axis 0.
 
         Args:
             encoder_output: what `encode` returned.
-            encoder_padding_mask: bool [B,S], what `encode` was given.
+            encoder_padding_mask: bool [B,S], the mask that `encode` was given.
             max_length: int. Upper bound of the positions to come.
         """
         self._require_decoder("init_decoder_state")
@@ -344,7 +344,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         return {**state, "encoder_padding_mask": self.encoder_output_mask(encoder_padding_mask)}
 
     def decode_step(self, token_ids, state, index):
-        """The decoder at the positions index, index + 1, ...: int32 [B,C], state -> ([B,C,D], state)."""
+        """Applies the decoder at positions index, index + 1, ...: int32 [B,C], state -> ([B,C,D], state)."""
         mask = state["encoder_padding_mask"]
         layer_state = {name: value for name, value in state.items() if name != "encoder_padding_mask"}
         start = self._target_start(mask) + index if self.position_layer is not None else 0
@@ -354,7 +354,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         return hidden, {**layer_state, "encoder_padding_mask": mask}
 
     def _embed(self, token_ids, segment_ids=None, start=0):
-        """What the first layer sees.
+        """Returns the input of the first layer.
 
         Args:
             token_ids: int32 [B,T].
@@ -370,7 +370,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         )
 
     def _target_start(self, encoder_padding_mask, encoder_output=None):
-        """The position of the first target token: 0, or behind the source that stands in the same row."""
+        """Returns the position of the first target token: 0, or after the source in the same row."""
         if self.num_layers or self.position_layer is None:
             return 0
         if encoder_padding_mask is None:
@@ -379,42 +379,43 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
 
     @classmethod
     def from_config(cls, config):
-        """As in Keras; configs from before there was a `position_embedding` have none."""
+        """As in Keras; configs older than `position_embedding` mean none."""
         return super().from_config({"position_embedding": None, **config})
 
     def load_weights(self, filepath, skip_mismatch=False, **kwargs):
-        """As in Keras; a preset's are checked first, whoever reads them. See `from_preset`."""
+        """As in Keras; a preset's weights are checked first, whoever reads them. See `from_preset`."""
         with presets.reading_weights(filepath, lora.saved_variables(self), complete=not skip_mismatch):
             super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
 
     def default_lora_layer_names(self):
-        """The names of all projections of the mixers, the gates and the feed-forward sublayers."""
+        """Returns the names of all projections of the mixers, the gates and the feed-forward sublayers."""
         return lora.layer_names(self)
 
     def enable_lora(self, rank, target_layer_names=None):
-        """Freezes the backbone but for a low-rank update of each target: W + A B, A [D,rank], B [rank,E].
+        """Freezes all but a low-rank update of each target: W + A B with A [D,rank] and B [rank,E].
 
         Source: Hu et al., 2021, https://arxiv.org/abs/2106.09685; on all projections, as Dettmers et al.,
         2023, section 4, https://arxiv.org/abs/2305.14314. `save_to_preset` writes W + A B in place of W.
 
         Args:
             rank: int >= 1.
-            target_layer_names: list of str, of `default_lora_layer_names()`, which is the default.
+            target_layer_names: list of str from `default_lora_layer_names()`. Defaults to all of them.
 
         Raises:
-            ValueError: if a name is of no projection, or LoRA is enabled already. Nothing is frozen then.
+            ValueError: if a name is not that of a projection, or if LoRA is already enabled. Then nothing is
+                frozen.
         """
         lora.check(self, rank, target_layer_names)
         super().enable_lora(rank, target_layer_names)
 
     def quantize(self, mode=None, **kwargs):
-        """Not supported: raises NotImplementedError, which names what is."""
+        """Not supported: raises NotImplementedError, whose message names what is."""
         precision.refuse_quantize(mode)
 
     def encoder_only(self):
-        """A new backbone without the decoder, with a copy of the embedding and the encoder's weights.
+        """Returns a new backbone without the decoder, with copies of the embedding and the encoder's weights.
 
-        Of a decoder-only model, it is the decoder's stack without the mask.
+        For a decoder-only model, it is the decoder's stack without the mask.
 
         Raises:
             ValueError: if LoRA is enabled; enable it on the copy.
@@ -434,7 +435,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         return self._with_weights(type(self).from_config(config), stack)
 
     def _with_weights(self, backbone, stack):
-        """`backbone`, with a copy of the embeddings here and of a stack as its encoder."""
+        """Returns `backbone` with copies of these embeddings and, as its encoder, of a stack."""
         backbone.token_embedding.set_weights(self.token_embedding.get_weights())
         if self.position_layer is not None:
             backbone.position_layer.set_weights(self.position_layer.get_weights())
@@ -442,16 +443,16 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         return backbone
 
     def with_decoder(self, num_layers, mixer=None, cross_attention_init="independent", kernel_size=None):
-        """A new backbone with a copy of the embedding and the encoder, and a decoder that is not trained.
+        """Returns a new backbone with copies of the embedding and the encoder, and an untrained decoder.
 
         Args:
             num_layers: int >= 1. Decoder layers. Dilations are those of the first encoder layers.
-            mixer: as `decoder_mixer`. Default None: as in the encoder.
+            mixer: like `decoder_mixer`. Default None: as in the encoder.
             cross_attention_init: "independent" or "tied"; see `convnlp.layers.CrossAttention`.
-            kernel_size: as `decoder_kernel_size`. Default None: those of the first encoder layers.
+            kernel_size: like `decoder_kernel_size`. Default None: those of the first encoder layers.
 
         Raises:
-            ValueError: if there is a decoder already, the mixer cannot be causal, or LoRA is enabled.
+            ValueError: if there already is a decoder, the mixer cannot be causal, or LoRA is enabled.
         """
         lora.refuse_copy(self)
         if self.decoder is not None:
@@ -473,15 +474,15 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         return self._with_weights(type(self).from_config(config), self.encoder)
 
     def cost(self, encoder_length, decoder_length=0):
-        """Cost of one example, by the formulae of the layers.
+        """Returns the cost of one example, by the formulae of the layers.
 
         Args:
             encoder_length: int. Encoder tokens.
             decoder_length: int. Decoder tokens.
 
         Returns:
-            dict with "parameters" (all), "multiply_adds" (of the lengths given; norms, gates and softmax not
-            counted, logits counted), "state_elements" (what decoding keeps), "receptive_field" (of one
+            dict with "parameters" (all), "multiply_adds" (for the given lengths, with the logits but without
+            norms, gates and softmax), "state_elements" (what decoding keeps) and "receptive_field" (of one
             encoder output).
         """
         table = self.vocabulary_size * self.hidden_dim
@@ -497,18 +498,18 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         return {**cost, "receptive_field": self.reading_stack.receptive_field(encoder_length)}
 
     def longest_text(self, side):
-        """The most tokens that the "encoder" or "decoder" takes, or None for any number."""
+        """Returns the most tokens that the "encoder" or "decoder" takes, or None for any number."""
         limits = [getattr(self, side).longest_text()]
         if self.position_embedding == "learned":
             limits.append(self.max_sequence_length)
         return min((limit for limit in limits if limit is not None), default=None)
 
     def require_length(self, side, name, length):
-        """Raises ValueError if the mixers of the "encoder" or "decoder" take no texts of `length` tokens.
+        """Raises ValueError if the mixers of the "encoder" or "decoder" cannot take texts of `length` tokens.
 
         Args:
             side: str. "encoder" or "decoder".
-            name: str. What the length is called where it comes from.
+            name: str. The name of the argument that gives the length.
             length: int.
         """
         longest, having = self.longest_text(side), f"{side}'s mixers have"
@@ -524,7 +525,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         """Raises ValueError if the ids of a preprocessor's tokenizer are not the rows of the embedding.
 
         Args:
-            preprocessor: as of a task; None, or one whose vocabulary is not loaded yet, passes.
+            preprocessor: a task's preprocessor; None, or one whose vocabulary is not loaded yet, passes.
         """
         tokenizer = getattr(preprocessor, "tokenizer", None)
         if (
@@ -545,7 +546,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
     def get_config(self):
         config = {**super().get_config(), **{name: getattr(self, name) for name in self._config_names}}
         if self.dtype_policy.name.startswith("mixed_"):
-            # The choice of a run: the weights are float32, and keras_nlp's loader refuses a mixed policy.
+            # Each run chooses it: the weights are float32, and keras_nlp's loader refuses a mixed policy.
             policy = keras.DTypePolicy(self.dtype_policy.variable_dtype)
             config["dtype"] = keras.dtype_policies.serialize(policy)
         return config

@@ -23,18 +23,18 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
 
     `generate` runs any sampler of keras_nlp (greedy unless compiled with another) on the decoder's
     `decode_step`, whose flat dict of fixed shapes is the cache that beam search gathers. Departs from
-    keras_nlp's loop beside the sampled tokens: prompted tokens and the pads after a row's end have
-    probability one, so that a beam's score is that of its own text; in keras_nlp's bare loop a finished beam
-    goes on collecting the log-probabilities of what follows its end.
+    keras_nlp's loop: prompt tokens and the pads after a row's end have probability one, so that a beam's
+    score is that of its own text. In keras_nlp's loop, a finished beam goes on collecting the
+    log-probabilities of what follows its end.
 
     Args:
         backbone: a `Seq2SeqBackbone` with a decoder.
         preprocessor: a `Seq2SeqLMPreprocessor`, or None to feed token ids.
-        compile: bool. Default False: an optimiser belongs to the user, or inside a strategy's scope.
+        compile: bool. Default False: the optimiser is the user's choice, or belongs in a strategy's scope.
         **kwargs: `name` and `trainable` of the Keras model.
 
     Raises:
-        ValueError: on an unknown argument, if `backbone` has no decoder, or the preprocessor's rows are too
+        ValueError: if an argument is unknown, `backbone` has no decoder, or the preprocessor's rows are too
             long for its mixers.
 
     Example:
@@ -92,18 +92,18 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
 
         Args:
             inputs: str, list of str, a dict with "encoder_text" and "decoder_text" (the prompt, which may be
-                left out), or a data set of what the preprocessor takes. Pairs of texts are a tuple of two, as
-                "encoder_text": `generate({"encoder_text": (questions, passages)})`.
+                left out), or a data set of what the preprocessor takes. For pairs of texts, pass a tuple of
+                two as "encoder_text": `generate({"encoder_text": (questions, passages)})`.
             max_length: int >= 2, with start and end token. Default: the preprocessor's.
             stop_token_ids: "auto" (the tokenizer's end token), None or an empty list (nothing stops before
                 `max_length`), or a list of token ids.
-            strip_prompt: bool. Whether the prompt is left out of what is returned.
+            strip_prompt: bool. Whether to return the output without the prompt.
 
         Returns:
-            str or list of str; without a preprocessor a dict of token ids and mask.
+            str or list of str; without a preprocessor, a dict of token ids and mask.
 
         Raises:
-            ValueError: on an argument out of its range.
+            ValueError: if an argument is out of its range.
         """
         if max_length is not None:
             max_length = check_length("max_length", max_length, 2)
@@ -133,12 +133,11 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         """Generates for one batch; `generate` compiles this.
 
         Args:
-            inputs: as `Seq2SeqLMPreprocessor.generate_preprocess` gives them; T is the output's length.
-            stop_token_ids: list of int. A row ends with the first of them. None: at T.
+            inputs: as `Seq2SeqLMPreprocessor.generate_preprocess` returns them; T is the output's length.
+            stop_token_ids: list of int. A row ends with the first of them; None: at T.
 
         Returns:
-            {"decoder_token_ids" int32 [B,T], "decoder_padding_mask" bool [B,T]}, start and end token
-            included.
+            {"decoder_token_ids" int32 [B,T], "decoder_padding_mask" bool [B,T]}, with start and end token.
         """
         prompt_mask = ops.cast(inputs["decoder_padding_mask"], "bool")
         prompt_ids = ops.cast(inputs["decoder_token_ids"], "int32")
@@ -149,15 +148,15 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         state["finished"] = ops.zeros_like(prompt_mask[:, 0])
         sample = functools.partial(self._sample, stop_token_ids=stop_token_ids)
         if not tf.executing_eagerly():
-            # One XLA program for the loop: a step is hundreds of small operations, and TensorFlow's overhead
-            # for each would be half of its time. The encoder before it is faster without XLA.
+            # One XLA program for the loop: a step has hundreds of small operations, and TensorFlow's overhead
+            # for each would take half of its time. The encoder before it is faster without XLA.
             sample = tf.function(sample, autograph=False, jit_compile=True)
         token_ids = sample(prompt_ids, prompt_mask, state)
         mask = up_to_end(token_ids, prompt_mask, stop_token_ids)
         return {"decoder_token_ids": token_ids, "decoder_padding_mask": mask}
 
     def _sample(self, prompt_ids, prompt_mask, state, stop_token_ids):
-        """The sampler's loop over the positions of int32 [B,T], from the decoder's first state."""
+        """Runs the sampler's loop over the positions of int32 [B,T], from the decoder's first state."""
 
         def next_logits(token_ids, state, index):
             last = token_ids[:, index - 1]
@@ -188,16 +187,16 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         )
 
     def generate_ids(self, encoder_token_ids, encoder_padding_mask, max_length, end_token_id=1):
-        """Greedy decoding as one graph of core ops and fixed shapes, for exported models.
+        """Decodes greedily in one graph of core ops and fixed shapes, for exported models.
 
         Args:
             encoder_token_ids: int32 [B,S].
             encoder_padding_mask: bool [B,S], True = token.
-            max_length: int. N, an upper bound of the output, end token included.
+            max_length: int. N, the upper bound of the output's length, including the end token.
             end_token_id: int. The loop stops when every row has it.
 
         Returns:
-            int32 [B,N]: the output without a start token, up to and with its end token, then pads (0).
+            int32 [B,N]: the output without a start token but with its end token, then pads (0).
         """
         state = self._encode(encoder_token_ids, encoder_padding_mask, max_length)
         ids = tf.zeros_like(encoder_token_ids[:, :1])  # [B,1]
@@ -217,7 +216,7 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         return tf.while_loop(unfinished, step, start)[1]
 
     def rank_labels(self, texts, label_names, batch_size=32):
-        """The log p(label | text) of every label string, its end token included: T5's rank classification.
+        """Returns log p(label | text) of every label string with its end token: T5's rank classification.
 
         Args:
             texts: list of N str, or a tuple of two for pairs.
@@ -259,19 +258,19 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         return -tf.reshape(tf.reduce_sum(loss * per_text(label_weight), axis=1), [batch, count])  # [B,C]
 
     def _encode(self, token_ids, padding_mask, max_length):
-        """The decoder's state for a batch of sources."""
+        """Returns the decoder's state for a batch of sources."""
         padding_mask = ops.cast(padding_mask, "bool")
         encoder_output = self.backbone.encode(token_ids, padding_mask=padding_mask)
         return self.backbone.init_decoder_state(encoder_output, padding_mask, max_length)
 
     def _step(self, last, state, index):
-        """Token ids [B] at position `index` -> logits [B,V] of the next one, hidden [B,D], state."""
+        """Takes token ids [B] at position `index`; returns the next logits [B,V], hidden [B,D] and state."""
         hidden, state = self.backbone.decode_step(ops.expand_dims(last, 1), state, index)
         return self.backbone.logits(hidden)[:, 0], hidden[:, 0], state
 
 
 def _is_single_pair(inputs):
-    """Whether these are inputs of `generate` for one pair, which keras_nlp takes for a batch."""
+    """Whether these inputs of `generate` are one pair, which keras_nlp would take for a batch."""
     text = inputs.get("encoder_text") if isinstance(inputs, dict) else None
     return isinstance(text, tuple) and all(isinstance(each, str) for each in text)
 
@@ -281,7 +280,7 @@ def _listed(text):
 
 
 def _without_prompt(outputs, inputs):
-    """What was generated, from position 0 on; what was given stands behind it, outside of the mask."""
+    """Moves generated tokens to the front, from position 0 on; the prompt follows, outside the mask."""
     given = ops.cast(inputs["decoder_padding_mask"], "bool")
     kept = ops.logical_and(outputs["decoder_padding_mask"], ops.logical_not(given))
     order = tf.argsort(tf.cast(tf.logical_not(kept), tf.int32), axis=1, stable=True)  # [B,T]

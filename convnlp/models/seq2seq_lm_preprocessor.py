@@ -1,4 +1,4 @@
-"""Source and target texts to what an encoder-decoder reads, and token ids back to text."""
+"""Turns source and target texts into what an encoder-decoder reads, and token ids back into text."""
 
 import keras
 import keras_nlp
@@ -13,11 +13,11 @@ from convnlp.models.tokenizer import Tokenizer
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
-    """{"encoder_text", "decoder_text"} to (x, y, sample_weight) of the fixed lengths S and T.
+    """Turns {"encoder_text", "decoder_text"} into (x, y, sample_weight) of the fixed lengths S and T.
 
     x holds "encoder_token_ids" [B,S] (`tokens </s>`), "decoder_token_ids" [B,T] (start token, then the target
     shifted right by one) and their masks; y [B,T] is the target, `tokens </s>`, and sample_weight its mask.
-    The start token has the id of pad, so every mask comes from lengths and none from id != pad.
+    The start token has the id of pad, so all masks come from lengths, not from id != pad.
     A tuple of two texts as "encoder_text" is a pair, `first </s> second </s>`.
 
     Args:
@@ -54,7 +54,7 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
         decoder_sequence_length=None,
         sequence_length=None,
     ):
-        """As in keras_nlp: `y` and `sample_weight` are made here, `sequence_length` is the decoder's."""
+        """As in keras_nlp: `y` and `sample_weight` are made here; `sequence_length` is the decoder's."""
         if not isinstance(x, dict) or {"encoder_text", "decoder_text"} - set(x):
             raise ValueError(f'`x` must be a dict with "encoder_text" and "decoder_text". Received: {x!r}')
         source, source_mask, single = self._rows(
@@ -75,13 +75,13 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
     def generate_preprocess(
         self, x, *, encoder_sequence_length=None, decoder_sequence_length=None, sequence_length=None
     ):
-        """Inputs of `Seq2SeqLM.generate`.
+        """Returns inputs of `Seq2SeqLM.generate`.
 
         Args:
             x: str, list of str or string tensor [B], or a tuple of two of them for pairs; or a dict with
-                "encoder_text" and, if the output has to begin with some text, "decoder_text".
-            encoder_sequence_length: int. S, default that of the preprocessor.
-            decoder_sequence_length: int. T, with start and end token; default that of the preprocessor.
+                "encoder_text" and, if the output is to begin with a given text, "decoder_text".
+            encoder_sequence_length: int. S. Defaults to the preprocessor's.
+            decoder_sequence_length: int. T, with start and end token. Defaults to the preprocessor's.
             sequence_length: int. Another name for `decoder_sequence_length`.
 
         Returns:
@@ -100,13 +100,13 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
             "encoder_padding_mask": mask,
             "decoder_token_ids": self._shift_right(
                 start
-            ),  # the prompt's end token stood where its mask ends now
+            ),  # the mask now ends where the prompt's end token was
             "decoder_padding_mask": start_mask,
         }
         return _unbatched(rows, single)
 
     def generate_postprocess(self, x):
-        """Text of the outputs of `Seq2SeqLM.generate_step`: a list of str (in a graph: a string tensor)."""
+        """Returns `Seq2SeqLM.generate_step`'s outputs as text: a list of str, in a graph a string tensor."""
         pad = self.tokenizer.pad_token_id
         return self.tokenizer.detokenize(tf.where(x["decoder_padding_mask"], x["decoder_token_ids"], pad))
 

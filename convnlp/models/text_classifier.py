@@ -15,30 +15,30 @@ from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
     """A head on the encoder: logits = W dropout([mean_t h_t ; max_t h_t]) + b over the tokens t of the row.
 
-    h is the encoder's output; pads take no part in either pooling. The head computes in float32 whatever the
-    backbone does. A pair of texts stands in one row; a purely convolutional encoder relates the two only
-    within its receptive field (see `Seq2SeqBackbone.cost`).
+    h is the encoder's output; both poolings ignore pads. The head computes in float32, whatever the backbone
+    does. A pair of texts shares a row; a purely convolutional encoder relates the two only within its
+    receptive field (see `Seq2SeqBackbone.cost`).
 
     Args:
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
         num_classes: int >= 2. C.
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
         pooling: "mean", "max" or "mean_max" (default), of the encoder's output; "layers", the means of all
-            layers, which is better for an encoder that stays as it is, see `pool_layers`; "pair", a dual
-            encoder for pairs of texts, see `pool_pair`; "attention" or "class_attention", which learn what
-            to look at, see `AttentionPooling` and `ClassAttention` in convnlp/layers/learned_pooling.py.
-        dropout: float in [0, 1). Of the pooled vector. Default 0.3.
-        ngram_buckets: int in [0, 2**16]. Rows of a table of hashed tokens and pairs of tokens, see
-            `convnlp.layers.HashedNgrams`, whose sum stands beside the pooled vector. Default 0: none.
+            layers, which is better for a frozen encoder, see `pool_layers`; "pair", a dual encoder for pairs
+            of texts, see `pool_pair`; "attention" or "class_attention", which learn what to look at, see
+            `AttentionPooling` and `ClassAttention` in convnlp/layers/learned_pooling.py.
+        dropout: float in [0, 1), on the pooled vector. Default 0.3.
+        ngram_buckets: int in [0, 2**16]. Rows of a table of hashed tokens and pairs of tokens, whose sum is
+            appended to the pooled vector; see `convnlp.layers.HashedNgrams`. Default 0: no table.
         ngram_dim: int >= 1. Columns of that table. Default 16.
-        labels: list of C str, saved with the model; None when the classes have no names. With them, `fit` and
+        labels: list of C str, saved with the model; None if the classes have no names. With them, `fit` and
             `evaluate` take names in `y` as well as numbers.
-        compile: bool. Default False: an optimiser belongs to the user, or inside a strategy's scope.
+        compile: bool. Default False: the optimiser is the user's choice, or belongs in a strategy's scope.
         **kwargs: `name` and `trainable` of the Keras model.
 
     Raises:
-        ValueError: on an unknown argument or one out of its range, `activation` among them: the outputs are
-            logits.
+        ValueError: if an argument is unknown or out of its range. `activation` is unknown, too: the outputs
+            are logits.
 
     Example:
     ```python
@@ -76,7 +76,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         compile=False,
         **kwargs,
     ):
-        # keras_nlp's classifiers take it, and this is what they default to.
+        # keras_nlp's classifiers take this argument, and this is their default.
         if kwargs.get("activation") in (None, "linear"):
             kwargs.pop("activation", None)
         arguments.refuse_unknown(TextClassifier, kwargs)
@@ -116,12 +116,12 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         validation_split=None,
         **kwargs,
     ):
-        """As in keras_nlp; `y`, here, in `validation_data` and in a data set, may hold names of `labels`.
+        """As in keras_nlp; `y`, also that of `validation_data` or a data set, may hold names of `labels`.
 
         `x` and `y` may be lists, arrays, tensors, or columns of pandas: `fit(df["text"], df["label"])`.
 
         Raises:
-            ValueError: on a name that is none of them, or without any example.
+            ValueError: if a name is not one of them, or if there is no example.
         """
         x, y = arrays.of_tables(x), arrays.of_tables(y)
         arrays.require_examples(x)
@@ -133,7 +133,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
             return super().fit(x, y, batch_size, sample_weight, validation_data, validation_split, **kwargs)
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
-        """As in keras_nlp; `y` may hold names of `labels`. Raises as `fit`."""
+        """As in keras_nlp; `y` may hold names of `labels`. Raises the errors of `fit`."""
         x, y = arrays.of_tables(x), arrays.of_tables(y)
         arrays.require_examples(x)
         y = label_names.to_numbers(y, self.labels)
@@ -148,18 +148,19 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         return super().predict(x=x, batch_size=batch_size, **kwargs)
 
     def preprocess_samples(self, x, y=None, sample_weight=None):
-        """As in keras_nlp, for a batch of any of its ways in; names in `y` become numbers."""
+        """As in keras_nlp, for a batch of any input form; names in `y` become numbers."""
         return super().preprocess_samples(x, label_names.to_numbers(y, self.labels), sample_weight)
 
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):
-        """As in keras_nlp; `num_classes` puts a new head on any preset, a pre-trained language model for one.
+        """As in keras_nlp; `num_classes` puts a new head on any preset, such as a pre-trained language model.
 
         Raises:
-            ValueError: naming the directory, the file and what was expected there.
+            ValueError: if the preset cannot be loaded; the message names the directory, the file and what was
+                expected there.
         """
         if "num_classes" in kwargs:
-            kwargs.setdefault("labels", None)  # names of other classes, if any were saved
+            kwargs.setdefault("labels", None)  # saved names would be those of other classes
         return super().from_preset(preset, load_weights=load_weights, **kwargs)
 
     def get_config(self):

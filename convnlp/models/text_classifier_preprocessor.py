@@ -1,4 +1,4 @@
-"""Text, or a pair of texts, to the rows that a classifier reads."""
+"""Turns a text, or a pair of texts, into the row that a classifier reads."""
 
 import keras
 import keras_nlp
@@ -13,11 +13,12 @@ from convnlp.models.tokenizer import Tokenizer
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class TextClassifierPreprocessor(TextPreset, keras_nlp.models.TextClassifierPreprocessor):
-    """Strings to {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}.
+    """Turns strings into {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}.
 
-    One text gives `tokens </s>`, a pair `first </s> second </s>`; too long rows are cut (see `token_rows`).
-    It is all graph code: the same in eager calls, `tf.data`, SavedModel and TFLite. Departs from keras_nlp's
-    class: no start token and no segment ids, and the mask comes from lengths, not from id != pad.
+    One text gives `tokens </s>`, a pair `first </s> second </s>`; longer rows are cut (see `token_rows`).
+    Everything is graph code: the same in eager calls, `tf.data`, SavedModel and TFLite. Departs from
+    keras_nlp's class: there are no start token and no segment ids, and the mask comes from lengths, not from
+    id != pad.
 
     Args:
         tokenizer: a `convnlp.models.Tokenizer`.
@@ -25,9 +26,9 @@ class TextClassifierPreprocessor(TextPreset, keras_nlp.models.TextClassifierPrep
         **kwargs: of `keras_nlp.models.Preprocessor`.
 
     Call arguments:
-        x: str, list of str or string tensor [B]; a tuple of two of them for pairs, passed by name: as
-            everywhere in keras_nlp, a lone positional tuple is taken for (x, y).
-        y, sample_weight: handed on as they are.
+        x: str, list of str or string tensor [B]; for pairs, a tuple of two of them, passed by name, because
+            keras_nlp takes a single positional tuple for (x, y).
+        y, sample_weight: passed on unchanged.
 
     Example: see `TextClassifier`.
     """
@@ -39,7 +40,7 @@ class TextClassifierPreprocessor(TextPreset, keras_nlp.models.TextClassifierPrep
         arguments.refuse_unknown(TextClassifierPreprocessor, kwargs, also=("config_file",))
         kwargs.pop(
             "truncate", None
-        )  # the only way is longest first; the base class writes it into its config
+        )  # truncation is always longest first; the base class writes it into its config
         super().__init__(
             tokenizer, sequence_length=check_length("sequence_length", sequence_length, 3), **kwargs
         )

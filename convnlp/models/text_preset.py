@@ -10,6 +10,6 @@ class TextPreset(CheckedPreset):
     _is_written = staticmethod(presets.of_text)
 
     def load_preset_assets(self, preset):
-        """As in keras_nlp. Raises ValueError, naming it, if a file is damaged."""
+        """As in keras_nlp. Raises ValueError, which names the file, if a file is damaged."""
         presets.check_assets(preset)
         super().load_preset_assets(preset)

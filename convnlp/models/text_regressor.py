@@ -1,4 +1,4 @@
-"""A model that gives a text a number."""
+"""A model that predicts a number for a text."""
 
 import math
 
@@ -9,20 +9,20 @@ from convnlp.models.pooled_head import PooledHead
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class TextRegressor(PooledHead):
-    """A number per text, float32 [B,1]: mean + scale v, of the value v of the head.
+    """Gives a number per text, float32 [B,1]: mean + scale v, where v is the value of the head.
 
     Args:
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
         preprocessor: a `TextClassifierPreprocessor`, or None to feed token ids.
-        pooling: str, as of a `TextClassifier`. Defaults to "mean_max".
-        dropout: float in [0, 1). Of the pooled vector. Default 0.3.
-        mean: float. Of the numbers to learn, so that the head need not find it. Default 0.
+        pooling: str, as for a `TextClassifier`. Defaults to "mean_max".
+        dropout: float in [0, 1), on the pooled vector. Default 0.3.
+        mean: float. Mean of the numbers to learn, so that the head need not learn it. Default 0.
         scale: float > 0. Their standard deviation. Default 1.
-        compile: bool. Default False. `compile()` without arguments takes the mean of squared errors.
+        compile: bool. Default False. `compile()` without arguments uses the mean squared error.
         **kwargs: `name` and `trainable` of the Keras model.
 
     Raises:
-        ValueError: on an unknown argument, or one out of its range.
+        ValueError: if an argument is unknown or out of its range.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TextRegressor(PooledHead):
         return values * scale + mean
 
     def compile(self, optimizer="auto", loss="auto", **kwargs):
-        """As of a `TextClassifier`; the loss "auto" is the mean of squared errors."""
+        """As for a `TextClassifier`; the loss "auto" is the mean squared error."""
         loss = "mean_squared_error" if isinstance(loss, str) and loss == "auto" else loss
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
 

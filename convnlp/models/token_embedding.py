@@ -14,11 +14,11 @@ INPUT_SCALE = 0.25
 class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
     """x = sqrt(D)/4 E[id] and logits = h E^T.
 
-    E [V,D] starts with standard deviation D^-1/2: its rows are of unit length, so that the logits of a
-    normed state h have unit variance, and the first loss is about ln V. The input starts at a quarter of
-    unit scale, which is less than what the layers add to it. At unit scale the tied logits leak: the last
-    state is then mostly the embedding of its own input token, whose logit is near sqrt(D), and the first
-    loss is about that. Scaling the logits by D^-1/2 instead, as T5 does, hides the leak but leaves them too
+    E [V,D] starts with standard deviation D^-1/2: its rows have unit length, so that the logits of a normed
+    state h have unit variance, and the first loss is about ln V. The input starts at a quarter of unit scale,
+    which is less than what the layers add to it. At unit scale, the tied logits would leak: the last state
+    would be mostly the embedding of its own input token, whose logit is near sqrt(D), and the first loss
+    would be about that. Scaling the logits by D^-1/2 instead, as T5 does, hides the leak but leaves them too
     small a range: the embedding has to grow many times over, and training stalls (docs/recipes.md).
 
     Args:
@@ -27,10 +27,10 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Attributes:
-        is_folded: bool. Whether the factor of the input is part of the table: False but for what is exported,
-            see `convnlp.models.folded_constants`.
-        row_scales: float32 [V] of a table in int8, see `convnlp.models.int8_tables`; None but for what is
-            exported.
+        is_folded: bool. Whether the table includes the input's factor; True only on export, see
+            `convnlp.models.folded_constants`.
+        row_scales: float32 [V], the scales of an int8 table, see `convnlp.models.int8_tables`; None except
+            on export.
     """
 
     is_folded = False
@@ -41,11 +41,11 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
         super().__init__(vocabulary_size, hidden_dim, embeddings_initializer=initializer, **kwargs)
 
     def call(self, inputs, reverse=False):
-        """Token ids [B,T] -> [B,T,D]; if `reverse`, states [B,T,D] -> float32 logits [B,T,V]."""
+        """Embeds token ids [B,T] as [B,T,D]; if `reverse`, maps states [B,T,D] to float32 logits [B,T,V]."""
         if reverse:
             return ops.cast(self.logits(inputs), "float32")
         if is_exporting():
-            # Keras would look for ids that count from the end.
+            # Keras would check for ids that count from the end.
             x = ops.cast(gather_rows(self.embeddings, self.row_scales, inputs), self.compute_dtype)
         else:
             x = super().call(inputs)
@@ -53,11 +53,11 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
 
     @property
     def input_scale(self):
-        """What the rows of the table are multiplied by."""
+        """The factor by which the rows of the table are multiplied."""
         return INPUT_SCALE * self.output_dim**0.5
 
     def logits(self, hidden):
-        """States [B,T,D] -> logits [B,T,V] in the compute type."""
+        """Returns logits [B,T,V] for states [B,T,D], in the compute dtype."""
         hidden, table = (ops.cast(value, self.compute_dtype) for value in (hidden, self.embeddings))
         return ops.matmul(hidden, ops.transpose(table))
 

@@ -1,4 +1,4 @@
-"""From ragged token ids to the fixed rows a model reads, in ops that TFLite has too."""
+"""Turns ragged token ids into the fixed rows that a model reads, with ops that TFLite has too."""
 
 import numbers
 
@@ -6,9 +6,9 @@ import tensorflow as tf
 
 
 def token_rows(segments, sequence_length, end_token_id):
-    """Rows of one or two segments, each closed by the end token, then pads (id 0).
+    """Returns rows of one or two segments, each closed by the end token, then pads (id 0).
 
-    A single segment loses its tail when it is too long. Of two, the longer one is cut until both fit
+    If a single segment is too long, its tail is cut. Of two segments, the longer one is cut until both fit
     ("longest first"), so that a short question survives a long passage.
 
     Args:
@@ -32,7 +32,7 @@ def token_rows(segments, sequence_length, end_token_id):
     ids = tf.zeros_like(position)
     for segment, length in zip(segments, kept, strict=True):
         dense = segment.to_tensor(shape=[None, sequence_length])  # [B,L]
-        index = position - tf.expand_dims(start, 1)  # [B,L], position inside of the segment
+        index = position - tf.expand_dims(start, 1)  # [B,L], position inside the segment
         length = tf.expand_dims(length, 1)
         token = tf.gather(dense, tf.clip_by_value(index, 0, sequence_length - 1), batch_dims=1)
         ids = tf.where((index >= 0) & (index < length), token, ids)
@@ -42,21 +42,21 @@ def token_rows(segments, sequence_length, end_token_id):
 
 
 def batched(text):
-    """`text` as a string tensor [B], and whether it was a single string."""
+    """Returns `text` as a string tensor [B], and whether it was a single string."""
     text = tf.convert_to_tensor(text, tf.string)
     single = text.shape.rank == 0
     return (tf.expand_dims(text, 0) if single else text), single
 
 
 def text_batches(texts, batch_size):
-    """Batches of texts, of which the last is filled up with "": one graph serves all.
+    """Yields batches of texts; the last is filled up with "", so that one graph serves all.
 
     Args:
         texts: list of N str, or a tuple of two lists for pairs.
         batch_size: int, B.
 
     Yields:
-        (list of B str, or a tuple of two; how many of them there are in `texts`).
+        (list of B str, or a tuple of two; how many of them come from `texts`).
     """
     columns = texts if isinstance(texts, tuple) else (texts,)
     for start in range(0, len(columns[0]), batch_size):

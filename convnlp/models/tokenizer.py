@@ -1,4 +1,4 @@
-"""SentencePiece tokenizer: one op for training, serving and TFLite, and ids that no text can produce."""
+"""A SentencePiece tokenizer: one op for training, serving and TFLite, and ids that no text can produce."""
 
 import keras
 import keras_nlp
@@ -13,8 +13,8 @@ from convnlp.models.text_preset import TextPreset
 
 SPACE = "\u2581"  # what SentencePiece writes for a space
 _KINDS = {1: "UNIGRAM", 2: "BPE", 3: "WORD", 4: "CHAR"}  # TrainerSpec.ModelType of sentencepiece_model.proto
-# White space of two and of three bytes. WhitespaceTokenizeWithOffsetsV2 of tensorflow_text 2.21 counts the
-# first of the bytes to the word in front of it, so that they become as many ASCII spaces before.
+# White space of two and of three bytes. It is replaced by as many ASCII spaces first, because
+# WhitespaceTokenizeWithOffsetsV2 of tensorflow_text 2.21 counts its first byte to the word before it.
 _WIDE_SPACES = (
     (r"[\x{85}\x{a0}]", "  "),
     (r"[\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]", "   "),
@@ -26,22 +26,22 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
     """A SentencePiece unigram model with T5's layout: pad 0, eos 1, unk 2, the pieces, then the sentinels.
 
     Sentinel k has the id `vocabulary_size() - 1 - k`: the first is the last row of the embedding. Pad and eos
-    are control pieces and the sentinels are no pieces at all, so the text "</s>" or "<extra_id_0>" is split
-    into ordinary pieces: ids with a meaning for the model come from our code only.
+    are control pieces, and the sentinels are not pieces at all, so the text "</s>" or "<extra_id_0>" is split
+    into ordinary pieces: ids with a special meaning come only from our code.
 
     Source: Kudo and Richardson, 2018, https://arxiv.org/abs/1808.06226; layout of Raffel et al., 2020.
     Departs from keras_nlp's class: eager calls, tf.data, SavedModel and TFLite all run the FastSentencepiece
     op of tensorflow_text (which splits ties as the newest SentencePiece does, and has a TFLite kernel), and
-    decoding is made of core TensorFlow ops. That op cannot do byte fallback, and splits all texts as unigram
-    models do: models of other kinds, as BPE, are refused.
+    decoding uses core TensorFlow ops. That op cannot do byte fallback, and splits all texts as unigram models
+    do: other kinds of models, such as BPE, are refused.
 
     Args:
-        proto: bytes of a SentencePiece model; None while a preset is being restored. See `from_file`.
+        proto: bytes of a SentencePiece model; None while a preset is being loaded. See `from_file`.
         num_sentinels: int. Reserved ids above the model's pieces. Default 100.
         **kwargs: of `keras_nlp.tokenizers.SentencePieceTokenizer`.
 
     Raises:
-        ValueError: if `proto` is no SentencePiece model, is of another kind or layout, or has byte fallback.
+        ValueError: if `proto` is not a SentencePiece model, has another kind or layout, or has byte fallback.
 
     Example:
     ```python
@@ -73,7 +73,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
 
     @classmethod
     def from_file(cls, path, num_sentinels=100):
-        """The tokenizer of a SentencePiece model file.
+        """Returns the tokenizer of a SentencePiece model file.
 
         Args:
             path: str. The `.model` file.
@@ -88,7 +88,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
 
     @classmethod
     def from_config(cls, config):
-        """As in Keras. Raises ValueError if it names a vocabulary: that is a file of the preset."""
+        """As in Keras. Raises ValueError if it names a vocabulary, which must be a file of the preset."""
         if config.get("proto") is not None:
             raise ValueError(
                 f"`proto` must be None in a saved configuration. Received: proto={config['proto']!r:.100}"
@@ -97,7 +97,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
 
     @property
     def sentinel_token_ids(self):
-        """The ids of the sentinels 0, 1, ...: descending from the end of the vocabulary."""
+        """The ids of the sentinels 0, 1, ..., which descend from the end of the vocabulary."""
         size = self.vocabulary_size()
         return list(range(size - 1, size - 1 - self.num_sentinels, -1))
 
@@ -117,7 +117,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
         self._surfaces = surfaces + [SPACE + token for token in sentinels]
 
     def _set_proto_tf(self, proto):
-        import tensorflow_text  # here, since the rest of the package works without it
+        import tensorflow_text  # here, because the rest of the package works without it
 
         try:
             with tf.init_scope():  # the model is a constant of the op: it must not belong to a traced graph
@@ -130,7 +130,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
         self._words = tensorflow_text.WhitespaceTokenizer()
 
     def ragged(self, text):
-        """Token ids without any special token, as a ragged tensor in eager and graph mode alike.
+        """Returns token ids without special tokens, as a ragged tensor in eager and graph mode alike.
 
         Args:
             text: str, list of str, or string tensor [B].
@@ -143,14 +143,14 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
         return self._sentence_piece.tokenize(tf.convert_to_tensor(text, tf.string))
 
     def ragged_with_offsets(self, text):
-        """Token ids, and which bytes of the text each of them stands for.
+        """Returns token ids, and which bytes of the text each of them stands for.
 
-        The op has no offsets, and normalisation (NFKC, white space) changes bytes. So words, what stands
-        between white space, are tokenized one by one; the pieces are those of the whole text but for ties
-        between splits of a word. Where the pieces of a word spell just its bytes, each stands for its own.
-        Where they do not, because the word was normalised or a piece is unknown, each of them stands for the
-        whole word, and so does a piece that is a space alone. Bytes of a word without any piece belong to no
-        token. Every offset lies between two characters of the text as it was given.
+        The op has no offsets, and normalisation (NFKC, white space) changes bytes. So words, which white
+        space separates, are tokenized one by one; the pieces are those of the whole text, except for ties
+        between splits of a word. If the pieces of a word spell exactly its bytes, each stands for its own.
+        Otherwise, because the word was normalised or a piece is unknown, each piece stands for the whole
+        word, and so does a piece that is only a space. Bytes of a word without pieces belong to no token.
+        Every offset lies between two characters of the original text.
 
         Args:
             text: string tensor [B], UTF-8.
@@ -173,7 +173,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
         splits, word = tf.cast(pieces.row_splits, tf.int64), pieces.value_rowids()
 
         own = tf.gather(sizes, pieces.flat_values)
-        before = tf.concat([[0], tf.cumsum(own)], axis=0)  # bytes of pieces in front of each, in all words
+        before = tf.concat([[0], tf.cumsum(own)], axis=0)  # bytes of the pieces before each, over all words
         within = before[:-1] - tf.gather(tf.gather(before, splits[:-1]), word)
         is_whole = tf.gather(spelt != words.flat_values, word) | (own == 0)
         first = tf.gather(tf.cast(word_begins.flat_values, tf.int32), word)
@@ -187,7 +187,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
         )
 
     def detokenize(self, inputs):
-        """Text of token ids: pad and eos vanish, sentinel k is written as "<extra_id_k>".
+        """Returns the text of token ids: pad and eos vanish, and sentinel k becomes "<extra_id_k>".
 
         Args:
             inputs: int ids [B,T], ragged or dense, or [T].
@@ -196,7 +196,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
             A str, or a list of B of them; a string tensor when traced in a graph.
 
         Raises:
-            tf.errors.InvalidArgumentError: on an id outside of the vocabulary.
+            tf.errors.InvalidArgumentError: if an id is outside the vocabulary.
         """
         self._check_vocabulary()
         ids = (
@@ -212,7 +212,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
         return text.decode() if isinstance(text, bytes) else [row.decode() for row in text]
 
     def pieces(self, ids):
-        """What each id adds to the text, a space as "\u2581": "" for pad and eos, strings shaped as `ids`."""
+        """Returns what each id adds to the text, shaped as `ids`: a space as "\u2581", "" for pad and eos."""
         return tf.gather(tf.constant(self._surfaces), ids)
 
     def get_config(self):
@@ -220,8 +220,8 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
 
 
 def _kind(proto):
-    """What kind of model was trained: "UNIGRAM", "BPE", ..."""
-    # Read by a part of SentencePiece's schema: its own module asks for a newer protobuf than Apache Beam has.
+    """Returns the kind of model that was trained: "UNIGRAM", "BPE", ..."""
+    # Read with a part of SentencePiece's schema: its own module needs a newer protobuf than Apache Beam has.
     fields = descriptor_pb2.FieldDescriptorProto
     schema = descriptor_pb2.FileDescriptorProto(name="kind.proto", syntax="proto2")
     spec = schema.message_type.add(name="TrainerSpec")
@@ -244,7 +244,7 @@ def _kind(proto):
 
 
 def _surfaces(proto):
-    """What each piece of a checked model adds to the decoded text."""
+    """Checks a model, and returns what each of its pieces adds to the decoded text."""
     try:
         model = sentencepiece.SentencePieceProcessor(model_proto=proto)
     except (RuntimeError, TypeError) as error:
