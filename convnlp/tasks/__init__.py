@@ -1,6 +1,6 @@
-"""Tasks: what a backbone is fine-tuned for; one per file, one table, one contract.
+"""Tasks: what a backbone is fine-tuned for. One per file, one table, one contract.
 
-The programs know a task by its name in `TASKS`; docs/your_own_task.md adds one.
+The programs know a task by its name in `TASKS`; docs/your_own_task.md shows how to add one.
 """
 
 from convnlp.options import option

@@ -1,4 +1,4 @@
-"""The contract of what a task's model answers once it is exported."""
+"""The contract for the answers of a task's exported model."""
 
 import abc
 
@@ -18,17 +18,17 @@ class Answers(abc.ABC):
     Attributes:
         model: the same.
         rows: `EncoderRows`, what its encoder reads.
-        labels: list of str, the names of the classes it chooses from; None where there are none.
+        labels: list of str, the names of the classes that it chooses from; None if there are none.
 
     Raises:
-        ValueError: if it has no preprocessor.
+        ValueError: if the model has no preprocessor.
     """
 
     labels = None
     takes_pairs = False  # whether `preprocess` takes two texts per example
-    text_inputs = ("text",)  # of "serving_default": the texts of an example
+    text_inputs = ("text",)  # inputs of "serving_default" that are the texts of an example
     edge_output = "embedding"  # the name of `edge`'s tensor
-    takes_threshold = False  # whether `row` does
+    takes_threshold = False  # whether `row` takes a threshold
 
     def __init__(self, model):
         if model.preprocessor is None:
@@ -39,72 +39,72 @@ class Answers(abc.ABC):
     @property
     @abc.abstractmethod
     def sequence_length(self):
-        """L, how many tokens of a text its encoder reads."""
+        """L, the number of tokens that its encoder reads of a text."""
 
     @abc.abstractmethod
     def preprocess(self, text):
-        """Texts [B], or a tuple of two for pairs -> {"token_ids" int32 [B,L], "padding_mask" bool [B,L]}."""
+        """Turns texts [B], or pairs as a tuple of two, into int32 "token_ids", bool "padding_mask" [B,L]."""
 
     @abc.abstractmethod
     def signatures(self, max_length=None):
-        """What is served besides `embed`, which all models have.
+        """Returns what is served besides `embed`, which all models have.
 
         Args:
-            max_length: int >= 1. The bound of generated tokens; None for the model's own, and where the task
-                does not generate.
+            max_length: int >= 1, the most tokens to generate; None for the model's own maximum, and if the
+                task does not generate.
 
         Returns:
-            (dict, name -> `convnlp.tasks.rows.signature`; what has `of_texts`, from texts to the token ids of
-            the signature "ids"). No output's size may depend on the other examples of its batch.
+            (dict, name -> `convnlp.tasks.rows.signature`; an object whose `of_texts` turns texts into the
+            token ids of the signature "ids"). No output's size may depend on the other examples of its batch.
 
         Raises:
             ValueError: if `max_length` is out of range.
         """
 
     def edge(self, rows):
-        """The output [B,N] of the TFLite model for rows of `EncoderRows`; the default is the embedding."""
+        """Returns the TFLite model's output [B,N] for rows of `EncoderRows`; by default, the embedding."""
         return self.rows.embed(rows)
 
     def request(self, name, texts, rows):
-        """What a signature is asked about texts, by the checks of an export and to warm a server up.
+        """Returns the request for texts that checks an export, or warms up a server.
 
         A task whose signatures have inputs of other names than these adds them here.
 
         Args:
             name: str, the signature.
             texts: list of B str.
-            rows: what `signatures` gives beside them.
+            rows: the second value that `signatures` returns.
 
         Returns:
-            dict, name of an input -> array [B,...]. Those that the signature does not have are left out.
+            dict, name of an input -> array [B,...]. Inputs that the signature does not have are left out.
         """
         text = tf.constant(texts)
         values = {"text": text, "text_pair": text[::-1], "token_ids": rows.of_texts(text)["token_ids"]}
         return {key: value.numpy() for key, value in values.items()}
 
     def row(self, answer, threshold=None):
-        """What a person reads of one example's answer; the default is the answer.
+        """Returns what a person reads of one example's answer; by default, the answer itself.
 
         Args:
-            answer: dict, output of "serving_default" or "pair" -> its value for it, as JSON has it.
+            answer: dict, output of "serving_default" or "pair" -> its value for the example, as in JSON.
             threshold: float in (0, 1), the probability from which a label counts; None for the task's own.
-                Only where the class `takes_threshold`.
+                Only if the class `takes_threshold`.
 
         Returns:
-            dict, name of a column -> None, a str, number or list of such. "scores" is a dict, label ->
+            dict, name of a column -> None, a str, a number, or a list of these. "scores" is a dict, label ->
             probability.
         """
         return answer
 
     def compare(self, outputs, expected):
-        """How far outputs of `edge` are from others; the default is for embeddings.
+        """Measures how far outputs of `edge` are from the expected ones; the default is for embeddings.
 
         Args:
-            outputs: float array [B,N], of a TFLite model.
-            expected: the same of the preset.
+            outputs: float array [B,N], from a TFLite model.
+            expected: the same from the preset.
 
         Returns:
-            dict of floats: "largest_error", the largest difference, and what says more of this task.
+            dict of floats: "largest_error", the largest difference, and others that suit the task.
         """
         norms = np.linalg.norm(outputs, axis=1) * np.linalg.norm(expected, axis=1)
         cosines = np.sum(outputs * expected, axis=1) / np.maximum(norms, np.finfo(np.float32).tiny)
@@ -112,4 +112,4 @@ class Answers(abc.ABC):
 
     @abc.abstractmethod
     def reference(self):
-        """The `Reference` that answers are compared with."""
+        """Returns the `Reference` with which answers are compared."""

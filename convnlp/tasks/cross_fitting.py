@@ -1,18 +1,19 @@
-"""Answers to examples by what was fitted without them, so that they can choose, and say what was reached."""
+"""Answers examples by models fitted without them, so that the answers can serve for choices and scores."""
 
 import numpy as np
 
 from convnlp.data import validation
 
 FOLDS = 5
-MAX_CROSS_FITTED = 5_000  # beyond it a fold has 1,000 examples, as many as choose where there are so few
+MAX_CROSS_FITTED = 5_000  # beyond it, a fold has more than 1,000 examples, enough to choose by
 
 
 def folds(found):
-    """Which fold each example is held out in; -1: in none.
+    """Returns the fold in which each example is held out; -1 for none.
 
-    With up to `MAX_CROSS_FITTED` examples, each is held out once. With more, those of one fold are, in two
-    halves that `halves` makes: what they choose would hardly change, and the time would be fivefold.
+    With up to `MAX_CROSS_FITTED` examples, each is held out once. With more, only the examples of one fold
+    are, in two halves that `halves` makes: all folds would take five times as long and hardly choose
+    differently.
 
     Args:
         found: `convnlp.data.examples.Examples`, n of them.
@@ -28,15 +29,15 @@ def folds(found):
 
 
 def in_turn(answer, fold_of):
-    """The answers to the examples of each fold by what has seen the others.
+    """Returns the answers to each fold's examples by what has seen only the other examples.
 
     Args:
         answer: function of (is_seen, is_asked), bool arrays [n] -> float array [...,m,U], answers to the m
             examples that are asked for.
-        fold_of: int array [n], of `folds`.
+        fold_of: int array [n], from `folds`.
 
     Returns:
-        float array [...,h,U], of the h examples that are in a fold, in their order.
+        float array [...,h,U] for the h examples that are in a fold, in their order.
     """
     is_held, outputs = fold_of >= 0, None
     for fold in np.unique(fold_of[is_held]):
@@ -49,7 +50,7 @@ def in_turn(answer, fold_of):
 
 
 def halves(fold_of):
-    """The folds of the examples that are held out, int array [h]; where there is but one, two halves of it.
+    """Returns the folds of the held-out examples, int array [h]; if there is only one, its two halves.
 
     Example:
     >>> halves(np.array([0, -1, 0, -1, 0])).tolist(), halves(np.array([1, 0, 1])).tolist()

@@ -1,4 +1,4 @@
-"""What a model with a head on the encoder answers: the part of the contract that all of them share."""
+"""The answers of models with a head on the encoder: the part of the contract that they share."""
 
 import abc
 
@@ -10,7 +10,7 @@ from convnlp.tasks.rows import TEXT, TOKEN_IDS, signature
 
 
 class EncoderAnswers(Answers):
-    """`answer`, of texts, of pairs and of token ids, by a `convnlp.models.PooledEncoder`; see `Answers`."""
+    """Gives `answer` for texts, pairs and token ids, by a `convnlp.models.PooledEncoder`; see `Answers`."""
 
     takes_pairs = True
 
@@ -23,7 +23,7 @@ class EncoderAnswers(Answers):
 
     @abc.abstractmethod
     def answer(self, rows):
-        """What is answered to rows of `EncoderRows`: dict, name -> tensor [B,...]."""
+        """Returns the answer to rows of `EncoderRows`: dict, name -> tensor [B,...]."""
 
     def signatures(self, max_length=None):
         rows = self.rows
@@ -62,7 +62,7 @@ class EncoderReference(Reference):
         self._answers, self._model = answers, answers.model
 
     def error(self, name, inputs, outputs):
-        """The largest error of an output; infinite where one that is no float differs."""
+        """Returns the largest error of an output; infinite if an output that is not a float differs."""
         if name == "embed":
             return relative_difference(outputs["embedding"], self._model.embed(self.rows(inputs)))
         expected = self._answers.answer(self.rows(inputs))
@@ -72,7 +72,7 @@ class EncoderReference(Reference):
         return np.asarray(self._answers.edge(self.rows(inputs)))
 
     def rows(self, inputs):
-        """What the model reads of texts, pairs or ids: {"token_ids", "padding_mask"}, [B,L] each."""
+        """Returns what the model reads of texts, pairs or ids: {"token_ids", "padding_mask"}, [B,L] each."""
         if "token_ids" in inputs:
             token_ids = full_rows(inputs["token_ids"], self._answers.sequence_length)
             return {"token_ids": token_ids, "padding_mask": token_ids != 0}

@@ -1,4 +1,4 @@
-"""The fields of the data that a task reads, where the config or the flags leave them open."""
+"""Finds the fields of the data that a task reads, if the config or the flags leave them open."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from convnlp.tasks.task import Fields
 
 
 def open_fields(config):
-    """Names of the config's fields that `take` and `take_length` may set, such as "task.text_field".
+    """Returns the names of the config's fields that `take` and `take_length` may set: "task.text_field", ...
 
     Args:
         config: ConfigDict, see `configs/common.py`.
@@ -20,10 +20,10 @@ def open_fields(config):
 
 
 def take(config, train):
-    """Sets the fields that the config leaves at their default and the data do not have; says what it took.
+    """Sets the fields that the config leaves at their default and the data do not have; logs its choice.
 
     Args:
-        config: ConfigDict; changed.
+        config: ConfigDict, changed in place.
         train: `convnlp.data.Source`, which decides for all sources.
 
     Raises:
@@ -36,13 +36,13 @@ def take(config, train):
 
 
 def take_length(config, tokenizer, train, backbone):
-    """Sets `data.input_length` where it is None: most texts to train on fit, as far as the model takes them.
+    """Sets `data.input_length`, if it is None, so that most training texts fit, up to the model's limit.
 
     Args:
-        config: ConfigDict, after `take`; changed.
+        config: ConfigDict, after `take`; changed in place.
         tokenizer: `convnlp.models.Tokenizer`.
         train: `convnlp.data.Source`.
-        backbone: `Seq2SeqBackbone` that reads them.
+        backbone: `Seq2SeqBackbone` that reads the texts.
 
     Raises:
         SourceError: if an example cannot be read.
@@ -54,15 +54,15 @@ def take_length(config, tokenizer, train, backbone):
 
 
 def texts_of_preset(directory, source, given=None):
-    """The fields of the texts to ask a preset about: one, or two for pairs.
+    """Returns the fields of the texts to ask a preset about: one, or two for pairs.
 
     Args:
         directory: str, the preset.
         source: `convnlp.data.Source`.
-        given: tuple of str, or None where nobody has named them.
+        given: tuple of str, or None if the user has named none.
 
     Returns:
-        Tuple of str: those given, else those it was trained on, else those of the data.
+        Tuple of str: the given fields, else those that the preset was trained on, else those of the data.
 
     Raises:
         SourceError: if it is not clear which fields are meant.
@@ -80,7 +80,7 @@ def texts_of_preset(directory, source, given=None):
 
 
 def trained_on(directory):
-    """The fields of the texts that a preset was trained on, a tuple; empty where it does not say."""
+    """Returns the fields of the texts that a preset was trained on, a tuple; empty if it does not say."""
     task = presets.entry(directory, "experiment.json", "task") or {}
     return _texts(task, task.get("kind"))
 
@@ -94,19 +94,19 @@ def _texts(task, kind):
 
 
 def of_preset(model, directory, source, **given):
-    """The fields to score a model on: those given, else those it was trained on, else those of the data.
+    """Returns the fields to score a model on: those given, else those of its training, else the data's.
 
     Args:
         model: the preset's model.
         directory: str, the preset.
         source: `convnlp.data.Source`.
-        **given: arguments of `Fields`; None where nothing is given.
+        **given: arguments of `Fields`; None if not given.
 
     Returns:
         `Fields`.
 
     Raises:
-        SourceError: as `take`.
+        SourceError: as for `take`.
     """
     given = {name: value for name, value in given.items() if value is not None}
     found, task_cls = Fields(), task_of(model)
@@ -141,7 +141,7 @@ def of_preset(model, directory, source, **given):
 
 
 def _of_questions(source, roles, given, task):
-    """The fields of some roles: those given, else those trained on, else the default."""
+    """Returns the fields of some roles: those given, else those of the training, else the default."""
     there = sources.Sample(source, 1).fields
     names = {
         role: own or (task.get(role) if task.get(role) in there else fields.ROLES[role].default)

@@ -1,17 +1,17 @@
-"""Rows of a batch in groups of about one length, inside of an exported graph."""
+"""Groups the rows of a batch by similar length, inside an exported graph."""
 
 import tensorflow as tf
 
 
 def in_groups(function, rows, group_size, round_to):
-    """What a function gives for rows, computed a group at a time, so that one long text lengthens few others.
+    """Applies a function to rows one group at a time, so that a long text lengthens only a few others.
 
-    The rows are sorted by their length and cut into groups of `group_size`; each is as long as its longest
+    The rows are sorted by length and split into groups of `group_size`. Each group is as long as its longest
     row, rounded up to a multiple of `round_to`. The groups run in a loop of the graph.
 
     Args:
         function: from {"token_ids" int32 [b,t], "padding_mask" bool [b,t]} to a dict of tensors [b,...] whose
-            other axes do not depend on t. A row's outputs must not depend on the other rows, nor on its pads.
+            other axes do not depend on t. A row's outputs must not depend on other rows or on its pads.
         rows: such a dict, [B,T].
         group_size: int >= 1.
         round_to: int >= 1.
@@ -27,7 +27,7 @@ def in_groups(function, rows, group_size, round_to):
     lengths = tf.reduce_max(places * tf.cast(mask, tf.int32), axis=1)  # [B]
     order = tf.argsort(lengths, stable=True)
     num_rows = tf.shape(lengths)[0]
-    num_groups = tf.maximum(-(-num_rows // group_size), 1)  # one of no rows, of an empty batch
+    num_groups = tf.maximum(-(-num_rows // group_size), 1)  # an empty batch has one group without rows
     arrays = {
         name: tf.TensorArray(output.dtype, num_groups, infer_shape=False, element_shape=output.shape)
         for name, output in outputs.items()

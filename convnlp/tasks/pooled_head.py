@@ -1,4 +1,4 @@
-"""What the tasks of a `PooledHead` have in common: texts, or pairs of texts, in one row with a label."""
+"""What the tasks of a `PooledHead` share: texts, or pairs of texts, in one row with a label."""
 
 import dataclasses
 from typing import ClassVar
@@ -11,15 +11,15 @@ from convnlp.tasks.task import Task
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PooledHeadTask(Task):
-    """One text, or a pair, to the outputs [B,U] of a `convnlp.models.pooled_head.PooledHead`.
+    """Maps a text, or a pair, to the outputs [B,U] of a `convnlp.models.pooled_head.PooledHead`.
 
     Args:
         tokenizer: `Tokenizer`.
-        label: what of `convnlp.data` is read as the label.
+        label: the class of `convnlp.data` that reads the label.
         sequence_length: int. L, tokens of an example.
         text_fields: tuple of one or two str. Defaults to `("text",)`.
-        pooling: str, of the model. Defaults to "mean_max".
-        head_dropout: float, of the model. Default 0.
+        pooling: str, the model's. Defaults to "mean_max".
+        head_dropout: float, the model's. Default 0.
     """
 
     takes_group: ClassVar[bool] = True
@@ -34,7 +34,7 @@ class PooledHeadTask(Task):
 
     @staticmethod
     def _arguments_of(config, tokenizer):
-        """The arguments that a config has, but for the label."""
+        """Returns the arguments that a config gives, except for the label."""
         task = config.task
         return {
             "tokenizer": tokenizer,
@@ -46,7 +46,7 @@ class PooledHeadTask(Task):
 
     @staticmethod
     def _arguments_from(model, fields):
-        """The arguments that a model has, but for the label."""
+        """Returns the arguments that a model gives, except for the label."""
         return {
             "tokenizer": model.preprocessor.tokenizer,
             "sequence_length": model.preprocessor.sequence_length,
@@ -70,7 +70,7 @@ class PooledHeadTask(Task):
         )
 
     def _model_arguments(self):
-        """Further arguments of the model, a dict."""
+        """Returns further arguments of the model, a dict."""
         return {}
 
     def loss(self, model):
@@ -83,5 +83,5 @@ class PooledHeadTask(Task):
         return loss_fn
 
     def _losses(self, model, outputs, labels, weights):
-        """What `loss` gives: outputs [B,U] of the model, labels [B] or [B,C] and weights [B] -> dict."""
+        """Returns what `loss` returns, for outputs [B,U], labels [B] or [B,C] and weights [B]: a dict."""
         raise NotImplementedError

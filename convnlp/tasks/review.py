@@ -1,4 +1,4 @@
-"""What a task shows of a trained model beside its scores: sections of the report of a run."""
+"""What a task shows about a trained model beside its scores: sections of a run's report."""
 
 import dataclasses
 from typing import ClassVar
@@ -24,7 +24,7 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Confusion:
-    """How often a class was taken for another.
+    """How often each class was taken for another.
 
     Attributes:
         title: str.
@@ -40,13 +40,13 @@ class Confusion:
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """Whether a probability of p is right a share p of the time.
+    """Whether answers with probability p are right a share p of the time.
 
     Attributes:
         title: str.
-        bins: list of (mean probability, share that is right, number of examples) of examples that are about
-            as sure.
-        error: float, the mean over the examples of how far the two are apart in their bin.
+        bins: list of (mean probability, share that is right, number of examples), for examples of which the
+            model is about equally sure.
+        error: float, the mean over the examples of the difference of the two in their bin.
     """
 
     kind: ClassVar[str] = "calibration"

@@ -1,4 +1,4 @@
-"""How texts and token ids become what an exported model reads."""
+"""Turns texts and token ids into what an exported model reads."""
 
 import numpy as np
 import tensorflow as tf
@@ -23,18 +23,18 @@ TOKEN_IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 def signature(function, **inputs):
-    """A tf.function of named inputs, each given by its `tf.TensorSpec`."""
+    """Returns a tf.function of named inputs, each given by its `tf.TensorSpec`."""
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
     return tf.function(function, input_signature=specs, autograph=False)
 
 
 def outputs_of(model, found, batch_size=64):
-    """What a model with a head on the encoder gives for examples, in their order.
+    """Returns the outputs of a model with a head on the encoder for examples, in their order.
 
     Args:
         model: `convnlp.models.PooledEncoder`.
         found: `convnlp.data.examples.Examples` of one column, N of them.
-        batch_size: int, examples at a time; those of about one length together. Default 64.
+        batch_size: int, examples per batch, grouped by length. Default 64.
 
     Returns:
         float array [N,U].
@@ -43,12 +43,12 @@ def outputs_of(model, found, batch_size=64):
 
 
 def vectors_of(model, found, batch_size=64):
-    """What the `head` of a model is given for examples, in their order: as `outputs_of`, float [N,D]."""
+    """Returns the inputs of a model's `head` for examples, in their order, like `outputs_of`: float [N,D]."""
     return _in_order(model.without_head(), mixes_any_length(model.backbone), found, batch_size)
 
 
 def _in_order(model, any_length, found, batch_size):
-    """The outputs of a model on token ids; `any_length`: batches may be as long as their longest text."""
+    """Returns a model's outputs; with `any_length`, batches may be as short as their longest text."""
     (ids,), (length,) = found.columns, found.lengths
     shape = [None, None if any_length else length]
     specs = {"token_ids": tf.TensorSpec(shape, tf.int32), "padding_mask": tf.TensorSpec(shape, tf.bool)}
@@ -65,7 +65,7 @@ def _in_order(model, any_length, found, batch_size):
 
 
 class EncoderRows:
-    """What a model's encoder reads, {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, from texts or ids.
+    """Makes an encoder's rows, {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, from texts or ids.
 
     Args:
         backbone: `Seq2SeqBackbone`.
@@ -75,8 +75,8 @@ class EncoderRows:
     Attributes:
         max_length: int, L. Longer rows are cut.
         any_length: bool. Whether rows may be as short as the longest text of the batch.
-        group_size: int, how many rows of about one length are computed together; None, the default, for all
-            of a batch.
+        group_size: int, how many rows of similar length are computed together; None, the default, for a
+            whole batch.
     """
 
     group_size = None
@@ -87,12 +87,12 @@ class EncoderRows:
         self.any_length = mixes_any_length(backbone)
 
     def of_texts(self, text):
-        """Texts [B], or a tuple of two for pairs, as in training but without most pads that all rows have."""
+        """Takes texts [B], or pairs as a tuple of two; makes training's rows without most shared pads."""
         rows = self._preprocess(text)
         return shortened(rows, self.max_length) if self.any_length else rows
 
     def of_ids(self, token_ids):
-        """Token ids [B,T] with pads = 0, end token included."""
+        """Takes token ids [B,T] with pads = 0, including the end token."""
         token_ids = token_ids[:, : self.max_length]
         if not self.any_length:
             missing = self.max_length - tf.shape(token_ids)[1]
@@ -100,24 +100,24 @@ class EncoderRows:
         return {"token_ids": token_ids, "padding_mask": token_ids != 0}
 
     def answered(self, function, rows):
-        """What a function gives for rows, [B,T]: a dict of tensors [B,...]; see `group_size`."""
+        """Applies a function to rows [B,T], which returns a dict of tensors [B,...]; see `group_size`."""
         if self.group_size is None or not self.any_length:
             return function(rows)
         return in_groups(function, rows, self.group_size, ROUND_TO)
 
     def full_length(self, values):
-        """Values of the places of rows, [B,T], filled up with "" or 0: [B,L].
+        """Fills up values of the places of rows, [B,T], with "" or 0 to [B,L].
 
-        No output may be as long as the longest text of its batch: a server that splits a request or joins
-        several could not put such parts together, and TensorFlow Serving ends there.
+        No output's length may depend on the longest text of its batch: a server that splits a request, or
+        joins several, could not put such parts together, and TensorFlow Serving ends there.
         """
         filled = tf.pad(values, [[0, 0], [0, self.max_length - tf.shape(values)[1]]])
         return tf.ensure_shape(filled, [None, self.max_length])
 
     def embed(self, rows):
-        """The mean of the encoder's output over the tokens of each row: float32 [B,D].
+        """Returns the mean of the encoder's output over the tokens of each row, float32 [B,D].
 
-        A decoder-only model reads the text as a source, in the stack that an `encoder_only()` of it has.
+        A decoder-only model reads the text as a source, in the stack that its `encoder_only()` has.
         """
         backbone, mask = self._backbone, rows["padding_mask"]
         encoded = backbone.read(rows["token_ids"], mask)

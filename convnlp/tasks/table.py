@@ -1,4 +1,4 @@
-"""The table of tasks, and what reads it."""
+"""The table of tasks, and the functions that read it."""
 
 import dataclasses
 import os
@@ -32,7 +32,7 @@ TASKS = {
 
 
 def task_named(name):
-    """The class of the task of that name.
+    """Returns the class of the task of this name.
 
     Raises:
         ValueError: if there is none.
@@ -43,7 +43,7 @@ def task_named(name):
 
 
 def check_options(config):
-    """The options of a config's task, checked before anything is read or built.
+    """Checks the options of a config's task, before anything is read or built, and returns them.
 
     Args:
         config: ConfigDict, see `configs/common.py`.
@@ -52,7 +52,7 @@ def check_options(config):
         Dict, name of an option -> value.
 
     Raises:
-        ValueError: if there is no such task, it has no such option, or a value breaks its rule.
+        ValueError: if there is no such task, if it has no such option, or if a value breaks its rule.
     """
     cls, given = task_named(config.task.kind), config.task.options.to_dict()
     options.check_names(given, options.options_of(cls), f"task {cls.name}")
@@ -61,14 +61,14 @@ def check_options(config):
 
 
 def build_task(config, tokenizer, train):
-    """The task of an experiment, with its options; arguments and errors as of `Task.from_config`."""
+    """Returns an experiment's task with its options; arguments and errors are those of `Task.from_config`."""
     given = check_options(config)
     task = task_named(config.task.kind).from_config(config, tokenizer, train)
     return dataclasses.replace(task, **given) if given else task
 
 
 def task_of(model):
-    """The class of the task that a model was made for.
+    """Returns the class of the task that a model was made for.
 
     Raises:
         ValueError: if there is none.
@@ -84,14 +84,14 @@ def task_of(model):
 
 
 def load(preset, **kwargs):
-    """The model of a preset, by name or directory, whatever its task; arguments as of `from_preset`.
+    """Loads a preset by name or directory, whatever its task; takes the arguments of `from_preset`.
 
-    A backbone alone is taken for a `Seq2SeqLM` if it has a decoder, and for a `PrefixLM` if it was trained by
+    A backbone alone is loaded as a `Seq2SeqLM` if it has a decoder, and as a `PrefixLM` if it was trained by
     the objective prefix_lm.
 
     Raises:
-        ValueError: naming the file that is missing or damaged, or if nothing answers: an encoder alone that
-            was not trained to continue a text.
+        ValueError: if a file is missing or damaged (the message names it), or if the preset cannot answer
+            anything, because it is an encoder alone that was not trained to continue a text.
     """
     preset = preset_names.locate(preset)
     if os.path.exists(os.path.join(preset, "task.json")):
@@ -121,9 +121,9 @@ def register_task(cls):
             replaces it.
 
     Returns:
-        `cls`, so that it can decorate the class.
+        `cls`, so that the function can serve as a decorator.
 
     Raises:
-        ValueError: if it is not such a class, or its name is taken.
+        ValueError: if it is not such a class, or if its name is taken.
     """
     return tables.register(TASKS, Task, cls)

@@ -1,4 +1,4 @@
-"""The contract of a task: what a backbone is fine-tuned for, and what the model that comes out answers."""
+"""The contract of a task: what a backbone is fine-tuned for, and what the resulting model answers."""
 
 import abc
 import dataclasses
@@ -11,14 +11,14 @@ from convnlp.tasks.review import Review
 
 @dataclasses.dataclass(frozen=True)
 class Fields:
-    """Which fields of a record a model that exists is scored on.
+    """The fields of a record on which an existing model is scored.
 
     Args:
         texts: tuple of one or two strings, the text or the pair. Defaults to `("text",)`.
         label: str, the class. Defaults to "label".
         label_names: tuple of str, the classes in order. Default None: those saved with the model.
-        label_threshold: float, where labels are fractions, see `convnlp.data.Label`. Default None.
-        target: str, the text that a model should write, or the answers that are right. Default None: the name
+        label_threshold: float, if labels are fractions; see `convnlp.data.Label`. Default None.
+        target: str, the text that a model should write, or the acceptable answers. Default None: the name
             of the class, or "answers".
     """
 
@@ -33,29 +33,29 @@ class Fields:
 class Task(abc.ABC):
     """What a backbone is fine-tuned for: its examples, model, loss and scores.
 
-    A subclass is a frozen dataclass, made from a config to train a model or from a model to score it.
-    Everything that differs between tasks stands in it: the programs, the export and the suite of
-    `convnlp.testing` ask it and guess nothing from a model.
+    A subclass is a frozen dataclass, made from a config to train a model, or from a model to score it. It
+    holds everything that differs between tasks: the programs, the export and the suite of `convnlp.testing`
+    ask it and guess nothing from a model.
 
-    Fields that are made by `convnlp.tasks.option`, each with a default, are its own options: `task.options`
-    of a config sets them.
+    Fields made by `convnlp.tasks.option`, each with a default, are the task's own options, which
+    `task.options` of a config sets.
 
     Raises:
         ValueError: if an option breaks its rule.
     """
 
     name: ClassVar[str]  # its key in TASKS
-    model_cls: ClassVar[type]  # of its models, by which `task_of` knows a preset
+    model_cls: ClassVar[type]  # of its models, by which `task_of` recognises a preset
     best: ClassVar[tuple]  # ("valid/" + a metric of the loss, "min" or "max"): which step is the best
     takes_group: ClassVar[bool] = False  # whether `batches` can group by length
     generates: ClassVar[bool] = False  # whether its models write text, by `generate`
     fits_head: ClassVar[bool] = False  # whether it has `linear_heads`, for a model whose last layer is `head`
-    metrics: ClassVar[tuple]  # names of all scores that there may be, but for num_examples
-    share_metrics: ClassVar[tuple] = ()  # those of them that are a share of the examples
-    # Fields of `task` in a config that name fields of the data, and may be found in them where they are not
-    # given: keys of `convnlp.data.fields.ROLES`.
+    metrics: ClassVar[tuple]  # names of all possible scores, except num_examples
+    share_metrics: ClassVar[tuple] = ()  # the scores that are a share of the examples
+    # Fields of a config's `task` that name fields of the data, and are found in the data if not given: keys
+    # of `convnlp.data.fields.ROLES`.
     found_fields: ClassVar[tuple] = ()
-    text_roles: ClassVar[tuple] = ("text_field", "second_text_field")  # those that name its texts, one or two
+    text_roles: ClassVar[tuple] = ("text_field", "second_text_field")  # those for its texts, one or two
     edge_metrics: ClassVar[tuple] = ()  # names of the scores that the output of a TFLite file has
 
     def __post_init__(self):
@@ -64,22 +64,22 @@ class Task(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_config(cls, config, tokenizer, train):
-        """The task of an experiment, without its options, which `build_task` adds.
+        """Returns the task of an experiment, without its options, which `build_task` adds.
 
         Args:
             config: ConfigDict, see `configs/common.py`.
             tokenizer: `convnlp.models.Tokenizer`.
-            train: `convnlp.data.Source`, which may name the classes where the config does not.
+            train: `convnlp.data.Source`, which may name the classes if the config does not.
 
         Raises:
-            ValueError: if fields of the config do not fit together.
-            SourceError: if the source has to name classes and does not.
+            ValueError: if fields of the config contradict each other.
+            SourceError: if the source would have to name classes, but does not.
         """
 
     @classmethod
     @abc.abstractmethod
     def from_model(cls, model, source, fields):
-        """The task that a model was made for.
+        """Returns the task that a model was made for.
 
         Args:
             model: a `model_cls` with its preprocessor.
@@ -93,26 +93,26 @@ class Task(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def answers(cls, model):
-        """What a model answers once it is exported: `Answers`."""
+        """Returns the `Answers` of a model once it is exported."""
 
     @classmethod
     def open_roles(cls, config):
-        """Those of `found_fields` that this config needs; the default is all of them."""
+        """Returns those of `found_fields` that this config needs; by default, all of them."""
         return cls.found_fields
 
     @property
     def decoder_length(self):
-        """Tokens that a decoder writes, 0 without one."""
+        """The number of tokens that a decoder writes; 0 without a decoder."""
         return 0
 
     @property
     def known_metrics(self):
-        """Those of `metrics` that these fields and classes have."""
+        """Those of `metrics` that apply to these fields and classes."""
         return self.metrics
 
     @abc.abstractmethod
     def read(self, source, training=False):
-        """All examples of a `Source`, each of them checked: `convnlp.data.examples.Examples`.
+        """Reads and checks all examples of a `Source`; returns `convnlp.data.examples.Examples`.
 
         Args:
             source: `Source`.
@@ -120,57 +120,57 @@ class Task(abc.ABC):
         """
 
     def for_training(self, found):
-        """What is trained on: what was read, or more than that; the default is what was read.
+        """Returns what is trained on: by default, what was read; a task may add to it.
 
         Args:
-            found: what `read` returned, without what is held out of it.
+            found: what `read` returned, without the held-out examples.
         """
         return found
 
     @abc.abstractmethod
     def batches(self, found, batch_size, *, training=False, **order):
-        """Batches of what was read: a tf.data.Dataset of dicts of static shapes.
+        """Makes batches of what was read: a tf.data.Dataset of dicts of static shapes.
 
         Args:
             found: what `read` returned.
             batch_size: int, B, of this worker.
             training: bool. False: all examples once, in order; what fills up the last batch does not count.
             **order: `seed`, `num_epochs` and `shard` of `convnlp.data.examples.order`. A task that
-                `takes_group` takes `group` too, as `convnlp.data.examples.labelled_batches`; then batches
-                are as long as their longest text.
+                `takes_group` also takes `group`, like `convnlp.data.examples.labelled_batches`; then each
+                batch is as long as its longest text.
         """
 
     @abc.abstractmethod
     def model(self, backbone):
-        """A model of `model_cls` around a backbone, to be trained."""
+        """Returns an untrained model of `model_cls` around a backbone."""
 
     def trained(self, model, found, held_out, learns=False):
-        """What is made of a trained model: the default is that model.
+        """Finishes a trained model; by default, returns it unchanged.
 
         Args:
-            model: what `model` returned, trained.
+            model: what `model` returned, now trained.
             found: what it was trained on.
-            held_out: what `read` returned of the examples that it was not.
-            learns: bool. Whether the model to keep may learn from `held_out` too. Defaults to False.
+            held_out: what `read` returned of the examples that it was not trained on.
+            learns: bool. Whether the model to keep may also learn from `held_out`. Defaults to False.
 
         Returns:
-            (model that says how good it is on `held_out`, of which it has learned nothing but what to choose,
-            model to keep); they may be one.
+            (model to score on `held_out`, which it has used only to choose, model to keep); they may be the
+            same.
         """
         return model, model
 
     @abc.abstractmethod
     def loss(self, model):
-        """`loss_fn(batch, seed, training=True)` for `convnlp.training.loop`."""
+        """Returns `loss_fn(batch, seed, training=True)` for `convnlp.training.loop`."""
 
     def linear_heads(self, features, labels, penalties):
-        """Weights of the model's `head` by which it fits best to vectors that do not change.
+        """Returns the weights with which the model's `head` fits best to fixed vectors.
 
         A task that `fits_head` has this and `head_rank`; the default has neither.
 
         Args:
-            features: float array [N,D], what the `head` is given for each example.
-            labels: array [N,...], those of the examples.
+            features: float array [N,D], the input of the `head` for each example.
+            labels: array [N,...], labels of the examples.
             penalties: sequence of float, on the size of the weights.
 
         Returns:
@@ -179,25 +179,25 @@ class Task(abc.ABC):
         raise NotImplementedError
 
     def head_rank(self, outputs, labels):
-        """How good the outputs [N,U] of a `head` are on held-out examples: a tuple, larger is better."""
+        """Rates the outputs [N,U] of a `head` on held-out examples: a tuple, larger is better."""
         raise NotImplementedError
 
     def fitted(self, model, found, features, fold_of, penalties):
-        """The model whose `head` fits best, and what is known of it by examples that were held out.
+        """Returns the model whose `head` fits best, and how it answers held-out examples.
 
-        The penalty is the one whose answers to held-out examples are of the highest `head_rank`; the head is
+        The penalty is the one whose answers to held-out examples have the highest `head_rank`; the head is
         then fitted to all examples.
 
         Args:
             model: what `model` returned.
             found: `Examples`, n of them.
-            features: float array [n,D], what the `head` is given for each.
+            features: float array [n,D], the input of the `head` for each example.
             fold_of: int array [n], see `cross_fitting.folds`.
             penalties: sequence of float, on the size of the weights.
 
         Returns:
-            (the model; dict, what was chosen; float array [h,U], outputs of the `head` for the examples that
-            were held out: of a fit without them, by the penalty that the other folds choose).
+            (the model; dict, what was chosen; float array [h,U], outputs of the `head` for the held-out
+            examples, from a fit without them, with the penalty that the other folds choose).
         """
         labels = found.labels
         outputs = cross_fitting.in_turn(
@@ -223,24 +223,24 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def scores(self, model, found, batch_size=32):
-        """Scores on what was read: dict of floats by `known_metrics`, and "num_examples".
+        """Scores a model on what was read: dict of floats by `known_metrics`, and "num_examples".
 
-        A task that `fits_head` takes `outputs` too, float array [n,U] of a `head` for these examples, in
-        place of those that the model gives. Default None.
+        A task that `fits_head` also takes `outputs`, float array [n,U] of a `head` for these examples, to
+        use instead of the model's own. Default None.
         """
 
     def review(self, model, found, batch_size=32):
-        """What the report of a run shows beside the scores: a `convnlp.tasks.review.Review`.
+        """Returns what a run's report shows beside the scores: a `convnlp.tasks.review.Review`.
 
-        The default has no section. Arguments as of `scores`.
+        The default has no section. Takes the arguments of `scores`.
         """
         return Review()
 
     def edge_scores(self, outputs, found):
-        """Scores of a TFLite file on what was read; the default has none.
+        """Scores a TFLite file on what was read; the default has no scores.
 
         Args:
-            outputs: float array [N,...], what `Answers.edge` gives for each example, in order.
+            outputs: float array [N,...], what `Answers.edge` returns for each example, in order.
             found: what `read` returned.
 
         Returns:

@@ -1,4 +1,4 @@
-"""What an exported classifier answers."""
+"""The answers of an exported classifier."""
 
 import numpy as np
 import tensorflow as tf
@@ -33,13 +33,13 @@ class ClassifierAnswers(EncoderAnswers):
         }, rows
 
     def request(self, name, texts, rows):
-        if name == "explain":  # costs the square of the length
+        if name == "explain":  # its cost grows with the square of the length
             texts = [text[:100] for text in texts]
         examples = np.array([_example(text) for text in texts], object)
         return {**super().request(name, texts, rows), "inputs": examples}
 
     def row(self, answer, threshold=None):
-        """{"label", "probability", "scores"}; the label is None where no class is as probable as that."""
+        """Returns "label", "probability", "scores"; the label is None if no class reaches the threshold."""
         scores = dict(zip(self.labels, answer["scores"], strict=True))
         probability = max(answer["scores"])
         label = answer["label"] if probability >= (threshold or 0) else None

@@ -1,27 +1,27 @@
-"""Which pieces of a text its label rests on: each is left out once, and the label's probability looked at."""
+"""Shows which pieces of a text its label rests on, by the label's probability when each is left out once."""
 
 import tensorflow as tf
 
-# Rows that are classified at once: the bound of memory, and enough of them to keep some cores busy.
+# Rows that are classified at once: few enough to bound the memory, and enough to keep some cores busy.
 _ROWS_A_STEP = 32
 
 
 def explain(classifier, rows, logits):
-    """The pieces of texts, and by how much leaving one out lowers the label's log-probability.
+    """Returns the pieces of texts, and by how much leaving each out lowers the label's log-probability.
 
-    importances[b,t] = log p(c | x_b) - log p(c | x_b without its piece t), c = argmax p(. | x_b): positive
-    where the piece speaks for the label, negative where it speaks against it. Left out means taken out, as
+    importances[b,t] = log p(c | x_b) - log p(c | x_b without its piece t), c = argmax p(. | x_b): positive if
+    the piece speaks for the label, negative if it speaks against it. A piece is left out by removing it, as
     if the text had been written without it (Li, Monroe and Jurafsky, 2016, https://arxiv.org/abs/1612.08220,
-    erase in the same way). It costs a forward pass a piece, in steps of a bounded number of rows.
+    erase in the same way). It costs one forward pass per piece, in steps of a bounded number of rows.
 
     Args:
         classifier: a `TextClassifier`.
-        rows: {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, a text each.
-        logits: float [B,C], the classifier's for these rows.
+        rows: {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, one text per row.
+        logits: float [B,C], the classifier's logits for these rows.
 
     Returns:
-        {"tokens" string [B,T], "importances" float32 [B,T]}. A space begins a token that begins a word; the
-        end token and pads are "" and 0.
+        {"tokens" string [B,T], "importances" float32 [B,T]}. A token that begins a word begins with a space;
+        the end token and pads are "" and 0.
     """
     token_ids, mask = rows["token_ids"], rows["padding_mask"]
     tokenizer = classifier.preprocessor.tokenizer
@@ -34,7 +34,7 @@ def explain(classifier, rows, logits):
     def step(start, importances):
         these = places[start : start + _ROWS_A_STEP]  # [n,2]
         row, position = these[:, 0], these[:, 1:]
-        kept = index + tf.cast(index >= position, index.dtype)  # [n,T], which skips the position
+        kept = index + tf.cast(index >= position, index.dtype)  # [n,T], skips the position
         without = {
             name: tf.gather(tf.gather(values, row), kept, batch_dims=1) for name, values in padded.items()
         }

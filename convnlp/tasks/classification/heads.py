@@ -1,4 +1,4 @@
-"""Linear classifiers on what does not change, vectors and n-grams, joined by what they have not seen."""
+"""Fits linear classifiers to fixed vectors and n-grams, and joins them by examples they have not seen."""
 
 import dataclasses
 import typing
@@ -14,10 +14,10 @@ class Part:
     """What a linear classifier is fitted to, and how.
 
     Attributes:
-        name: str, in front of what is said of it: "" or "ngram_".
-        features: float array or SciPy's sparse array [n,D].
+        name: str, the prefix of its entries in `Fitted.chosen`: "" or "ngram_".
+        features: float array or SciPy sparse array [n,D].
         fit: function of (features, labels, penalties) -> list of (W [D,C], b [C]), one per penalty.
-        penalties: sequence of float, from the simplest model to the one that fits best.
+        penalties: sequence of float, from the simplest model to the closest fit.
     """
 
     name: str
@@ -32,9 +32,9 @@ class Fitted(typing.NamedTuple):
     Attributes:
         weights: list of (W, b), one per part, fitted to all examples.
         shares: float array [M], how much each part counts in the sum of their logits.
-        chosen: dict, the penalty and the share of each part by their names.
-        outputs: float array [h,C], logits for the examples that were held out: of a fit without them, by
-            the penalties and the weights that the other folds choose.
+        chosen: dict, the penalty and the share of each part, by their names.
+        outputs: float array [h,C], logits for the held-out examples: from a fit without them, with the
+            penalties and the weights that the other folds choose.
     """
 
     weights: list
@@ -44,16 +44,16 @@ class Fitted(typing.NamedTuple):
 
 
 def fit(parts, labels, fold_of):
-    """Linear classifiers of the same examples, the sum of whose logits fits best to what they have not seen.
+    """Fits linear classifiers whose summed logits fit best to examples that they have not seen.
 
-    Each part is fitted by each of its penalties to the examples outside of a fold, and answers those in it.
-    By these answers `joint.choose` finds the penalties and the weights of the sum, and the parts are fitted
-    to all examples. How good that is, `outputs` say: the answers to a fold, by what the other folds choose.
+    Each part is fitted with each of its penalties to the examples outside a fold, and answers those in it.
+    From these answers, `joint.choose` finds the penalties and the weights of the sum. Then the parts are
+    fitted to all examples. `outputs` shows how good this is: it answers each fold as the others choose.
 
     Args:
         parts: sequence of M `Part`.
         labels: int array [n].
-        fold_of: int array [n], of `cross_fitting.folds`.
+        fold_of: int array [n], from `cross_fitting.folds`.
 
     Returns:
         `Fitted`.
@@ -75,7 +75,7 @@ def fit(parts, labels, fold_of):
 
 
 def _answers(part, labels, fold_of):
-    """The logits of each penalty for the examples that are held out, float [P,h,C]."""
+    """Returns the logits of each penalty for the held-out examples, float [P,h,C]."""
 
     def answer(is_seen, is_asked):
         seen = part.features[np.flatnonzero(is_seen)]

@@ -1,4 +1,4 @@
-"""How the logits of several classifiers are joined: which of each, and with what weights."""
+"""Joins the logits of several classifiers: chooses a candidate of each, and their weights."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from scipy import optimize
 
 from convnlp.models import linear_head
 
-_LEAST_SHARE = 0.01  # of the first, an encoder's, whose answers would else be lost
+_LEAST_SHARE = 0.01  # of the first member, an encoder's, whose answers would otherwise be lost
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Joint:
     """Logits sum_m s_m z_m.
 
     Attributes:
-        chosen: tuple of int, which candidate of each member z_m is.
+        chosen: tuple of int, which candidate of each member is its z_m.
         shares: float array [M], s.
     """
 
@@ -23,20 +23,20 @@ class Joint:
     shares: np.ndarray
 
     def logits(self, members):
-        """The sum, float [N,C], of members as in `choose`."""
+        """Returns the sum, float [N,C], for members as in `choose`."""
         parts = [candidates[index] for candidates, index in zip(members, self.chosen, strict=True)]
         return np.tensordot(self.shares, np.stack(parts), 1)
 
 
 def choose(members, labels):
-    """The candidate of each member that fits best by itself, and the weights of their sum.
+    """Chooses the candidate of each member that fits best by itself, and the weights of their sum.
 
-    A candidate is looked at with the weight at which its loss is smallest, as it is in the sum: how sure it
-    is of its answers does not matter.
+    Each candidate is judged with the weight that minimises its loss, as in the sum: how sure it is of its
+    answers does not matter.
 
     Args:
-        members: sequence of M float arrays [P_m,N,C], logits of the candidates of each.
-        labels: int [N], of examples that none of them has seen.
+        members: sequence of M float arrays [P_m,N,C], the logits of each member's candidates.
+        labels: int [N], labels of examples that no candidate has seen.
 
     Returns:
         `Joint`.
@@ -47,12 +47,12 @@ def choose(members, labels):
 
 
 def mixture(members, labels):
-    """The weights s >= 0 of the smallest mean CE(sum_m s_m z_m, labels).
+    """Returns the weights s >= 0 that minimise the mean CE(sum_m s_m z_m, labels).
 
-    A pull to 1/M each, as strong as one example, keeps them small where all examples are right.
+    A pull towards 1/M for each, as strong as one example, keeps them small if all answers are right.
 
     Args:
-        members: sequence of M float arrays [N,C], z. The first has some weight in any case.
+        members: sequence of M float arrays [N,C], z. The first always has some weight.
         labels: int [N].
 
     Returns:
@@ -74,6 +74,6 @@ def mixture(members, labels):
 
 
 def _loss_alone(logits, labels):
-    """The mean cross-entropy of logits [N,C] at their best weight."""
+    """Returns the mean cross-entropy of logits [N,C] at their best weight."""
     (share,) = mixture([logits], labels)
     return -np.mean(linear_head.log_softmax(share * logits)[np.arange(len(labels)), labels])

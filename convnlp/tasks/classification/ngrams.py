@@ -1,4 +1,4 @@
-"""A linear classifier on hashed n-grams beside one that is trained, weighed on held-out texts."""
+"""Joins a linear classifier on hashed n-grams to a trained one, with weights from held-out texts."""
 
 import numpy as np
 import tensorflow as tf
@@ -9,17 +9,17 @@ from convnlp.models import TextClassifier, linear_head
 from convnlp.tasks.classification import joint
 from convnlp.tasks.rows import outputs_of
 
-PENALTY = 0.1  # over the number of examples
+PENALTY = 0.1  # divided by the number of examples
 PENALTIES = (0.3, 0.1, 0.03, 0.01)  # where folds can choose
-RATIO_SHARE = 0.5  # of a bucket's weight that follows from how unevenly the classes use it
-MAX_RATIO_CLASSES = 8  # from 10 on it gains nothing, with few texts of each it loses (docs/recipes.md)
+RATIO_SHARE = 0.5  # share of a bucket's weight that depends on how unevenly the classes use it
+MAX_RATIO_CLASSES = 8  # from 10 on, it gains nothing; with few texts per class, it loses (docs/recipes.md)
 MAX_WEIGHTS = 2**20
 _LEAST_BUCKETS = 2**12
 _BATCH_SIZE = 64
 
 
 def buckets_for(num_classes):
-    """How many buckets a classifier gets: a power of two, with at most `MAX_WEIGHTS` weights; 0: too few.
+    """Returns the number of buckets: a power of two with at most `MAX_WEIGHTS` weights; 0 if too few.
 
     Example:
     >>> [buckets_for(number) for number in (2, 16, 20, 1_000)]
@@ -30,7 +30,7 @@ def buckets_for(num_classes):
 
 
 def ratio_share_for(num_classes):
-    """`RATIO_SHARE`, or 0 where there are so many classes that each says little of a bucket.
+    """Returns `RATIO_SHARE`, or 0 if there are so many classes that each says little about a bucket.
 
     Example:
     >>> [ratio_share_for(number) for number in (2, 8, 9)]
@@ -40,30 +40,30 @@ def ratio_share_for(num_classes):
 
 
 def join(model, num_buckets, found, held_out, learns=False):
-    """Classifiers whose logits are a z + b u: z those of `model`, u those of a linear one on n-grams.
+    """Returns classifiers with logits a z + b u: z from `model`, u from a linear classifier on n-grams.
 
-    u = U x + c is fitted on the examples that were trained on, by softmax regression; x is the weight of
-    each bucket of `convnlp.layers.HashedNgrams`: its count, over the square root of the number of n-grams,
-    times its `bucket_weights`. Then a and b, at least 0, are those of the smallest loss on the
-    held-out examples, which also makes the probabilities fit: a model that is too sure has a small a.
+    u = U x + c is fitted to the training examples by softmax regression. x holds the value of each bucket of
+    `convnlp.layers.HashedNgrams`: its count over the square root of the number of n-grams, times its
+    `bucket_weights`. Then a and b, at least 0, are chosen to minimise the loss on the held-out examples. This
+    also calibrates the probabilities: a model that is too sure gets a small a.
 
-    Words decide many classes, and no small encoder has seen all of them often enough. The loss alone weighs
-    them: the held-out examples that the encoder gets right are more than it would get of others, since its
-    best step was chosen by them.
+    Many classes depend on words, and no small encoder has seen all of them often enough. Only the loss
+    chooses the weights: the encoder gets more of the held-out examples right than it would of others, since
+    its best step was chosen by them.
 
-    Once a and b are known, the held-out examples may be learned from as well: u is fitted to all of them,
-    with the same b. With few examples that gains half a point (docs/recipes.md).
+    Once a and b are known, the held-out examples may be learned from as well: u is fitted to all examples,
+    with the same b. With few examples, that gains half a point (docs/recipes.md).
 
     Args:
-        model: `TextClassifier` without n-grams, trained.
+        model: trained `TextClassifier` without n-grams.
         num_buckets: int, M, at most 2**16.
         found: `convnlp.data.examples.Examples` that it was trained on.
-        held_out: `Examples` that it was not; with `weights` if `found` has them.
-        learns: bool. Whether the classifier to keep learns from `held_out` too. Defaults to False.
+        held_out: `Examples` that it was not trained on; with `weights` if `found` has them.
+        learns: bool. Whether the classifier to keep also learns from `held_out`. Defaults to False.
 
     Returns:
-        (`TextClassifier` that has not learned from `held_out`, the one to keep), with the backbone of
-        `model`; without `learns` they are one.
+        (`TextClassifier` that has not learned from `held_out`, `TextClassifier` to keep), with the backbone
+        of `model`; without `learns`, they are the same.
     """
     layer = HashedNgrams(num_buckets, model.num_classes)
     counts, held_counts = features(layer, found), features(layer, held_out)
@@ -89,12 +89,12 @@ def join(model, num_buckets, found, held_out, learns=False):
 
 
 def joined(model, head, linear, shares):
-    """The classifier of logits a (W v + b) + s (U x + c).
+    """Returns the classifier with logits a (W v + b) + s (U x + c).
 
     Args:
-        model: `TextClassifier` without n-grams, whose `head` is given v.
+        model: `TextClassifier` without n-grams, whose `head` takes v.
         head: (W, b), arrays [D,C] and [C].
-        linear: (U, c), arrays [M,C] and [C], of `fit`.
+        linear: (U, c), arrays [M,C] and [C], from `fit`.
         shares: float array [2], (a, s).
 
     Returns:
@@ -120,20 +120,20 @@ def joined(model, head, linear, shares):
 
 
 def fit(counts, labels, num_classes, penalties=(PENALTY,), weights=None, ratio_share=RATIO_SHARE):
-    """Softmax regression on x, each count times the weight of its bucket.
+    """Fits a softmax regression to x, in which each count is multiplied by the weight of its bucket.
 
     Args:
-        counts: SciPy's sparse array [N,M], of `features`.
+        counts: SciPy sparse array [N,M], from `features`.
         labels: int [N], each in [0, C).
         num_classes: int, C.
-        penalties: sequence of float, over the number of examples. Defaults to `PENALTY` alone.
-        weights: float [N], how much an example counts. Default None: 1.
+        penalties: sequence of float, divided by the number of examples. Defaults to `PENALTY` alone.
+        weights: float [N], how much each example counts. Default None: all 1.
         ratio_share: float in [0, 1], see `bucket_weights`.
 
     Returns:
-        list of pairs (U, c), one per penalty: float64 [M,C] and [C], which take the counts as they are.
+        list of pairs (U, c), one per penalty: float64 [M,C] and [C], to be applied to the counts themselves.
     """
-    used = np.unique(counts.indices)  # all others have weights of zero, and would take most of the time
+    used = np.unique(counts.indices)  # all others have zero weights, and would take most of the time
     scale = bucket_weights(counts, labels, num_classes, ratio_share)[used]
     x = sparse.csr_array(counts[:, used] * scale[None])
     found, start = [], None
@@ -149,21 +149,21 @@ def fit(counts, labels, num_classes, penalties=(PENALTY,), weights=None, ratio_s
 
 
 def bucket_weights(counts, labels, num_classes, ratio_share=RATIO_SHARE):
-    """How large each bucket is made before the fit, so that a penalty on its weights bears on it the less.
+    """Returns the scale of each bucket before the fit; the larger it is, the less a penalty affects it.
 
-    s_b = i_b (1 - h + h r_b), h = `ratio_share`; i_b is the logarithm of how rare the bucket is, and r_b how
-    unevenly the classes use it: the root of the mean over classes c of
+    s_b = i_b (1 - h + h r_b) with h = `ratio_share`. i_b is the logarithm of how rare the bucket is, and r_b
+    says how unevenly the classes use it: the root of the mean over classes c of
 
         (log[(1 + n_bc) / sum_b (1 + n_bc)] - log[(1 + m_bc) / sum_b (1 + m_bc)])^2,
 
-    n_bc texts of class c have the bucket, and m_bc of the other classes. i and r are scaled so that |x| is 1
-    on average. What the counts of a class say of a word is worth more than what a regression finds out.
+    where n_bc texts of class c have the bucket, and m_bc texts of the other classes. i and r are scaled so
+    that |x| is 1 on average. The counts of a class say more about a word than a regression finds out.
 
     Source: Wang and Manning, 2012, section 2 (?), the log-count ratio, https://aclanthology.org/P12-2018.
-    Departs from it: one ratio for all classes, without its sign, in place of one for each; half of it.
+    Departs from it: one ratio for all classes, without its sign, instead of one for each; half of it.
 
     Args:
-        counts: SciPy's sparse array [N,M], of `features`.
+        counts: SciPy sparse array [N,M], from `features`.
         labels: int [N], each in [0, num_classes).
         num_classes: int, C.
         ratio_share: float in [0, 1].
@@ -184,19 +184,19 @@ def bucket_weights(counts, labels, num_classes, ratio_share=RATIO_SHARE):
 
 
 def _root_mean_square(counts, scale):
-    """The size of an average x = counts * scale."""
+    """Returns the size of an average x = counts * scale."""
     return np.sqrt(counts.power(2).dot(scale**2).mean())
 
 
 def features(layer, found):
-    """What a `HashedNgrams` layer sums up: how often a text has an n-gram of each bucket, over sqrt(n).
+    """Returns what a `HashedNgrams` layer sums: a text's count of n-grams in each bucket, over sqrt(n).
 
     Args:
         layer: `HashedNgrams` of M buckets.
         found: `Examples`, N of them.
 
     Returns:
-        SciPy's sparse float64 array [N,M].
+        SciPy sparse float64 array [N,M].
     """
     parts, sizes = [], []
     for first in range(0, len(found), _BATCH_SIZE):

@@ -1,4 +1,4 @@
-"""What an exported classifier should answer: scores and labels, embeddings, explanations."""
+"""The expected answers of an exported classifier: scores and labels, embeddings, explanations."""
 
 import numpy as np
 import tensorflow as tf
@@ -8,14 +8,14 @@ from convnlp.tasks.reference import relative_difference
 
 
 class ClassifierReference(EncoderReference):
-    """What a classifier's answers should be."""
+    """The expected answers of a classifier."""
 
     def __init__(self, answers):
         super().__init__(answers)
         self._names = np.array([label.encode() for label in answers.labels], object)
 
     def error(self, name, inputs, outputs):
-        """The largest error of an answer; infinite where a label is not that of the best score."""
+        """Returns the largest error of an answer; infinite if a label is not that of the best score."""
         if name == "embed":
             return super().error(name, inputs, outputs)
         labels_are_right = {
@@ -28,7 +28,7 @@ class ClassifierReference(EncoderReference):
         return np.maximum(error, self._explanation_error(inputs, outputs)) if name == "explain" else error
 
     def _explanation_error(self, inputs, outputs):
-        """The same of an explanation, with a row of the batch for each piece that is left out."""
+        """Does the same for an explanation, with a row of the batch for each piece that is left out."""
         detokenize = self._model.preprocessor.tokenizer.detokenize
         rows = self.rows(inputs)
         worst = 0.0
@@ -47,7 +47,7 @@ class ClassifierReference(EncoderReference):
         return worst
 
     def rows(self, inputs):
-        """The same of the tf.Examples of "classify"."""
+        """Also takes the tf.Examples of "classify"."""
         if "inputs" not in inputs:
             return super().rows(inputs)
         examples = [tf.train.Example.FromString(value) for value in inputs["inputs"]]
@@ -55,5 +55,5 @@ class ClassifierReference(EncoderReference):
         return super().rows({"text": text})
 
     def edge(self, inputs):
-        """The logits [B,C]."""
+        """Returns the logits [B,C]."""
         return np.asarray(self._model(self.rows(inputs), training=False))

@@ -1,4 +1,4 @@
-"""What the report of a run shows of a classifier."""
+"""What the report of a run shows about a classifier."""
 
 import numpy as np
 import tensorflow as tf
@@ -11,22 +11,22 @@ from convnlp.tasks.review import Calibration, Confusion, Mistakes, Review, Table
 
 NUM_BINS = 10
 NUM_MISTAKES = 10
-MAX_EXPLAINED = 256  # tokens of a mistake whose words are looked at: it costs a forward pass for each
-MAX_MATRIX = 30  # classes; of more only those that are most often confused are shown
+MAX_EXPLAINED = 256  # tokens of a mistake whose words are explained, at one forward pass per token
+MAX_MATRIX = 30  # classes; of more, only the pairs most often confused are shown
 NUM_CONFUSED = 20
 _ABOUT_MISTAKES = "Look here for wrong labels first."
 _ABOUT_WORDS = " A word speaks for the answer where leaving it out makes the answer less probable."
 
 
 def review(model, found, logits, explains=True):
-    """Sections on the classes, what is confused, how sure the model is, and where it is surely wrong.
+    """Makes sections on the classes, confusions, how sure the model is, and its surest mistakes.
 
     Args:
         model: `TextClassifier` with its preprocessor.
         found: `Examples`, n of them.
-        logits: float [n,C], the model's.
-        explains: bool, whether the words of mistakes are weighed, which takes logits of this very model.
-            Default True.
+        logits: float [n,C], the model's logits.
+        explains: bool, whether to show which words the mistakes rest on, which takes logits of this very
+            model. Default True.
 
     Returns:
         `Review`.
@@ -101,7 +101,7 @@ def _calibration(best, is_right):
 
 
 def _explained(model, found, logits, chosen):
-    """{index of an example: its words with what they weigh}, of those of `chosen` that are not too long."""
+    """Returns {index: words with their importances} for the examples of `chosen` that are not too long."""
     ids, length = found.columns[0], found.lengths[0]
     chosen = [int(i) for i in chosen if len(ids[int(i)]) <= MAX_EXPLAINED]
     if not chosen:

@@ -1,4 +1,4 @@
-"""Classification: one text, or a pair of texts, to a class."""
+"""Classification: assigns a class to a text or a pair of texts."""
 
 import dataclasses
 from typing import ClassVar
@@ -18,7 +18,7 @@ from convnlp.tasks.classification.teachers import soft_labels
 from convnlp.tasks.rows import mixes_any_length, outputs_of
 from convnlp.tasks.task import Task
 
-TAUGHT_SHARE = 0.75  # of the target, where there are teachers
+TAUGHT_SHARE = 0.75  # of the target, if there are teachers
 
 _COUNT = rules.integer(0, MAX_BUCKETS + 1)
 _BUCKETS = rules.Rule(f"None, or {_COUNT.text}", lambda value: value is None or _COUNT.holds(value))
@@ -35,23 +35,23 @@ _CLASS_WEIGHTS = rules.Rule(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Classification(Task):
-    """One text, or a pair, to a class, by a `TextClassifier`.
+    """Assigns a class to a text, or a pair, by a `TextClassifier`.
 
     Args:
         tokenizer: `Tokenizer`.
         label: `convnlp.data.Label`, the field of the class and its values.
         text_fields: tuple of one or two str. Defaults to `("text",)`.
         sequence_length: int. L, tokens of an example.
-        pooling: str, of the classifier. Defaults to "mean_max".
-        head_dropout: float, of the classifier. Default 0.
-        ngram_buckets: int, of `ngrams.join` after training; 0: none. An option. Default None:
-            `ngrams.buckets_for` of the classes.
+        pooling: str, the classifier's. Defaults to "mean_max".
+        head_dropout: float, the classifier's. Default 0.
+        ngram_buckets: int, buckets of `ngrams.join` after training; 0 for none. An option. Default None:
+            `ngrams.buckets_for` the number of classes.
         r_drop: float, see `classification_loss`. An option. Default 0.
-        teachers: sequence of str, presets of classifiers of the same classes, whose mean answer to a text is
-            learned beside its label; see `classification_loss`. An option. Default none.
-        class_weights: how much an example of a class counts in training: "balanced" (the less of them there
-            are, the more: n / (C n_c) of n examples, n_c of them of this class), or a dict, name of a class
-            -> float > 0, 1 for those that it does not name. An option. Default none: all count alike.
+        teachers: sequence of str, presets of classifiers with the same classes. The model learns their mean
+            answer to a text beside its label; see `classification_loss`. An option. Default none.
+        class_weights: how much an example of each class counts in training: "balanced" (more for rare
+            classes: n / (C n_c) if n_c of n examples have the class), or a dict, name of a class -> float
+            > 0, with 1 for classes that it does not name. An option. Default none: all count the same.
     """
 
     name: ClassVar[str] = "classification"
@@ -81,7 +81,7 @@ class Classification(Task):
         names, threshold = tuple(task.label_names), task.label_threshold
         if not names and threshold is not None:
             names = ("0", "1")
-        if not names:  # of the whole split: a slice may lack a rare class
+        if not names:  # from the whole split: a slice may lack a rare class
             names = sources.label_names(train.whole, task.label_field)
         return cls(
             tokenizer=tokenizer,
@@ -169,9 +169,9 @@ class Classification(Task):
         return linear_head.fit(features, labels, self.label.num_classes, penalties)
 
     def fitted(self, model, found, features, fold_of, penalties):
-        """As of `Task`, joined to the linear classifier on n-grams: the logits are a z + b u, see `ngrams`.
+        """As in `Task`, joined to a linear classifier on n-grams: the logits are a z + b u, see `ngrams`.
 
-        The penalties of both, a and b are those of the smallest loss on the held-out examples, see `heads`.
+        The penalties of both, a and b minimise the loss on the held-out examples; see `heads`.
         """
         parts = [heads.Part("", features, self.linear_heads, penalties)]
         if num_buckets := self._num_buckets:
@@ -205,7 +205,7 @@ class Classification(Task):
 
 
 def class_weights(given, names, labels):
-    """How much an example of each class counts.
+    """Returns how much an example of each class counts.
 
     Args:
         given: "balanced", or dict, name of a class -> float; see `Classification`.
@@ -216,7 +216,7 @@ def class_weights(given, names, labels):
         float32 array [C].
 
     Raises:
-        ValueError: on a name that is none of the classes.
+        ValueError: if a name is not one of the classes.
 
     Example:
     >>> class_weights("balanced", ("bad", "good"), np.array([0, 1, 1, 1])).tolist()
@@ -241,17 +241,17 @@ def read_classification(source, tokenizer, label, sequence_length, text_fields=(
         source: `Source`.
         tokenizer: has `tokenize` and `end_token_id`.
         label: `Label`.
-        sequence_length: int, L. A text is followed by the end token, so is each text of a pair; the longer
-            text is cut where they do not fit, and the number of those examples is logged.
+        sequence_length: int, L. The end token follows each text, also in pairs. If an example does not fit,
+            its longer text is cut; the number of such examples is logged.
         text_fields: tuple of one or two strings. Defaults to `("text",)`.
-        keep_texts: bool, whether the texts are kept beside their tokens. Default False.
+        keep_texts: bool, whether to keep the texts beside their tokens. Default False.
 
     Returns:
         `examples.Examples` with one column.
 
     Raises:
         SourceError: if the source or any of its examples is wrong.
-        ValueError: if `sequence_length` has no place for a token of each text.
+        ValueError: if `sequence_length` has no room for a token of each text.
 
     Example:
     >>> _ = open("days.jsonl", "w").write(json.dumps({"text": "A fine day.", "label": 1}))
@@ -264,22 +264,22 @@ def read_classification(source, tokenizer, label, sequence_length, text_fields=(
 
 
 def classification_batches(found, batch_size, *, training, **order):
-    r"""Batches of one text or a pair of texts with a class.
+    r"""Makes batches of one text or a pair of texts with a class.
 
     Args:
-        found: `examples.Examples` of `read_classification`.
+        found: `examples.Examples` from `read_classification`.
         batch_size: int, B, of this worker.
-        training: bool. True: shuffled, for `num_epochs`, full batches. False: all examples once, in order;
+        training: bool. True: full batches, shuffled, for `num_epochs`. False: all examples once, in order;
             the last batch is filled up with examples of weight 0.
         **order: `seed`, `num_epochs`, `shard` and `group` of `examples.labelled_batches`.
 
     Returns:
         A tf.data.Dataset of dicts: `token_ids` int32 [B,L], `padding_mask` bool [B,L], `label` int32 [B],
-        `weight` float32 [B], and `soft_label` float32 [B,C] of examples that have them. Its cardinality is
+        `weight` float32 [B], and `soft_label` float32 [B,C] if the examples have them. Its cardinality is
         the number of batches.
 
     Raises:
-        ValueError: as `examples.order`.
+        ValueError: as for `examples.order`.
 
     Example:
     >>> rows = [{"text": "A fine day.", "label": 1}, {"text": "A lost day.", "label": 0}]
@@ -293,23 +293,24 @@ def classification_batches(found, batch_size, *, training, **order):
 
 
 def classification_loss(classifier, r_drop=0.0):
-    """Softmax cross-entropy of the label; examples with weight 0 (padding of a last batch) do not count.
+    """Returns the softmax cross-entropy of the label; examples of weight 0 (padding of a batch) do not count.
 
-    With R-Drop, each example goes through the model twice, with other units dropped, and the two answers p
-    and q are drawn together:
+    With R-Drop, each example goes through the model twice, with different units dropped, and the two answers
+    p and q are drawn together:
 
         loss = (CE(p) + CE(q)) / 2 + r_drop (KL(p||q) + KL(q||p)) / 4
 
-    A step takes twice the time then. Source: Liang et al. 2021, equations 2 and 3,
-    https://arxiv.org/abs/2106.14448. Departs from it: all is halved, so that the same learning rate fits.
+    A step then takes twice the time. Source: Liang et al. 2021, equations 2 and 3,
+    https://arxiv.org/abs/2106.14448. Departs from it: everything is halved, so that the same learning rate
+    fits.
 
-    Where a batch has a `soft_label` s, what other classifiers say, the target of training is
-    0.25 onehot(label) + 0.75 s in place of the label alone. Source: Hinton, Vinyals and Dean, 2015,
+    If a batch has a `soft_label` s, the answer of other classifiers, the target of training is
+    0.25 onehot(label) + 0.75 s instead of the label alone. Source: Hinton, Vinyals and Dean, 2015,
     https://arxiv.org/abs/1503.02531. Departs from it: a temperature of 1.
 
     Args:
-        classifier: called on {"token_ids", "padding_mask"}, gives logits [B,C].
-        r_drop: float, at least 0. Weight of the divergence; 0: one pass. Only in training.
+        classifier: function of {"token_ids", "padding_mask"} that returns logits [B,C].
+        r_drop: float, at least 0. Weight of the divergence; 0 for one pass. Only in training.
 
     Returns:
         `loss_fn(batch, seed, training=True)` for `convnlp.training.loop`.
@@ -337,14 +338,14 @@ def classification_loss(classifier, r_drop=0.0):
 
 
 def classification_scores(classifier, batches):
-    """Scores of a classifier on a finite data set.
+    """Scores a classifier on a finite data set.
 
     Args:
-        classifier: called on {"token_ids", "padding_mask"}, gives logits [B,C].
-        batches: iterable of dicts with these keys and "label" int [B], "weight" float [B] (0: a filling row).
+        classifier: function of {"token_ids", "padding_mask"} that returns logits [B,C].
+        batches: iterable of dicts with these keys and "label" int [B], "weight" float [B] (0: a filler row).
 
     Returns:
-        dict of floats: "accuracy", with two classes "f1" (of class 1), "f1_macro", "loss" (nats),
+        dict of floats: "accuracy", "f1" (of class 1, with two classes only), "f1_macro", "loss" (nats) and
         "num_examples".
     """
     predict = tf.function(

@@ -1,4 +1,4 @@
-"""What other classifiers say of the training data: the soft labels of a distillation."""
+"""Asks other classifiers about the training data, for the soft labels of a distillation."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,11 +7,11 @@ from convnlp.models import TextClassifier, preset_names
 
 
 def soft_labels(teachers, texts, label_names, batch_size=64):
-    """The mean over classifiers of their class probabilities.
+    """Returns the mean class probabilities of several classifiers.
 
     Args:
-        teachers: sequence of str, presets of `TextClassifier`s, whatever their backbones and tokenizers.
-        texts: tuple of one or two lists of n strings, the texts or the pairs.
+        teachers: sequence of str, presets of `TextClassifier`s with any backbones and tokenizers.
+        texts: tuple of one or two lists of n strings, the texts or pairs.
         label_names: sequence of C str, the classes in order.
         batch_size: int.
 

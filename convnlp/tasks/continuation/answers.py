@@ -1,4 +1,4 @@
-"""What an exported `PrefixLM` answers."""
+"""The answers of an exported `PrefixLM`."""
 
 import tensorflow as tf
 
@@ -16,7 +16,7 @@ class PrefixLMAnswers(Answers):
         return self.model.preprocessor.sequence_length
 
     def preprocess(self, text):
-        """Whole texts with their end token, as any encoder reads them."""
+        """Returns whole texts with their end token, as any encoder reads them."""
         tokenizer = self.model.preprocessor.tokenizer
         ids, mask = token_rows([tokenizer.ragged(text)], self.sequence_length, tokenizer.end_token_id)
         return {"token_ids": ids, "padding_mask": mask}
@@ -49,11 +49,11 @@ class PrefixLMAnswers(Answers):
 
 
 class Prompts:
-    """What `PrefixLM.generate_ids` reads, {"token_ids" int32 [B,S]}: the last tokens of texts or of ids.
+    """Makes the input of `PrefixLM.generate_ids`, {"token_ids" int32 [B,S]}: the last tokens of texts or ids.
 
     Args:
         lm: `PrefixLM`.
-        max_length: int. N, the bound of a continuation, for which a row keeps room.
+        max_length: int. N, the most tokens of a continuation, for which a row keeps room.
         any_length: bool. Whether rows may be as short as the longest prompt of the batch.
 
     Raises:
@@ -71,11 +71,11 @@ class Prompts:
         self._lm, self._any_length = lm, any_length
 
     def of_texts(self, text):
-        """Texts [B], without an end token: a document that goes on."""
+        """Takes texts [B]; adds no end token, since the document goes on."""
         return self.of_ids(self._lm.preprocessor.tokenizer.ragged(text).to_tensor())
 
     def of_ids(self, token_ids):
-        """Token ids [B,T] with pads = 0. The last ones stay: what follows continues them."""
+        """Takes token ids [B,T] with pads = 0; keeps the last ones, which the output continues."""
         longest = tf.shape(token_ids)[1]
         width = tf.minimum(longest, self.max_length)
         count = tf.reduce_sum(tf.cast(token_ids != 0, tf.int32), axis=1, keepdims=True)  # [B,1]

@@ -1,4 +1,4 @@
-"""What an exported `PrefixLM` should answer: continuations, embeddings."""
+"""The expected answers of an exported `PrefixLM`: continuations and embeddings."""
 
 import numpy as np
 import tensorflow as tf
@@ -8,15 +8,15 @@ from convnlp.tasks.text_to_text.reference import LanguageModelReference
 
 
 class PrefixLMReference(LanguageModelReference):
-    """What the answers of an encoder that continues a text should be: one prompt at a time, without pads."""
+    """The expected answers of an encoder that continues a text: one prompt at a time, without pads."""
 
     def error(self, name, inputs, outputs):
-        if name == "ids":  # which come first
+        if name == "ids":  # these come first
             self._longest = self._length - outputs["generated_ids"].shape[1]
         return super().error(name, inputs, outputs)
 
     def _rows(self, inputs):
-        """Two lists of B: the last tokens of each prompt, and a mask of ones."""
+        """Returns two lists of B: the last tokens of each prompt, and a mask of ones."""
         tokenizer = self._lm.preprocessor.tokenizer
         if "token_ids" in inputs:
             rows = [row[row != 0] for row in inputs["token_ids"]]
@@ -27,7 +27,7 @@ class PrefixLMReference(LanguageModelReference):
         return rows, [np.ones_like(row, bool) for row in rows]
 
     def _texts(self, generated):
-        """What each row adds to its prompt."""
+        """Returns what each row adds to its prompt."""
         pieces = self._lm.preprocessor.tokenizer.pieces(tf.constant(generated)).numpy()
         return [b"".join(row).decode().replace(SPACE, " ") for row in pieces]
 

@@ -1,4 +1,4 @@
-"""Continuation: the beginning of a text to what follows, by an encoder alone."""
+"""Continuation: predicts how a text goes on from its beginning, by an encoder alone."""
 
 import dataclasses
 import math
@@ -17,10 +17,11 @@ from convnlp.tasks.task import Task
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Continuation(Task):
-    """A text's beginning to the rest of it, by a `PrefixLM`.
+    """Predicts the rest of a text from its beginning, by a `PrefixLM`.
 
-    In training the beginning ends anywhere in the text, in scores in its middle: it is the prefix, read from
-    both sides, and each token behind it is predicted from what is before that token, the end token too.
+    The beginning is the prefix, which is read in both directions. It ends anywhere in the text in training,
+    and in the middle for scores. Each token after it, including the end token, is predicted from all that
+    comes before that token.
 
     Args:
         tokenizer: `Tokenizer`.
@@ -68,7 +69,7 @@ class Continuation(Task):
         return examples.load(source, self.tokenizer, rows)
 
     def batches(self, found, batch_size, *, training=False, **order):
-        """Batches of `token_ids` int32, `padding_mask` and `prefix_mask` bool [B,L], `weight` float32 [B]."""
+        """Makes batches of `token_ids` int32, `padding_mask`, `prefix_mask` bool [B,L], `weight` float32 [B]."""
         (ids,), (length,) = found.columns, found.lengths
         counts = tf.cast(ids.row_lengths(), tf.int32)
         seed = order.get("seed", 0)
@@ -118,7 +119,7 @@ class Continuation(Task):
         return loss_fn
 
     def scores(self, model, found, batch_size=32):
-        """Nats per token behind the middle of each text, e to that power, and the share of right guesses."""
+        """Scores the second half of each text: nats per token, their exponential, share of right guesses."""
         loss_fn = tf.function(lambda batch: self.loss(model)(batch, None, training=False), autograph=False)
         sums = []
         for batch in self.batches(found, batch_size):

@@ -1,4 +1,4 @@
-"""What an exported classifier of several labels answers."""
+"""The answers of an exported classifier of several labels."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,10 +10,10 @@ THRESHOLD = 0.5
 
 
 class MultiLabelAnswers(EncoderAnswers):
-    """{"labels" string [B,C], "scores" float [B,C]}, and the scores [B,C] as a TFLite file; see `Answers`.
+    """Gives {"labels" string [B,C], "scores" float [B,C]}; a TFLite file gives scores [B,C]; see `Answers`.
 
-    "scores" are the probabilities of the labels in their order; "labels" holds the name of each that has at
-    least 0.5, and "" in the place of the others, so that all examples have as many.
+    "scores" holds the probabilities of the labels in order. "labels" holds the name of each label with a
+    probability of at least 0.5, and "" in place of the others, so that all examples have equally many.
     """
 
     edge_output = "probabilities"
@@ -28,7 +28,7 @@ class MultiLabelAnswers(EncoderAnswers):
         return {"labels": self.chosen(scores), "scores": scores}
 
     def chosen(self, scores):
-        """The "labels" of scores: [B,C] -> string [B,C]."""
+        """Returns the "labels" of scores: [B,C] -> string [B,C]."""
         names = tf.tile([self.labels], [tf.shape(scores)[0], 1])  # [B,C]
         return tf.where(scores >= THRESHOLD, names, "")
 
@@ -36,7 +36,7 @@ class MultiLabelAnswers(EncoderAnswers):
         return MultiLabelReference(self)
 
     def row(self, answer, threshold=None):
-        """{"labels", "scores"}; the labels are those that are at least as probable as that."""
+        """Returns {"labels", "scores"}; the labels are those whose probability reaches the threshold."""
         scores = dict(zip(self.labels, answer["scores"], strict=True))
         threshold = THRESHOLD if threshold is None else threshold
         return {"labels": [name for name, score in scores.items() if score >= threshold], "scores": scores}
@@ -50,13 +50,13 @@ class MultiLabelAnswers(EncoderAnswers):
 
 
 class MultiLabelReference(EncoderReference):
-    """What the answers should be: labels are compared with the scores beside them.
+    """The expected answers; labels are compared with the scores beside them.
 
-    A score at the threshold may be on its other side by a rounding.
+    Rounding may move a score that is at the threshold to its other side.
     """
 
     def error(self, name, inputs, outputs):
-        """The largest error of a score; infinite where a label is not that of its score."""
+        """Returns the largest error of a score; infinite if a label does not match its score."""
         if name == "embed":
             return super().error(name, inputs, outputs)
         if not np.array_equal(outputs["labels"], self._answers.chosen(outputs["scores"])):

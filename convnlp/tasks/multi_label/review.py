@@ -1,16 +1,16 @@
-"""What the report of a run shows of a classifier of several labels."""
+"""What the report of a run shows about a classifier of several labels."""
 
 from convnlp import scores
 from convnlp.tasks.review import Review, Table
 
 
 def review(labels, found, logits):
-    """A table of the labels.
+    """Makes a table of the labels.
 
     Args:
         labels: sequence of C str.
         found: `Examples`, n of them.
-        logits: float [n,C], the model's.
+        logits: float [n,C], the model's logits.
 
     Returns:
         `Review`.

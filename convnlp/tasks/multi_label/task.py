@@ -18,17 +18,16 @@ from convnlp.tasks.rows import outputs_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MultiLabelClassification(PooledHeadTask):
-    """One text, or a pair, to any number of labels, by a `MultiLabelClassifier`.
+    """Assigns any number of labels to a text, or a pair, by a `MultiLabelClassifier`.
 
-    The labels stand in `task.label_field`, as a list or as a string with separators, or each in a field of
-    its own, as 0 or 1; see `convnlp.data.MultiLabel`. The loss is the mean over the labels of the binary
-    cross-entropy.
+    The labels are in `task.label_field`, as a list or a string with separators, or each in a field of its
+    own, as 0 or 1; see `convnlp.data.MultiLabel`. The loss is the mean of the labels' binary cross-entropies.
 
     Args:
-        label_fields: sequence of str, a field for each label, whose name it is. An option. Default none: they
-            stand in `task.label_field`.
+        label_fields: sequence of str, one field per label, named like the label. An option. Default none: all
+            labels are in `task.label_field`.
         separator: str, between the names in one field. An option. Default "": found in the data.
-        **kwargs: of `PooledHeadTask`; the label is a `MultiLabel`.
+        **kwargs: arguments of `PooledHeadTask`; the label is a `MultiLabel`.
     """
 
     name: ClassVar[str] = "multi_label"
@@ -53,7 +52,7 @@ class MultiLabelClassification(PooledHeadTask):
         if fields := tuple(given.get("label_fields", ())):
             label = MultiLabel(fields, names or fields)
         else:
-            # The whole split: a slice may lack a rare label.
+            # From the whole split: a slice may lack a rare label.
             separator = given.get("separator") or None
             if not names:
                 names, separator = sources.multi_label_names(train.whole, field, separator)
@@ -85,7 +84,7 @@ class MultiLabelClassification(PooledHeadTask):
             "loss_sum": tf.reduce_sum(losses * weights),
             "weight": total,
             "accuracy": (tf.reduce_sum(tf.cast(are_right, tf.float32) * weights), total),
-            "f1_micro": (2 * hits, tf.maximum(of_both, 1e-6)),  # no label at all, neither found nor there: 0
+            "f1_micro": (2 * hits, tf.maximum(of_both, 1e-6)),  # 0 if no label is found and none is there
         }
 
     def linear_heads(self, features, labels, penalties):

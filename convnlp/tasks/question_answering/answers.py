@@ -1,4 +1,4 @@
-"""What an exported question answerer answers."""
+"""The answers of an exported question answerer."""
 
 import numpy as np
 import tensorflow as tf
@@ -11,12 +11,12 @@ from convnlp.tasks.rows import TEXT, TOKEN_IDS, signature
 
 
 class SpanAnswers(EncoderAnswers):
-    """{"answer" string, "score" float, "start" and "end" int}, [B] each, of questions and contexts.
+    """Gives {"answer" string, "score" float, "start" and "end" int}, [B] each, for questions and contexts.
 
-    See `QuestionAnswerer.answer`. Of token ids, one row `question </s> context </s>` per example, it is
+    See `QuestionAnswerer.answer`. For token ids, one row `question </s> context </s>` per example, it gives
     {"start_token" and "end_token" int, "score" float}: the places of the span in the row, both 0 with score
-    0 where there is no context. The TFLite file has the logits of one row, [B,2L]: of each place as the
-    begin, then of each as the end, and -10,000 where an answer cannot be.
+    0 if there is no context. The TFLite file gives the logits of one row, [B,2L]: for each place as the
+    beginning, then for each as the end, and -10,000 where an answer cannot be.
     """
 
     edge_output = "span_logits"
@@ -59,7 +59,7 @@ class SpanAnswers(EncoderAnswers):
         return SpanReference(self)
 
     def _spans(self, outputs, expected):
-        """The best spans int [B,2] of outputs of `edge`, where `expected` says what an answer can be."""
+        """Returns the best spans int [B,2] of outputs of `edge`; `expected` says where an answer can be."""
         allowed = np.reshape(expected, [len(expected), 2, -1])[:, 0] > LOWEST / 2  # [B,L]
         is_context = allowed & (np.arange(allowed.shape[1]) > allowed.argmax(axis=1)[:, np.newaxis])
         logits = tf.constant(np.reshape(outputs, [len(outputs), 2, -1]), tf.float32)

@@ -1,7 +1,7 @@
-"""What the answers of an exported question answerer should be.
+"""The expected answers of an exported question answerer.
 
-Two spans may be as good as each other, as where a text repeats itself, and a rounding chooses. So an answer
-is compared by how far its score is from the best one, and from what it says itself.
+Two spans may be equally good, for instance if a text repeats itself, and then rounding decides. So an answer
+is judged by how far its score is from the best one, and from the score that it states itself.
 """
 
 import numpy as np
@@ -13,10 +13,10 @@ _ROWS_A_STEP = 32
 
 
 class SpanReference(EncoderReference):
-    """Scores of all spans of all windows, by the model in eager mode on rows of full length."""
+    """Scores all spans of all windows, by the model in eager mode on rows of full length."""
 
     def error(self, name, inputs, outputs):
-        """The largest error of a score; infinite where a span is none, or a text is not that of its place."""
+        """Returns the largest error of a score; infinite if a span is invalid or not where it says."""
         if name == "embed":
             return super().error(name, inputs, outputs)
         if name == "ids":
@@ -68,7 +68,7 @@ class SpanReference(EncoderReference):
         return float(np.max(errors))
 
     def _scores(self, rows):
-        """Yields the scores [L,L] of all spans of each row, by their ends; 0 where there is none."""
+        """Yields the scores [L,L] of all spans of each row, by their first and last place; 0 for no span."""
         token_ids, mask = (tf.convert_to_tensor(rows[name]) for name in ("token_ids", "padding_mask"))
         longest = self._model.preprocessor.max_answer_length
         for first in range(0, len(token_ids), _ROWS_A_STEP):
@@ -85,5 +85,5 @@ class SpanReference(EncoderReference):
 
 
 def _error(best, chosen, score):
-    """How far the score of a chosen span is from the best one, and from what was answered."""
+    """Returns how far the score of a chosen span is from the best one, and from what was answered."""
     return max(best - chosen, abs(score - chosen))

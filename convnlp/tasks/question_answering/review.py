@@ -1,23 +1,23 @@
-"""What the report of a run shows of a model that answers questions."""
+"""What the report of a run shows about a model that answers questions."""
 
 import collections
 
 from convnlp.tasks.review import Mistakes, Review, Table
 
 NUM_MISTAKES = 20
-MIN_OF_WORD = 5  # questions that have it, to be a row of its own
+MIN_OF_WORD = 5  # questions with a word, for the word to get a row of its own
 OTHERS = "(others)"
 QUESTION_WORDS = ("what", "who", "whom", "whose", "which", "when", "where", "why", "how")
 
 
 def review(questions, wanted, found, exact, f1):
-    """Scores by the word that asks, and the surest mistakes.
+    """Shows the scores by question word, and the surest mistakes.
 
     Args:
         questions: list of n str.
-        wanted: list of n lists of str, the answers that are right.
-        found: list of n dicts, the model's: "answer" and "score".
-        exact: list of n numbers, whether each is one that is right.
+        wanted: list of n lists of str, the acceptable answers.
+        found: list of n dicts, the model's answers: "answer" and "score".
+        exact: list of n numbers, whether each answer is an acceptable one.
         f1: list of n floats.
 
     Returns:

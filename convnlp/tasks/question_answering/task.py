@@ -1,4 +1,4 @@
-"""Extractive question answering: a question and a context to the part of the context that answers it."""
+"""Extractive question answering: finds the part of a context that answers a question."""
 
 import dataclasses
 import hashlib
@@ -21,26 +21,26 @@ from convnlp.tasks.task import Task
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionAnswering(Task):
-    """A question and its context to a span of the context, by a `QuestionAnswerer`.
+    """Finds the span of a context that answers a question, by a `QuestionAnswerer`.
 
-    Of the accepted answers the first that stands in the context is learned, at the first place where it
-    stands as whole words: a record does not say which place is meant. A context that does not fit into a row
-    is read in windows that overlap; those without the answer are trained to say "not here". The loss is the
-    mean of the cross-entropies of both pointers.
+    Of the accepted answers, the model learns the first that occurs in the context, at the first place where
+    it consists of whole words: a record does not say which place is meant. A context that does not fit into a
+    row is read in overlapping windows; those without the answer are trained to say "not here". The loss is
+    the mean of both pointers' cross-entropies.
 
-    The loss and the accuracy of validation look at one window per example, the first that holds its answer;
-    the scores look at all of them, as the exported model does.
+    The validation loss and accuracy look at one window per example, the first that holds its answer; the
+    scores look at all windows, as the exported model does.
 
     Args:
         tokenizer: `Tokenizer`.
         sequence_length: int. L, tokens of a row `question </s> context </s>`.
         question_field: str. Defaults to "question".
         context_field: str. Defaults to "context".
-        answers_field: str, an answer, or a list of those that are all right. Defaults to "answers".
-        head_dropout: float, of the model. Default 0.
-        stride: int, of the preprocessor. An option. Default 128.
-        max_answer_length: int, of the preprocessor. An option. Default 30.
-        question_summary: bool, of the model. An option. Default False.
+        answers_field: str, an answer, or a list of acceptable answers. Defaults to "answers".
+        head_dropout: float, the model's. Default 0.
+        stride: int, the preprocessor's. An option. Default 128.
+        max_answer_length: int, the preprocessor's. An option. Default 30.
+        question_summary: bool, the model's. An option. Default False.
     """
 
     name: ClassVar[str] = "question_answering"
@@ -111,10 +111,10 @@ class QuestionAnswering(Task):
         )
 
     def read(self, source, training=False):
-        """As of `Task`: `Examples` of two columns, whole rows and spans.
+        """As in `Task`: returns `Examples` of two columns, whole rows and spans.
 
-        A span is the first and the last token of an answer in its context, or nothing where no answer stands
-        there that has at most `max_answer_length` tokens. Examples of one context are a group.
+        A span is the first and the last token of an answer in its context; it is empty if no answer of at
+        most `max_answer_length` tokens occurs there. Examples of one context are a group.
         """
         fields = (self.question_field, self.context_field, self.answers_field)
         blocks = sources.read_blocks(source, fields, several={self.answers_field})
@@ -162,7 +162,7 @@ class QuestionAnswering(Task):
         return rows, answer_places.token_spans(begins, ends, tf.constant(found)), (question, context, answers)
 
     def for_training(self, found):
-        """All windows of the examples that have a span, a row each."""
+        """Returns all windows of the examples that have a span, a row each."""
         usable = np.flatnonzero(found.columns[1].row_lengths())
         if not len(usable):
             raise ValueError(
@@ -173,10 +173,11 @@ class QuestionAnswering(Task):
         return self._rows(windows, windows.labels(spans))
 
     def batches(self, found, batch_size, *, training=False, **order):
-        """As of `Task`: of what `for_training` gives, in evaluation of one window of each example.
+        """As in `Task`: batches of what `for_training` returns or, in evaluation, of one window per example.
 
-        There, examples without a span do not count. Batches as of `convnlp.data.examples.labelled_batches`,
-        with the places of the first and the last token as the label, int32 [B,2].
+        In evaluation, examples without a span do not count. The batches are those of
+        `convnlp.data.examples.labelled_batches`; their label is the places of the first and the last token,
+        int32 [B,2].
         """
         if found.labels is None and training:
             found = self.for_training(found)
@@ -188,7 +189,7 @@ class QuestionAnswering(Task):
         return examples.labelled_batches(found, batch_size, training=training, **order)
 
     def _windows(self, found):
-        """(`Windows` of examples, their spans int32 [n,2], -1 where there is none)."""
+        """Returns `Windows` of examples, and their spans int32 [n,2], -1 where there is none."""
         rows, spans = found.columns
         is_end = tf.cast(tf.equal(rows.values, self.tokenizer.end_token_id), tf.int64)
         before = tf.cumsum(is_end, exclusive=True) - 2 * rows.value_rowids()  # two in each row
@@ -199,7 +200,7 @@ class QuestionAnswering(Task):
         return self.preprocessor.windows_of_ids(question, context), spans.to_tensor(-1, shape=[None, 2])
 
     def _rows(self, windows, labels):
-        """`Examples` of a row for each window."""
+        """Returns `Examples` with a row for each window."""
         rows = tf.RaggedTensor.from_tensor(
             windows.token_ids, tf.reduce_sum(tf.cast(windows.padding_mask, tf.int64), axis=1)
         )
@@ -238,7 +239,7 @@ class QuestionAnswering(Task):
         }
 
     def scores_of_each(self, model, found, batch_size=32):
-        """SQuAD's scores of each example, whose means are `scores`: dict of lists of floats."""
+        """Returns SQuAD's scores of each example, whose means are `scores`: dict of lists of floats."""
         answers = [answer["answer"] for answer in self._answered(model, found, batch_size)]
         return self._each_score(found, answers)
 
@@ -249,7 +250,7 @@ class QuestionAnswering(Task):
         return review.review(questions, wanted, answered, each["squad_exact_match"], each["squad_f1"])
 
     def _answered(self, model, found, batch_size):
-        """What the model answers, as it is exported: list of dicts, "answer" a str and "score" a float."""
+        """Returns the model's answers, as exported: list of dicts, "answer" a str and "score" a float."""
         serve = self.answers(model).signatures()[0]["serving_default"]
         texts = (found.texts[field] for field in (self.question_field, self.context_field))
         pairs = [(a.encode(), b.encode()) for a, b in zip(*texts, strict=True)]
@@ -260,7 +261,7 @@ class QuestionAnswering(Task):
         return [text.split(SEVERAL) for text in found.texts[self.answers_field]]
 
     def _each_score(self, found, answers):
-        """Each of the scores for each answer, by the best of those that are right: dict of lists."""
+        """Returns each score of each answer, by the best of the acceptable answers: dict of lists."""
         pairs = list(zip(answers, self._wanted(found), strict=True))
         return {
             name: [float(max(score(answer, one) for one in right)) for answer, right in pairs]
@@ -269,5 +270,5 @@ class QuestionAnswering(Task):
 
 
 def _hash(text):
-    """A hash of a text, of 64 bits."""
+    """Returns a 64-bit hash of a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

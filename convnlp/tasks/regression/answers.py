@@ -1,10 +1,10 @@
-"""What an exported regressor answers."""
+"""The answers of an exported regressor."""
 
 from convnlp.tasks.encoder_answers import EncoderAnswers
 
 
 class RegressionAnswers(EncoderAnswers):
-    """{"score" float [B]}, and [B,1] as a TFLite file; see `Answers`."""
+    """Gives {"score" float [B]}, and [B,1] as a TFLite file; see `Answers`."""
 
     edge_output = "score"
 

@@ -1,4 +1,4 @@
-"""What the report of a run shows of a model that gives numbers."""
+"""What the report of a run shows about a model that predicts numbers."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ NUM_ERRORS = 10
 
 
 def review(tokenizer, found, numbers):
-    """A table of the largest errors.
+    """Makes a table of the largest errors.
 
     Args:
         tokenizer: `convnlp.models.Tokenizer`.
         found: `Examples`, n of them.
-        numbers: float [n], the model's.
+        numbers: float [n], the model's numbers.
 
     Returns:
         `Review`.

@@ -1,4 +1,4 @@
-"""Regression: one text, or a pair of texts, to a number."""
+"""Regression: predicts a number for a text or a pair of texts."""
 
 import dataclasses
 from typing import ClassVar
@@ -16,14 +16,14 @@ from convnlp.tasks.rows import outputs_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Regression(PooledHeadTask):
-    """One text, or a pair, to a number, by a `TextRegressor`.
+    """Predicts a number for a text, or a pair, by a `TextRegressor`.
 
-    The loss is the mean of squared errors in units of `scale`, so that the recipe fits numbers of any size.
+    The loss is the mean squared error in units of `scale`, so that the recipe fits numbers of any size.
 
     Args:
-        mean: float, of the numbers to learn. Default 0.
+        mean: float, mean of the numbers to learn. Default 0.
         scale: float, their standard deviation. Default 1.
-        **kwargs: of `PooledHeadTask`; the label is a `Number`.
+        **kwargs: arguments of `PooledHeadTask`; the label is a `Number`.
     """
 
     name: ClassVar[str] = "regression"
@@ -76,11 +76,11 @@ class Regression(PooledHeadTask):
         return review.review(self.tokenizer, found, self._answers(model, found, batch_size, outputs))
 
     def _numbers(self, outputs):
-        """What the outputs [n,1] of a `head` say: float [n]."""
+        """Returns the numbers, float [n], that the outputs [n,1] of a `head` stand for."""
         return outputs[:, 0] * self.scale + self.mean
 
     def _answers(self, model, found, batch_size, outputs):
-        """The numbers of examples, float [n], by the outputs of a `head` where they are given."""
+        """Returns the numbers for examples, float [n], from the outputs of a `head` if they are given."""
         return outputs_of(model, found, batch_size)[:, 0] if outputs is None else self._numbers(outputs)
 
     def edge_scores(self, outputs, found):

@@ -1,4 +1,4 @@
-"""What an exported text-to-text model answers."""
+"""The answers of an exported text-to-text model."""
 
 import tensorflow as tf
 
@@ -47,7 +47,7 @@ class LanguageModelAnswers(Answers):
         }, self.rows
 
     def request(self, name, texts, rows):
-        """As of `Answers`; "ids" is asked the rows of the texts and those of the pairs, see the reference."""
+        """As in `Answers`; "ids" is asked about the rows of texts and of pairs, see the reference."""
         found = super().request(name, texts, rows)
         text = tf.constant(texts)
         both = [rows.of_texts(each)["token_ids"] for each in (text, (text, text[::-1]))]
@@ -60,7 +60,7 @@ class LanguageModelAnswers(Answers):
 
 
 def _require_room(lm, max_length):
-    """Raises ValueError where the mixers have weights for fewer positions than generation fills."""
+    """Raises ValueError if the mixers have weights for fewer positions than generation fills."""
     backbone = lm.backbone
     source = 0 if backbone.num_layers else lm.preprocessor.encoder_sequence_length  # in the decoder's row
     longest = backbone.decoder.longest_text()

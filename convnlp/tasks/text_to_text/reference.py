@@ -1,6 +1,6 @@
-"""What an exported language model should answer: generated ids and texts, embeddings.
+"""The expected answers of an exported language model: generated ids and texts, embeddings.
 
-A generated token is compared by how far its logit is below the best one, given the tokens before.
+A generated token is judged by how far its logit is below the best one, given the tokens before it.
 """
 
 import numpy as np
@@ -10,11 +10,11 @@ from convnlp.tasks.reference import Reference, full_rows, relative_difference
 
 
 class LanguageModelReference(Reference):
-    """What a language model's answers should be.
+    """The expected answers of a language model.
 
     Args:
         lm: the model.
-        length: int. L, tokens of a text that its encoder reads.
+        length: int. L, the number of tokens that its encoder reads of a text.
         preprocess: see `Answers.preprocess`.
     """
 
@@ -23,9 +23,9 @@ class LanguageModelReference(Reference):
         self._text_of = {}  # token ids of an input -> the text of the ids generated for it
 
     def error(self, name, inputs, outputs):
-        """The largest error of an answer; infinite where a text is not that of the generated ids.
+        """Returns the largest error of an answer; infinite if a text is not that of the generated ids.
 
-        The answers of "ids" have to come before those of "generate" and "pair", for the same rows.
+        The answers of "ids" must come before those of "generate" and "pair", for the same rows.
         """
         if name == "embed":
             return relative_difference(outputs["embedding"], self.edge(inputs))
@@ -40,7 +40,7 @@ class LanguageModelReference(Reference):
         return 0.0 if outputs["generated_text"].tolist() == expected else np.inf
 
     def edge(self, inputs):
-        """The embedding [B,D]: the mean of the encoder's output over the tokens."""
+        """Returns the embedding [B,D], the mean of the encoder's output over the tokens."""
         token_ids, mask = self._whole(inputs)
         backbone = self._lm.backbone
         if not backbone.num_layers:
@@ -50,11 +50,11 @@ class LanguageModelReference(Reference):
         return np.stack([row[tokens].mean(axis=0) for row, tokens in zip(encoded, kept, strict=True)])
 
     def _rows(self, inputs):
-        """What generation starts from: token ids and mask, [B,L] each."""
+        """Returns what generation starts from: token ids and mask, [B,L] each."""
         return self._whole(inputs)
 
     def _whole(self, inputs):
-        """Whole texts: token ids and mask, [B,L] each."""
+        """Returns whole texts: token ids and mask, [B,L] each."""
         if "token_ids" in inputs:
             token_ids = full_rows(inputs["token_ids"], self._length)
             return token_ids, token_ids != 0
@@ -63,15 +63,15 @@ class LanguageModelReference(Reference):
         return rows["token_ids"].numpy(), rows["padding_mask"].numpy()
 
     def _texts(self, generated):
-        """The text of each row of generated ids."""
+        """Returns the text of each row of generated ids."""
         return self._lm.preprocessor.tokenizer.detokenize(tf.constant(generated))
 
     def _answers(self, inputs, generated):
-        """What "generate" should answer: the generated texts, as bytes."""
+        """Returns what "generate" should answer: the generated texts, as bytes."""
         return [text.encode() for text in generated]
 
     def _shortfall(self, token_ids, mask, generated):
-        """How far the logits of generated tokens lie below the best ones, given the tokens before them."""
+        """Returns how far the logits of generated tokens are below the best, given the tokens before them."""
         backbone = self._lm.backbone
         encoded = backbone.encode(token_ids, padding_mask=mask)
         shifted = np.pad(generated[:, :-1], [[0, 0], [1, 0]])  # the start token is 0
@@ -79,7 +79,7 @@ class LanguageModelReference(Reference):
         return self._below_best(backbone.logits(hidden).numpy(), generated)
 
     def _below_best(self, logits, generated):
-        """The same from the logits [B,N,V] and the ids [B,N], of which those behind an end token are pads."""
+        """Does the same for logits [B,N,V] and ids [B,N], which are pads after an end token."""
         chosen = np.take_along_axis(logits, generated[..., None], axis=-1)[..., 0]
         end = generated == self._lm.preprocessor.tokenizer.end_token_id
         before_end = np.cumsum(end, axis=1) - end == 0

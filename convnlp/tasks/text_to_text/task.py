@@ -1,4 +1,4 @@
-"""Text to text: a text, or a pair, to a text, which may be the name of a class."""
+"""Text to text: turns a text, or a pair, into a text, which may be the name of a class."""
 
 import dataclasses
 from typing import ClassVar
@@ -21,19 +21,19 @@ METRICS = ("exact_match", *_OF_TEXTS, "ranked_accuracy", "ranked_f1", "ranked_f1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextToText(Task):
-    """A text, or a pair, to a text, which may be the name of a class, by a `Seq2SeqLM`.
+    """Turns a text, or a pair, into a text, which may be the name of a class, by a `Seq2SeqLM`.
 
     Args:
         tokenizer: `Tokenizer`.
         input_fields: tuple of one or two str, the text or the pair.
-        target_field: str, a text, or a list of texts that are all right: the first one is trained on, and
-            the best of them counts in scores; or a class, where there are `label_names`.
+        target_field: str, a text, or a list of acceptable texts: the model is trained on the first, and
+            scored by the best of them; or a class, if there are `label_names`.
         label_names: tuple of str. Default None.
-        label_threshold: float, where the target is a number that stands for one of two classes, see
+        label_threshold: float, if the target is a number that stands for one of two classes; see
             `convnlp.data.Label`. Default None.
         input_length: int. S, tokens of an input.
         target_length: int. T, tokens of a target.
-        pack: bool. Whether rows of training hold several examples. Default False.
+        pack: bool. Whether training rows hold several examples. Default False.
     """
 
     name: ClassVar[str] = "text_to_text"
@@ -89,7 +89,7 @@ class TextToText(Task):
         if target is None:
             target = fields.label
             names = tuple(fields.label_names or sources.label_names(source, target))
-            # They are ranked, however long they are.
+            # They are ranked, whatever their length.
             target_length = max(target_length, *(len(row) + 1 for row in tokenizer.tokenize(list(names))))
         return cls(
             tokenizer=tokenizer,
@@ -173,18 +173,18 @@ def read_text_to_text(
         input_length: int, S, with the end token.
         target_length: int, T, with the end token. Longer texts are cut, and their number is logged.
         input_field: string, or a tuple of two for a pair of texts, each followed by the end token.
-        target_field: string, a text, or a list of texts, of which the first is the target; or a class, where
+        target_field: string, a text, or a list of texts, of which the first is the target; or a class, if
             there are `label_names`.
-        label_names: sequence of strings: the target is the name of the class in `target_field`. Default None.
+        label_names: sequence of strings; the target is the name of the class in `target_field`. Default None.
         label_threshold: float, see `convnlp.data.Label`. Default None.
-        keep_texts: bool, whether the texts are kept, for scores. Default False.
+        keep_texts: bool, whether to keep the texts, for scores. Default False.
 
     Returns:
         `examples.Examples` with two columns, inputs and targets, and the texts of both fields.
 
     Raises:
         SourceError: if the source or any of its examples is wrong.
-        ValueError: if the lengths leave no place for the texts, or for the names of the classes.
+        ValueError: if the lengths leave no room for the texts, or for the names of the classes.
 
     Example:
     >>> _ = open("rows.jsonl", "w").write(json.dumps({"inputs": "The old river.", "targets": "river"}))
@@ -211,12 +211,12 @@ def read_text_to_text(
 
 
 def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=False, **order):
-    """Batches of an input and a target text, for an encoder and a decoder.
+    """Makes batches of an input and a target text, for an encoder and a decoder.
 
     Args:
-        found: `examples.Examples` of `read_text_to_text`.
+        found: `examples.Examples` from `read_text_to_text`.
         batch_size: int, B, of this worker.
-        start_token_id: int, what stands in front of the target in the decoder's input.
+        start_token_id: int, the token before the target in the decoder's input.
         training: bool, see `classification_batches`.
         pack: bool, in training only: puts several examples into each row, told apart by segment ids. Default
             False.
@@ -226,11 +226,11 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
         A tf.data.Dataset of dicts: `encoder_token_ids` int32 [B,S], `decoder_token_ids` (the target one place
         later, after the start token), `target_token_ids` int32 [B,T], `encoder_padding_mask` bool [B,S] and
         `decoder_padding_mask` bool [B,T], which is False in rows that only fill up an evaluation. Packed rows
-        have int32 `encoder_segment_ids` [B,S] and `decoder_segment_ids` [B,T] too, from 1, 0 for padding.
+        also have int32 `encoder_segment_ids` [B,S] and `decoder_segment_ids` [B,T], from 1; 0 for padding.
         Unpacked, its cardinality is the number of batches.
 
     Raises:
-        ValueError: if `pack` is asked for in an evaluation, and as `examples.order`.
+        ValueError: if `pack` is set in an evaluation, and as for `examples.order`.
 
     Example:
     >>> _ = open("rows.jsonl", "w").write(json.dumps({"inputs": "The old river.", "targets": "river"}))
@@ -294,9 +294,9 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
 
 
 def text_to_text_loss(backbone):
-    """Teacher-forced cross-entropy of the target tokens of text-to-text tasks, for `convnlp.training.loop`.
+    """Returns the teacher-forced cross-entropy of the target tokens, for `convnlp.training.loop`.
 
-    Source: Raffel et al., 2020, section 3.1.4. The mean runs over the target tokens that are not padding.
+    Source: Raffel et al., 2020, section 3.1.4. The mean is over the target tokens that are not padding.
     """
 
     def loss_fn(batch, seed, training=True):
@@ -315,21 +315,21 @@ def text_to_text_loss(backbone):
 
 
 def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
-    """Scores of a text-to-text model by real greedy decoding, and by ranking label strings.
+    """Scores a text-to-text model by real greedy decoding, and by ranking label strings.
 
     Args:
         lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
         inputs: list of str, or a tuple of two for pairs.
-        targets: list of str, what the model should write; where several texts are right, with
-            `convnlp.data.schema.SEVERAL` between them, and the best counts.
-        label_names: list of str, which holds every target. When given, "ranked_accuracy", "ranked_f1" (two
-            names) and "ranked_f1_macro" take as answer the name of highest log-probability.
+        targets: list of str, what the model should write. Several acceptable texts are separated by
+            `convnlp.data.schema.SEVERAL`; the best counts.
+        label_names: list of str that includes every target. If given, "ranked_accuracy", "ranked_f1" (for
+            two names) and "ranked_f1_macro" take the name of highest log-probability as the answer.
         batch_size: int.
 
     Returns:
         dict of floats: "exact_match" (see `normalized`), "num_examples" and, without `label_names`, "word_f1"
-        (see `scores.word_f1`), "squad_exact_match" and "squad_f1" (see `scores.squad_normalized`), else those
-        of `label_names`.
+        (see `scores.word_f1`), "squad_exact_match" and "squad_f1" (see `scores.squad_normalized`); with
+        `label_names`, the scores named there.
     """
     predictions = greedy_predictions(lm, inputs, batch_size)
     pairs = [(a, b.split(SEVERAL)) for a, b in zip(predictions, targets, strict=True)]
@@ -346,7 +346,7 @@ def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
 
 
 def greedy_predictions(lm, inputs, batch_size=32):
-    """What `lm.generate` writes with the greedy sampler, whatever sampler it is compiled with.
+    """Returns what `lm.generate` writes with the greedy sampler, whatever sampler it is compiled with.
 
     Args:
         lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
@@ -367,7 +367,7 @@ def greedy_predictions(lm, inputs, batch_size=32):
 
 
 def _label_rows(tokenizer, names, length):
-    """The target of each class; a name that is cut could be taken for another."""
+    """Returns the target of each class; names must fit, since a cut one could be taken for another."""
     tokenize = tf.function(
         lambda texts: examples.concatenate([tokenizer.tokenize(texts)], length, tokenizer.end_token_id),
         autograph=False,
