@@ -1,6 +1,6 @@
 """Pre-training objectives: one per file, one table, one contract.
 
-The programs know an objective by its name in `OBJECTIVES`; docs/your_own_objective.md adds one.
+The programs know an objective by its name in `OBJECTIVES`; docs/your_own_objective.md shows how to add one.
 """
 
 from convnlp.objectives.masked_lm import MaskedLanguageModeling

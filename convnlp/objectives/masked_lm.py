@@ -11,20 +11,20 @@ from convnlp.objectives.objective import Objective, require_token_outputs
 from convnlp.options import option
 
 NOISE_DENSITY = 0.15
-KEPT, REPLACED = 0.1, 0.1  # of the predicted tokens; the others are masked
+KEPT, REPLACED = 0.1, 0.1  # shares of the predicted tokens; the others are masked
 FIRST_TEXT_TOKEN_ID = 3  # after pad, end and unknown
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskedLanguageModeling(Objective):
-    """Hidden tokens of the encoder's input; its tied embedding predicts, so that it adds no parameters.
+    """Predicts hidden tokens of the encoder's input with its tied embedding, which adds no parameters.
 
     Args:
         input_length: int. S.
         weight: see `Objective`.
         noise_density: float in (0, 1). The share of tokens to predict. Defaults to 0.15.
 
-    Examples: `masked_token_ids` [B,S], `masked_positions`, `masked_targets` [B,M], all int32, see `mask`.
+    Examples: `masked_token_ids` [B,S], `masked_positions`, `masked_targets` [B,M], all int32; see `mask`.
     """
 
     name: ClassVar[str] = "masked_lm"
@@ -55,7 +55,7 @@ class MaskedLanguageModeling(Objective):
 
 
 def num_predictions(length, noise_density=NOISE_DENSITY):
-    """Number of tokens to predict in each sequence of `length` tokens, at least 1."""
+    """Returns the number of tokens to predict in each sequence of `length` tokens, at least 1."""
     if not 0 < noise_density < 1:
         raise ValueError(f"`noise_density` must be in (0, 1). Received: noise_density={noise_density}")
     return max(round(length * noise_density), 1)
@@ -65,20 +65,19 @@ def mask(tokens, seed, mask_token_id, num_text_tokens, *, noise_density=NOISE_DE
     """Hides random tokens of each row: 80 % become the mask, 10 % another token, 10 % stay.
 
     Reference: Devlin et al., 2019, "BERT", section 3.1, https://arxiv.org/abs/1810.04805. Departs from it:
-    each row has exactly `num_predictions` positions, chosen without replacement, ends of documents last of
-    all.
+    each row has exactly `num_predictions` positions, chosen without replacement; ends of documents come last.
 
     Args:
         tokens: int tensor [B, S], S known.
         seed: int tensor [2]; the same seed and tokens give the same positions.
         mask_token_id: int.
-        num_text_tokens: int, random tokens are below it.
+        num_text_tokens: int, upper bound of random tokens.
         noise_density: float in (0, 1). Defaults to 0.15.
         end_token_id: int. Defaults to 1.
 
     Returns:
-        (masked, positions, targets) of the type of `tokens`: the rows [B, S], the places in them to predict
-        [B, M], ascending, and the tokens that were there [B, M].
+        (masked, positions, targets) of the type of `tokens`: the rows [B, S], the positions to predict
+        [B, M], ascending, and the original tokens there [B, M].
 
     Raises:
         ValueError: if `noise_density` is out of range.
@@ -103,10 +102,10 @@ def hide(tokens, positions, seed, mask_token_id, num_text_tokens):
 
     Args:
         tokens: int tensor [B,S].
-        positions: int tensor [B,M], each place of a row once.
+        positions: int tensor [B,M], distinct in each row.
         seed: int tensor [2].
         mask_token_id: int.
-        num_text_tokens: int, random tokens are below it.
+        num_text_tokens: int, upper bound of random tokens.
 
     Returns:
         (masked [B,S], targets [B,M]) of the type of `tokens`.

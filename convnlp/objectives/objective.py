@@ -10,11 +10,11 @@ from convnlp.options import option
 
 
 class Seeds(NamedTuple):
-    """The randomness of one batch, stateless seeds int64 [2].
+    """The randomness of one batch: stateless seeds int64 [2].
 
     Attributes:
         own: differs between objectives, batches and workers.
-        shared: differs between batches only: what all workers must draw alike.
+        shared: differs only between batches, for what all workers must draw alike.
     """
 
     own: object
@@ -26,13 +26,13 @@ class Objective(abc.ABC):
     """What a backbone is pre-trained on: examples made from rows of text, and their loss.
 
     A subclass is a frozen dataclass: its fields are its options, each with the rule that its `option` states;
-    what holds between several is checked in `__post_init__`, by `require`. Everything that differs between
-    objectives stands in it; the data pipeline, the loss of several objectives together, the programs and the
-    suite of `convnlp.testing` ask it.
+    `__post_init__` checks rules that span several, by `require`. It holds everything that differs between
+    objectives; the data pipeline, the loss of several objectives together, the programs and the suite of
+    `convnlp.testing` ask it.
 
     Args:
         input_length: int >= 1. S, tokens of the encoder's input.
-        weight: float > 0. Factor on the mean loss where several objectives are summed. Defaults to 1.
+        weight: float > 0. Factor on the mean loss if several objectives are summed. Defaults to 1.
 
     Raises:
         ValueError: if an option is out of range.
@@ -47,34 +47,34 @@ class Objective(abc.ABC):
 
     @property
     def row_length(self):
-        """Tokens of text that one example is made from; the default is `input_length`."""
+        """The number of tokens of text that one example is made from; by default, `input_length`."""
         return self.input_length
 
     @property
     def target_length(self):
-        """Tokens that a decoder is trained to write, 0 without one."""
+        """The number of tokens that a decoder is trained to write; 0 without a decoder."""
         return 0
 
     @abc.abstractmethod
     def check(self, backbone):
-        """Raises ValueError, naming argument, rule and value, if this backbone cannot be trained on it."""
+        """Raises ValueError, which names argument, rule and value, if it cannot train this backbone."""
 
     def model(self, backbone, tokenizer):
-        """What a backbone trained on it answers as it is: a task's model, or None; the default is None."""
+        """Returns a task's model that a backbone trained on it is without fine-tuning; by default, None."""
         return
 
     def predictor(self, backbone, tokenizer):
-        """What shows people how the training goes.
+        """Returns a function that shows people how the training goes.
 
         Returns:
-            A function of a batch -> list of (input, target, prediction), three texts for each example; None
-            for an objective whose predictions are not texts, the default.
+            A function of a batch -> list of (input, target, prediction), three texts per example; None, the
+            default, for an objective whose predictions are not texts.
         """
         return
 
     @abc.abstractmethod
     def examples(self, tokens, seeds, tokenizer):
-        """Examples of a batch, in a graph of tf.data.
+        """Makes the examples of a batch, in a graph of tf.data.
 
         Args:
             tokens: int32 [B,R], R = `row_length`; documents one after the other, each with its end token.
@@ -82,28 +82,28 @@ class Objective(abc.ABC):
             tokenizer: has `vocabulary_size()`, `sentinel_token_ids`, `start_token_id`, `end_token_id`.
 
         Returns:
-            dict of tensors [B,...] of static shapes (but for B), under names that no other objective uses.
-            What the model reads has a name that ends in `token_ids` and does not begin with `target`. All
-            batches have equally many targets, on all workers.
+            dict of tensors [B,...] of static shapes (except for B), under names that no other objective uses.
+            The names of what the model reads end in `token_ids` and do not begin with `target`. All batches
+            have equally many targets, on all workers.
         """
 
     @abc.abstractmethod
     def loss(self, backbone, batch, training):
-        """The loss of a batch.
+        """Returns the loss of a batch.
 
         Args:
             backbone: `Seq2SeqBackbone` that passes `check`.
-            batch: dict, with the tensors of `examples`.
+            batch: dict with the tensors of `examples`.
             training: bool.
 
         Returns:
             (sum of the loss over the targets in nats, number of targets, dict of further metrics
-            name -> (sum, weight)), float32 scalars. The sum of a batch is that of its examples.
+            name -> (sum, weight)), float32 scalars. The sum of a batch is the sum over its examples.
         """
 
 
 def require(objective, field, holds, rule):
-    """Raises ValueError where an option breaks its rule."""
+    """Raises ValueError if an option breaks its rule."""
     if not holds:
         value = getattr(objective, field)
         raise ValueError(f"`{field}` of {objective.name} must be {rule}. Received: {field}={value!r}")

@@ -1,4 +1,4 @@
-"""Prefix language modelling: one stack, an encoder or a decoder alone, that continues a text."""
+"""Prefix language modelling: a single stack, an encoder or a decoder alone, continues a text."""
 
 import dataclasses
 from typing import ClassVar
@@ -14,14 +14,15 @@ from convnlp.options import option
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrefixLanguageModeling(Objective):
-    """Each token behind a prefix, from what is before it; the prefix is read from both sides.
+    """Predicts each token after a prefix from all that comes before; the prefix is read in both directions.
 
-    The encoder alone is the language model; its tied embedding predicts, so that it adds no parameters. The
-    prefix is of any length from 1 to S - 1, the same for all rows and workers, which then have equally many
-    targets.
+    The encoder alone is the language model; it predicts with its tied embedding, which adds no parameters.
+    The prefix has any length from 1 to S - 1, the same for all rows and workers, which then have equally
+    many targets.
 
-    A model without an encoder (`num_layers=0`) reads the row as `Seq2SeqLM` has it generate: the prefix is
-    the source and ends in the end token, the start token is in front of the target, S + 1 positions in all.
+    A model without an encoder (`num_layers=0`) reads the row as it does when `Seq2SeqLM` generates: the
+    prefix is the source and ends in the end token, and the start token comes before the target, S + 1
+    positions in all.
 
     Source: Dong et al., 2019, "Unified Language Model Pre-training" (UniLM), section 2.3,
     https://arxiv.org/abs/1905.03197; Raffel et al., 2020, section 3.2.2.
@@ -38,7 +39,7 @@ class PrefixLanguageModeling(Objective):
 
     def check(self, backbone):
         if not backbone.num_layers:
-            return  # its mixers have supports_prefix, or it could not be built
+            return  # its mixers have supports_prefix, or it could not have been built
         require_token_outputs(self, backbone)
         leaking = {layer.mixer.name for layer in backbone.encoder.layers if not layer.mixer.supports_prefix}
         if leaking:
@@ -70,15 +71,15 @@ class PrefixLanguageModeling(Objective):
 
 
 def source_and_target(token_ids, prefix_mask):
-    """Rows as a model without an encoder reads them, with the prefix as source.
+    """Returns rows as a model without an encoder reads them, with the prefix as source.
 
     Args:
         token_ids: int32 tensor [B,S].
         prefix_mask: bool tensor [B,S], True = prefix, which comes first.
 
     Returns:
-        (int32 [B,S+1], bool [B,S+1]): the source with its end token, then the start token and the target but
-        for its last token; and what of it is the source.
+        (int32 [B,S+1], bool [B,S+1]): the source with its end token, then the start token and the target
+        without its last token; and a mask of the source.
 
     Example:
     >>> prefix = tf.constant([[True, True, False, False]])

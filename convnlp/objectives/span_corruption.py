@@ -18,20 +18,20 @@ END_TOKEN_ID = 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpanCorruption(Objective):
-    """Spans of text that sentinels stand for in the encoder's input, written by the decoder; see `corrupt`.
+    """Replaces spans of text by sentinels in the encoder's input; the decoder writes them. See `corrupt`.
 
     Args:
         input_length: int >= 3. S, with one sentinel per span and the end token.
         weight: see `Objective`.
-        noise_density: float in (0, 1). The share of tokens that are removed. Defaults to 0.15.
-        mean_span_length: float > 0. Tokens of a span, on average. Defaults to 3.
+        noise_density: float in (0, 1). The share of tokens to remove. Defaults to 0.15.
+        mean_span_length: float > 0. Mean number of tokens per span. Defaults to 3.
 
     Examples: `encoder_token_ids`, `encoder_padding_mask` [B,S], `decoder_token_ids` (the targets one place
     later, after the start token), `target_token_ids`, `decoder_padding_mask` [B,T], T = `target_length`.
 
-    Metrics: in evaluation `encoder_use`, the cross-entropy with another example's encoder output minus that
-    with the right one, in nats per token. Near 0 the decoder is a language model that ignores its encoder,
-    and nothing will transfer to a classifier.
+    Metrics: in evaluation, `encoder_use`, the cross-entropy with another example's encoder output minus that
+    with the right one, in nats per token. If it is near 0, the decoder is a language model that ignores its
+    encoder, and nothing will transfer to a classifier.
     """
 
     name: ClassVar[str] = "span_corruption"
@@ -103,12 +103,12 @@ class SpanCorruption(Objective):
 
 
 def counts(raw_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPAN_LENGTH):
-    """Number of noise tokens and of noise spans in a sequence of `raw_length` tokens, both at least 1.
+    """Returns the numbers of noise tokens and noise spans in `raw_length` tokens, both at least 1.
 
     Args:
         raw_length: int >= 2.
-        noise_density: float in (0, 1), the share of tokens that are removed. Defaults to 0.15.
-        mean_span_length: float, tokens per span, on average. Defaults to 3.
+        noise_density: float in (0, 1), the share of tokens to remove. Defaults to 0.15.
+        mean_span_length: float, mean number of tokens per span. Defaults to 3.
 
     Returns:
         (num_noise_tokens, num_spans).
@@ -140,7 +140,7 @@ def counts(raw_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPAN_L
 
 
 def lengths(input_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPAN_LENGTH):
-    """Length of the raw text and of the target that belong to an input of exactly `input_length` tokens.
+    """Returns the lengths of the raw text and the target for an input of exactly `input_length` tokens.
 
     Args:
         input_length: int >= 3, with one sentinel per span and the end token.
@@ -151,7 +151,7 @@ def lengths(input_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPA
         (raw_length, target_length), the largest for which the input fits.
 
     Raises:
-        ValueError: as `counts`.
+        ValueError: as for `counts`.
 
     Example:
     >>> [lengths(length) for length in (128, 256, 512, 1024)]
@@ -179,11 +179,11 @@ def corrupt(
     mean_span_length=MEAN_SPAN_LENGTH,
     end_token_id=END_TOKEN_ID,
 ):
-    """Replaces random spans of each row by sentinels and makes the row of what was removed.
+    """Replaces random spans of each row with sentinels, and makes a row of the removed tokens.
 
-    The noise tokens are cut at random into non-empty spans, the other tokens into as many non-empty parts,
-    every cut as likely as any other; parts and spans alternate, beginning with a part. With sentinels s0, s1,
-    ...:
+    The noise tokens are divided at random into non-empty spans, and the other tokens into as many non-empty
+    parts; all divisions are equally likely. Parts and spans alternate, beginning with a part. With sentinels
+    s0, s1, ...:
 
         raw      a b c d e f g h
         noise        ^ ^       ^
@@ -205,10 +205,10 @@ def corrupt(
 
     Returns:
         (inputs, targets), of the type of `tokens`, [B, L - n + m + 1] and [B, n + m + 1] for n noise tokens
-        in m spans; for an L of `lengths(S)` that is [B, S] and its target length.
+        in m spans; if L comes from `lengths(S)`, they are [B, S] and [B, target length].
 
     Raises:
-        ValueError: as `counts`, or where there are more spans than sentinels.
+        ValueError: as for `counts`, or if there are more spans than sentinels.
 
     Example:
     >>> inputs, targets = corrupt(tf.range(10, 30)[tf.newaxis], (0, 1), sentinel_token_ids=(99, 98))
@@ -239,7 +239,7 @@ def corrupt(
     end = tf.fill([batch_size, 1], tf.cast(end_token_id, tokens.dtype))
 
     def replace(removed, count):
-        """The row with a sentinel for each run of `removed`; every row keeps `count` tokens."""
+        """Returns rows with a sentinel for each run of `removed`; every row keeps `count` tokens."""
         replaced = tf.where(removed, sentinels, tokens)
         kept = tf.boolean_mask(replaced, ~removed | is_first)
         return tf.concat([tf.reshape(kept, [batch_size, count]), end], axis=1)  # [B,count+1]
@@ -250,7 +250,7 @@ def corrupt(
 
 
 def _random_parts(batch_size, total, num_parts, seed):
-    """Sizes [B, num_parts] of a random division of `total` into non-empty parts, all equally likely."""
+    """Returns sizes [B, num_parts] of a random division of `total` into non-empty parts, equally likely."""
     order = tf.argsort(tf.random.stateless_uniform([batch_size, total - 1], seed), axis=1)
     cuts = tf.sort(order[:, : num_parts - 1], axis=1) + 1  # distinct, from 1 to total - 1
     ends = tf.pad(cuts, [[0, 0], [0, 1]], constant_values=total)

@@ -1,4 +1,4 @@
-"""The table of objectives, and what reads it."""
+"""The table of objectives, and the functions that read it."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from convnlp.objectives.span_corruption import SpanCorruption
 from convnlp.objectives.unilm import UnifiedLanguageModeling
 from convnlp.options import check_names
 
-# The order is that of the random seeds and of the sum of the losses: a new one goes to the end.
+# Random seeds and the sum of the losses depend on the order: a new objective goes to the end.
 OBJECTIVES = {
     "span_corruption": SpanCorruption,
     "masked_lm": MaskedLanguageModeling,
@@ -20,14 +20,14 @@ OBJECTIVES = {
 
 
 def build_objectives(names, input_length, options=None, **shared):
-    """The objectives of a run, in the order of the table.
+    """Returns the objectives of a run, in the order of the table.
 
     Args:
         names: sequence of str, keys of `OBJECTIVES`.
-        input_length: int. S, for those that have none of their own.
+        input_length: int. S, for objectives that have none of their own.
         options: dict, name of an objective -> dict of its own options.
-        **shared: options for every objective that has them and does not set them in `options`, such as
-            `noise_density`.
+        **shared: options, such as `noise_density`, for every objective that has them and does not set them in
+            `options`.
 
     Returns:
         Tuple of `Objective`.
@@ -71,9 +71,9 @@ def register_objective(cls):
             as in a notebook, replaces it.
 
     Returns:
-        `cls`, so that it can decorate the class.
+        `cls`, so that the function can serve as a decorator.
 
     Raises:
-        ValueError: if it is not such a class, or its name is taken.
+        ValueError: if it is not such a class, or if its name is taken.
     """
     return tables.register(OBJECTIVES, Objective, cls)

@@ -1,4 +1,4 @@
-"""Several objectives over the same rows of text: their batches, and their loss."""
+"""Several objectives on the same rows of text: their batches and their loss."""
 
 import tensorflow as tf
 
@@ -9,21 +9,21 @@ from convnlp.objectives.table import OBJECTIVES
 
 
 def pretraining_batches(source, tokenizer, objectives, **arguments):
-    """Endless batches of the objectives' examples.
+    """Makes endless batches of the objectives' examples.
 
     Args:
         source: `convnlp.data.Source`.
         tokenizer: see `convnlp.data.pretraining.batches` and `Objective.examples`.
-        objectives: sequence of `Objective`, see `build_objectives`. Of rows longer than it takes, an
-            objective gets the beginnings.
-        **arguments: of `convnlp.data.pretraining.batches`, such as `batch_size` and `seed`.
+        objectives: sequence of `Objective`, see `build_objectives`. If rows are longer than an objective
+            takes, it gets their beginnings.
+        **arguments: arguments of `convnlp.data.pretraining.batches`, such as `batch_size` and `seed`.
 
     Returns:
         A tf.data.Dataset of dicts of static shapes, the tensors of all objectives.
 
     Raises:
-        ValueError: if two objectives give tensors of one name.
-        SourceError: as `convnlp.data.pretraining.batches`.
+        ValueError: if two objectives use the same name for a tensor.
+        SourceError: as for `convnlp.data.pretraining.batches`.
     """
     row_length = max(objective.row_length for objective in objectives)
 
@@ -45,7 +45,7 @@ def pretraining_batches(source, tokenizer, objectives, **arguments):
 
 
 def pretraining_loss(backbone, objectives):
-    """The sum of the objectives' mean losses, each times its weight.
+    """Returns a loss: the sum of the objectives' mean losses, each times its weight.
 
     Args:
         backbone: `Seq2SeqBackbone`.
@@ -57,7 +57,7 @@ def pretraining_loss(backbone, objectives):
         reports its own sum and number of targets under its name.
 
     Raises:
-        ValueError: if the backbone cannot be trained on one of them.
+        ValueError: if one of the objectives cannot train the backbone.
     """
     for objective in objectives:
         objective.check(backbone)
@@ -69,9 +69,9 @@ def pretraining_loss(backbone, objectives):
             for objective in objectives:
                 total, weight, further = objective.loss(backbone, batch, training)
                 metrics |= {objective.name: (total, weight), **further}
-                # Without a factor of one, which would be an operation more in every step.
+                # No factor of one, which would be one more operation in every step.
                 loss += total / weight if objective.weight == 1 else objective.weight * total / weight
-        # Every example has the same number of targets, so the mean over examples is the mean over targets, on
+        # Every example has the same number of targets, so the mean over examples is the mean over targets on
         # any number of replicas.
         examples = tf.cast(tf.shape(next(iter(batch.values())))[0], tf.float32)
         return {"loss_sum": loss * examples, "weight": examples, **metrics}

@@ -1,4 +1,4 @@
-"""UniLM's pre-training: masked tokens of one encoder that reads by turns in four ways."""
+"""UniLM's pre-training: masked tokens of a single encoder that reads in four ways in turn."""
 
 import dataclasses
 import functools
@@ -18,44 +18,45 @@ _NEVER = float("inf")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UnifiedLanguageModeling(Objective):
-    """Masked tokens, predicted from both sides, from the left, from the right, or from behind a source.
+    """Predicts masked tokens from both sides, from the left, from the right, or after a source.
 
-    What a position sees, itself always included:
+    What a position sees, always including itself:
 
-        bidirectional           all of the row
-        left_to_right           what is before it
+        bidirectional           the whole row
+        left_to_right           what comes before it
         right_to_left           what follows it
-        sequence_to_sequence    the source, which is the beginning of the row; and, in the target, what of
-                                the target is before it
+        sequence_to_sequence    the source, which is the beginning of the row; and, in the target, what comes
+                                before it there
 
-    Of the tokens to predict 80 % become the mask, 10 % another token, 10 % stay; they lie in source and
-    target alike, and each is predicted at its own place, by the tied embedding.
+    Of the tokens to predict, 80 % become the mask, 10 % another token, and 10 % stay. They may be in the
+    source or the target, and each is predicted at its own place, by the tied embedding.
 
     Source: Dong et al., 2019, "Unified Language Model Pre-training for Natural Language Understanding and
     Generation" (UniLM), section 2.3 and its pre-training setup, https://arxiv.org/abs/1905.03197.
     Departs from it: all rows of a batch, on all workers, are read in one way, which is drawn for each batch
-    with the paper's shares, so that those from both sides cost no more than in masked_lm; no segment
-    embeddings tell the ways, and source and target, apart; no prediction of the next sentence; a source ends
-    anywhere in the row; equally many tokens are hidden in each row, in spans that may touch.
+    with the paper's shares, so that bidirectional batches cost no more than in masked_lm; no segment
+    embeddings distinguish the ways, or source and target; there is no prediction of the next sentence; a
+    source ends anywhere in the row; equally many tokens are hidden in each row, in spans that may touch.
 
     Args:
         input_length: int >= 2. S.
         weight: see `Objective`.
         noise_density: float in (0, 1). The share of tokens to predict. Defaults to 0.15.
-        ngram_share: float in [0, 1]. How many of the spans to predict are of two or three tokens, either
-            equally often; the others are of one. Defaults to 0.2.
-        bidirectional, sequence_to_sequence, left_to_right, right_to_left: float >= 0. How often the rows are
-            read that way, beside the others. Default to 2, 2, 1 and 1. A way of 0 asks nothing of the mixers.
+        ngram_share: float in [0, 1]. The share of spans to predict that have two or three tokens, equally
+            often; the others have one. Defaults to 0.2.
+        bidirectional, sequence_to_sequence, left_to_right, right_to_left: float >= 0. How often rows are read
+            in this way, relative to the others. Default to 2, 2, 1 and 1. A way of 0 requires nothing of the
+            mixers.
 
-    Examples: `unilm_token_ids` [B,S], `unilm_positions`, `unilm_targets` [B,M] as those of masked_lm, all
-    int32; `unilm_mode` int32 [B], a place in `MODES`, the same for all rows; `unilm_prefix_mask` bool [B,S],
-    the source, or nothing from left to right, or all.
+    Examples: `unilm_token_ids` [B,S], `unilm_positions`, `unilm_targets` [B,M] as in masked_lm, all int32;
+    `unilm_mode` int32 [B], an index into `MODES`, the same for all rows; `unilm_prefix_mask` bool [B,S], the
+    source, or nothing from left to right, or all.
 
-    Metrics: in evaluation `unilm_bidirectional` and so on, the loss of the batches that were read that way,
-    in nats per token; 0 where there were none.
+    Metrics: in evaluation, `unilm_bidirectional` and so on, the loss of the batches that were read in this
+    way, in nats per token; 0 if there were none.
 
     Raises:
-        ValueError: if an option is out of range, or no way is left.
+        ValueError: if an option is out of range, or if no way is left.
     """
 
     name: ClassVar[str] = "unilm"
@@ -73,7 +74,7 @@ class UnifiedLanguageModeling(Objective):
 
     @property
     def _modes(self):
-        """The places in `MODES` of the ways that there are."""
+        """The indices into `MODES` of the ways in use."""
         return [number for number, mode in enumerate(MODES) if getattr(self, mode)]
 
     def check(self, backbone):
@@ -114,7 +115,7 @@ class UnifiedLanguageModeling(Objective):
         }
 
     def _mode(self, seed):
-        """A way of reading, as often as its option says: int32 []."""
+        """Draws a way of reading, as often as its option says: int32 []."""
         shares = [getattr(self, MODES[number]) for number in self._modes]
         bounds = tf.cumsum(tf.constant(shares, tf.float32))[:-1] / sum(shares)
         drawn = tf.random.stateless_uniform([], seed)
@@ -129,7 +130,7 @@ class UnifiedLanguageModeling(Objective):
         return span_positions(order, sizes, tokens == end_token_id, count)
 
     def hidden(self, backbone, batch, training=False):
-        """What the encoder makes of a batch, read in its way: [B,S,D]."""
+        """Returns the encoder's output [B,S,D] for a batch, read in its way."""
         token_ids, prefix_mask = batch["unilm_token_ids"], batch["unilm_prefix_mask"]
         masks = {
             "bidirectional": {},
@@ -140,7 +141,7 @@ class UnifiedLanguageModeling(Objective):
 
         def reading(mode):
             encode = functools.partial(backbone.encode, token_ids, training=training, **masks[mode])
-            # A function of its own: kernels whose gradients are ours have none as parts of a branch.
+            # A separate function: kernels with gradients of ours have none as parts of a branch.
             return encode if tf.executing_eagerly() else tf.function(lambda: encode(), autograph=False)
 
         *earlier, _ = self._modes
@@ -161,13 +162,13 @@ class UnifiedLanguageModeling(Objective):
 
 
 def span_positions(order, sizes, is_end, count):
-    """Which tokens to predict: spans in a random order, until there are enough of them.
+    """Returns which tokens to predict: spans in a random order, until there are enough tokens.
 
-    Each position begins a span of one to three tokens, which ends at the latest with its row or its document;
-    of the last one taken its beginning may do. Ends of documents are taken last of all, each alone.
+    Each position begins a span of one to three tokens, which ends no later than its row or its document; the
+    last span taken may be cut short. Ends of documents are taken last, each on its own.
 
     Args:
-        order: float tensor [B,S] in [0, 1). Spans are taken from the smallest on.
+        order: float tensor [B,S] in [0, 1). Spans are taken in ascending order.
         sizes: int tensor [B,S] in {1, 2, 3}, tokens of the span that begins there.
         is_end: bool tensor [B,S], True = end of a document.
         count: int. M <= S.
@@ -180,14 +181,14 @@ def span_positions(order, sizes, is_end, count):
     >>> span_positions(order, tf.constant([[1, 3, 1, 1, 2]]), tf.zeros([1, 5], tf.bool), 4).numpy().tolist()
     [[1, 2, 3, 4]]
     """
-    # When a position is taken: with the first of the spans that it is in.
+    # A position is taken with the first of the spans that it is in.
     taken = tf.where(is_end, order + 1.0, order)
     inside = ~is_end
     for distance in (1, 2):
         behind = [[0, 0], [distance, 0]]
         begins = tf.pad(order[:, :-distance], behind, constant_values=_NEVER)
         reaches = tf.pad(sizes[:, :-distance] > distance, behind)
-        inside &= tf.pad(~is_end[:, :-distance], behind)  # no end from where the span begins up to here
+        inside &= tf.pad(~is_end[:, :-distance], behind)  # no end between the beginning of the span and here
         taken = tf.where(inside & reaches, tf.minimum(taken, begins), taken)
-    # Of equal ones, as within a span, the first comes first.
+    # Among equal values, as within a span, the first comes first.
     return tf.sort(tf.math.top_k(-taken, count).indices, axis=1)

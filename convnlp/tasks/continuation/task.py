@@ -69,7 +69,7 @@ class Continuation(Task):
         return examples.load(source, self.tokenizer, rows)
 
     def batches(self, found, batch_size, *, training=False, **order):
-        """Makes batches of `token_ids` int32, `padding_mask`, `prefix_mask` bool [B,L], `weight` float32 [B]."""
+        """Makes batches of int32 `token_ids`, bool `padding_mask` and `prefix_mask` [B,L], `weight` [B]."""
         (ids,), (length,) = found.columns, found.lengths
         counts = tf.cast(ids.row_lengths(), tf.int32)
         seed = order.get("seed", 0)
