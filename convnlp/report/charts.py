@@ -1,4 +1,4 @@
-"""Small charts as SVG, with their labels beside the lines and a sentence for those who do not see them."""
+"""Draws small SVG charts, with labels beside the lines and a sentence for those who cannot see them."""
 
 import itertools
 
@@ -10,12 +10,12 @@ _LINE = 13  # from one line of text to the next
 
 
 def lines(series, x_name, description):
-    """Curves over a common horizontal axis.
+    """Draws curves over a common horizontal axis.
 
     Args:
-        series: list of (name, points): points is a list of (x, y).
+        series: list of (name, points), where points is a list of (x, y).
         x_name: str.
-        description: str, what there is to see, in a sentence.
+        description: str, one sentence on what the chart shows.
 
     Returns:
         `Markup`, an SVG element.
@@ -36,7 +36,7 @@ def lines(series, x_name, description):
 
 
 def calibration(bins, description):
-    """The share that is right over the probability, on equal axes, with the diagonal.
+    """Draws the share that is right over the probability, on equal axes, with the diagonal.
 
     Args:
         bins: list of (mean probability, share that is right, number).
@@ -58,14 +58,14 @@ def calibration(bins, description):
 
 
 def short(value):
-    """A number with three digits that count, and thousands apart."""
+    """Formats a number with three significant digits and separated thousands."""
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
 class _Scale:
-    """From values to places."""
+    """Maps values to places."""
 
     def __init__(self, values, start, end):
         self.low, self.high = min(values), max(values)
@@ -98,7 +98,7 @@ def _tick(value, x, y, anchor):
 
 
 def _apart(places):
-    """Places of labels, moved down where two would stand on each other."""
+    """Returns the places of labels, moved down where two would overlap."""
     moved = list(places)
     for before, i in itertools.pairwise(sorted(range(len(places)), key=places.__getitem__)):
         moved[i] = max(moved[i], moved[before] + _LINE)

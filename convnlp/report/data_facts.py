@@ -1,27 +1,27 @@
-"""What the examples of a run are like, and what a person should know before trusting the scores."""
+"""Describes the examples of a run, and warns of what a person should know before trusting the scores."""
 
 import numpy as np
 
-MAX_IMBALANCE = 10  # of the most frequent class to the rarest
+MAX_IMBALANCE = 10  # ratio of the most frequent class to the rarest
 MIN_OF_CLASS = 20  # examples of a class, to learn it from
 MIN_HELD_OUT = 200  # examples, to tell models apart
 MAX_SHARE = 0.01  # of duplicates, or of unknown pieces
-MAX_CUT = 0.05  # of the examples
+MAX_CUT = 0.05  # share of the examples
 SHOWN_CLASSES = 50
 
 
 def of_split(found, tokenizer, names=None):
-    """Numbers on the examples of one split.
+    """Returns numbers on the examples of one split.
 
     Args:
         found: `convnlp.data.examples.Examples`.
         tokenizer: their `Tokenizer`.
-        names: sequence of str, those of the classes; None where there are none.
+        names: sequence of str, the names of the classes; None if there are none.
 
     Returns:
-        dict: "num_examples", "tokens" (quantiles of the lengths, end tokens included), "cut" (examples that
-        fill all of the length), "empty", "equal_texts" (examples whose text stood there before), "unknown"
-        (share of the pieces), and, where there are classes, "classes": {name: examples}.
+        dict: "num_examples", "tokens" (quantiles of the lengths, with end tokens), "cut" (examples that fill
+        the whole length), "empty", "equal_texts" (examples whose text occurred before), "unknown" (share of
+        the pieces) and, if there are classes, "classes": {name: examples}.
     """
     ids, length = found.columns[0], found.lengths[0]
     lengths, values = ids.row_lengths().numpy(), ids.values.numpy()
@@ -42,11 +42,12 @@ def of_split(found, tokenizer, names=None):
 
 
 def warnings(facts, trained_on):
-    """Sentences on what may spoil a model, or the trust in its scores.
+    """Returns sentences on what may spoil a model, or the trust in its scores.
 
     Args:
-        facts: dict, name of a split -> what `of_split` returned; "train" among them.
-        trained_on: dict, name of a held-out split -> number of its examples that are trained on, or almost.
+        facts: dict, name of a split -> what `of_split` returned; includes "train".
+        trained_on: dict, name of a held-out split -> number of its examples that are also trained on, or
+            almost.
 
     Returns:
         list of str.

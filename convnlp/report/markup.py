@@ -1,18 +1,18 @@
-"""HTML and SVG out of Python, in which no text can become markup by mistake."""
+"""Makes HTML and SVG in Python, so that no text can become markup by mistake."""
 
 import html
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is already markup."""
 
     __slots__ = ()
 
 
 def element(name, *children, **attributes):
-    """An element; strings among its children are texts unless they are `Markup`.
+    """Makes an element; strings among its children are texts unless they are `Markup`.
 
-    An underscore at the end of an attribute's name is left out, one in it becomes a hyphen.
+    An underscore at the end of an attribute's name is dropped; one inside becomes a hyphen.
 
     Example:
     >>> element("p", "1 < 2 ", element("b", "yes"), class_="note")
@@ -26,7 +26,7 @@ def element(name, *children, **attributes):
 
 
 def join(parts, between=""):
-    """Markup of some parts in a row."""
+    """Joins parts to one piece of markup."""
     return Markup(
         between.join(part if isinstance(part, Markup) else html.escape(str(part)) for part in parts)
     )

@@ -1,4 +1,4 @@
-"""The report as one HTML file without external parts."""
+"""Renders the report as one HTML file without external parts."""
 
 import pathlib
 
@@ -6,7 +6,7 @@ from convnlp.report import charts
 from convnlp.report.markup import Markup, element, join
 
 _STYLE = pathlib.Path(__file__).with_name("page.css")
-_SHOWN_WEIGHT = 0.2  # of the largest in a text; words of less are not marked
+_SHOWN_WEIGHT = 0.2  # share of the largest in a text; words below it are not marked
 _COST = {
     "parameters": "Parameters",
     "step": "Steps",
@@ -19,32 +19,30 @@ _COST = {
 }
 _DATA = {
     "num_examples": "examples",
-    "length": "tokens that are read",
-    "cut": "texts that fill them",
+    "length": "tokens read of a text",
+    "cut": "texts that fill this length",
     "empty": "empty texts",
-    "equal_texts": "texts that stood there before",
+    "equal_texts": "texts that occurred before",
     "unknown": "unknown pieces",
 }
-_INTERVAL = (
-    "The interval is what other examples of the same kind would give; another training run differs as well."
-)
+_INTERVAL = "The interval covers other examples of the same kind; another training run would also differ."
 _CHOSEN = (
     "The validation examples also chose the step that was kept, so their scores are a little too good. "
-    "data.test_source names examples that nothing was chosen by."
+    "Use data.test_source for examples that have chosen nothing."
 )
 _LEARNED = (
     "The scores of validation are of the model as it was before its n-grams learned from these examples too. "
     "The model that is kept has, and a score of it on them would say nothing."
 )
 _LEFT_OUT = (
-    "No examples were held out for validation. Each of those that were trained on, or of a fifth of them "
-    "where there are many, was answered by a model that was fitted without it, and that is what the scores "
-    "of validation are of. The model that is kept was fitted to all of them."
+    "No examples were held out for validation. Instead, each training example, or each of a fifth of them if "
+    "there are many, was answered by a model that was fitted without it. The validation scores are those of "
+    "these answers. The model that is kept was fitted to all examples."
 )
 
 
 def render(report):
-    """The page of a report.
+    """Renders the page of a report.
 
     Args:
         report: dict, what `convnlp.report.write` writes as report.json.
@@ -72,10 +70,10 @@ def render(report):
 
 
 def _scores(scores, left_out, learned):
-    """The table.
+    """Makes the table of scores.
 
-    `left_out`: whether the scores of validation are by models that had not seen the example; `learned`:
-    whether the model that is kept has learned from those that were held out.
+    `left_out` says whether the validation scores come from models that had not seen the example, and
+    `learned` whether the model that is kept has learned from the held-out examples.
     """
     rows = []
     for split, found in scores.items():
@@ -137,7 +135,7 @@ def _mistakes(section):
 
 
 def _weighed(words):
-    """The words of a text, marked where they matter."""
+    """Returns the words of a text, marked if they matter."""
     largest = max((abs(weight) for _, weight in words), default=0) or 1
     parts = []
     for word, weight in words:
@@ -205,7 +203,7 @@ def _table(caption, columns, rows):
 
 
 def _framed(caption, head, body, **attributes):
-    """A table that scrolls by itself where it is too wide, with the keyboard too; the page does not."""
+    """Makes a table that scrolls by itself if it is too wide, also by keyboard; the page does not scroll."""
     parts = [element("caption", caption), element("thead", element("tr", *head)), element("tbody", *body)]
     table = element("table", *parts, **attributes)
     return element("div", table, class_="scrolled", role="region", tabindex=0, aria_label=caption)
@@ -219,7 +217,7 @@ def _cell(value):
     if value is None:
         return "-"
     if isinstance(value, float) and 0.001 <= abs(value) <= 1:
-        return f"{value:.3f}"  # mostly a share, one below the other
+        return f"{value:.3f}"  # most often shares in a column
     return charts.short(value) if isinstance(value, int | float) else value
 
 

@@ -1,4 +1,4 @@
-"""Gathers what a fine-tuning run has to say, as report.json and report.html in its directory."""
+"""Gathers the results of a fine-tuning run in report.json and report.html in its directory."""
 
 import dataclasses
 import json
@@ -8,30 +8,31 @@ from convnlp.report import data_facts, page
 from convnlp.training import storage
 
 FILES = ("report.html", "report.json")
-_REVIEWED = ("test", "validation")  # the first of them that there is
+_REVIEWED = ("test", "validation")  # the first one that exists
 
 
 def write(
     workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card, left_out=None
 ):
-    """Writes the two files.
+    """Writes report.json and report.html.
 
     Args:
         workdir: str, the directory of the run, with its metrics.jsonl.
         task: `Task`.
-        model: its model, trained.
+        model: its trained model.
         tokenizer: `Tokenizer` of the examples.
         found: `Examples` that were trained on.
-        held_out: dict, name -> `Examples`: "validation" and "test", where there are such.
-        trained_on: dict, name of a held-out split -> number of its examples that are trained on, or almost.
+        held_out: dict, name -> `Examples`: "validation" and "test", if they exist.
+        trained_on: dict, name of a held-out split -> number of its examples that are also trained on, or
+            almost.
         results: dict, name of a split -> its scores.
         summary: dict, what the training took.
         card: dict, entries of the model card.
-        left_out: `convnlp.finetune.LeftOut`, by which the scores of validation are; None, the default, where
-            they are those of the model for what is held out.
+        left_out: `convnlp.finetune.LeftOut`, which the validation scores come from. Default None: they come
+            from the model, on the held-out examples.
 
     Returns:
-        dict, what report.json holds.
+        dict, the content of report.json.
     """
     name = next(name for name in _REVIEWED if name in results)
     if name != "validation" or left_out is None:
@@ -75,11 +76,11 @@ def _scores(task, values, is_reviewed, review):
 
 
 def _curves(workdir, task):
-    """{name of a metric: [[step, value], ...]}: the losses, and what the best step is chosen by."""
+    """Returns {name of a metric: [[step, value], ...]} for the losses and what chooses the best step."""
     try:
         lines = storage.read(storage.join(workdir, "metrics.jsonl")).decode().splitlines()
     except storage.ERRORS:
-        return {}  # of a head that is fitted in one go
+        return {}  # a head that is fitted at once has none
     wanted = ("loss", "valid/loss", task.best[0])
     curves = {}
     for row in map(json.loads, lines):
