@@ -1,1 +1,1 @@
-"""Answers of a trained model to texts as people have them: lines, tables, the command line."""
+"""Answers of a trained model to texts in everyday forms: lines, tables, the command line."""

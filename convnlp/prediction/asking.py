@@ -1,23 +1,23 @@
-"""Asking a function of texts about many of them: texts of much the same length together."""
+"""Asks a function about many texts, in batches of similar length."""
 
 import numpy as np
 import tensorflow as tf
 
-CHUNK = 4096  # texts that a program reads and answers before it reads the next ones
+CHUNK = 4096  # texts that a program reads and answers before it reads on
 
 
 def lengths_in_bytes(rows):
-    """How long texts are, where a model's tokenizer is not known: list of tuples of bytes -> list of int."""
+    """Returns the lengths of texts without a tokenizer: list of tuples of bytes -> list of int."""
     return [sum(map(len, row)) for row in rows]
 
 
 def lengths_in_tokens(tokenize):
-    """A function from rows, as `in_batches` takes them, to how many tokens each one has.
+    """Returns a function from rows, as `in_batches` takes them, to the number of tokens in each.
 
-    Texts of as many bytes may have half or twice as many tokens, and a batch is as long as its longest text:
-    sorted by bytes, a batch of 32 tweets has two pads for three tokens, sorted by tokens, one for seven
-    (`benchmarks.padding`). The texts are tokenized once more for it, which takes a small part of the time
-    that the model does.
+    Texts with equally many bytes may differ in tokens by a factor of two, and a batch is as long as its
+    longest text: sorted by bytes, a batch of 32 tweets has two pads for three tokens; sorted by tokens, one
+    for seven (`benchmarks.padding`). For this, the texts are tokenized once more, which takes a small part of
+    the model's time.
 
     Args:
         tokenize: function from strings [N] to a ragged tensor of N rows of tokens.
@@ -33,25 +33,25 @@ def lengths_in_tokens(tokenize):
 
 
 def in_batches(function, names, rows, batch_size, lengths_of=lengths_in_bytes):
-    """The answers to some texts.
+    """Returns the answers to texts.
 
     Args:
-        function: of one string tensor [n] per name, as a signature of `convnlp.tasks.Answers` or of a
-            SavedModel is; gives a dict, output -> tensor with one entry per text.
+        function: function of one string tensor [n] per name, such as a signature of `convnlp.tasks.Answers`
+            or a SavedModel; returns a dict, output -> tensor with one entry per text.
         names: list of the names of its inputs.
-        rows: list of tuples of bytes: of each example the text of every input, in the order of `names`.
-        batch_size: int >= 1, texts at a time.
-        lengths_of: function of `rows` to how long each one is, by which they are sorted.
+        rows: list of tuples of bytes: for each example, the text of every input, in the order of `names`.
+        batch_size: int >= 1, texts per batch.
+        lengths_of: function of `rows` that returns the length of each, by which they are sorted.
 
     Returns:
         list of dicts, output -> NumPy value, one per example, in the order of `rows`.
 
     Raises:
-        ValueError: if an output has another number of entries than there are texts.
+        ValueError: if the number of entries of an output differs from the number of texts.
     """
     if not rows:
         return []
-    # Texts of one length leave few pads. The sort is stable, so that the same rows make the same batches.
+    # Texts of similar length need few pads. The sort is stable, so that the same rows make the same batches.
     order = np.argsort(lengths_of(rows), kind="stable")
     answers = [None] * len(rows)
     for start in range(0, len(rows), batch_size):

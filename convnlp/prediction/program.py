@@ -1,4 +1,4 @@
-"""What `convnlp predict`, `embed` and `explain` share: their flags, and the way from texts to answers."""
+"""What `convnlp predict`, `embed` and `explain` share: their flags, and the path from texts to answers."""
 
 import contextlib
 import itertools
@@ -15,23 +15,23 @@ from convnlp.prediction import asking, rows
 from convnlp.tasks import fields
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset.", required=True)
-_TEXT = flags.DEFINE_multi_string("text", None, "A text; may be given several times.")
+_TEXT = flags.DEFINE_multi_string("text", None, "A text; may be repeated.")
 _TEXT_PAIR = flags.DEFINE_multi_string("text_pair", None, "The second text of each --text, for pairs.")
 _SOURCE = flags.DEFINE_string("source", None, "csv:GLOB, jsonl:GLOB, ... (docs/training.md).")
-_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: train[:10%].")
+_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, optionally sliced: train[:10%].")
 _TEXT_FIELDS = flags.DEFINE_list(
-    "text_fields", None, "Field of the text; two of them for pairs. Default: as the preset was trained."
+    "text_fields", None, "Field of the text; two fields for pairs. Default: as the preset was trained."
 )
 flags.DEFINE_alias("text_field", "text_fields")
-_OUTPUT = flags.DEFINE_string("output", None, "File to write. Default: the standard output.")
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Texts at a time.", lower_bound=1)
+_OUTPUT = flags.DEFINE_string("output", None, "File to write. Default: standard output.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Texts per batch.", lower_bound=1)
 
 
 def preset():
-    """The directory of --preset, once the other flags are checked.
+    """Checks the other flags, and returns the directory of --preset.
 
     Raises:
-        ValueError: naming the flag, the rule and what was received.
+        ValueError: if a flag is wrong; the message names the flag, the rule and what was received.
     """
     texts, pairs = _TEXT.value or [], _TEXT_PAIR.value or []
     if _SOURCE.value and texts:
@@ -54,14 +54,14 @@ def preset():
 
 
 def output_format(formats, format=None):
-    """The format of the output: the one that is given, else by the ending of --output.
+    """Returns the format of the output: the given one, or else that of the ending of --output.
 
     Args:
-        formats: tuple of str, those that there are; the first is that of the standard output.
+        formats: tuple of str, all formats; the first is that of standard output.
         format: str or None, the value of a flag.
 
     Raises:
-        ValueError: if the ending is none of them.
+        ValueError: if the ending is not one of the formats.
     """
     ending = pathlib.Path(_OUTPUT.value or "").suffix.removeprefix(".")
     format = format or (ending if _OUTPUT.value else formats[0])
@@ -72,17 +72,17 @@ def output_format(formats, format=None):
 
 
 def texts(directory):
-    """What is asked about.
+    """Returns the texts to ask about.
 
     Args:
         directory: str, the preset.
 
     Returns:
-        (1 or 2, how many texts an answer is about; iterator of (record, a dict; its texts, a tuple of UTF-8
+        (1 or 2, the number of texts per answer; iterator of (record, a dict; its texts, a tuple of UTF-8
         bytes)).
 
     Raises:
-        ValueError: if there are no texts, or the model was trained on pairs and gets none.
+        ValueError: if there are no texts, or if the model was trained on pairs and gets none.
     """
     trained = fields.trained_on(directory)
     if _SOURCE.value:
@@ -106,10 +106,10 @@ def texts(directory):
 
 
 def answered(function, tokenizer, num_texts, found):
-    """Answers to all of the texts.
+    """Yields answers to all texts.
 
     Args:
-        function: as of `asking.in_batches`, of `text` and, for pairs, `text_pair`.
+        function: as for `asking.in_batches`, of `text` and, for pairs, `text_pair`.
         tokenizer: the model's `convnlp.models.Tokenizer`.
         num_texts: int, 1 or 2.
         found: what `texts` returned.
@@ -138,23 +138,23 @@ def answered(function, tokenizer, num_texts, found):
 
 
 def output():
-    """The path of --output, or None for the standard output."""
+    """Returns the path of --output, or None for standard output."""
     return _OUTPUT.value
 
 
 @contextlib.contextmanager
 def writer(format):
-    """A function that writes a row, a dict: to --output, which is there whole or not at all, or to stdout.
+    """Yields a function that writes a row, a dict, to stdout or --output, which appears whole or not at all.
 
     Args:
-        format: of `rows.FORMATS`.
+        format: one of `rows.FORMATS`.
     """
     line = rows.lines(format)
     if _OUTPUT.value is None:
 
         def show(row):
             sys.stdout.buffer.write(line(row))
-            sys.stdout.buffer.flush()  # lest somebody waits for it
+            sys.stdout.buffer.flush()  # somebody may be waiting for it
 
         yield show
         return
@@ -167,7 +167,7 @@ def _source():
 
 
 def _lines():
-    """Lines of the standard input, as `texts` has them."""
+    """Yields the lines of standard input, in the form of `texts`."""
     for number, line in enumerate(sys.stdin.buffer, 1):
         line = line.rstrip(b"\r\n")
         try:

@@ -1,7 +1,7 @@
-"""Rows of answers as JSON-lines or CSV.
+"""Writes rows of answers as JSON lines or CSV.
 
-In CSV a list is its entries with "|" between them, a dict has a column per entry, named NAME.KEY, and what is
-None is an empty cell.
+In CSV, the entries of a list are joined by "|", a dict has a column per entry, named NAME.KEY, and None is an
+empty cell.
 """
 
 import base64
@@ -12,11 +12,11 @@ import json
 import numpy as np
 
 FORMATS = ("jsonl", "csv")
-BETWEEN = "|"  # of a list's entries, in a cell
+BETWEEN = "|"  # a list's entries in a cell
 
 
 def json_value(value):
-    """A NumPy value or bytes as JSON has it; bytes that are no text as {"b64": ...}."""
+    """Turns a NumPy value or bytes into JSON's form; bytes that are not text become {"b64": ...}."""
     if isinstance(value, bytes):
         try:
             return value.decode("utf-8")
@@ -25,25 +25,25 @@ def json_value(value):
     value = np.asarray(value)
     if value.dtype == object:
         return [json_value(item) for item in value]
-    # The shortest decimal numbers that are read back as these; 0.1, not 0.10000000149011612.
+    # The shortest decimals that read back as the same numbers: 0.1, not 0.10000000149011612.
     return (value.astype(str).astype(float) if value.dtype.kind == "f" else value).tolist()
 
 
 def as_json(answer):
-    """A dict of NumPy values or bytes as JSON has it."""
+    """Turns a dict of NumPy values or bytes into JSON's form."""
     return {name: json_value(value) for name, value in answer.items()}
 
 
 def json_line(row):
-    """A dict as a line of UTF-8."""
+    """Returns a dict as a line of UTF-8."""
     try:
         return json.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n"
-    except UnicodeEncodeError:  # half of a surrogate pair, which only the escaped form can say
+    except UnicodeEncodeError:  # half of a surrogate pair, which only the escaped form can express
         return json.dumps(row).encode("utf-8") + b"\n"
 
 
 def joined(record, answer):
-    """A record with the answer to it; a column of the answer whose name is taken is called predicted_NAME.
+    """Returns a record with its answer; a column of the answer whose name is taken becomes predicted_NAME.
 
     Raises:
         ValueError: if that name is taken too.
@@ -59,16 +59,16 @@ def joined(record, answer):
 
 
 def lines(format):
-    """A function from a row, a dict, to its line in bytes; of CSV the first time with the header above it.
+    """Returns a function from a row, a dict, to its line in bytes; for CSV, the header precedes the first.
 
     Args:
-        format: of `FORMATS`.
+        format: one of `FORMATS`.
     """
     return {"jsonl": lambda: json_line, "csv": _csv_lines}[format]()
 
 
 def _csv_lines():
-    """A function from a row to its line, the first time with the header above it."""
+    """Returns a function from a row to its line; the header precedes the first line."""
     columns = []
 
     def line(row):

@@ -1,11 +1,11 @@
-"""The words of a text with what they weigh, from the pieces of an explanation."""
+"""Turns the pieces of an explanation into words with their importances."""
 
 
 def of_pieces(tokens, importances):
-    """Joins pieces to words; the importance of a word is the sum of those of its pieces.
+    """Joins pieces to words; the importance of a word is the sum over its pieces.
 
     Args:
-        tokens: list of str, as the signature "explain" gives them: a space begins a word, "" fills up.
+        tokens: list of str, as the signature "explain" returns them: a space begins a word, "" is padding.
         importances: list of float, one per token.
 
     Returns:
