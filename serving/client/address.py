@@ -1,4 +1,4 @@
-"""Addresses of servers: what of them is wrong is said before anything is sent."""
+"""Checks the addresses of servers before anything is sent."""
 
 import contextlib
 import ipaddress
@@ -13,19 +13,19 @@ def parse_url(url, schemes):
     """Returns the parts of a server's address.
 
     Args:
-        url: str. SCHEME://HOST:PORT, perhaps with a path below which the server is.
-        schemes: tuple of str. Those that the caller speaks.
+        url: str. SCHEME://HOST:PORT, optionally with the path at which the server is.
+        schemes: tuple of str. The schemes that the caller speaks.
 
     Returns:
         urllib.parse.SplitResult.
 
     Raises:
-        ValueError: naming the address.
+        ValueError: if the address is wrong; the message names it.
     """
     rule = " or ".join(f"{scheme}://HOST:PORT" for scheme in schemes)
     try:
         parts = urllib.parse.urlsplit(url)
-        has_port = parts.port is not None  # raises where it is not a port
+        has_port = parts.port is not None  # raises if it is not a port
         host = (parts.hostname or "").encode("idna")
     except ValueError as error:  # UnicodeError is one
         raise ValueError(f"`url` must be {rule}. Received: {url!r} ({error})") from error
@@ -39,7 +39,7 @@ def parse_url(url, schemes):
 
 
 def is_loopback(host):
-    """Whether a host is this machine, which no proxy needs to be asked for."""
+    """Whether a host is this machine, which needs no proxy."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     with contextlib.suppress(ValueError):

@@ -1,4 +1,4 @@
-"""Where answers go, a line each: to a stream, or to a file that a later run continues."""
+"""Writes answers, one per line, to a stream or to a file that a later run can continue."""
 
 import contextlib
 import json
@@ -9,20 +9,20 @@ from convnlp.serving.client.http_exchange import to_base64
 
 try:
     import fcntl
-except ImportError:  # not on Windows, where two runs at a time are not noticed
+except ImportError:  # not on Windows, where two runs at the same time go unnoticed
     fcntl = None
 
 
 class Stream:
-    """Standard output, or whatever else takes lines and cannot be read back.
+    """Standard output, or anything else that takes lines and cannot be read back.
 
     Args:
         file: a text file, which is left open.
 
     Attributes:
-        count: int. The answers that have been written.
+        count: int. The number of answers written.
         place: str. Where they are.
-        kept: str. Where the answers are that there are so far, for a message.
+        kept: str. Where the answers so far are, for a message.
     """
 
     def __init__(self, file):
@@ -35,7 +35,7 @@ class Stream:
         return f"answers written: {self.count}" if self.count else ""
 
     def write(self, predictions):
-        """Writes answers, so that the reader has them at once."""
+        """Writes answers, and flushes them so that a reader has them at once."""
         for prediction in predictions:
             self._file.write(_line(prediction, self._file.encoding or "utf-8"))
         self._file.flush()
@@ -51,27 +51,27 @@ class Stream:
 class AnswersFile:
     """A file that appears under its name when it is complete.
 
-    Until then the answers are in PATH.part, and PATH.part.json says of what they are: a later run goes on
-    after the last whole line if it asks for the same, and is refused otherwise. A run that has no answer
-    leaves neither.
+    Until then, the answers are in PATH.part, and PATH.part.json says what was asked. A later run that asks
+    the same continues after the last whole line; any other run is refused. A run without any answer leaves
+    neither file.
 
     Args:
         path: str.
-        task: dict of a flag to its value or the sum of what it names; None if the examples cannot be read
+        task: dict of a flag to its value, or to the sum of what it names; None if the examples cannot be read
             again, so that nothing can be continued.
 
     Attributes:
-        count: int. The answers that are in the file.
+        count: int. The number of answers in the file.
         place: str. The file.
-        kept: str. Where the answers are that there are so far, for a message.
+        kept: str. Where the answers so far are, for a message.
 
     Raises:
         OSError: if it cannot be written.
-        ValueError: if there are answers to something else.
+        ValueError: if it holds answers to something else.
     """
 
     def __init__(self, path, task):
-        self._path = os.path.realpath(path)  # a link stays one
+        self._path = os.path.realpath(path)  # a link stays a link
         if os.path.isdir(self._path):
             raise ValueError(f"`--output` must be a file. Received: {path!r}, a directory")
         self.place, self._about = f"{self._path}.part", f"{self._path}.part.json"
@@ -106,14 +106,14 @@ class AnswersFile:
         """Gives the file its name."""
         os.fsync(self._file.fileno())
         if fcntl is None:
-            self._file.close()  # Windows renames no open file
+            self._file.close()  # Windows cannot rename an open file
         os.replace(self.place, self._path)
         self._is_finished = True
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._about)
 
     def close(self):
-        """Closes the file, and removes what holds no answer."""
+        """Closes the file, and removes it if it holds no answer."""
         if not self.count and not self._is_finished:
             for path in (self.place, self._about):
                 with contextlib.suppress(FileNotFoundError):
@@ -124,7 +124,7 @@ class AnswersFile:
         try:
             if fcntl is not None:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The other run may have given it its name since it was opened here.
+            # The other run may have given the file its final name since it was opened here.
             is_ours = os.path.samestat(os.fstat(self._file.fileno()), os.stat(self.place))
         except (BlockingIOError, FileNotFoundError):
             is_ours = False
@@ -132,7 +132,7 @@ class AnswersFile:
             raise ValueError(f"another run is writing {self.place}")
 
     def _repair(self):
-        """Cuts off what a run that was ended has half written, and returns the number of whole lines."""
+        """Cuts off what an interrupted run has half written, and returns the number of whole lines."""
         count = size = end = 0
         with open(self.place, "rb") as file:
             for number, line in enumerate(file, 1):
@@ -179,13 +179,13 @@ def open_answers(path, task, standard_output):
     """Returns where answers go.
 
     Args:
-        path: str or None. A file; standard output if None. What exists and is not a file, such as a pipe or
-            /dev/null, is written to as it is.
+        path: str or None. A file; standard output if None. If it exists and is not a regular file, such as a
+            pipe or /dev/null, it is written to directly.
         task: as for `AnswersFile`.
         standard_output: a text file.
 
     Raises:
-        As `AnswersFile`.
+        The errors of `AnswersFile`.
     """
     if path is None:
         if standard_output is None:
@@ -199,7 +199,7 @@ def open_answers(path, task, standard_output):
 
 
 def _line(prediction, encoding):
-    """One answer as JSON: readable, or escaped where the encoding has no such character."""
+    """Returns one answer as JSON: readable, or escaped if the encoding lacks a character."""
     line = json.dumps(prediction, ensure_ascii=False, default=to_base64)
     try:
         line.encode(encoding)

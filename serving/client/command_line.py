@@ -1,13 +1,13 @@
-r"""Asks for what a command line names, and writes one JSON line per example.
+r"""Asks about the examples that a command line names, and writes one JSON line per example.
 
     python -m serving.client --model=classifier --text="a gripping film" --text="dull"
     python -m serving.client --model=classifier --input=texts.txt --output=answers.jsonl
     python -m serving.client --url=grpc://127.0.0.1:8500 --model=classifier --text="dull"
 
-A file holds one example per line: plain text, or JSON where its name ends in .jsonl (an object with a value
-for every input, or the value itself where there is one). Each line of the output is the prediction for that
-line of the input. Whatever fails is one line on standard error, and the exit code tells: 1 a failure, 2 a
-wrong flag, 130 interrupted, 141 the reader of the output has gone.
+A file holds one example per line: plain text or, if its name ends in .jsonl, JSON (an object with a value for
+every input, or the value itself if there is only one input). Each line of the output is the prediction for
+the same line of the input. A failure is one line on standard error; the exit code is 1 for a failure, 2 for a
+wrong flag, 130 if interrupted, and 141 if the reader of the output has gone.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def _run(flags):
 
 
 def _answer_all(flags, client):
-    """Writes the answers to all examples that have none so far; what stops that is told with its place."""
+    """Writes answers to all examples that have none yet; an error names the place at which it stopped."""
 
     def ask(batch):
         return client.predict(flags.model, batch, flags.signature_name, flags.version, flags.label)
@@ -81,9 +81,9 @@ def _answer_all(flags, client):
 
 
 def _in_parts(ask, batch):
-    """Yields the predictions for a batch, in parts if the server does not take it as a whole.
+    """Yields the predictions for a batch, in parts if the server refuses it as a whole.
 
-    So the answers before an example that it refuses are had, and the refusal is of that one example.
+    This saves the answers before an example that the server refuses, and shows which example that is.
     """
     try:
         predictions = ask(batch)
@@ -99,7 +99,7 @@ def _in_parts(ask, batch):
 
 
 def _task(flags, examples):
-    """What is asked, as far as it decides the answers."""
+    """Returns what is asked, as far as the answers depend on it."""
     if examples.identity is None:
         return None
     names = ("model", "signature_name", "version", "label")
@@ -121,7 +121,7 @@ def _message(error):
 
 
 def _drop_output():
-    """Keeps Python from writing at its end what standard output does not take: that would fail once more."""
+    """Keeps Python from flushing a broken standard output on exit, which would fail again."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -131,7 +131,7 @@ def _drop_output():
 
 
 class _NoProgress:
-    """Stands in for tqdm's bar where there is no tqdm, or nobody to look at it."""
+    """Stands in for tqdm's bar if there is no tqdm, or nobody to see it."""
 
     def update(self, count):
         """Counts examples."""
@@ -141,7 +141,7 @@ class _NoProgress:
 
 
 def _progress(flags, examples, done):
-    """A progress bar on a terminal, for a file that is written to another."""
+    """Returns a progress bar, on a terminal and from one file to another."""
     if not (flags.input and flags.output and sys.stderr and sys.stderr.isatty()):
         return _NoProgress()
     try:
@@ -166,11 +166,11 @@ def _flags():
     which.add_argument("--version", type=int, help="the version (default: the newest)")
     which.add_argument("--label", help="the version, by its label")
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--text", action="append", help="a text; may be given several times")
+    what.add_argument("--text", action="append", help="a text; may be repeated")
     what.add_argument("--input", help="a file of examples, one per line")
     what.add_argument("--status", action="store_true", help="show the states of the model's versions")
     parser.add_argument(
-        "--output", help="the file to write, and to continue if it is unfinished (default: standard output)"
+        "--output", help="the file to write, or to continue if it is unfinished (default: standard output)"
     )
     parser.add_argument(
         "--batch_size", type=int, default=32, help="examples per request (default: %(default)s)"
@@ -180,13 +180,13 @@ def _flags():
         "--timeout",
         type=float,
         default=60.0,
-        help="how long to wait for an answer (default: %(default)s)",
+        help="seconds to wait for an answer (default: %(default)s)",
     )
     parser.add_argument(
         "--retries",
         type=int,
         default=DEFAULT_RETRIES,
-        help="how often to repeat a request that the server is too busy for, or whose connection is lost "
+        help="how often to repeat a request if the server is too busy or the connection is lost "
         "(default: %(default)s)",
     )
     return parser

@@ -1,4 +1,4 @@
-"""Which client talks to an address."""
+"""Chooses the client that talks to an address."""
 
 from convnlp.serving.client.errors import RequestError
 from convnlp.serving.client.rest_client import Client
@@ -11,7 +11,7 @@ def connect(url: str, timeout_seconds: float = 60.0, retries: int = DEFAULT_RETR
     Args:
         url: str. "http://HOST:PORT" or "https://HOST:PORT" for REST, "grpc://HOST:PORT" for gRPC.
         timeout_seconds: float in (0, 86400]. How long to wait for an answer.
-        retries: int >= 0. How often to repeat a request that the server was too busy for, or that was lost.
+        retries: int >= 0. How often to repeat a request if the server was too busy or the request was lost.
 
     Returns:
         `Client` or `convnlp.serving.client.grpc_client.GrpcClient`; both have `predict`,

@@ -4,13 +4,13 @@ _LONGEST_MESSAGE = 1000
 
 
 class RequestError(Exception):
-    """The server refused a request or could not be reached; the message says which and why.
+    """Raised if a server refused a request or could not be reached; the message says which and why.
 
     Args:
         message: str.
-        status: int, str or None. The HTTP status, the gRPC status by its name, or None if nobody answered.
+        status: int, str or None. The HTTP status, the name of the gRPC status, or None if nobody answered.
         is_transient: bool. Whether the same request may succeed later.
-        is_refused: bool. Whether the examples themselves, or their number, are what the server does not take.
+        is_refused: bool. Whether the server refused the examples themselves, or their number.
         retry_after_seconds: float or None. When the server wants to be asked again, if it has said so.
     """
 
@@ -30,7 +30,7 @@ class RequestError(Exception):
 
 
 def one_line(message):
-    """A message as one line of a bounded length: servers send anything, escape sequences included."""
+    """Returns a message as one line of bounded length: servers may send anything, even escape sequences."""
     line = " ".join(message.split())
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
     if len(line) <= _LONGEST_MESSAGE:

@@ -8,7 +8,7 @@ import os
 
 
 class Texts:
-    """Texts of the command line.
+    """Texts from the command line.
 
     Args:
         texts: list of str.
@@ -22,31 +22,31 @@ class Texts:
         return len(self._texts)
 
     def place(self, index):
-        """Where the example with that index is, for the beginning of a message."""
+        """Returns where the example of this index is, for the beginning of a message."""
         return f"--text number {index + 1}: " if len(self._texts) > 1 else ""
 
     def starting_at(self, index):
         """Yields the examples from an index on.
 
         Raises:
-            ValueError: at the first one that is not UTF-8.
+            ValueError: at the first example that is not UTF-8.
         """
         for text in self._texts[index:]:
             yield os.fsencode(text).decode()
 
 
 class Lines:
-    """The lines of a file: texts, or JSON where its name ends in .jsonl.
+    """The lines of a file: texts, or JSON if its name ends in .jsonl.
 
     Args:
         path: str.
 
     Attributes:
-        identity: dict of a flag to what tells its value from another; None if the file, being a pipe or a
-            terminal, cannot be read twice.
+        identity: dict of a flag to what identifies its value; None if the file cannot be read twice, because
+            it is a pipe or a terminal.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if the file cannot be read.
     """
 
     def __init__(self, path):
@@ -65,14 +65,14 @@ class Lines:
             return sum(1 for _ in file)
 
     def place(self, index):
-        """Where the example with that index is, for the beginning of a message."""
+        """Returns where the example of this index is, for the beginning of a message."""
         return f"{self._path}:{index + 1}: "
 
     def starting_at(self, index):
         """Yields the examples from an index on.
 
         Raises:
-            ValueError: at the first one that is not UTF-8 or not JSON.
+            ValueError: at the first example that is not UTF-8 or not JSON.
         """
         with open(self._path, "rb") as file:
             for line in itertools.islice(file, index, None):
@@ -88,16 +88,16 @@ def _parsed(text):
 
 
 def _from_base64(value):
-    """Bytes as they stand in requests over REST, so that both clients send them."""
+    """Decodes bytes in the form of REST requests, so that both clients can send them."""
     if value.keys() == {"b64"} and isinstance(value["b64"], str):
         return base64.b64decode(value["b64"], validate=True)
     return value
 
 
 def batches(examples, size):
-    """Yields lists of `size` examples, the last one perhaps shorter.
+    """Yields lists of `size` examples; the last one may be shorter.
 
-    An exception of the examples is raised after those before it have been yielded.
+    If the examples raise an exception, the examples before it are yielded first.
     """
     batch, failure = [], None
     examples = iter(examples)

@@ -1,4 +1,4 @@
-"""The client for gRPC, which needs grpcio and protobuf, but no TensorFlow."""
+"""The client for gRPC, which needs grpcio and protobuf, but not TensorFlow."""
 
 import re
 
@@ -13,7 +13,7 @@ from convnlp.serving.client.retries import DEFAULT_RETRIES, Retries
 
 _STATES = {0: "UNKNOWN", 10: "START", 20: "LOADING", 30: "AVAILABLE", 40: "UNLOADING", 50: "END"}
 _TRANSIENT = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
-# RESOURCE_EXHAUSTED is what a queue that is full and a request that is too large have in common.
+# RESOURCE_EXHAUSTED may mean a full queue, or a request that is too large.
 _TOO_LARGE = re.compile("(?:larger|longer) than")
 
 
@@ -23,8 +23,8 @@ class GrpcClient:
     Args:
         address: str. The server's host and port, such as "127.0.0.1:8500".
         timeout_seconds: float in (0, 86400]. How long to wait for an answer.
-        retries: int >= 0. How often to repeat a request, after growing pauses, that got UNAVAILABLE, as a
-            lost connection does, or RESOURCE_EXHAUSTED.
+        retries: int >= 0. How often to repeat a request, after growing pauses, if it got UNAVAILABLE (as
+            when a connection is lost) or RESOURCE_EXHAUSTED.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -85,7 +85,7 @@ class GrpcClient:
         self._channel.close()
 
     def _input_types(self, spec):
-        """The types of the signature's inputs, asked of the server once."""
+        """Returns the types of the signature's inputs; asks the server once."""
         key = spec.SerializeToString(deterministic=True)
         if key not in self._dtypes:
             request = MESSAGES["MetadataRequest"](model_spec=spec, metadata_field=["signature_def"])
@@ -99,7 +99,7 @@ class GrpcClient:
         return self._dtypes[key]
 
     def _call(self, method, request, response):
-        # Parsed here: grpcio logs a traceback where its own deserializer fails.
+        # Parsed here, because grpcio logs a traceback if a deserializer of its own fails.
         call = self._channel.unary_unary(f"/tensorflow.serving.{method}")
         content = request.SerializeToString()
 
@@ -131,7 +131,7 @@ def _refusal(error):
 
 
 def _pushback(metadata):
-    """What servers say by gRPC's own convention instead of Retry-After."""
+    """Returns the seconds that a server asks for by gRPC's own convention, instead of Retry-After."""
     for key, value in metadata or ():
         if key == "grpc-retry-pushback-ms" and str(value).isdecimal():
             return int(value) / 1000

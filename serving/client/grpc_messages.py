@@ -1,7 +1,7 @@
-"""The messages of TF Serving's gRPC interface, without TensorFlow: built from their descriptors.
+"""The messages of TF Serving's gRPC interface, built from descriptors, without TensorFlow.
 
-Only the fields that are used here are in them, by their numbers in TF Serving's and TensorFlow's proto files.
-They live in a pool of their own, so that they do not meet those of tensorflow-serving-api in one process.
+They have only the fields that are used here, with their numbers in TF Serving's and TensorFlow's proto files.
+They live in a pool of their own, so that they do not clash with those of tensorflow-serving-api in a process.
 """
 
 from google.protobuf import any_pb2, descriptor_pool, wrappers_pb2

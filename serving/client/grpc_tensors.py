@@ -1,10 +1,10 @@
-"""Nested lists as tensors of gRPC, and back."""
+"""Turns nested lists into gRPC tensors and back."""
 
 import math
 
 from convnlp.serving.client.errors import RequestError
 
-# The field of values of each type, by the numbers of TensorFlow's DataType.
+# The field that holds the values of each type, by the numbers of TensorFlow's DataType.
 _FIELDS = {
     1: "float_val",
     2: "double_val",
@@ -46,7 +46,7 @@ def values(tensor):
     """Reads a tensor as nested lists; strings that are UTF-8 are str.
 
     Raises:
-        RequestError: if it is of a type or an encoding that this client does not know, or not of its shape.
+        RequestError: if this client does not know its type or encoding, or its values do not fit its shape.
     """
     if tensor.dtype not in _FIELDS or tensor.tensor_content:
         raise RequestError(f"this client cannot read an output of the type with number {tensor.dtype}")

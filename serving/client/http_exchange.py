@@ -1,4 +1,4 @@
-"""One request over HTTP and its answer in JSON, or a `RequestError`, whatever the other side does."""
+"""Sends one request over HTTP; returns JSON or raises a `RequestError`, whatever the other side does."""
 
 import base64
 import contextlib
@@ -28,7 +28,7 @@ class HttpExchange:
             an answer may take.
 
     Attributes:
-        url: str. The address without a slash at its end.
+        url: str. The address without a trailing slash.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -41,7 +41,7 @@ class HttpExchange:
         self._timeout_seconds = timeout_seconds
         handlers = [_NoRedirect]
         if is_loopback(parts.hostname):
-            handlers.append(urllib.request.ProxyHandler({}))  # http_proxy and its kin do not count
+            handlers.append(urllib.request.ProxyHandler({}))  # ignores http_proxy and its kin
         self._opener = urllib.request.build_opener(*handlers)
 
     def ask(self, path, document=None):
@@ -52,10 +52,10 @@ class HttpExchange:
             document: dict or None. Bytes in it are sent as base64.
 
         Returns:
-            dict, the answer; what stands in it as base64 is bytes.
+            dict, the answer, with base64 values decoded to bytes.
 
         Raises:
-            RequestError: if there is no answer, or it is an error, or it is not a JSON object.
+            RequestError: if there is no answer, or if it is an error or not a JSON object.
         """
         body = None if document is None else _to_json(document)
         request = urllib.request.Request(self.url + path, body, {"Content-Type": "application/json"})
@@ -69,14 +69,14 @@ class HttpExchange:
         return self._parsed(content)
 
     def _read(self, response):
-        """The body; a server that sends a byte a minute does not hold the client for ever."""
+        """Reads the body; a server that sends a byte a minute does not hold the client forever."""
         deadline = time.monotonic() + self._timeout_seconds
         content = bytearray()
         while chunk := response.read1(_CHUNK_BYTES):
             content += chunk
             if time.monotonic() > deadline:
                 raise TimeoutError
-        if response.length:  # what is missing of it; `read1` itself says nothing of that
+        if response.length:  # how much is missing; `read1` itself does not say
             raise http.client.IncompleteRead(bytes(content), response.length)
         return bytes(content)
 
@@ -90,7 +90,7 @@ class HttpExchange:
         return answer
 
     def _refusal(self, error):
-        """The server's own words, or the status line where the body is none of TF Serving's."""
+        """Returns an error with the server's words, or the status line if the body is not TF Serving's."""
         message = f"{error.code} {error.reason}".strip()
         if "Location" in error.headers:
             message += f", moved to {error.headers['Location']}"
@@ -123,14 +123,14 @@ class HttpExchange:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would become a GET without its body: the address is to be mended instead."""
+    """Follows no redirect: a redirected POST would become a GET without its body, so fix the address."""
 
     def redirect_request(self, *_):
         return None
 
 
 def retry_after(value):
-    """The seconds that a Retry-After header asks for, in either of its forms; None if in neither."""
+    """Returns the seconds that a Retry-After header asks for, in either of its forms; None otherwise."""
     if value is None:
         return None
     try:
@@ -153,7 +153,7 @@ def _to_json(document):
 
 
 def to_base64(value):
-    """Bytes as TF Serving's JSON has them.
+    """Encodes bytes as in TF Serving's JSON.
 
     Raises:
         TypeError: if JSON has no form for the value.

@@ -1,4 +1,4 @@
-"""The client for REST, with nothing but the standard library."""
+"""The client for REST, which needs only the standard library."""
 
 import contextlib
 import time
@@ -15,8 +15,8 @@ class Client:
     Args:
         url: str. The server's address, such as "http://127.0.0.1:8501".
         timeout_seconds: float in (0, 86400]. How long to wait for an answer.
-        retries: int >= 0. How often to repeat a request, after growing pauses, that got 429 or 503 or whose
-            connection was lost; a note of each goes to the logger "serving.client".
+        retries: int >= 0. How often to repeat a request, after growing pauses, if it got 429 or 503 or its
+            connection was lost; the logger "serving.client" notes each time.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -38,17 +38,17 @@ class Client:
 
         Args:
             model: str. The model's name.
-            instances: list. One element an example: the value of the only input, or a dict with a value for
-                each. Bytes are sent as base64.
-            signature_name: str or None. The signature; the model's default one if None.
+            instances: list with one element per example: the value of the only input, or a dict with a value
+                for each input. Bytes are sent as base64.
+            signature_name: str or None. The signature; the model's default if None.
             version: int or None. The version; the newest if None.
-            label: str or None. The version by its label instead.
+            label: str or None. The label of a version, instead of its number.
 
         Returns:
             list with one prediction per example: the value of the only output, or a dict of them.
 
         Raises:
-            RequestError: if there is no answer, or the answer is an error or has another number of
+            RequestError: if there is no answer, or if the answer is an error or has the wrong number of
                 predictions.
             ValueError: if both a version and a label are given.
         """
@@ -66,16 +66,16 @@ class Client:
 
         Args:
             model: str. The model's name.
-            examples: list of dict. The features of each: a value or a list of them; floats need a point.
-            signature_name: str or None. As for `predict`, like the arguments after it.
+            examples: list of dicts of features, each a value or a list of them; floats need a decimal point.
+            signature_name: str or None. As for `predict`, like the following arguments.
             version: int or None.
             label: str or None.
 
         Returns:
-            list with a list of [label, score] an example.
+            list with one list of [label, score] per example.
 
         Raises:
-            RequestError: as `predict`.
+            RequestError: as for `predict`.
         """
         return self._each("classify", model, "examples", examples, signature_name, version, label)
 
@@ -95,14 +95,14 @@ class Client:
         return self._part(self._ask(_path(model, version)), "model_version_status", list)
 
     def metadata(self, model: str, version: int | None = None, label: str | None = None) -> dict:
-        """Returns the model's signatures: name to inputs and outputs with their types and shapes."""
+        """Returns the model's signatures: their names, with the types and shapes of inputs and outputs."""
         part = self._ask(_path(model, version, label) + "/metadata")
         for name in ("metadata", "signature_def", "signature_def"):
             part = self._part(part, name, dict)
         return part
 
     def wait(self, model, seconds, running=lambda: True):
-        """Returns when the model is served.
+        """Waits until the model is served.
 
         Args:
             model: str. The model's name.
@@ -110,7 +110,7 @@ class Client:
             running: Callable. Whether the server can still be expected to answer.
 
         Raises:
-            RequestError: if it is not served in time.
+            RequestError: if the model is not served in time.
         """
         deadline = time.monotonic() + seconds
         while running() and time.monotonic() < deadline:
@@ -121,10 +121,10 @@ class Client:
         raise RequestError(f"{self._http.url} does not serve {model}")
 
     def close(self):
-        """Ends the connection: nothing to do, as each request has its own."""
+        """Does nothing, because each request has a connection of its own."""
 
     def _each(self, method, model, name, examples, signature_name, version, label):
-        """Posts a list of examples, and returns the list of as many answers."""
+        """Posts a list of examples, and returns a list of equally many answers."""
         request = {name: list(examples)}
         if signature_name is not None:
             request["signature_name"] = signature_name
@@ -141,7 +141,7 @@ class Client:
         return self._retries.run(lambda: self._http.ask(path, document))
 
     def _part(self, answer, name, kind):
-        """A part of an answer that every server of TF Serving's kind gives."""
+        """Returns a part of an answer that every server of TF Serving's kind gives."""
         if not isinstance(answer.get(name), kind):
             raise RequestError(f"the answer of {self._http.url} is not TF Serving's: it has no {name!r}")
         return answer[name]

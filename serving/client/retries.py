@@ -1,4 +1,4 @@
-"""Asks again when a server was too busy or a connection was lost, each time after a longer pause."""
+"""Repeats requests when a server was too busy or a connection was lost, each time after a longer pause."""
 
 import logging
 import random
@@ -9,20 +9,20 @@ from convnlp.serving.client.errors import RequestError
 DEFAULT_RETRIES = 5
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
-# Whoever asks for more patience than this is told of in the error, and not asked again.
+# A server that asks for a longer pause than this is not asked again; the error says so.
 _LONGEST_RETRY_AFTER_SECONDS = 300.0
 
 _log = logging.getLogger("serving.client")
 
 
 class Retries:
-    """Repeats requests that failed for a time only.
+    """Repeats requests that failed only temporarily.
 
-    The n-th pause is drawn from [p/2, p], p = 0.5 s * 2^n and at most 30 s: clients that failed together do
-    not come back together. It is never shorter than the server asked for.
+    The n-th pause is drawn from [p/2, p] with p = 0.5 s * 2^n, at most 30 s, so that clients that failed
+    together do not come back together. It is never shorter than the server asked for.
 
     Args:
-        count: int >= 0. How often a request is repeated at most.
+        count: int >= 0. How often to repeat a request at most.
 
     Raises:
         ValueError: if `count` is out of range.
@@ -34,10 +34,10 @@ class Retries:
         self._count = count
 
     def run(self, ask):
-        """Returns what `ask()` returns at last.
+        """Calls `ask()` until it succeeds, and returns its result.
 
         Raises:
-            RequestError: of the last try.
+            RequestError: the error of the last try.
         """
         for attempt in range(self._count):
             try:
@@ -63,5 +63,5 @@ def _pause(attempt, error):
         raise error
     longest = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(attempt, 30), _LONGEST_PAUSE_SECONDS)
     jitter = random.uniform(longest / 2, longest)
-    # Beside what the server asked for, a part of the jitter stays: it asked all of its clients for the same.
+    # Some jitter is added to what the server asked for, because it asked the same of all its clients.
     return max(jitter, after + jitter / 4) if after else jitter
