@@ -1,6 +1,6 @@
 """The suites that every mixer, objective and task passes, ours and yours.
 
-docs/your_own_mixer.md, your_own_objective.md and your_own_task.md show their use.
+docs/your_own_mixer.md, your_own_objective.md and your_own_task.md show how to use them.
 """
 
 from convnlp.testing.cases import BATCH, DIM, TIME, Case, cases, random_rows

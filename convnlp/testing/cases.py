@@ -1,4 +1,4 @@
-"""What a suite is run on: one way of building one mixer, and small random inputs."""
+"""What a suite runs on: one way to build one mixer, and small random inputs."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,18 +14,18 @@ BATCH, TIME, DIM = 2, 7, 8
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One way of building one mixer.
+    """One way to build one mixer.
 
     Args:
-        name: str, of `convnlp.layers.MIXERS`.
-        options: dict of constructor arguments beside `hidden_dim` and `causal`.
+        name: str, a key of `convnlp.layers.MIXERS`.
+        options: dict of constructor arguments other than `hidden_dim` and `causal`.
         causal: bool.
-        typical: bool. Whether these are the options that the costlier checks are content with.
-        oracle: function of (mixer, x [T,D], visible [T,T]) -> [T,D] in float64, of one text: `visible[i, m]`
+        typical: bool. Whether the costlier checks use these options.
+        oracle: function of (mixer, x [T,D], visible [T,T]) -> [T,D] in float64, for one text: `visible[i, m]`
             says whether position i may see position m as far as pads and segments go; direction and reach
-            are the mixer's own. Where `supports_prefix`, it takes a fourth argument too, the prefix, bool
-            [T]; where `supports_right_to_left`, an argument of that name, bool. None: values are not checked.
-        copies: bool. Whether it learns in some steps to hand on the token at each position; not where the
+            are the mixer's own. With `supports_prefix`, it also takes a fourth argument, the prefix, bool
+            [T]; with `supports_right_to_left`, a bool of that name. None: values are not checked.
+        copies: bool. Whether it learns within some steps to pass on the token at each position; False if the
             equation gives that token no more weight than the others.
     """
 
@@ -37,15 +37,15 @@ class Case:
     copies: bool = True
 
     def make(self, **arguments):
-        """The mixer without weights; `arguments` override those of the case."""
+        """Returns the mixer without weights; `arguments` override those of the case."""
         options = {"hidden_dim": DIM, "causal": self.causal, **self.options, **arguments}
         return build_mixer(self.name, **options)
 
     def build(self, dtype="float32", seed=0):
-        """The mixer with its weights; equal seeds give equal weights whatever the dtype.
+        """Returns the mixer with its weights; equal seeds give equal weights in any dtype.
 
-        They are moved away from their first values, among which a bias of zero or a factor of one would hide
-        that it is not used.
+        The weights are moved away from their initial values: a bias of zero or a factor of one would not
+        show whether it is used.
         """
         keras.utils.set_random_seed(seed)
         mixer = self.make(dtype=dtype)
@@ -65,10 +65,10 @@ class Case:
 
 
 def cases(name, variants=({},), oracle=None, copies=True):
-    """The cases of one mixer: each variant in each direction that it supports.
+    """Returns the cases of one mixer: each variant in each direction that it supports.
 
     Args:
-        name: str, of `convnlp.layers.MIXERS`.
+        name: str, a key of `convnlp.layers.MIXERS`.
         variants: sequence of dicts, see `Case.options`; the first is the typical one. The suites need
             a `max_sequence_length` of 20 or more.
         oracle: see `Case`.
@@ -93,5 +93,5 @@ def cases(name, variants=({},), oracle=None, copies=True):
 
 
 def random_rows(batch=BATCH, time=TIME, seed=1):
-    """Float32 tensor [B,T,D] from a normal distribution."""
+    """Returns a float32 tensor [B,T,D] from a normal distribution."""
     return tf.constant(np.random.default_rng(seed).normal(size=[batch, time, DIM]).astype("float32"))

@@ -15,7 +15,7 @@ REORDERED = 1e-5
 
 
 def config_and_weights_make_an_equal_mixer(case):
-    """Saved as JSON and made again, with the weights copied, it gives the same values."""
+    """A mixer that is saved as JSON and made again, with copied weights, gives the same values."""
     mixer, x = case.build(), random_rows()
     config = keras.saving.serialize_keras_object(mixer)
     again = keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
@@ -26,14 +26,14 @@ def config_and_weights_make_an_equal_mixer(case):
 
 
 def methods_keep_their_checks(case):
-    """`call`, `init_state` and `step` are `TokenMixer`'s: a mixer implements what stands behind them."""
+    """`call`, `init_state` and `step` are `TokenMixer`'s: a mixer implements what they call."""
     for method in ("call", "init_state", "step"):
         kept = getattr(case.facts, method) is getattr(TokenMixer, method)
         require(kept, f"{case.facts.__name__}.{method} skips the checks of TokenMixer.{method}")
 
 
 def shape_type_and_parameter_count(case):
-    """[B,T,D] in the compute type, and as many parameters as `cost` says."""
+    """The output is [B,T,D] in the compute dtype, and there are as many parameters as `cost` says."""
     for dtype in ("float32", "mixed_bfloat16"):
         mixer = case.build(dtype)
         y = mixer(random_rows())
@@ -46,7 +46,7 @@ def shape_type_and_parameter_count(case):
 
 
 def pads_never_change_valid_outputs(case):
-    """Whatever stands at the pads, and however many follow where `pad_length_invariant`."""
+    """The values at pads do not matter, nor, with `pad_length_invariant`, the number of pads."""
     mixer, lengths = case.build(), np.array([TIME - 3, TIME])
     x = random_rows().numpy()
     tokens = np.arange(TIME) < lengths[:, np.newaxis]
@@ -75,30 +75,30 @@ def pads_are_zeros_to_the_tokens(case):
 
 
 def a_row_of_pads_is_finite(case):
-    """Nothing is divided by the number of tokens where there are none."""
+    """Nothing is divided by the number of tokens if there are none."""
     y = case.build()(random_rows(), padding_mask=tf.zeros([BATCH, TIME], tf.bool))
     require(np.isfinite(y).all(), "the outputs of a row without tokens must be finite")
 
 
 def influence(mixer, time):
-    """Bool [T,T]: whether output i depends on input m, by gradient."""
+    """Returns whether output i depends on input m, by gradient: bool [T,T]."""
     x = random_rows(batch=1, time=time)
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
-        # Random signs, so that softmaxes which sum to one cannot hide a dependence.
+        # Random signs, so that softmaxes, which sum to one, cannot hide a dependence.
         signs = tf.constant(np.random.default_rng(2).normal(size=[DIM]).astype("float32"))
         outputs = [tf.reduce_sum(y * signs) for y in tf.unstack(mixer(x)[0])]
     return np.stack([np.abs(tape.gradient(y, x)[0].numpy()).max(-1) > 0 for y in outputs])
 
 
 def causality_and_receptive_field_by_gradient(case):
-    """A causal mixer sees nothing later, and any mixer as far as `receptive_field` says."""
+    """A causal mixer sees nothing later, and every mixer sees as far as `receptive_field` says."""
     mixer = case.build()
     for time in (3, 20):
         depends = influence(mixer, time)
         if case.causal:
             require(not np.triu(depends, 1).any(), "an output of a causal mixer depends on a later input")
-        # An output may depend on nothing, as behind a ReLU that passes none of its channels.
+        # An output may depend on nothing, as after a ReLU that passes none of its channels.
         widest = max((np.ptp(np.flatnonzero(row)) + 1 for row in depends if row.any()), default=0)
         stated = mixer.receptive_field(time)
         require(widest <= stated, f"an output sees {widest} of {time} positions; receptive_field: {stated}")
@@ -106,7 +106,7 @@ def causality_and_receptive_field_by_gradient(case):
 
 
 def step_equals_call(case):
-    """Chunks of 1, 2 and all positions give what one call gives, in a state of the size that `cost` says."""
+    """Chunks of 1, 2 and all positions give what one call gives; the state has the size that `cost` says."""
     mixer, x = case.build(), random_rows()
     tokens = np.arange(TIME) < np.array([[TIME - 2], [TIME]])
     expected = mixer(x, padding_mask=tf.constant(tokens)).numpy()
@@ -160,10 +160,10 @@ def packed_equals_separate(case):
 
 
 def bfloat16_is_near_float32(case):
-    """Within 2^-5 of the largest value.
+    """bfloat16 outputs are within 2^-5 of the largest value.
 
-    bfloat16 keeps eight bits, so a rounding is off by at most 2^-8 of its value. Up to eight of them lie
-    one after the other: inputs, projections, logits, taps, products, sums, output.
+    bfloat16 keeps eight bits, so one rounding is off by at most 2^-8 of the value. Up to eight of them follow
+    each other: inputs, projections, logits, taps, products, sums, output.
     """
     x = random_rows()
     expected = case.build()(x).numpy()
@@ -172,9 +172,9 @@ def bfloat16_is_near_float32(case):
 
 
 def loss_falls_on_a_copy_task(case):
-    """Tokens are embedded, mixed and told apart again; a mixer that lost them or their order could not.
+    """Tokens are embedded, mixed and recognised again, which fails if a mixer loses them or their order.
 
-    One that cannot copy by itself is added to its inputs, as in its block, and must not drown them.
+    A mixer that cannot copy by itself is added to its inputs, as in its block, and must not drown them out.
     """
     mixer, residual = case.build(), 0.0 if case.copies else 1.0
     rng = np.random.default_rng(3)

@@ -1,7 +1,7 @@
-"""Attacks: what must not be seen stays unseen, however large the inputs are and whatever stands at pads.
+"""Attacks: what must not be seen stays unseen, however large the inputs, and whatever the pads hold.
 
-A mask that is added to logits, or multiplied with what it hides, gives way to inputs that are large enough;
-one that selects does not.
+A mask that is added to logits, or multiplied with what it hides, fails for inputs that are large enough; a
+mask that selects does not.
 """
 
 import functools
@@ -16,7 +16,7 @@ from convnlp.testing.requirements import require
 
 SCALES = (1e2, 1e4)
 PADS = (1e6, np.inf, np.nan)
-# Of the largest output: the same sums over numbers of another size at the places that count as zero.
+# Relative to the largest output: the same sums, with numbers of another size where they count as zero.
 SAME = {"float32": 1e-5, "mixed_bfloat16": 2**-7}
 
 
@@ -25,7 +25,7 @@ def _dtypes(case):
 
 
 def _plainly(check):
-    """In the plain form of the kernels: others take time to compile, and are compared with it elsewhere."""
+    """Runs a check in the plain form of the kernels; others compile slowly, and are compared elsewhere."""
 
     @functools.wraps(check)
     def run(case):
@@ -36,7 +36,7 @@ def _plainly(check):
 
 
 def _require_same(y, expected, dtype, what):
-    """Equal up to the rounding of a sum of the largest values."""
+    """Requires equality up to the rounding of a sum of the largest values."""
     y, expected = (np.asarray(tf.cast(value, tf.float32)) for value in (y, expected))
     require(np.isfinite(expected).all(), f"{what}: {dtype} outputs must be finite")
     largest = np.abs(expected).max(initial=1e-3)
@@ -44,7 +44,7 @@ def _require_same(y, expected, dtype, what):
 
 
 def _values_and_gradients(mixer, x, tokens, masks):
-    """The outputs at tokens, and the gradients of their squares by x and by the weights."""
+    """Returns the outputs at tokens, and the gradients of their squares by x and by the weights."""
     x = tf.constant(x)
     weights = [weight.value for weight in mixer.trainable_weights]
     with tf.GradientTape() as tape:
@@ -55,9 +55,9 @@ def _values_and_gradients(mixer, x, tokens, masks):
 
 
 def nothing_at_pads_matters(case):
-    """Numbers of 1e6, infinities and NaNs there change no output at tokens and no gradient.
+    """Values of 1e6, infinities and NaNs at pads change no output at tokens and no gradient.
 
-    The form for TFLite, which has no gradients, multiplies pads by zero: there they have to be finite.
+    The form for TFLite, which has no gradients, multiplies pads by zero; there they must be finite.
     """
     tokens = np.arange(TIME) < np.array([[TIME - 3], [TIME]])
     masks = [{"padding_mask": tf.constant(tokens)}]
@@ -96,7 +96,7 @@ def nothing_at_pads_matters(case):
 
 @_plainly
 def nothing_later_is_seen_however_large(case):
-    """Outputs of a causal mixer, and their gradient, with inputs that are scaled up."""
+    """Checks outputs of a causal mixer, and their gradient, for later inputs that are scaled up."""
     middle = TIME // 2
     for dtype, scale in itertools.product(_dtypes(case), SCALES):
         mixer, x = case.build(dtype), scale * random_rows()
@@ -113,7 +113,7 @@ def nothing_later_is_seen_however_large(case):
 
 @_plainly
 def texts_stay_apart_however_large(case):
-    """Outputs of packed texts, and their gradient, with inputs that are scaled up."""
+    """Checks outputs of packed texts, and their gradient, for other texts that are scaled up."""
     segments = np.array([[1, 1, 1, 2, 2, 2, 0], [1, 2, 2, 2, 3, 3, 3]], "int32")
     second = segments == 2
     for dtype, scale in itertools.product(_dtypes(case), SCALES):
@@ -131,7 +131,7 @@ def texts_stay_apart_however_large(case):
 
 @_plainly
 def nothing_behind_a_prefix_is_seen_however_large(case):
-    """Outputs in the prefix and right behind it, with inputs that are scaled up."""
+    """Checks outputs in the prefix and right after it, for following inputs that are scaled up."""
     seen = np.arange(TIME) < 5
     prefix = tf.constant(np.broadcast_to(np.arange(TIME) < 4, [BATCH, TIME]))
     for dtype, scale in itertools.product(_dtypes(case), SCALES):
@@ -148,7 +148,7 @@ def nothing_behind_a_prefix_is_seen_however_large(case):
 
 @_plainly
 def nothing_before_is_seen_from_right_to_left_however_large(case):
-    """Outputs at the end of a row, with inputs in front of them that are scaled up."""
+    """Checks outputs at the end of a row, for earlier inputs that are scaled up."""
     for dtype, scale in itertools.product(_dtypes(case), SCALES):
         mixer, x = case.build(dtype), scale * random_rows()
         other = tf.concat([scale * random_rows(seed=5)[:, :4], x[:, 4:]], 1)
@@ -163,7 +163,7 @@ def nothing_before_is_seen_from_right_to_left_however_large(case):
 
 @_plainly
 def rows_of_pads_stay_finite(case):
-    """Outputs and gradients of rows without a token, beside one with tokens."""
+    """Checks outputs and gradients of rows without tokens, beside a row with tokens."""
     tokens, mixer = np.array([[False] * TIME, [True] * TIME]), case.build()
     for pad in PADS[::2]:
         x = np.where(tokens[..., np.newaxis], random_rows(), pad).astype("float32")
@@ -176,7 +176,7 @@ def rows_of_pads_stay_finite(case):
 
 
 def an_empty_batch_passes(case):
-    """No row: outputs and gradients of that many rows."""
+    """A batch without rows gives outputs and gradients without rows."""
     x, mask = tf.zeros([0, TIME, DIM]), tf.zeros([0, TIME], tf.bool)
     for form in ("fast", "plain") if case.typical else ("plain",):
         mixer = case.build()

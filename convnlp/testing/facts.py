@@ -1,4 +1,4 @@
-"""The facts of a mixer's class: what it says it can do works, and what it says it cannot is refused."""
+"""The facts of a mixer's class: what it claims to support works, and what it does not support is refused."""
 
 import inspect
 
@@ -41,7 +41,7 @@ def steps_need_supports_step_and_causal(case):
 
 
 def needs_max_length_is_an_argument(case):
-    """`max_sequence_length`, beyond which texts are refused."""
+    """A mixer with `needs_max_length` takes `max_sequence_length`, and refuses longer texts."""
     accepted = "max_sequence_length" in inspect.signature(case.facts).parameters
     require(
         accepted == case.facts.needs_max_length,

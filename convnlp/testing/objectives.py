@@ -1,4 +1,4 @@
-"""The contract of an `Objective`, point by point; docs/your_own_objective.md shows its use."""
+"""The contract of an `Objective`, point by point; docs/your_own_objective.md shows how to use it."""
 
 import dataclasses
 import json
@@ -15,14 +15,14 @@ from convnlp.objectives import OBJECTIVES, Seeds, build_objectives, pretraining_
 from convnlp.testing.requirements import require
 
 VOCABULARY_SIZE = 60  # pads, end, unknown, text from 3, ten sentinels
-BATCH, LENGTH = 4, 40  # of which span corruption removes several spans
+BATCH, LENGTH = 4, 40  # long enough for span corruption to remove several spans
 TOKENIZER = SimpleNamespace(
     vocabulary_size=lambda: VOCABULARY_SIZE,
     sentinel_token_ids=tuple(range(59, 49, -1)),
     start_token_id=0,
     end_token_id=1,
 )
-# What a backbone may be like; an objective trains each, or refuses it.
+# Kinds of backbones; an objective trains each, or refuses it.
 BACKBONES = {
     "encoder and decoder": {},
     "encoder alone": {"num_decoder_layers": 0},
@@ -47,11 +47,11 @@ class ObjectiveCase:
     backbone: str
 
     def build(self, **changes):
-        """The objective, with inputs of `LENGTH` tokens unless its options say otherwise."""
+        """Returns the objective, with inputs of `LENGTH` tokens unless its options say otherwise."""
         return build_objectives([self.name], LENGTH, {self.name: dict(self.options) | changes})[0]
 
     def examples(self, own=0, shared=0, text=0):
-        """A batch of examples, as tf.data makes it."""
+        """Returns a batch of examples, as tf.data makes it."""
         objective = self.build()
         tokens = np.random.default_rng(text).integers(3, 50, [BATCH, objective.row_length])
         tokens[:, objective.row_length // 2] = TOKENIZER.end_token_id
@@ -60,7 +60,7 @@ class ObjectiveCase:
         return next(iter(rows.map(lambda row: objective.examples(row, seeds, TOKENIZER))))
 
     def loss(self, model):
-        """A function of (batch, training) -> the dict that the training loop gets."""
+        """Returns a function of (batch, training) -> the dict that the training loop gets."""
         loss_fn = pretraining_loss(model, [self.build()])
         return lambda batch, training=False: loss_fn(batch, tf.constant([1, 2]), training=training)
 
@@ -69,7 +69,7 @@ class ObjectiveCase:
 
 
 def model_of(kind, seed=0):
-    """A tiny backbone of `BACKBONES`, without dropout."""
+    """Returns a tiny backbone of `BACKBONES`, without dropout."""
     keras.utils.set_random_seed(seed)
     size = {"num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "kernel_size": 3, "dropout": 0.0}
     layers = {"num_layers": 1, "num_decoder_layers": 1, "mixer": "lightweight_conv"}
@@ -84,7 +84,7 @@ def options_make_an_equal_objective(case):
 
 
 def length_and_weight_are_checked(case):
-    """What is out of range is refused by the option's name."""
+    """A value out of range is refused with the option's name."""
     for option, value in [("weight", 0.0), ("weight", math.nan), ("input_length", 0)]:
         try:
             case.build(**{option: value})
@@ -95,7 +95,7 @@ def length_and_weight_are_checked(case):
 
 
 def examples_have_static_shapes(case):
-    """Static shapes [B,...] of int32 and bool, and tokens that the model is seen to read."""
+    """Examples are int32 or bool of static shapes [B,...], and include token ids for the model to read."""
     batch = case.examples()
     for name, value in batch.items():
         require(value.dtype in (tf.int32, tf.bool), f"{name} must be int32 or bool; it is {value.dtype}")
@@ -131,7 +131,7 @@ def examples_follow_the_seeds(case):
 
 
 def all_workers_have_equally_many_targets(case):
-    """Whatever text and seed of its own a worker has."""
+    """The number of targets does not depend on a worker's text or own seed."""
     loss = case.loss(model_of(case.backbone))
     for shared in range(4):
         counts = {float(loss(case.examples(n, shared, n))[case.name][1]) for n in range(4)}
@@ -139,7 +139,7 @@ def all_workers_have_equally_many_targets(case):
 
 
 def loss_is_the_sum_over_examples(case):
-    """Two halves of a batch add up to the whole: no example has a part in another's loss."""
+    """Two halves of a batch add up to the whole: no example affects another's loss."""
     loss, batch = case.loss(model_of(case.backbone)), case.examples()
     halves = [{name: value[i : i + BATCH // 2] for name, value in batch.items()} for i in (0, BATCH // 2)]
     whole = np.array(loss(batch)[case.name])
@@ -148,9 +148,9 @@ def loss_is_the_sum_over_examples(case):
 
 
 def a_new_model_knows_nothing(case):
-    """Its loss is that of a guess among all tokens, ln V nats, or little else: targets do not leak.
+    """A new model's loss is about that of a guess among all tokens, ln V nats: targets do not leak.
 
-    The bound of a fifth: logits of a new model are not quite equal.
+    The tolerance is a fifth, because the logits of a new model are not quite equal.
     """
     scores = [case.loss(model_of(case.backbone, n))(case.examples(n, n, n)) for n in range(4)]
     mean = np.mean([score[case.name][0] / score[case.name][1] for score in scores])
@@ -223,13 +223,13 @@ class ObjectiveCheck:
 
 
 def objective_checks(name, variants=({},), backbone="encoder alone"):
-    """All checks of an objective.
+    """Returns all checks of an objective.
 
     Under pytest: `@pytest.mark.parametrize("check", objective_checks("my_objective"), ids=str)`.
 
     Args:
         name: str, registered by `convnlp.objectives.register_objective`.
-        variants: sequence of dicts of its options. Defaults to its own defaults.
+        variants: sequence of dicts of its options. Defaults to the objective's defaults.
         backbone: str, a key of `BACKBONES` that it trains. Defaults to "encoder alone".
 
     Returns:

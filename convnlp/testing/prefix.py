@@ -1,4 +1,4 @@
-"""The language models of UniLM in one layer: what a position may see, with which values."""
+"""UniLM's language models in one layer: what each position may see, and the values."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,7 @@ from convnlp.testing.values import TOLERANCE
 
 
 def allowed(prefix):
-    """UniLM's relation: position i may see m if c[m] <= c[i], c the running number of the targets so far.
+    """Returns UniLM's relation: position i may see m if c[m] <= c[i], c the running number of targets.
 
     Args:
         prefix: bool array [T].
@@ -23,7 +23,7 @@ def allowed(prefix):
 
 
 def targets_see_the_past_and_the_prefix_sees_itself(case):
-    """By gradient: of all that an output depends on, exactly what the relation allows is left."""
+    """By gradient, of all that an output depends on, exactly what the relation allows remains."""
     mixer, prefix = case.build(), np.arange(20) < 11
     everything = influence(mixer, 20)
     require(everything[:11, 11:].any(), "without a mask, the source must look at targets: what has to go")
@@ -32,7 +32,7 @@ def targets_see_the_past_and_the_prefix_sees_itself(case):
 
 
 def values_with_a_prefix_are_the_oracles(case):
-    """Of rows with pads, one of them without a prefix."""
+    """Checks rows with pads, one of them without a prefix."""
     mixer, x = case.build(), random_rows()
     prefix = np.arange(TIME) < np.array([[4], [0]])
     tokens = np.arange(TIME) < np.array([[TIME - 1], [TIME - 2]])
@@ -44,7 +44,7 @@ def values_with_a_prefix_are_the_oracles(case):
 
 
 def packed_prefixes_equal_separate(case):
-    """Each text of a row has a prefix of its own, whatever stands behind it."""
+    """Each text of a row has a prefix of its own, whatever follows."""
     mixer, x = case.build(), random_rows(batch=1, time=12).numpy()
     prefix = np.array([[True, True, False, False, False, True, True, True, True, False, True, True]])
     segments = np.array([[1] * 5 + [2] * 5 + [0] * 2], "int32")
@@ -55,7 +55,7 @@ def packed_prefixes_equal_separate(case):
 
 
 def right_to_left_sees_what_follows(case):
-    """By gradient: of all that an output depends on, exactly itself and what follows is left."""
+    """By gradient, of all that an output depends on, exactly itself and what follows remains."""
     mixer, later = case.build(), np.tri(20, dtype=bool).T
     everything = influence(mixer, 20)
     require((everything & ~later).any(), "without a direction, outputs must look back: what has to go")
@@ -64,7 +64,7 @@ def right_to_left_sees_what_follows(case):
 
 
 def values_from_right_to_left_are_the_oracles(case):
-    """Of rows with pads."""
+    """Checks rows with pads."""
     mixer, x = case.build(), random_rows()
     tokens = np.arange(TIME) < np.array([[TIME - 1], [TIME - 2]])
     y = mixer(x, padding_mask=tf.constant(tokens), right_to_left=True)
@@ -75,7 +75,7 @@ def values_from_right_to_left_are_the_oracles(case):
 
 
 def packed_texts_from_right_to_left_equal_separate(case):
-    """What a text ends with is the beginning of its own row only."""
+    """Read from right to left, each packed text begins at its own end."""
     mixer, x = case.build(), random_rows(batch=1, time=12).numpy()
     segments = np.array([[1] * 5 + [2] * 5 + [0] * 2], "int32")
     packed = mixer(x, segment_ids=tf.constant(segments), right_to_left=True)[0]

@@ -1,4 +1,4 @@
-"""How a check fails: also under `python -O`, which drops the assert statement."""
+"""How a check fails, even under `python -O`, which drops assert statements."""
 
 import contextlib
 
@@ -11,7 +11,7 @@ def require(condition, message):
 
 @contextlib.contextmanager
 def refused(*words, kind=ValueError):
-    """Around a use that must be refused: by an error of that kind whose message holds all the words."""
+    """Wraps a use that must be refused, by an error of this kind whose message contains all the words."""
     try:
         yield
     except kind as error:

@@ -1,4 +1,4 @@
-"""All checks, and which of them applies to which case."""
+"""All checks, and which of them apply to which case."""
 
 import dataclasses
 from collections.abc import Callable
@@ -93,7 +93,7 @@ class Check:
     """One check on one case; calling it raises AssertionError if the mixer fails it.
 
     Args:
-        function: of `SUITE`.
+        function: a key of `SUITE`.
         case: `Case`.
     """
 
@@ -108,12 +108,12 @@ class Check:
 
 
 def checks_of(cases):
-    """The `Check`s that apply to a list of `Case`s."""
+    """Returns the `Check`s that apply to a list of `Case`s."""
     return [Check(function, case) for function, applies in SUITE.items() for case in cases if applies(case)]
 
 
 def checks(name, variants=({},), oracle=None, copies=True):
-    """All that applies to one mixer.
+    """Returns all checks that apply to one mixer.
 
     Under pytest: `@pytest.mark.parametrize("check", checks("my_mixer"), ids=str)`.
 

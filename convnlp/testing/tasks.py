@@ -1,4 +1,4 @@
-"""The contract of a `Task`, point by point; docs/your_own_task.md shows its use."""
+"""The contract of a `Task`, point by point; docs/your_own_task.md shows how to use it."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ ROUNDING = 1e-4  # float32 sums of a few layers in another order
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TaskCase:
-    """A task, and the records that it is tried on.
+    """A task, and the records to test it on.
 
     Args:
         name: str, a key of `convnlp.tasks.TASKS`.
@@ -42,7 +42,7 @@ class TaskCase:
 
     @functools.cached_property
     def folder(self):
-        """Where the records lie, as long as the case does."""
+        """The directory of the records, which lives as long as the case."""
         directory = tempfile.TemporaryDirectory()
         lines = "".join(f"{json.dumps(record)}\n" for record in self.records)
         pathlib.Path(directory.name, "records.jsonl").write_text(lines, encoding="utf-8")
@@ -54,14 +54,14 @@ class TaskCase:
 
     @functools.cached_property
     def task(self):
-        """The task as a config makes it, on short rows."""
+        """The task as a config makes it, with short rows."""
         config = common.get_config()
         config.data.input_length = config.data.target_length = LENGTH
         config.update_from_flattened_dict({"task.kind": self.name, "task.head_dropout": 0.0, **self.config})
         return tasks.build_task(config, self.tokenizer, self.source)
 
     def model(self, seed=0):
-        """A tiny model of the task, without dropout."""
+        """Returns a tiny model of the task, without dropout."""
         keras.utils.set_random_seed(seed)
         size = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
         layers = {"num_decoder_layers": int(self.task.decoder_length > 0), "mixer": "lightweight_conv"}
@@ -70,7 +70,7 @@ class TaskCase:
         return self.task.model(backbone)
 
     def evaluation(self, model, batch_size):
-        """Sums of the loss and of the weights over all examples."""
+        """Returns the sums of the loss and of the weights over all examples."""
         loss_fn = self.task.loss(model)
         sums = np.zeros(2)
         for batch in self.task.batches(self.task.read(self.source), batch_size):
@@ -83,7 +83,7 @@ class TaskCase:
 
 
 def batches_have_static_shapes(case):
-    """Of training and of evaluation: B rows each, known when the graph is traced."""
+    """Batches of training and evaluation have B rows, known when the graph is traced."""
     found = case.task.read(case.source)
     require(len(found) == len(case.records), f"{len(found)} of {len(case.records)} records were read")
     for training in (True, False):
@@ -93,7 +93,7 @@ def batches_have_static_shapes(case):
 
 
 def training_follows_the_seed(case):
-    """The same seed gives the same batches, another one others."""
+    """The same seed gives the same batches; another seed gives others."""
     found = case.task.read(case.source, training=True)
 
     def first(seed):
@@ -105,7 +105,7 @@ def training_follows_the_seed(case):
 
 
 def every_example_counts_once(case):
-    """Whatever the size of the batches: rows that fill up the last one do not count."""
+    """The batch size does not matter: rows that fill up the last batch do not count."""
     model = case.model()
     expected = case.evaluation(model, len(case.records))
     require(expected[1] > 0, "the examples must have targets")
@@ -146,7 +146,7 @@ def loss_falls(case):
 
 
 def scores_are_the_known_ones(case):
-    """By their names, finite, and the number of examples."""
+    """The scores have the known names and are finite, and the number of examples is right."""
     task = case.task
     scores = task.scores(case.model(), task.read(case.source), 3)
     require(set(scores) == {*task.known_metrics, "num_examples"}, f"{sorted(scores)} are scored")
@@ -161,7 +161,7 @@ def scores_are_the_known_ones(case):
 
 
 def a_saved_model_is_known_and_scores_the_same(case):
-    """`load` finds its class, `task_of` its task, and `from_model` scores as the config's task does."""
+    """`load` finds a model's class, `task_of` its task, and `from_model` scores as the config's task does."""
     model, task = case.model(), case.task
     require(tasks.task_of(model) is type(task), f"task_of gives {tasks.task_of(model).__name__}")
     with tempfile.TemporaryDirectory() as folder:
@@ -176,7 +176,7 @@ def a_saved_model_is_known_and_scores_the_same(case):
 
 
 def signatures_answer_as_the_reference(case):
-    """Signatures of texts, pairs and ids, and the output on the edge, for texts of different lengths."""
+    """Checks signatures of texts, pairs and ids, and the edge output, for texts of different lengths."""
     model = case.model()
     answers = tasks.task_of(model).answers(model)
     signatures, rows = answers.signatures()
@@ -203,7 +203,7 @@ def signatures_answer_as_the_reference(case):
 
 
 def answers_become_rows(case):
-    """An example's answer, as JSON has it, becomes a row of a table: columns with plain values."""
+    """An example's answer, in JSON's form, becomes a row of a table: columns with plain values."""
     model = case.model()
     answers = tasks.task_of(model).answers(model)
     serve = answers.signatures()[0]["serving_default"]
@@ -223,7 +223,7 @@ def answers_become_rows(case):
 
 
 def the_edge_is_compared_and_scored(case):
-    """Equal outputs do not differ; those on the edge have the scores that the task names, as the model."""
+    """Equal outputs do not differ, and edge outputs have the scores that the task names, like the model."""
     model, task = case.model(), case.task
     answers = task.answers(model)
     columns = tuple([record[field] for record in case.records] for field in case.fields.texts)
@@ -268,7 +268,7 @@ class TaskCheck:
 
 
 def task_checks(name, tokenizer, records, config=None, fields=None):
-    """All checks of a task.
+    """Returns all checks of a task.
 
     Under pytest: `@pytest.mark.parametrize("check", task_checks("my_task", ...), ids=str)`.
 
@@ -277,13 +277,13 @@ def task_checks(name, tokenizer, records, config=None, fields=None):
         tokenizer: `convnlp.models.Tokenizer`.
         records: list of at least five dicts, labelled examples.
         config: dict, fields of the config that name the records' fields.
-        fields: `convnlp.tasks.Fields`, which names them too. Defaults to `Fields()`.
+        fields: `convnlp.tasks.Fields`, which also names them. Defaults to `Fields()`.
 
     Returns:
         List of functions without arguments.
 
     Raises:
-        ValueError: if there is no such task, or there are too few records.
+        ValueError: if there is no such task, or if there are too few records.
     """
     tasks.task_named(name)
     if len(records) < 5:

@@ -1,4 +1,4 @@
-"""Values against an oracle: the equation once more, as a plain loop in float64."""
+"""Compares values with an oracle: the same equation as a plain loop in float64."""
 
 import numpy as np
 import tensorflow as tf
@@ -12,21 +12,21 @@ SEGMENTS = np.array([[1, 1, 1, 2, 2, 3, 0], [1, 2, 2, 2, 2, 0, 0]], "int32")
 
 
 def expected_values(case, mixer, x, visible):
-    """The oracle's values of all rows, [B,T,D]."""
+    """Returns the oracle's values of all rows, [B,T,D]."""
     return np.stack(
         [case.oracle(mixer, row.astype("float64"), seen) for row, seen in zip(x, visible, strict=True)]
     )
 
 
 def values_are_the_oracles(case):
-    """Of whole rows."""
+    """Checks whole rows."""
     mixer, x = case.build(), random_rows()
     expected = expected_values(case, mixer, x.numpy(), np.ones([BATCH, TIME, TIME], bool))
     np.testing.assert_allclose(mixer(x), expected, atol=TOLERANCE)
 
 
 def values_with_pads_and_segments_are_the_oracles(case):
-    """In every form of the kernels, see `convnlp.kernels.implementation`."""
+    """Checks every form of the kernels; see `convnlp.kernels.implementation`."""
     mixer, x = case.build(), random_rows()
     tokens = SEGMENTS > 0
     padded = np.broadcast_to(tokens[:, np.newaxis], [BATCH, TIME, TIME])
