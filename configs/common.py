@@ -1,7 +1,7 @@
 """All fields of an experiment and their defaults; every other config starts from these.
 
-What each means is in `convnlp/config_help.py`, and printed by --help_config. A field that is not here does
-not exist: setting an unknown one raises, on the command line and in a file.
+`convnlp/config_help.py` explains each of them, and --help_config prints it. A field that is not here does not
+exist: setting an unknown field raises an error, on the command line and in a file.
 """
 
 import ml_collections
@@ -21,11 +21,12 @@ ENCODER_ONLY_MIXERS = (
 
 
 class OpenConfig(ml_collections.ConfigDict):
-    """Fields that this file does not know: the options of mixers, objectives and tasks, yours among them.
+    """Fields that this file does not know: the options of mixers, objectives and tasks, including yours.
 
-    It takes any name, also while the config around it is locked: `--config.model.mixer_options.NAME=VALUE`
-    adds one, and `--config.model.mixer_options.MIXER.NAME=VALUE` one for that mixer alone. Whose options they
-    are checks names and values when a run starts (`convnlp.layers.mixer_options`, `convnlp.options`).
+    It takes any name, even while the config around it is locked: `--config.model.mixer_options.NAME=VALUE`
+    adds an option, and `--config.model.mixer_options.MIXER.NAME=VALUE` adds one for that mixer alone. Names
+    and values are checked by their owner when a run starts (`convnlp.layers.mixer_options`,
+    `convnlp.options`).
     """
 
     def lock(self):
@@ -33,13 +34,13 @@ class OpenConfig(ml_collections.ConfigDict):
         return self
 
     def get_type(self, key):
-        """The type of a field's value; any literal for a new one, which the flag's parser asks for first."""
+        """Returns the type of a field's value; any literal for a new one, for which the flag's parser asks."""
         if key not in self:
             self[key] = None
         return object if self[key] is None else super().get_type(key)
 
     def __getitem__(self, key):
-        if key not in self:  # only a path of the command line asks for what is not there
+        if key not in self:  # only a path on the command line asks for what is not there
             self[key] = OpenConfig()
         return super().__getitem__(key)
 
@@ -49,14 +50,14 @@ class OpenConfig(ml_collections.ConfigDict):
         return super().__getitem__(name)
 
     def get(self, key, default=None):
-        """The value of a field, or `default` without one."""
+        """Returns the value of a field, or `default` if there is none."""
         if key not in self:
             return default
         return self[key]
 
 
 def get_config():
-    """The default experiment: the paper's recipe at size base, with dynamic convolutions."""
+    """Returns the default experiment: the paper's recipe at size base, with dynamic convolutions."""
     config = ml_collections.ConfigDict()
     config.seed = 0
     config.tokenizer = ""
@@ -157,7 +158,7 @@ def get_config():
 
 
 def set_mixer(config, mixer):
-    """Pre-trains with that mixer; one that cannot decode, as an encoder alone and by masked-LM alone."""
+    """Pre-trains with this mixer; if it cannot decode, trains an encoder alone, by masked LM alone."""
     config.model.mixer = mixer
     if mixer in ENCODER_ONLY_MIXERS:
         config.model.num_decoder_layers = 0
@@ -165,7 +166,7 @@ def set_mixer(config, mixer):
 
 
 def set_kernels(config, mixer):
-    """Four layers that see further and further; in full convolutions, of 2 K D^2 weights, by dilation."""
+    """Four layers that see further and further; in full convolutions, with 2 K D^2 weights, by dilation."""
     config.model.kernel_size = (3, 7, 15, 31)
     if mixer == "dilated_conv":
         config.model.kernel_size = (7,)

@@ -1,8 +1,8 @@
-"""A pre-training to try: a tiny model on the documentation of the installed Python, in minutes.
+"""Tries out pre-training: a tiny model on the documentation of the installed Python, in minutes.
 
     python -m convnlp.pretrain --config=configs/demo_pretrain.py --workdir=DIR --config.tokenizer=spm.model
 
-The first tenth of the text is left for tests.
+The first tenth of the text is reserved for tests.
 """
 
 from convnlp.configs import pretrain_mini

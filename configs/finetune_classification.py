@@ -1,9 +1,9 @@
-r"""Fine-tunes an encoder on labelled texts, or on pairs of them: the default of `finetune` and `fit_head`.
+r"""Fine-tunes an encoder on labelled texts or pairs of texts: the default of `finetune` and `fit_head`.
 
     python -m convnlp.finetune --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
         --workdir=DIR
 
-starts from the preset that ships with the package; `--config.init_from=PRESET` names another one.
+starts from the preset that ships with the package; `--config.init_from=PRESET` selects another one.
 `--config=configs/finetune_classification.py:fourier --config.tokenizer=spm.model` trains that mixer from
 random weights.
 """
@@ -14,8 +14,8 @@ from convnlp.configs import common
 def get_config(mixer=""):
     """The recipe for a few thousand to a few ten thousand examples.
 
-    Args: mixer: a name of `convnlp.layers.MIXERS`, for a model of random weights. Without one it starts from
-        the shipped preset, which has its own.
+    Args: mixer: a name of `convnlp.layers.MIXERS`, for a model with random weights. Without one, the run
+        starts from the shipped preset, which has its own.
     """
     config = common.get_config()
     config.init_from = "" if mixer else "dynamic_conv_mini_en"
@@ -28,14 +28,14 @@ def get_config(mixer=""):
     config.data.split = "train"
     config.data.validation_split = ""  # a tenth of `split` is held out, see convnlp/data/validation.py
     config.data.test_split = "train"  # of `test_source`, a file of its own
-    # By the length of the texts; a model of random weights has to know before it is built.
+    # Follows the length of the texts; a model with random weights must know it before it is built.
     config.data.input_length = 128 if mixer else None
     config.data.group_by_length = True
 
     config.optimizer.name = "adamw"
     config.optimizer.schedule = "warmup_linear"
     config.optimizer.learning_rate = 5e-4
-    config.optimizer.warmup_steps = 0  # 0: a tenth of the steps
+    config.optimizer.warmup_steps = 0  # means a tenth of the steps
     config.optimizer.weight_decay = 0.01
     config.optimizer.clip_norm = 1.0
 

@@ -1,4 +1,4 @@
-r"""Sequence-to-sequence on COGS (sentence -> logical form): text-to-text from random weights.
+r"""Sequence-to-sequence on COGS (sentence -> logical form), as text-to-text from random weights.
 
     python -m convnlp.finetune --config=configs/finetune_cogs.py --workdir=DIR --config.tokenizer=spm.model \
         --config.data.source='jsonl:cogs.{split}.jsonl.gz' \
@@ -11,7 +11,7 @@ from convnlp.configs import common
 
 
 def get_config():
-    """2 + 2 layers of width 256; docs/recipes.md has what it reaches."""
+    """2 + 2 layers of width 256; docs/recipes.md says what it reaches."""
     config = common.get_config()
     config.model.size = "mini"
     config.model.num_layers = 2

@@ -4,8 +4,9 @@ r"""Classifies long documents with CoAtNet's layout: convolutions, then attentio
         --config.tokenizer=spm.model --config.data.source=jsonl:train.jsonl \
         --config.data.test_source=jsonl:test.jsonl
 
-From random weights; with `--config.init_from=PRESET` the preset's own model is fine-tuned. Positions are
-merged in pairs in front of the second and the third layer, so that both attention layers see 512 of 2048.
+It starts from random weights; with `--config.init_from=PRESET`, it fine-tunes the preset's own model.
+Positions are merged in pairs before the second and the third layer, so that both attention layers see 512 of
+2048 positions.
 """
 
 from convnlp.configs import finetune_classification

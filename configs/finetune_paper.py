@@ -1,18 +1,18 @@
-r"""The paper's eight tasks, in its form and as classifiers: TASK,FORM.
+r"""Fine-tunes on the paper's eight tasks, in its form or as classifiers: TASK,FORM.
 
     python -m convnlp.finetune --config=configs/finetune_paper.py:imdb,text --config.init_from=PRESET \
         --workdir=DIR
 
 TASK is one of civil_comments, wiki_toxic, imdb, sst2, sentiment140, trec, ag_news and cogs. FORM is `text`,
-where the model writes the name of the class as T5 does, or `class`, a classifier on the encoder; COGS has
-`text` alone. The data are those of TFDS, which have to be prepared (`convnlp prepare-tfds`); any other source
-is given by `--config.data.source` and the like. COGS is not in TFDS: a source with "inputs" and "targets".
+where the model writes the name of the class as T5 does, or `class`, a classifier on the encoder; COGS only
+has `text`. The data are those of TFDS and must be prepared (`convnlp prepare-tfds`); `--config.data.source`
+and the like select another source. COGS is not in TFDS: give a source with "inputs" and "targets".
 
 Source: Tay et al., 2021, section 4.1; Adafactor at a constant rate of 1e-3 and dropout of 0.1 are T5's. The
-paper's steps and batch are not known to us (?); those here are ours. Where it differs:
-- The labels of toxicity are the share of annotators, 1 from a half on.
-- Sentiment140 has two classes in training and a third, neutral, in its test split, which counts as negative
-  here: it bounds what can be reached.
+paper's steps and batch size are not known to us (?); those here are ours. It differs from the paper:
+- The labels of toxicity are the share of annotators, and 1 from one half on.
+- Sentiment140 has two classes in training and a third, neutral, in its test split. It counts as negative
+  here, which limits what can be reached.
 - SST-2 has no public labels for its test split; the validation split stands in for it.
 """
 
@@ -23,14 +23,14 @@ from convnlp.configs import common
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """A task's data: fields as of `config.task`, splits and lengths as of `config.data`."""
+    """A task's data: fields as in `config.task`, splits and lengths as in `config.data`."""
 
     source: str
     label_names: tuple = ()
     text_field: str = "text"
     label_field: str = "label"
     label_threshold: float | None = None
-    validation_split: str = ""  # a part of the training split is held out
+    validation_split: str = ""  # holds out a part of the training split
     test_split: str = "test"
     input_length: int = 128
     target_length: int = 8
@@ -63,7 +63,7 @@ FORMS = ("text", "class")
 
 
 def get_config(arguments="imdb,text"):
-    """Args: arguments: "TASK,FORM", of `DATASETS` and `FORMS`."""
+    """Args: arguments: "TASK,FORM", from `DATASETS` and `FORMS`."""
     name, _, form = arguments.partition(",")
     if name not in DATASETS or form not in FORMS or (name, form) == ("cogs", "class"):
         raise ValueError(

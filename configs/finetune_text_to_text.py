@@ -1,10 +1,10 @@
-r"""Fine-tunes the shipped preset to write texts: rewriting, correcting, naming, from pairs of texts.
+r"""Fine-tunes the shipped preset on pairs of texts, to rewrite, correct or name texts.
 
     python -m convnlp.finetune --config=configs/finetune_text_to_text.py --workdir=DIR \
         --config.data.source=csv:train.csv --config.task.input_field=before --config.task.target_field=after
 
-starts from the preset that ships with the package; `--config.init_from=PRESET` names another one, which is
-given a decoder of two layers if it has none.
+starts from the preset that ships with the package. `--config.init_from=PRESET` selects another one; it gets a
+decoder of two layers if it has none.
 """
 
 from convnlp.configs import common
@@ -28,7 +28,7 @@ def get_config():
     config.optimizer.name = "adamw"
     config.optimizer.schedule = "warmup_linear"
     config.optimizer.learning_rate = 1e-3
-    config.optimizer.warmup_steps = 0  # 0: a tenth of the steps
+    config.optimizer.warmup_steps = 0  # means a tenth of the steps
     config.optimizer.weight_decay = 0.01
     config.optimizer.clip_norm = 1.0
 

@@ -4,12 +4,12 @@ r"""The paper's pre-training: span corruption on C4, 524,288 steps of 128 x 512 
         --strategy=tpu --tpu=NAME --config.tokenizer=spm.model \
         --config.data.data_dir=gs://BUCKET/tensorflow_datasets
 
-Source: Tay et al., 2021, section 4; optimiser and schedule of T5. The argument is MIXER,SIZE. In the paper a
-run took about 12 hours on 16 TPU chips. It needs a TPU and a prepared C4, and has not been run by us.
+Source: Tay et al., 2021, section 4; optimiser and schedule of T5. The argument is MIXER,SIZE. In the paper, a
+run took about 12 hours on 16 TPU chips. It needs a TPU and a prepared C4; we have not run it.
 
 Lightweight and dynamic convolutions have windows of 7 and two depth filters, H = 2, as in the text; the
-authors' release has a softmaxed filter for each channel. Of its dilated convolutions the paper gives eleven
-sizes for twelve layers and no rates: the last size is ours, and so are the rates 1, 2, 5 of size base, which
+authors' release has a softmaxed filter for each channel. For its dilated convolutions, the paper gives eleven
+sizes for twelve layers, and no rates. The last size is ours, and so are the rates 1, 2, 5 of size base, which
 leave no gap between the taps of three layers (Wang et al., 2018, section 3.2, https://arxiv.org/abs/1702.08502).
 """
 
@@ -17,13 +17,13 @@ from convnlp.configs import common
 
 
 def get_config(arguments="dynamic_conv,base"):
-    """Args: arguments: "MIXER,SIZE" with a name of `convnlp.layers.MIXERS` and of `convnlp.models.SIZES`."""
+    """Args: arguments: "MIXER,SIZE", names from `convnlp.layers.MIXERS` and `convnlp.models.SIZES`."""
     mixer, size = arguments.split(",")
     config = common.get_config()
     config.model.size = size
     common.set_mixer(config, mixer)
     if mixer in ("lightweight_conv", "dynamic_conv"):
-        config.model.mixer_options.num_heads = 2  # of the mixer alone: cross-attention keeps its own
+        config.model.mixer_options.num_heads = 2  # only for the mixer: cross-attention keeps its own
     if mixer == "dilated_conv":
         config.model.dilation_rate = (2,)
         if size == "base":

@@ -1,21 +1,21 @@
-r"""A decoder on an encoder that is trained already, for models that write text.
+r"""Pre-trains a decoder on an encoder that is already trained, for models that write text.
 
     python -m convnlp.pretrain --config=configs/pretrain_decoder.py --workdir=DIR \
         --config.init_from=PRESET --config.data.source='jsonl:PATH/*.jsonl.gz'
 
-Two layers of the encoder's mixer, by span corruption. The encoder and the embedding stay as they are, bit for
-bit, so that what was fine-tuned or measured with them holds, and the backward pass ends in the decoder. With
-`--config.objective.freeze_encoder=false` they are trained too, best with masked LM beside it:
-`--config.objective.names="('span_corruption', 'masked_lm')"`. A preset that has a decoder keeps it and is
-trained on.
+The decoder has two layers of the encoder's mixer and is trained by span corruption. The encoder and the
+embedding stay the same, bit for bit, so that whatever was fine-tuned or measured with them still holds, and
+the backward pass ends in the decoder. `--config.objective.freeze_encoder=false` trains them too, preferably
+with masked LM: `--config.objective.names="('span_corruption', 'masked_lm')"`. If the preset has a decoder, it
+is kept and trained further.
 """
 
 from convnlp.configs import pretrain_mini
 
 
 def get_config():
-    """No argument: the mixer is the preset's, and `config.model.decoder_mixer` names another one."""
-    config = pretrain_mini.get_config()  # which has a decoder of two layers
+    """Takes no argument: the mixer is the preset's; `config.model.decoder_mixer` selects another one."""
+    config = pretrain_mini.get_config()  # has a decoder of two layers
     config.model.decoder_kernel_size = (15, 31)  # 45 tokens: all of a usual target
     config.objective.names = ("span_corruption",)
     config.objective.freeze_encoder = True

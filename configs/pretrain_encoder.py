@@ -1,11 +1,11 @@
-r"""An encoder alone, size mini, by masked LM, for classifiers and embeddings.
+r"""Pre-trains an encoder alone, of size mini, by masked LM, for classifiers and embeddings.
 
     python -m convnlp.pretrain --config=configs/pretrain_encoder.py:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
 
-No decoder stands in the step, so that nearly all of the time goes to what a classifier will use. The
-argument is the mixer. Rows of 128 tokens, 4,096 tokens per step, 10M tokens in all;
-`benchmarks.pretraining.search` tries other values beside these.
+The steps have no decoder, so that nearly all of the time goes into what a classifier will use. The argument
+is the mixer. Rows have 128 tokens, 4,096 tokens per step, 10M tokens in all; `benchmarks.pretraining.search`
+compares these with other values.
 """
 
 from convnlp.configs import common

@@ -1,12 +1,12 @@
-r"""A mini model on your own text, on a CPU: the earlier runs of docs/recipes.md.
+r"""Pre-trains a mini model on your own text, on a CPU: the earlier runs of docs/recipes.md.
 
     python -m convnlp.pretrain --config=configs/pretrain_mini.py:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
 
-Differs from the paper's recipe in what a small budget needs (docs/recipes.md): masked-LM on the
-encoder beside span corruption, two decoder layers, and cross-attention that starts at W_q = 0.25 W_k. The
-argument is the mixer, or a layout: `c_c_t_t`, or `cross_segment_attention` for pairs of texts. A mixer that
-cannot be causal makes an encoder alone, pre-trained by masked-LM alone.
+It differs from the paper's recipe in what a small budget needs (docs/recipes.md): masked LM on the encoder
+beside span corruption, two decoder layers, and cross-attention that starts at W_q = 0.25 W_k. The argument is
+the mixer, or a layout: `c_c_t_t`, or `cross_segment_attention` for pairs of texts. A mixer that cannot be
+causal makes an encoder alone, pre-trained by masked LM alone.
 """
 
 from convnlp.configs import common

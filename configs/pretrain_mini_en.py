@@ -1,10 +1,10 @@
-r"""The shipped encoders of size mini: 500M tokens of masked LM.
+r"""Pre-trains the shipped encoders of size mini: 500M tokens of masked LM.
 
     python -m convnlp.pretrain --config=configs/pretrain_mini_en.py:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:MIXTURE/mixture*.{split}.jsonl.gz' --config.tokenizer=spm.model
 
-The argument is the mixer. What was tried before is in docs/recipes.md. The rate is flat until its last fifth,
-so that a run can be judged, made longer or ended on the way; an average of the weights is what is evaluated.
+The argument is the mixer. docs/recipes.md says what was tried before. The rate is flat until the last fifth,
+so that a run can be judged, extended or ended on the way; an average of the weights is evaluated.
 """
 
 from convnlp.configs import pretrain_encoder

@@ -1,11 +1,11 @@
-r"""A mini encoder on your own text, pre-trained as a language model behind a prefix.
+r"""Pre-trains a mini encoder on your own text as a language model after a prefix.
 
     python -m convnlp.pretrain --config=configs/pretrain_prefix_lm.py:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
 
-One stack without a decoder. It reads the prefix from both sides and the rest from the left (UniLM; see
-`convnlp.layers.TokenMixer.call`); a fine-tuned classifier reads its whole text from both sides. The argument
-is a mixer with supports_prefix.
+It is a single stack without a decoder. It reads the prefix in both directions and the rest from the left
+(UniLM; see `convnlp.layers.TokenMixer.call`); a fine-tuned classifier reads its whole text in both
+directions. The argument is a mixer with supports_prefix.
 """
 
 from convnlp.configs import pretrain_mini

@@ -1,11 +1,11 @@
-r"""A mini encoder on your own text, pre-trained by UniLM's masked language models in four directions.
+r"""Pre-trains a mini encoder on your own text by UniLM's masked language models in four directions.
 
     python -m convnlp.pretrain --config=configs/pretrain_unilm.py:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
 
-A batch is read from both sides (a third of the time), as source and target (a third), from left to right or
-from right to left (a sixth each). What comes out is an encoder, as of `configs/pretrain_encoder.py`. The
-argument is a mixer with supports_prefix and supports_right_to_left.
+A batch is read in both directions (a third of the time), as source and target (a third), from left to right
+or from right to left (a sixth each). The result is an encoder, like that of `configs/pretrain_encoder.py`.
+The argument is a mixer with supports_prefix and supports_right_to_left.
 """
 
 from convnlp.configs import pretrain_encoder
