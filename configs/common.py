@@ -34,7 +34,7 @@ class OpenConfig(ml_collections.ConfigDict):
         return self
 
     def get_type(self, key):
-        """Returns the type of a field's value; any literal for a new one, for which the flag's parser asks."""
+        """Returns the type of a field's value; any literal for a new one, which the flag parser asks for."""
         if key not in self:
             self[key] = None
         return object if self[key] is None else super().get_type(key)
