@@ -4,7 +4,7 @@ r"""Pre-trains a mini model on your own text, on a CPU: the earlier runs of docs
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
 
 It differs from the paper's recipe in what a small budget needs (docs/recipes.md): masked LM on the encoder
-beside span corruption, two decoder layers, and cross-attention that starts at W_q = 0.25 W_k. The argument is
+with span corruption, two decoder layers, and cross-attention that starts at W_q = 0.25 W_k. The argument is
 the mixer, or a layout: `c_c_t_t`, or `cross_segment_attention` for pairs of texts. A mixer that cannot be
 causal makes an encoder alone, pre-trained by masked LM alone.
 """

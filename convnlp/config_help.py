@@ -44,7 +44,7 @@ FIELDS = {
     "objective.noise_density": "share of tokens that an objective hides",
     "objective.mean_span_length": "tokens of a hidden span, on average",
     "objective.freeze_encoder": "trains only the decoder; encoder and embedding stay as in init_from",
-    "objective.masked_lm_weight": "weight of masked_lm beside other objectives",
+    "objective.masked_lm_weight": "weight of masked_lm relative to other objectives",
     "objective.options": "an objective's own options, by its name: masked_lm.noise_density",
     "optimizer.name": "adamw for small batches; adafactor as in the paper",
     "optimizer.schedule": "how the learning rate changes",

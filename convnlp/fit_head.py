@@ -11,11 +11,11 @@ how much a classifier's n-grams count, in five folds: each fold is answered by a
 (`convnlp.tasks.cross_fitting`). The final head is fitted to all examples.
 
 With few labels, every example is needed for fitting, so none are held out: without `data.validation_split`,
-the validation scores are those of the answers to the folds, each with the penalty that the other folds
-choose. If you give a validation split, it is used neither for the choice nor for fitting; it scores the
-finished model. Of the config, only `init_from`, `data`, `train.batch_size`, `train.dtype` and the fields of
-`task` that describe the data are used; an encoder that merges positions is pooled as `task.pooling` says.
-The other fields are kept in config.json as they were given, and have no effect.
+the validation scores are those of the answers to the folds, each answered as the other folds choose. If you
+give a validation split, it is used neither for the choice nor for fitting; it scores the finished model. Of
+the config, only `init_from`, `data`, `train.batch_size`, `train.dtype` and the fields of `task` that describe
+the data are used; an encoder that merges positions is pooled as `task.pooling` says. The other fields are
+kept in config.json as they were given, and have no effect.
 """
 
 import time

@@ -45,9 +45,9 @@ def _is_whole(context, place, length):
 def token_spans(begins, ends, spans):
     """Returns the tokens that hold spans of bytes.
 
-    Of the tokens that hold the first byte, the first token is the one that begins last; of those that hold
-    the last byte, the last token is the one that ends first. Where several pieces stand for the same word,
-    they are the first and the last of these pieces. See `Tokenizer.ragged_with_offsets`.
+    The first token is the last to begin among the tokens that hold the first byte; the last token is the
+    first to end among those that hold the last byte. If several pieces stand for the same word, they are the
+    first and the last of these pieces. See `Tokenizer.ragged_with_offsets`.
 
     Args:
         begins: int32 RaggedTensor [B,(n)], where each token begins.

@@ -37,7 +37,7 @@ def refuse_unknown(cls, received, also=()):
     Args:
         cls: the class to build.
         received: iterable of str. Names of the arguments.
-        also: iterable of str. Further names that are allowed here, beside the constructor's arguments.
+        also: iterable of str. Further names that are allowed here, besides the constructor's arguments.
     """
     known = [*names(cls), *also]
     for name in received:

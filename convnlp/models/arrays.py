@@ -13,7 +13,7 @@ def of_tables(x):
         An array [N] for a column; a tuple of two for a table of two columns, which holds pairs of texts.
 
     Raises:
-        ValueError: if a table has more columns, or a column holds anything else beside texts.
+        ValueError: if a table has more columns, or a column holds anything besides texts.
     """
     if isinstance(x, tuple):
         return tuple(map(of_tables, x))

@@ -87,7 +87,7 @@ class PositionEmbedding(keras.layers.Layer):
         return x + tf.cast(INPUT_SCALE * self._waves(positions), x.dtype)
 
     def _checks(self, positions, start):
-        """Checks positions that start after 0, where the length of x does not show whether the table ends."""
+        """Returns assertions that the table is long enough; from start 0, the length of x has shown that."""
         if isinstance(start, int) and start == 0:
             return []
         rule = length_rule("token_ids", "max_sequence_length", self.max_sequence_length, _WHY_LIMITED)

@@ -163,7 +163,7 @@ def _shapes_of_file(directory, name):
         if not isinstance(item, h5py.Dataset):
             return
         if item.external or item.is_virtual or item.id.get_storage_size() < item.size * item.dtype.itemsize:
-            # A few bytes that unfold to gigabytes, or to another file's: Keras writes each weight in full.
+            # It may unfold a few bytes to gigabytes, or read another file: Keras writes weights in full.
             raise ValueError(
                 f"preset {directory}: {name} does not hold all of {key} itself, {item.shape} {item.dtype}"
             )

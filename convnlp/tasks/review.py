@@ -1,4 +1,4 @@
-"""What a task shows about a trained model beside its scores: sections of a run's report."""
+"""What a task shows about a trained model besides its scores: sections of a run's report."""
 
 import dataclasses
 from typing import ClassVar

@@ -230,7 +230,7 @@ class Task(abc.ABC):
         """
 
     def review(self, model, found, batch_size=32):
-        """Returns what a run's report shows beside the scores: a `convnlp.tasks.review.Review`.
+        """Returns what a run's report shows besides the scores: a `convnlp.tasks.review.Review`.
 
         The default has no section. Takes the arguments of `scores`.
         """

@@ -48,7 +48,7 @@ class Classification(Task):
             `ngrams.buckets_for` the number of classes.
         r_drop: float, see `classification_loss`. An option. Default 0.
         teachers: sequence of str, presets of classifiers with the same classes. The model learns their mean
-            answer to a text beside its label; see `classification_loss`. An option. Default none.
+            answer to a text alongside its label; see `classification_loss`. An option. Default none.
         class_weights: how much an example of each class counts in training: "balanced" (more for rare
             classes: n / (C n_c) if n_c of n examples have the class), or a dict, name of a class -> float
             > 0, with 1 for classes that it does not name. An option. Default none: all count the same.
