@@ -6,7 +6,7 @@ import os
 
 from absl import logging
 
-from convnlp.data import Source, SourceError, sources, tfds_source
+from convnlp.data import Source, SourceError, files, sources, tfds_source
 from convnlp.models import preset_names
 from convnlp.training import storage
 
@@ -87,9 +87,9 @@ def _files(paths):
     names = [os.path.basename(path) for path in paths]
     if len(set(names)) < len(names):
         names = paths
-    is_large = sum(storage.gfile.stat(path).length for path in paths) > FULL_BYTES
-    fingerprint = _sampled if is_large else storage.fingerprint
-    found = {name: fingerprint(path) for name, path in zip(names, paths, strict=True)}
+    is_large = sum(files.sizes(paths)) > FULL_BYTES
+    sums = files.of_each(_sampled if is_large else storage.fingerprint, paths)
+    found = dict(zip(names, sums, strict=True))
     if len(found) <= MAX_FILES:
         return found
     lines = "".join(f"{name} {each}\n" for name, each in sorted(found.items()))

@@ -1,4 +1,4 @@
-"""Keeps the notes that TensorFlow writes from C++ out of the output of our programs, for as long as they run.
+"""What our programs do before TensorFlow is imported: above all, they keep its notes out of their output.
 
 TensorFlow 2.21 writes them before a program's first line, before it reads any log level (TF_CPP_MIN_LOG_LEVEL
 hides none of them), and between later lines. So our programs give file descriptor 2 to a small process that
@@ -79,6 +79,9 @@ def begin():
 
     `convnlp.programs.run` and the training loop take over the signals while they run.
     """
+    # Of gs://. TensorFlow's 64 are fetched for a first line too, and held for each open file, 64 of which are
+    # read side by side. A larger piece that is asked for at once, such as a tensor, still comes whole.
+    os.environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "4")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
     hide_notes()

@@ -18,7 +18,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARIES = ("tensorflow", "keras_nlp", "absl.app", "ml_collections")
 
 
-def run_program(program, *arguments, stdin="", timeout=300, directory=ROOT):
+def run_program(
+    program, *arguments, stdin="", timeout=300, directory=ROOT, environment=None, prefix=()
+):
     """`python -m module arguments`, once TensorFlow is imported (see `tests.fork_server`).
 
     Args:
@@ -27,6 +29,7 @@ def run_program(program, *arguments, stdin="", timeout=300, directory=ROOT):
         stdin: str; half a surrogate pair, such as U+DCFF, stands for the byte 0xff.
         timeout: seconds.
         directory: where it runs.
+        environment, prefix: as of `Program`.
 
     Returns:
         The finished process as of `subprocess.run`, with its outputs as text.
@@ -40,6 +43,8 @@ def run_program(program, *arguments, stdin="", timeout=300, directory=ROOT):
                 program,
                 *arguments,
                 directory=directory,
+                environment=environment,
+                prefix=prefix,
                 stdin=given,
                 stdout=its_stdout,
                 stderr=its_stderr,
@@ -66,6 +71,7 @@ class Program:
     Args:
         program, *arguments, directory: as of `run_program`.
         environment: dict, its variables. Default: those of this process.
+        prefix: tuple of strings, such as the command nsenter: what starts the server that forks the program.
         stdin, stdout, stderr: files or their descriptors.
 
     Attributes:
@@ -74,7 +80,15 @@ class Program:
     """
 
     def __init__(
-        self, program, *arguments, directory=ROOT, environment=None, stdin=None, stdout=None, stderr=None
+        self,
+        program,
+        *arguments,
+        directory=ROOT,
+        environment=None,
+        prefix=(),
+        stdin=None,
+        stdout=None,
+        stderr=None,
     ):
         request = pickle.dumps(
             {
@@ -89,7 +103,7 @@ class Program:
         with open(os.devnull, "r+b") as nothing:
             files = [nothing if file is None else file for file in (stdin, stdout, stderr)]
             descriptors = [file if isinstance(file, int) else file.fileno() for file in files]
-            its_server, _ = _server(is_isolated=str(program).endswith(".py"))
+            its_server, _ = _server(str(program).endswith(".py"), prefix)
             socket.send_fds(its_server, [request], [*descriptors, its_news])
         os.close(its_news)
         self.returncode = None
@@ -131,11 +145,11 @@ class Program:
 
 
 @functools.cache
-def _server(is_isolated):
+def _server(is_isolated, prefix):
     """(socket of the fork server, which ends with this process; its `subprocess.Popen`)."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     libraries = ("tensorflow",) if is_isolated else _LIBRARIES
     with its:
-        command = [sys.executable, *["-I"] * is_isolated, fork_server.__file__, *libraries]
+        command = [*prefix, sys.executable, *["-I"] * is_isolated, fork_server.__file__, *libraries]
         quiet = subprocess.DEVNULL
         return ours, subprocess.Popen(command, cwd=ROOT, stdin=its, stdout=quiet, stderr=quiet)

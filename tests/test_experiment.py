@@ -16,7 +16,7 @@ from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import SourceError, source_error_message, sources
 from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer
 from convnlp.training import metrics, run_lock, stopping, storage
-from tests import corpus
+from tests import corpus, remote
 from tests.mixer_table import MIXER_TABLE
 
 TINY = {"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2, "kernel_size": (3,)}
@@ -51,7 +51,7 @@ def pretraining(folder, **fields):
 
 
 def test_a_run_behind_a_url_from_pre_training_to_a_classifier(folder, monkeypatch):
-    workdir, config = "ram://experiment/pretrained", pretraining(folder)
+    workdir, config = remote.url("experiment/pretrained"), pretraining(folder)
     write = metrics.Metrics.write
 
     def write_and_stop(self, step, *args):
@@ -71,7 +71,7 @@ def test_a_run_behind_a_url_from_pre_training_to_a_classifier(folder, monkeypatc
     assert storage.read(f"{workdir}/preset/experiment.json") == storage.read(f"{workdir}/config.json")
     assert isinstance(Seq2SeqLM.from_preset(storage.local(f"{workdir}/preset")), Seq2SeqLM)
 
-    tuned = "ram://experiment/tuned"
+    tuned = remote.url("experiment/tuned")
     config = config_of(finetune_classification.get_config(), folder, **{"task.num_epochs": 0.0})
     config.tokenizer, config.init_from = "", f"{workdir}/preset"
     config.data.update({"split": "train[20%:]", "validation_split": "train[:20%]"})
@@ -82,7 +82,7 @@ def test_a_run_behind_a_url_from_pre_training_to_a_classifier(folder, monkeypatc
     assert "model.weights.h5" in sums["init_from"]
     classifier = TextClassifier.from_preset(storage.local(f"{tuned}/preset"))
     assert classifier.predict(["a fine day"], verbose=0).shape == (1, 2)
-    assert not any(name.startswith("ram") for name in os.listdir())
+    assert not any(":" in name for name in os.listdir())
 
 
 def test_a_preset_of_weights_that_are_not_finite_is_not_written(tmp_path, folder):

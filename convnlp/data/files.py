@@ -6,6 +6,7 @@ One Python call reads and decodes a whole block, so that its cost does not depen
 """
 
 import codecs
+import concurrent.futures
 import functools
 import heapq
 import io
@@ -23,6 +24,7 @@ from convnlp.data.formats import Record
 BLOCK_BYTES = 1 << 17  # about 30,000 tokens: small beside a shuffle buffer, large beside a Python call
 MAX_LINE_BYTES = 1 << 24  # a longer line is an error: nobody writes a document of millions of words
 OPEN_FILES = 64  # files read side by side; more are read in groups
+REQUESTS = 32  # to a file system behind a URL at a time
 IDLE_STREAMS = 4  # positions kept for iterators that may still come back
 
 
@@ -85,6 +87,22 @@ def _readline(file):
     return file.readline
 
 
+def of_each(function, paths):
+    """The values of a function of a path, a list; behind URLs many at a time: an answer takes its time there.
+
+    It raises what the first path raises for which there is no value.
+    """
+    if not any("://" in path for path in paths):
+        return [function(path) for path in paths]
+    with concurrent.futures.ThreadPoolExecutor(REQUESTS) as pool:
+        return list(pool.map(function, paths))
+
+
+def sizes(paths):
+    """The bytes of each file as stored, a list."""
+    return of_each(lambda path: tf.io.gfile.stat(path).length, paths)
+
+
 def find(source, pattern):
     """Paths of the files that match a glob, sorted.
 
@@ -97,7 +115,7 @@ def find(source, pattern):
     """
     try:
         found = sorted(tf.io.gfile.glob(pattern))
-        paths = [path for path in found if not tf.io.gfile.isdir(path)]
+        paths = list(itertools.compress(found, of_each(lambda path: not tf.io.gfile.isdir(path), found)))
     except tf.errors.OpError as error:
         raise SourceError(f"{source}: cannot look for {pattern}: {error.message}") from error
     if found and not paths:
@@ -150,11 +168,7 @@ class Stream:
         self._format = format
         self._totals = {}  # number of records of the files that have been counted
         self._idle = []  # (number of the next block, open stream), the latest last
-        for path in paths:
-            record = next(iter(self._file(path)), None)
-            if record is None:
-                raise SourceError(f"{path}: the file is empty")
-            self.values(record)
+        of_each(self._check, paths)
         is_part = not split.is_whole or shard.count > 1
         if is_part and not may_be_empty and next(self.records(), None) is None:
             raise SourceError(self._nothing_left())
@@ -182,6 +196,12 @@ class Stream:
         if self._split.is_whole:
             return file, iter(file)
         return file, itertools.islice(file, *self._split.bounds(self._total(path)))
+
+    def _check(self, path):
+        record = next(iter(self._file(path)), None)
+        if record is None:
+            raise SourceError(f"{path}: the file is empty")
+        self.values(record)
 
     def _nothing_left(self):
         records = sum(self._total(path) for path in self._paths)

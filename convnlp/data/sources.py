@@ -130,11 +130,12 @@ def parts(source, fields=("text",)):
         return files.Stream(group, _format(source), schema, split, ALL, may_be_empty=True).dataset()
 
     groups, size = [[]], 0
-    for path in paths(source):
+    found = paths(source)
+    for path, length in zip(found, files.sizes(found), strict=True):
         if size >= PART_BYTES:
             groups, size = [*groups, []], 0
         groups[-1].append(path)
-        size += tf.io.gfile.stat(path).length
+        size += length
     return [functools.partial(opened, group) for group in groups]
 
 

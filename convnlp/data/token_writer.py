@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from convnlp.data import rules, sources, tfds_source
+from convnlp.data import files, rules, sources, tfds_source
 from convnlp.data.errors import SourceError, source_error_message
 from convnlp.data.token_cache import JOB, MANIFEST, VERSION, array_path, read_json
 from convnlp.data.tokenizing import sum_of, token_ids
@@ -108,7 +108,7 @@ def _inputs(source):
         info = tfds_source.builder(source.path, source.data_dir).info
         return {info.full_name: {name: split.num_examples for name, split in sorted(info.splits.items())}}
     paths = sources.paths(source)
-    sizes = [tf.io.gfile.stat(path).length for path in paths]
+    sizes = files.sizes(paths)
     lines = "".join(f"{size} {path}\n" for size, path in zip(sizes, paths, strict=True))
     return {"files": len(paths), "bytes": sum(sizes), "sha256": hashlib.sha256(lines.encode()).hexdigest()}
 

@@ -85,7 +85,16 @@ def size(path):
 def read(path):
     """The content of a file, as bytes."""
     with gfile.GFile(path, "rb") as file:
-        return file.read()
+        return b"".join(_pieces(file))
+
+
+def _pieces(file):
+    """The content of a file in pieces; its size is not asked for, which gs:// may answer from a cache."""
+    while True:
+        piece = file.read(_CHUNK_BYTES)
+        yield piece
+        if len(piece) < _CHUNK_BYTES:
+            return
 
 
 def write(path, content, writer=""):
@@ -155,9 +164,9 @@ def fingerprint(path):
     """`{"bytes": size, "sha256": hexadecimal}` of a file."""
     digest, length = hashlib.sha256(), 0
     with gfile.GFile(path, "rb") if is_remote(path) else open(path, "rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            length += len(chunk)
+        for piece in _pieces(file):
+            digest.update(piece)
+            length += len(piece)
     return {"bytes": length, "sha256": digest.hexdigest()}
 
 

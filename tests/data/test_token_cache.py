@@ -15,7 +15,7 @@ from convnlp.data import Shard, Source, SourceError, files, pretraining, sources
 from convnlp.data.permutation import permute
 from convnlp.data.token_cache import Rows, TokenCache
 from convnlp.models import Tokenizer
-from tests import corpus
+from tests import corpus, remote
 from tests.data import huge_cache
 
 LENGTH = 32
@@ -124,28 +124,27 @@ def test_other_sources_become_caches_too(tmp_path, tokenizer, kind, monkeypatch)
 
 
 def test_files_of_a_bucket_are_read_through_tensorflow(tmp_path, tokenizer):
-    """`ram://` is a file system that is not local, as gs:// is."""
     texts = corpus.documents(40)
     for number in range(4):
         local = corpus.write_jsonl(
             tmp_path / f"{number}.jsonl.gz", [{"text": text} for text in texts[number::4]]
         )
-        tf.io.gfile.copy(local, f"ram://bucket/web/part-{number}.jsonl.gz", overwrite=True)
+        tf.io.gfile.copy(local, remote.url(f"bucket/web/part-{number}.jsonl.gz"), overwrite=True)
         local = corpus.write_jsonl(
             tmp_path / f"{number}.jsonl", [{"text": text} for text in texts[number::4]]
         )
-        tf.io.gfile.copy(local, f"ram://bucket/plain/part-{number}.jsonl", overwrite=True)
+        tf.io.gfile.copy(local, remote.url(f"bucket/plain/part-{number}.jsonl"), overwrite=True)
     for name in ("web/part-*.jsonl.gz", "plain/part-*.jsonl"):
         folder = tmp_path / name.partition("/")[0]
-        assert write(f"jsonl:ram://bucket/{name}", tokenizer, folder)["documents"] == 40
+        assert write("jsonl:" + remote.url(f"bucket/{name}"), tokenizer, folder)["documents"] == 40
         found = TokenCache(Source(f"tokens:{folder}"))
         expected = flat(plain_tokens(tokenizer, f"jsonl:{tmp_path}/?.jsonl"))
         assert found.read([0], found.num_tokens).tolist() == [expected]
     message = "a token cache is mapped into memory and must be on a local disk; copy it there"
     with pytest.raises(SourceError, match=message):
-        TokenCache(Source("tokens:ram://bucket/cache"))
-    with pytest.raises(ValueError, match=r"`output` must be on a local disk: .* Received: output=ram://"):
-        write("jsonl:ram://bucket/plain/*", tokenizer, "ram://bucket/cache")
+        TokenCache(Source("tokens:" + remote.url("bucket/cache")))
+    with pytest.raises(ValueError, match=r"`output` must be on a local disk: .* Received: output=.*://"):
+        write("jsonl:" + remote.url("bucket/plain/*"), tokenizer, remote.url("bucket/cache"))
 
 
 def test_thousands_of_files_are_few_shards_and_few_open_files(tmp_path, tokenizer, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 
 from convnlp.training import checkpoints as checkpoints_lib
 from convnlp.training import finite, optimizers, shards, storage
+from tests import remote
 from tests.training.toy import Toy
 
 
@@ -238,7 +239,7 @@ def test_values_that_are_not_finite_are_never_saved(tmp_path, run, value):
 
 
 def test_behind_a_url_a_directory_without_a_manifest_is_none():
-    workdir = "ram://checkpoints/run"
+    workdir = remote.url("checkpoints/run")
     run = Run(workdir, keep=2)
     run.save(1, 2, 3, best_step=1)
     assert run.checkpoints.steps() == [1, 2, 3]

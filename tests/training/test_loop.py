@@ -14,6 +14,7 @@ import tensorflow as tf
 from convnlp.training import checkpoints, graphs, metrics, stopping, storage
 from convnlp.training import strategy as strategy_lib
 from convnlp.training.finite import NonFiniteError
+from tests import remote
 from tests.training.toy import BATCH, LENGTH, NUM_STEPS, OPTIMIZER, Toy
 
 
@@ -288,7 +289,7 @@ def test_metrics_that_were_deleted_stand_once_after_a_kill(tmp_path, monkeypatch
 def test_behind_a_url_a_run_is_the_same_run(tmp_path, monkeypatch):
     whole = Toy()
     facts = whole.train(tmp_path)
-    workdir = "ram://loop/run"
+    workdir = remote.url("loop/run")
     stopped(workdir, 6, monkeypatch)
     assert storage.gfile.exists(f"{workdir}/checkpoints/00000006/manifest.json")
     resumed = Toy()

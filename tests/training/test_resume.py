@@ -39,10 +39,15 @@ def finish(*processes, workdir):
 
 def state(workdir):
     """Every value of the last checkpoint, by name, and the metrics."""
-    reader = tf.train.load_checkpoint(str(workdir / "checkpoints" / f"{NUM_STEPS:08d}" / "model"))
+    last = workdir / "checkpoints" / f"{NUM_STEPS:08d}" / "model"
+    return values(last), (workdir / "metrics.jsonl").read_bytes()
+
+
+def values(checkpoint):
+    """Name -> bytes, of all tensors."""
+    reader = tf.train.load_checkpoint(str(checkpoint))
     names = [name for name in reader.get_variable_to_shape_map() if not name.startswith("_CHECKPOINTABLE")]
-    values = {name: np.asarray(reader.get_tensor(name)).tobytes() for name in names}
-    return values, (workdir / "metrics.jsonl").read_bytes()
+    return {name: np.asarray(reader.get_tensor(name)).tobytes() for name in names}
 
 
 def run_whole(strategy, workdir, **arguments):
@@ -57,9 +62,9 @@ def run_killed(strategy, workdir, moments, extras=""):
 
 
 def assert_same_state(workdir, other):
-    (values, metrics), (other_values, other_metrics) = state(workdir), state(other)
-    assert len(values) > 8  # weights, two slots each, the step
-    assert {name for name in values if values[name] != other_values[name]} == set()
+    (ours, metrics), (others, other_metrics) = state(workdir), state(other)
+    assert len(ours) > 8  # weights, two slots each, the step
+    assert {name for name in ours if ours[name] != others[name]} == set()
     assert metrics == other_metrics
     assert len(metrics.splitlines()) == NUM_STEPS // 2 + 2
 

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from convnlp.training import run_lock, storage
+from tests import remote
 from tests.training.toy import Toy
 
 QUICK = {"beat_seconds": 0.05, "timeout_seconds": 0.6, "settle_seconds": 0.1}
@@ -118,12 +119,12 @@ def test_a_file_system_without_locks_gets_a_lease(tmp_path, monkeypatch):
 
 @pytest.fixture
 def path(request):
-    return f"ram://locks/{request.node.name}/run.lock"
+    return remote.url(f"locks/{request.node.name}/run.lock")
 
 
 def test_a_renewed_lease_is_refused_with_its_holder_and_the_time_out(path):
     lease = run_lock.Lease(path, **QUICK)
-    message = r"ram://locks/.*in use by process \d+ on .*; it is free 0.6 seconds after that process has died"
+    message = r"://.*locks/.*in use by process \d+ on .*; it is free 0.6 seconds after that process has died"
     with pytest.raises(run_lock.LockedError, match=message):
         run_lock.Lease(path, **QUICK)
     lease.check()
@@ -174,7 +175,7 @@ def test_a_lease_that_was_taken_over_stops_the_run_before_it_writes(path, monkey
     lease.release()
     assert storage.read_json(path) == thief
 
-    workdir = storage.join("ram://locks", "stopped")
+    workdir = remote.url("locks/stopped")
     monkeypatch.setattr(run_lock, "hold", lambda workdir, argument: lease)
     with pytest.raises(run_lock.LockedError):
         Toy().train(workdir)

@@ -1,4 +1,4 @@
-"""Files on a disk and behind a URL: `ram://` stands for the object stores."""
+"""Files on a disk and behind a URL, see `tests.remote`."""
 
 import pathlib
 import resource
@@ -7,11 +7,12 @@ import pytest
 
 from convnlp import programs
 from convnlp.training import storage
+from tests import remote
 
 
 @pytest.fixture(params=["disk", "url"])
 def directory(request, tmp_path):
-    directory = str(tmp_path) if request.param == "disk" else f"ram://storage/{request.node.name}"
+    directory = str(tmp_path) if request.param == "disk" else remote.url(f"storage/{request.node.name}")
     storage.gfile.makedirs(directory)
     return directory
 
@@ -94,11 +95,12 @@ def test_fingerprints_by_content(directory):
 
 
 def test_a_directory_behind_a_url_is_fetched_once(tmp_path):
-    storage.gfile.makedirs("ram://storage/fetched")
-    storage.write("ram://storage/fetched/x", b"1")
-    local = storage.local("ram://storage/fetched")
+    fetched = remote.url("storage/fetched")
+    storage.gfile.makedirs(fetched)
+    storage.write(storage.join(fetched, "x"), b"1")
+    local = storage.local(fetched)
     assert pathlib.Path(local, "x").read_bytes() == b"1"
-    assert storage.local("ram://storage/fetched") == local
+    assert storage.local(fetched) == local
     assert storage.local(str(tmp_path)) == str(tmp_path)
     assert storage.local("hf://someone/something") == "hf://someone/something"
 
