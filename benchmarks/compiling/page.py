@@ -191,7 +191,8 @@ def _refusals(results):
         reason = refusal["reason"].replace("|", "\\|")
         if "needed_bytes" in refusal:
             needed, there = (refusal[kind] / _GB for kind in ("needed_bytes", "memory_bytes"))
-            reason = f"needs {needed:.1f} GB of {there:.1f}"
+            what = "temporaries alone need" if refusal["needed_for"] == "temporaries" else "needs"
+            reason = f"{what} {needed:.1f} GB of {there:.1f}"
         where = f"{cell['chip']}, {cell['size']}"
         rows.append((where, *_title(result), refusal["stage"], f"`{refusal['operation']}`", reason))
     return pages.table(("chip, size", "mixer", "rows", "refused in", "for", "why"), rows)

@@ -14,8 +14,13 @@ _OPERATIONS = (
     r"\{\{node ([^}\s]+)\}\}",
     r"\[\[([^\]]+)\]\]",
 )
-# "Ran out of memory in memory space hbm. Used 23.45G of 15.75G hbm."
-_MEMORY = re.compile(r"Used ([\d.]+)([KMGT]?) of ([\d.]+)([KMGT]?) hbm")
+# What there is not enough memory for -> how the compiler says it.
+_MEMORY = {
+    "all": re.compile(r"Used ([\d.]+)([KMGT]?) of ([\d.]+)([KMGT]?) hbm"),
+    "temporaries": re.compile(
+        r"HLO temporaries \(([\d.]+)([KMGT]?)\) exceeds available HBM \(([\d.]+)([KMGT]?)\)"
+    ),
+}
 _UNITS = {unit: 2 ** (10 * power) for power, unit in enumerate(("", "K", "M", "G", "T"))}
 _LONGEST = 300  # characters of a reason
 
@@ -29,18 +34,19 @@ def of_error(stage, message):
 
     Returns:
         dict of `stage`, `operation` ("not named" where none is), `reason` (a line), and of a program that is
-        too large for the chip's memory `needed_bytes` and `memory_bytes`.
+        too large for the chip's memory `needed_bytes`, `needed_for` (a key of `_MEMORY`) and `memory_bytes`.
 
     Example:
     >>> of_error("compiling", "failed to legalize operation 'mhlo.copy'")["operation"]
     'mhlo.copy'
     """
     found = {"stage": stage, "operation": operation(message), "reason": _line(message)}
-    if memory := _MEMORY.search(message):
-        needed, needed_unit, there, there_unit = memory.groups()
-        found["operation"] = "memory"
-        found["needed_bytes"] = round(float(needed) * _UNITS[needed_unit])
-        found["memory_bytes"] = round(float(there) * _UNITS[there_unit])
+    for needed_for, pattern in _MEMORY.items():
+        if memory := pattern.search(message):
+            needed, needed_unit, there, there_unit = memory.groups()
+            found["operation"], found["needed_for"] = "memory", needed_for
+            found["needed_bytes"] = round(float(needed) * _UNITS[needed_unit])
+            found["memory_bytes"] = round(float(there) * _UNITS[there_unit])
     return found
 
 

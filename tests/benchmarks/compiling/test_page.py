@@ -101,13 +101,15 @@ def test_the_papers_run_in_hours():
 
 
 def test_refusals_are_listed_by_name():
-    memory = refused("memory", needed_bytes=24 * 2**30, memory_bytes=round(15.75 * 2**30))
+    memory = refused(
+        "memory", needed_bytes=24 * 2**30, needed_for="temporaries", memory_bytes=round(15.75 * 2**30)
+    )
     text = page.text(
         {"a": refused(), "b": {**memory, "cell": compiled(batch_size=128)["cell"]}, "c": compiled()}
     )
     assert "**1 of 3 steps compiled**, 1 do not fit the chip's memory, 1 are refused." in text
     assert row(text, **{"for": "`Where`"})["why"] == "no \\| form"
-    assert row(text, **{"for": "`memory`"})["why"] == "needs 24.0 GB of 15.8"
+    assert row(text, **{"for": "`memory`"})["why"] == "temporaries alone need 24.0 GB of 15.8"
 
 
 def test_what_was_not_asked_is_said():

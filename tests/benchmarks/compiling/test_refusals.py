@@ -56,6 +56,19 @@ def test_memory_is_a_refusal_with_figures():
     assert found["operation"] == "memory"
     assert found["needed_bytes"] == round(23.5 * 2**30)
     assert found["memory_bytes"] == round(15.75 * 2**30)
+    assert found["needed_for"] == "all"
+
+
+def test_temporaries_that_do_not_fit_are_a_refusal_for_memory():
+    message = (
+        "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory "
+        "required for HLO temporaries (22.21G) exceeds available HBM (15.75G). HLO "
+        "module: a_inference_function_45958__.2097."
+    )
+    found = refusals.of_error("compiling", message)
+    assert (found["operation"], found["needed_for"]) == ("memory", "temporaries")
+    assert found["needed_bytes"] == round(22.21 * 2**30)
+    assert found["memory_bytes"] == round(15.75 * 2**30)
 
 
 def test_a_crash_says_its_signal_and_its_check():
