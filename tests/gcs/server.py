@@ -42,7 +42,6 @@ class Faults:
         break_every: int, of every such upload half arrives, and then comes 503.
         delay_every: int, every such request waits for `delay_seconds` first.
         delay_seconds: float.
-        write_seconds: float, in which an object can be written once; more often is 429, as Google has it.
     """
 
     page_size: int = 1000
@@ -51,7 +50,6 @@ class Faults:
     break_every: int = 0
     delay_every: int = 0
     delay_seconds: float = 0.0
-    write_seconds: float = 0.0
 
 
 class Objects:
@@ -59,12 +57,10 @@ class Objects:
 
     Args:
         folder: pathlib.Path, with a folder for each bucket.
-        write_seconds: float, as of `Faults`.
     """
 
-    def __init__(self, folder, write_seconds=0.0):
-        self._folder, self._write_seconds = folder, write_seconds
-        self._written = {}
+    def __init__(self, folder):
+        self._folder = folder
 
     def has_bucket(self, bucket):
         return (self._folder / bucket).is_dir()
@@ -91,16 +87,10 @@ class Objects:
         }
 
     def write(self, bucket, name, content):
-        """Puts an object there, for readers at once; False if it was written just before."""
-        now = time.monotonic()
-        if now - self._written.get((bucket, name), -1e9) < self._write_seconds:
-            return False
-        self._written[bucket, name] = now
-        path = self.path(bucket, name)
+        """Puts an object there; readers see the one before or this one."""
         partial = self._folder / f"partial-{bucket}"
         partial.write_bytes(content)
-        os.replace(partial, path)
-        return True
+        os.replace(partial, self.path(bucket, name))
 
 
 class Stand(http.server.ThreadingHTTPServer):
@@ -245,24 +235,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _rewrite(self, _, bucket, name, other_bucket, other):
         with self.server.lock:
-            is_there = self.server.objects.facts(bucket, name) is not None
-            content = self.server.objects.path(bucket, name).read_bytes() if is_there else b""
-            done = is_there and self.server.objects.write(other_bucket, other, content)
-        if done:
-            self._answer(200, {"done": True})
-        else:
-            self._answer(429 if is_there else 404, {"error": {"message": "not rewritten"}})
+            if is_there := self.server.objects.facts(bucket, name) is not None:
+                content = self.server.objects.path(bucket, name).read_bytes()
+                self.server.objects.write(other_bucket, other, content)
+        self._answer(200 if is_there else 404, {"done": True} if is_there else {})
 
     def _begin_upload(self, body, bucket):
         name = self._query["name"]
         if self._query["uploadType"] == "media":
             with self.server.lock:
                 is_there = self.server.objects.facts(bucket, name) is not None
-                if is_refused := is_there and self._query.get("ifGenerationMatch") == "0":
-                    code = 412
-                else:
-                    code = 200 if self.server.objects.write(bucket, name, body) else 429
-            self._answer(code, {"error": {"message": "is there"}} if is_refused else {})
+                is_refused = is_there and self._query.get("ifGenerationMatch") == "0"
+                if not is_refused:
+                    self.server.objects.write(bucket, name, body)
+            self._answer(412 if is_refused else 200, {})
             return
         with self.server.lock:
             session = str(next(self.server.sessions))
@@ -297,12 +283,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._answer(308, headers=headers)
             return
         with self.server.lock:
-            is_written = self.server.objects.write(bucket, self._query["name"], bytes(parts))
-            if is_written:
-                self.server.finished.add(session)
-            else:
-                del parts[len(parts) - len(body) :]
-        self._answer(200 if is_written else 429, {})
+            self.server.objects.write(bucket, self._query["name"], bytes(parts))
+            self.server.finished.add(session)
+        self._answer(200, {})
 
 
 def main(folder, certificate, key, log, faults):
@@ -311,8 +294,7 @@ def main(folder, certificate, key, log, faults):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     with open(log, "a", encoding="utf-8") as log_file:
-        objects = Objects(pathlib.Path(folder), faults.write_seconds)
-        stand = Stand(("127.0.0.1", 443), objects, log_file, faults)
+        stand = Stand(("127.0.0.1", 443), Objects(pathlib.Path(folder)), log_file, faults)
         # The handshake in the thread of the request: a client that does not greet holds nobody up.
         stand.socket = context.wrap_socket(stand.socket, server_side=True, do_handshake_on_connect=False)
         print("ready", flush=True)
