@@ -18,9 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARIES = ("tensorflow", "keras_nlp", "absl.app", "ml_collections")
 
 
-def run_program(
-    program, *arguments, stdin="", timeout=300, directory=ROOT, environment=None, prefix=()
-):
+def run_program(program, *arguments, stdin="", timeout=300, directory=ROOT, environment=None, prefix=()):
     """`python -m module arguments`, once TensorFlow is imported (see `tests.fork_server`).
 
     Args:

@@ -119,6 +119,12 @@ def test_log_level_0_shows_notes():
     assert run(CODE, TF_CPP_MIN_LOG_LEVEL="0").stderr.count("oneDNN custom") == 1
 
 
+def test_a_program_reads_object_stores_in_small_pieces():
+    """Unless its user has said how large they are."""
+    code = "startup.begin(); print(os.environ['GCS_READ_CACHE_BLOCK_SIZE_MB'])"
+    assert (run(code).stdout, run(code, GCS_READ_CACHE_BLOCK_SIZE_MB="64").stdout) == ("4\n", "64\n")
+
+
 def test_with_stderr_closed():
     done = run("os.close(2); startup.hide_notes(); print('went on')")
     assert done.stdout == "went on\n"

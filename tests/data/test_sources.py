@@ -4,6 +4,7 @@ import gzip
 import itertools
 import json
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -82,6 +83,24 @@ def test_many_files_are_read_in_groups(tmp_path, monkeypatch):
     for i in range(5):
         corpus.write_jsonl(tmp_path / f"{i}.jsonl", ROWS[i::5])
     assert sorted(texts(f"jsonl:{tmp_path}/*.jsonl")) == sorted(row["text"] for row in ROWS)
+
+
+def test_files_behind_urls_are_asked_about_side_by_side():
+    """Here each waits for the other one; the first error counts, as in a loop."""
+    both = threading.Barrier(2)
+
+    def asked(path):
+        both.wait(timeout=60)
+        return path[-1]
+
+    assert files.of_each(asked, ["gs://b/1", "gs://b/2"]) == ["1", "2"]
+
+    def refused(path):
+        raise ValueError(path)
+
+    for paths in (["gs://b/1", "gs://b/2"], ["1", "2"]):
+        with pytest.raises(ValueError, match=r"1$"):
+            files.of_each(refused, paths)
 
 
 def test_split_in_the_path(tmp_path):

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -117,20 +118,24 @@ def training(workdir, source, tokenizer, *flags):
     return ["convnlp.pretrain", *flags, f"--workdir={workdir}"]
 
 
-def killed_after(store, steps, command):
-    """Kills a run when it has written the metrics of so many steps; the objects of its directory."""
-    workdir = command[-1].partition("gs://b/")[2]
+def wait_for_step(store, workdir, step, program):
+    """Until a run has written the metrics of that step."""
+    name = f"{workdir}/metrics.jsonl"
+    while program.poll() is None:
+        if name in store.names("b") and f'"step": {step},' in store.get("b", name).decode():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it has ended too soon")
+
+
+def killed_at(store, step, command):
+    """Kills a run when it has written the metrics of that step."""
     program = store.start(*command)
     try:
-        while program.poll() is None:
-            name = f"{workdir}/metrics.jsonl"
-            if name in store.names("b") and f'"step": {steps}' in store.get("b", name).decode():
-                break
-        assert program.poll() is None, "it has ended too soon"
+        wait_for_step(store, command[-1].partition("gs://b/")[2], step, program)
     finally:
         program.kill()
     assert program.wait(timeout=60) == -signal.SIGKILL
-    return workdir
 
 
 @pytest.mark.slow
@@ -141,9 +146,9 @@ def test_from_files_in_a_bucket_to_a_classifier_there(store, tmp_path):
     ended_well(run_program(*training(tmp_path / "whole", local, tmp_path / "spm.model", *longer)))
 
     command = training("gs://b/run", remote, "gs://b/spm.model", *longer)
-    killed_after(store, 4, command)
-    assert "run/run.lock" in {f"run/{name}" for name in store.names("b", "run/")}
-    killed_after(store, 12, command)  # after the lease of the first one has run out
+    killed_at(store, 4, command)
+    assert "run.lock" in store.names("b", "run/")
+    killed_at(store, 12, command)  # after the lease of the first one has run out
     running = store.start(*command)
     refused = store.run(*command)
     assert refused.returncode == 1
@@ -203,20 +208,14 @@ def test_workers_share_a_bucket(store, tmp_path):
     ended_well(run_program(*launch(tmp_path / "whole", local, tmp_path / "spm.model"), timeout=900))
     with open(tmp_path / "log", "w+") as log:
         launcher = store.start(*launch("gs://b/shared", remote, "gs://b/spm.model"), stdout=log, stderr=log)
-        while '"step": 8' not in metrics_of(store, "shared") and launcher.poll() is None:
-            pass
-        workers = subprocess.run(
-            ["pgrep", "--parent", str(launcher.pid)], capture_output=True, text=True
-        ).stdout.split()
-        os.kill(int(workers[-1]), signal.SIGKILL)
+        wait_for_step(store, "shared", 8, launcher)
+        command = ["pgrep", "--parent", str(launcher.pid), "--full", "pretrain"]
+        workers = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        assert len(workers) == 2
+        os.kill(int(workers[1]), signal.SIGKILL)
         assert launcher.wait(timeout=900) == 0, pathlib.Path(log.name).read_text()[-3000:]
     assert "was ended by SIGKILL" in pathlib.Path(log.name).read_text()
     assert_the_same_run(tmp_path / "whole", store.fetch("b", "shared/", tmp_path / "there"))
-
-
-def metrics_of(store, workdir):
-    name = f"{workdir}/metrics.jsonl"
-    return store.get("b", name).decode() if name in store.names("b") else ""
 
 
 @pytest.mark.slow
