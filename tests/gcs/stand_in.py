@@ -65,7 +65,7 @@ class StandIn:
     prefix: tuple
     environment: dict
 
-    def run(self, program, *arguments, timeout=600, **variables):
+    def run(self, program, *arguments, timeout=2000, **variables):
         """`tests.run_program.run_program` in the network of the stand-in."""
         environment = {**os.environ, **self.environment, **variables}
         return run_program(program, *arguments, timeout=timeout, environment=environment, prefix=self.prefix)

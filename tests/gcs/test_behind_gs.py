@@ -139,11 +139,14 @@ def killed_at(store, step, command):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 def test_from_files_in_a_bucket_to_a_classifier_there(store, tmp_path):
-    remote, local = put_shards(store, tmp_path / "mine", 70, 60)
+    remote, local = put_shards(store, tmp_path / "mine", 12, 60)
     (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
     longer = ("--config.train.num_steps=24",)
-    ended_well(run_program(*training(tmp_path / "whole", local, tmp_path / "spm.model", *longer)))
+    ended_well(
+        run_program(*training(tmp_path / "whole", local, tmp_path / "spm.model", *longer), timeout=2000)
+    )
 
     command = training("gs://b/run", remote, "gs://b/spm.model", *longer)
     killed_at(store, 4, command)
@@ -153,7 +156,7 @@ def test_from_files_in_a_bucket_to_a_classifier_there(store, tmp_path):
     refused = store.run(*command)
     assert refused.returncode == 1
     assert "must be a directory that no other process is writing to" in refused.stderr.splitlines()[-1]
-    assert running.wait(timeout=600) == 0
+    assert running.wait(timeout=2000) == 0
     there = store.fetch("b", "run/", tmp_path / "there")
     assert_the_same_run(tmp_path / "whole", there)
     assert not (there / "run.lock").exists()
@@ -196,6 +199,7 @@ def assert_the_same_weights(preset, other):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 def test_workers_share_a_bucket(store, tmp_path):
     """Two, one of which is killed: the launcher starts both again, which go on as if nothing had been."""
     remote, local = put_shards(store, tmp_path / "ours", 4, 60)
@@ -205,7 +209,7 @@ def test_workers_share_a_bucket(store, tmp_path):
         command = training(workdir, source, tokenizer, "--config.train.num_steps=40")
         return ["convnlp", "launch", "--num_workers=2", "--restarts=2", "--", "pretrain", *command[1:]]
 
-    ended_well(run_program(*launch(tmp_path / "whole", local, tmp_path / "spm.model"), timeout=900))
+    ended_well(run_program(*launch(tmp_path / "whole", local, tmp_path / "spm.model"), timeout=2000))
     with open(tmp_path / "log", "w+") as log:
         launcher = store.start(*launch("gs://b/shared", remote, "gs://b/spm.model"), stdout=log, stderr=log)
         wait_for_step(store, "shared", 8, launcher)
@@ -213,12 +217,13 @@ def test_workers_share_a_bucket(store, tmp_path):
         workers = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
         assert len(workers) == 2
         os.kill(int(workers[1]), signal.SIGKILL)
-        assert launcher.wait(timeout=900) == 0, pathlib.Path(log.name).read_text()[-3000:]
+        assert launcher.wait(timeout=2000) == 0, pathlib.Path(log.name).read_text()[-3000:]
     assert "was ended by SIGKILL" in pathlib.Path(log.name).read_text()
     assert_the_same_run(tmp_path / "whole", store.fetch("b", "shared/", tmp_path / "there"))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 def test_a_tfds_data_set_in_a_bucket(store, tmp_path):
     corpus.write_jsonl(tmp_path / "docs.jsonl", [{"text": text} for text in corpus.documents(100)])
     flags = [f"--source=jsonl:{tmp_path}/docs.jsonl", "--name=c4/en:3.1.0", f"--data_dir={tmp_path}/tfds"]
@@ -232,6 +237,7 @@ def test_a_tfds_data_set_in_a_bucket(store, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 def test_many_open_files_take_little_memory(store):
     """In a Python of its own: TensorFlow reads what `convnlp.startup` sets when it is imported."""
     for index in range(64):
