@@ -15,7 +15,7 @@ import sys
 import urllib.parse
 
 from tests.gcs.server import Faults
-from tests.run_program import ROOT, Program, run_program
+from tests.run_program import ROOT, run_program
 
 HOSTS = ("www.googleapis.com", "storage.googleapis.com")
 _UNSHARE = ("unshare", "--net", "--mount", "--propagation=private")
@@ -70,20 +70,9 @@ class StandIn:
         environment = {**os.environ, **self.environment, **variables}
         return run_program(program, *arguments, timeout=timeout, environment=environment, prefix=self.prefix)
 
-    def start(self, program, *arguments, **files):
-        """`tests.run_program.Program` in the network of the stand-in."""
-        environment = {**os.environ, **self.environment}
-        return Program(program, *arguments, environment=environment, prefix=self.prefix, **files)
-
     def put(self, bucket, name, content):
         """Puts an object there, past the server."""
         self._path(bucket, name).write_bytes(content)
-
-    def put_folder(self, folder, bucket, prefix):
-        """Puts all files of a folder there."""
-        for path in sorted(pathlib.Path(folder).rglob("*")):
-            if path.is_file():
-                self.put(bucket, f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
 
     def get(self, bucket, name):
         """The bytes of an object."""
