@@ -196,9 +196,10 @@ class Encoder(MaskedLayer, Stack):
     def _takes_images(self, masks):
         """Whether all layers take a row as an image of height 1, as TFLite's convolutions want it.
 
-        Laid out so once, it need not be copied around each convolution.
+        Laid out so once, it need not be copied around each convolution. This is for what is traced alone: run
+        one by one, TensorFlow's operations of oneDNN write past the end of such an image.
         """
-        is_flat = self.pool_factor == 1 and self._hides_only_pads(masks)
+        is_flat = not tf.executing_eagerly() and self.pool_factor == 1 and self._hides_only_pads(masks)
         return is_flat and all(layer.mixer.takes_images for layer in self.layers)
 
     @staticmethod
