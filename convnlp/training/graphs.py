@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import tensorflow as tf
 
 from convnlp.training import heartbeat
@@ -94,7 +95,8 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumul
     def steps(batches, first_step):
         first = strategy.experimental_local_results(batches)[0]
         num_steps = len(tf.nest.flatten(first)[0])
-        rows = call(batches, tf.constant(first_step), tf.constant(num_steps))
+        # NumPy's numbers: TensorFlow keeps a tensor for each Python number it has ever converted.
+        rows = call(batches, tf.constant(np.int32(first_step)), tf.constant(np.int32(num_steps)))
         return [dict(zip(names, row, strict=True)) for row in rows.numpy().tolist()]
 
     return steps

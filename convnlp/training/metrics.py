@@ -8,6 +8,7 @@ import json
 import sys
 import time
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -63,9 +64,10 @@ class Metrics:
             return
         self._file.write(json.dumps({"step": step, **values}) + "\n")
         self.position = self._file.position
-        with self._summaries.as_default(step=step):
+        # TensorFlow keeps a tensor for each Python number it has ever converted; NumPy's are let go.
+        with self._summaries.as_default(step=np.int64(step)):
             for name, value in values.items():
-                tf.summary.scalar(name, value)
+                tf.summary.scalar(name, np.float32(value))
         self._shown.update({k: f"{v:.4g}" for k, v in values.items() if k.rsplit("/")[-1] in SHOWN})
         if tokens:
             now = time.monotonic()
