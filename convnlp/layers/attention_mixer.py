@@ -1,4 +1,4 @@
-"""What the attention mixers share: projections, masks, heads, a cache of keys and values, costs."""
+"""What the attention mixers share: projections, heads, a cache of keys and values, costs."""
 
 import tensorflow as tf
 
@@ -14,15 +14,18 @@ from convnlp.layers.token_mixer import TokenMixer, require_heads, require_rate
 class AttentionMixer(TokenMixer):
     """Multi-head attention: Y = concat_h(softmax(Q K^T + b) V) W_O with Q, K, V = X W_Q, X W_K, X W_V.
 
-    The usual 1 / sqrt(D / H) is part of the first W_Q. A subclass gives the `position_bias` b.
+    The usual factor 1 / sqrt(D / H) is part of the initial W_Q. A subclass defines the `position_bias` b.
 
     Args:
         hidden_dim: int. Width D.
         num_heads: int. Number H of heads; divides D.
         dropout: float in [0, 1). Share of the attention weights dropped in training.
         causal: bool. Whether an output sees only its own and earlier positions.
-        output_init_scale: float. Factor on the standard deviation of the first W_O.
+        output_init_scale: float. Factor on the standard deviation of the initial W_O.
         **kwargs: `name` and `dtype` of the Keras layer.
+
+    Raises:
+        ValueError: if `num_heads` does not divide `hidden_dim` or `dropout` is not in [0, 1).
     """
 
     supports_prefix = True
@@ -51,29 +54,29 @@ class AttentionMixer(TokenMixer):
 
     @property
     def entry_projections(self):
-        return self.query, self.key, self.value  # Keys at pads are hidden, and with them their values.
+        return self.query, self.key, self.value  # Keys at pads are masked, so their values do not matter.
 
     @property
     def exit_projections(self):
         return (self.output_projection,)
 
     def position_bias(self, query_positions, key_positions):
-        """What is added to the logits: int32 [Q] and [K] -> float32 [H,Q,K]."""
+        """Returns the bias to add to the logits: int32 [Q] and [K] -> float32 [H,Q,K]."""
         raise NotImplementedError
 
     def attend(self, queries, keys, values, bias, visible, training=False):
         """Attends to the visible keys.
 
         Args:
-            queries: [B,Q,D].
-            keys: [B,K,H,D/H].
-            values: [B,K,H,D/H].
-            bias: float32 [H,Q,K].
-            visible: bool [B or 1,Q or 1,K], or None where all are.
-            training: bool. Dropout.
+            queries: tensor [B,Q,D].
+            keys: tensor [B,K,H,D/H].
+            values: tensor [B,K,H,D/H].
+            bias: float32 tensor [H,Q,K].
+            visible: bool tensor [B or 1,Q or 1,K], or None if all keys are visible.
+            training: bool. Whether dropout is active.
 
         Returns:
-            [B,Q,D].
+            Tensor [B,Q,D].
         """
         logits = tf.einsum("bqhd,bkhd->bhqk", split_heads(queries, self.num_heads), keys)  # [B,H,Q,K]
         logits = tf.cast(logits, tf.float32) + tf.expand_dims(bias, 0)
@@ -87,7 +90,7 @@ class AttentionMixer(TokenMixer):
         return self.mix_values(x, self.value(x), masks, training)
 
     def mix_values(self, x, values, masks, training):
-        """`mix` of an x without anything at pads, with the values X W_V [B,T,D] given."""
+        """Like `mix`, for an x that is zero at pads and given values X W_V [B,T,D]."""
         positions = tf.range(tf.shape(x)[1])
         bias = self.position_bias(positions, positions)  # [H,T,T]
         visible = masks.visible_keys(x, self.causal)
@@ -102,7 +105,7 @@ class AttentionMixer(TokenMixer):
         return self.advance_values(x_chunk, self.value(x_chunk), state, index)
 
     def advance_values(self, x_chunk, values, state, index):
-        """`advance` with the values X W_V [B,C,D] given."""
+        """Like `advance`, for given values X W_V [B,C,D]."""
         keys = write(state["keys"], split_heads(self.key(x_chunk), self.num_heads), index)
         values = write(state["values"], split_heads(values, self.num_heads), index)
         count, length = tf.shape(x_chunk)[1], tf.shape(keys)[1]
@@ -114,7 +117,7 @@ class AttentionMixer(TokenMixer):
         return length
 
     def cost(self, length):
-        """The contract's cost without the position bias."""
+        """As `TokenMixer.cost`, without the position bias."""
         return {
             "parameters": 4 * self.hidden_dim**2,
             "multiply_adds": 4 * length * self.hidden_dim**2 + 2 * length**2 * self.hidden_dim,
@@ -134,7 +137,8 @@ class BucketedAttentionMixer(AttentionMixer):
     """An `AttentionMixer` with T5's relative position bias.
 
     Args:
-        bias_initializer: str, see `RelativePositionBias`. Defaults to "normal".
+        hidden_dim, num_heads, dropout, causal, output_init_scale, **kwargs: as in `AttentionMixer`.
+        bias_initializer: str, see `RelativePositionBias`. Defaults to `"normal"`.
     """
 
     def __init__(

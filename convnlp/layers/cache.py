@@ -1,18 +1,18 @@
-"""Caches of fixed shape that hold what incremental decoding has seen."""
+"""Fixed-shape caches of what incremental decoding has seen."""
 
 import tensorflow as tf
 
 
 def write(cache, chunk, index):
-    """Puts a chunk into a cache, whose shape stays as it is for any index.
+    """Writes a chunk into a cache; the shape of the cache does not depend on the index.
 
     Args:
         cache: tensor [B,L,...].
         chunk: tensor [B,C,...].
-        index: int or int32 scalar tensor. The chunk goes to the positions index .. index + C - 1.
+        index: int or int32 scalar tensor. The chunk goes to positions index .. index + C - 1.
 
     Returns:
-        Tensor [B,L,...].
+        Tensor [B,L,...], the updated cache.
 
     Example:
     >>> write(tf.zeros([1, 4]), tf.constant([[1.0, 2.0]]), 1).numpy().tolist()

@@ -10,12 +10,12 @@ from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads,
 
 
 class WindowMixer(TokenMixer):
-    """A mixer whose output sees K inputs, r positions apart; the last ones are the state of decoding.
+    """A mixer whose outputs see K inputs, r positions apart; its decoding state is the last (K - 1) r inputs.
 
     Args:
         hidden_dim: int. Width D.
-        kernel_size: int. Number K of inputs seen.
-        dilation_rate: int. The distance r of neighbouring ones.
+        kernel_size: int. Number K of inputs that an output sees.
+        dilation_rate: int. Distance r between neighbouring inputs.
         causal: bool. Whether an output sees only its own and earlier positions.
         **kwargs: `name` and `dtype` of the Keras layer.
     """
@@ -38,11 +38,14 @@ class WindowMixer(TokenMixer):
         return {"inputs": tf.zeros([batch_size, self._reach, self.hidden_dim], self.compute_dtype)}
 
     def _kept(self, masks, shape):
-        """Which taps a language model keeps, by a prefix or from right to left: bool [B,T,K]; None: all.
+        """Returns which taps the masks of a language model, with a prefix or right to left, keep.
 
         Args:
             masks: `Masks`.
-            shape: int32 tensor or sequence, whose first entries are B and T.
+            shape: int32 tensor or sequence that starts with B and T.
+
+        Returns:
+            Bool tensor [B,T,K], or None if all taps are kept.
         """
         left = kernels.left_taps(self.kernel_size, self.causal)
         if masks.right_to_left:
@@ -58,7 +61,7 @@ class WindowMixer(TokenMixer):
         return y, {"inputs": tf.ensure_shape(window[:, tf.shape(x_chunk)[1] :], state["inputs"].shape)}
 
     def mix_window(self, window, x_chunk):
-        """The outputs [B,C,D] of a chunk [B,C,D], with the inputs before it in window [B,(K-1)*r+C,D]."""
+        """Mixes a chunk [B,C,D] -> [B,C,D]; the window [B,(K-1)*r+C,D] also has the inputs before it."""
         raise NotImplementedError
 
     def receptive_field(self, length):
@@ -76,19 +79,24 @@ class ConvMixer(WindowMixer):
     """A depthwise convolution over time: y[i, c] = sum_j taps[h(c), j] x[i + r (j - p), c].
 
     p = K - 1 if causal, else (K - 1) // 2; h(c) = c // (D / H). Inputs outside the row, at pads and in other
-    segments count as zero; the taps that would meet them are not renormalised. A subclass says where the taps
-    come from.
+    segments count as zero; the taps are not renormalised over the remaining inputs. A subclass provides the
+    taps.
 
     Args:
         hidden_dim: int. Width D.
         num_heads: int. Number H of different filters; each serves D / H neighbouring channels.
         kernel_size: int. Number K of taps, even or odd.
-        dilation_rate: int. The distance r of neighbouring taps.
-        weight_softmax: bool. Whether the taps of a filter are made positive with sum 1.
-        kernel_dropout: float. Share of the taps dropped in training, after the softmax (DropConnect).
+        dilation_rate: int. Distance r between neighbouring taps.
+        weight_softmax: bool. Whether a softmax makes the taps of a filter positive with sum 1.
+        kernel_dropout: float in [0, 1). Share of the taps dropped in training, after the softmax
+            (DropConnect).
         causal: bool. Whether an output sees only its own and earlier positions.
-        double_gate: bool. Whether a block around it has a gate behind it too. Defaults to `False`.
+        double_gate: bool. Whether the block around the mixer also has a gate after it. Defaults to `False`.
         **kwargs: `name` and `dtype` of the Keras layer.
+
+    Raises:
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, or
+            `kernel_dropout` is not in [0, 1).
     """
 
     pads_are_zeros = True
@@ -115,9 +123,10 @@ class ConvMixer(WindowMixer):
         self._dropout = Dropout(kernel_dropout, dtype=self.dtype_policy, name="kernel_dropout")
 
     def normalize(self, logits, training, kept=None):
-        """Logits [...,H,K] -> taps [...,H,K] in the compute type; the softmax runs in float32.
+        """Turns logits [...,H,K] into taps [...,H,K] in the compute dtype; the softmax runs in float32.
 
-        Of taps [B,T,H,K], those that are not `kept`, bool [B,T,K], are zero, and the others normalised.
+        With `kept`, bool [B,T,K], the logits are [B,T,H,K]: the other taps are zero, and the softmax is over
+        those that are kept.
         """
         if self.weight_softmax:
             kept = None if kept is None else tf.expand_dims(kept, 2)  # [B,T,1,K]
@@ -129,19 +138,19 @@ class ConvMixer(WindowMixer):
     def mix(self, x, masks, training):
         if masks.prefix_mask is None and not masks.right_to_left:
             return self.convolve(x, masks, training)
-        # Taps of their own at each position, since each has others left; with H = D they are K times x.
+        # Positions keep different taps, so each gets its own; with H = D these are K times as large as x.
         x = zero_pads(x, masks.padding_mask)
         taps = self.taps(x, training, self._kept(masks, tf.shape(x)))  # [B,T,H,K]
         return kernels.dynamic_conv(x, taps, self.dilation_rate, self.causal, masks.segment_ids)
 
     def convolve(self, x, masks, training):
-        """`mix` in which every tap counts at every position."""
+        """Like `mix`, if every tap counts at every position."""
         raise NotImplementedError
 
     def taps(self, x, training=False, kept=None):
-        """The taps [H,K], or [B,T,H,K] where each position of x [B,T,D] has its own.
+        """Returns the taps [H,K], or [B,T,H,K] if each position of x [B,T,D] has its own.
 
-        With `kept`, bool [B,T,K], they are [B,T,H,K]; see `normalize`.
+        With `kept`, bool [B,T,K], they are always [B,T,H,K]; see `normalize`.
         """
         raise NotImplementedError
 
@@ -171,7 +180,7 @@ class StaticConvMixer(ConvMixer):
     """A `ConvMixer` whose taps are weights.
 
     Attributes:
-        folded_taps: float array [H,K], the normalised taps; None but for what is exported, see
+        folded_taps: float array [H,K], the normalised taps; None except on export, see
             `convnlp.models.folded_constants`.
     """
 
@@ -191,7 +200,7 @@ class StaticConvMixer(ConvMixer):
         return self.dilation_rate == 1 and kernels.current_implementation() == "edge"
 
     def kernel_initializer(self):
-        """A Keras initializer of the taps."""
+        """Returns a Keras initializer for the taps."""
         return keras.initializers.GlorotUniform()
 
     def convolve(self, x, masks, training):
@@ -207,11 +216,11 @@ class StaticConvMixer(ConvMixer):
 
 
 class FullConvMixer(WindowMixer):
-    """A convolution that sees all channels at once, into two halves that a subclass combines.
+    """A convolution over all channels, with 2 D output channels: two halves that a subclass combines.
 
         [H, G] = Conv(X)        kernel [K,D,2D], taps at i + r (j - p), p = K - 1 if causal, else (K - 1) // 2
 
-    Inputs outside the row, at pads and in other segments count as zero. Bias-free as every projection here.
+    Inputs outside the row, at pads and in other segments count as zero. There is no bias, as in `projection`.
 
     Args:
         hidden_dim, kernel_size, dilation_rate, causal, **kwargs: as in `WindowMixer`.
@@ -230,7 +239,7 @@ class FullConvMixer(WindowMixer):
             name="kernel",
             shape=(self.kernel_size, self.hidden_dim, 2 * self.hidden_dim),
             initializer=self.kernel_initializer,
-            autocast=False,  # Steps run outside of Keras' autocast.
+            autocast=False,  # Steps run outside Keras's autocast.
         )
 
     def mix(self, x, masks, training):
@@ -248,11 +257,11 @@ class FullConvMixer(WindowMixer):
         return self.combine(x_chunk, *tf.split(both, 2, axis=-1), training=False)
 
     def prepare(self, x, training):
-        """What the convolution sees of x [B,T,D] in training; x itself in inference."""
+        """Prepares x [B,T,D] for the convolution, for example by dropout; does nothing in inference."""
         return x
 
     def combine(self, x, linear, gate, training):
-        """X and the convolution's halves, each [B,T,D] -> [B,T,D]."""
+        """Combines x and the two halves of the convolution, each [B,T,D], into the output [B,T,D]."""
         raise NotImplementedError
 
     def cost(self, length):

@@ -1,8 +1,8 @@
-"""Arithmetic on what `cost` returns."""
+"""Arithmetic on the dictionaries that `TokenMixer.cost` and its like return."""
 
 
 def add_costs(costs):
-    """The sum of cost dictionaries."""
+    """Returns the sum of cost dictionaries."""
     total = {"parameters": 0, "multiply_adds": 0, "state_elements": 0}
     for cost in costs:
         total = {key: total[key] + cost[key] for key in total}
@@ -10,5 +10,5 @@ def add_costs(costs):
 
 
 def norm_cost(hidden_dim):
-    """A layer norm's scale and offset; its work per token is not counted."""
+    """Returns the cost of a layer norm: scale and offset; its work per token is not counted."""
     return {"parameters": 2 * hidden_dim, "multiply_adds": 0, "state_elements": 0}

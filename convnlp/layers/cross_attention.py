@@ -17,16 +17,16 @@ class CrossAttention(keras.layers.Layer):
     """Multi-head attention from the decoder's positions to the encoder's output.
 
         Q = X W_q,  K = E W_k,  V = E W_v                   X [B,T,D], E [B,S,D]
-        Y = concat_h(softmax(Q_h K_h^T) V_h) W_o            no 1/sqrt(d_h): it is in the initial W_q
+        Y = concat_h(softmax(Q_h K_h^T) V_h) W_o            no 1/sqrt(D/H): it is in the initial W_q
 
-    Source: Raffel et al., 2020 (T5), without a position bias.
-    Departs from it: `init="tied"` starts at W_q = 0.25 W_k. A decoder position then looks at the encoder
-    positions that hold like content from the first step on, so that the encoder gets a gradient before the
-    decoder has learned to do without it; docs/recipes.md shows the encoder use that followed.
+    Source: Raffel et al., 2020 (T5), https://arxiv.org/abs/1910.10683, which has no position bias here.
+    Departs from it: `init="tied"` starts at W_q = 0.25 W_k. From the first step, a decoder position then
+    attends to encoder positions with similar content, so that the encoder gets a gradient before the decoder
+    has learned to do without it; docs/recipes.md shows how the decoder came to use the encoder.
 
-    Masking: encoder pads, and positions of another segment, get weight 0. Softmax in float32.
-    Cost: 2 D^2 (T + S) + 2 D T S multiply-adds. The keys and values are computed once for incremental
-    decoding.
+    Masking: encoder pads and positions of other segments get weight 0. The softmax runs in float32.
+    Cost: 4 D^2 parameters, 2 D^2 (T + S) + 2 D T S multiply-adds. Incremental decoding computes the keys and
+    values once.
 
     Args:
         hidden_dim: int. D.
@@ -34,9 +34,10 @@ class CrossAttention(keras.layers.Layer):
         dropout: float in [0, 1). Rate on the attention weights.
         init: "independent" or "tied".
         output_init_scale: float. Factor on the standard deviation of the initial W_o.
+        **kwargs: `name` and `dtype` of the Keras layer.
 
     Raises:
-        ValueError: if H does not divide D, or on another `init`.
+        ValueError: if H does not divide D, `dropout` is not in [0, 1), or `init` is unknown.
     """
 
     def __init__(
@@ -69,23 +70,23 @@ class CrossAttention(keras.layers.Layer):
         return tf.transpose(kernels.split_heads(x, self.num_heads), [0, 2, 1, 3])  # [B,H,T,D/H]
 
     def keys_and_values(self, encoder_output):
-        """[B,S,D] -> {"key": [B,H,S,D/H], "value": [B,H,S,D/H]}, the state that decoding needs."""
+        """Returns the state for decoding: [B,S,D] -> {"key": [B,H,S,D/H], "value": [B,H,S,D/H]}."""
         return {
             "key": self._split_heads(self.key(encoder_output)),
             "value": self._split_heads(self.value(encoder_output)),
         }
 
     def attend(self, x, memory, allowed=None, training=False):
-        """Attends with the keys and values given.
+        """Attends to given keys and values.
 
         Args:
-            x: [B,T,D].
-            memory: what `keys_and_values` returned.
-            allowed: bool, broadcastable to [B,T,S]; False = weight 0. None: all allowed.
-            training: bool. Dropout.
+            x: tensor [B,T,D].
+            memory: dict, from `keys_and_values`.
+            allowed: bool tensor that broadcasts to [B,T,S]; False = weight 0. Defaults to all allowed.
+            training: bool. Whether dropout is active.
 
         Returns:
-            [B,T,D].
+            Tensor [B,T,D].
         """
         scores = tf.matmul(self._split_heads(self.query(x)), memory["key"], transpose_b=True)  # [B,H,T,S]
         weights = kernels.masked_softmax(scores, None if allowed is None else ops.expand_dims(allowed, 1))
@@ -94,11 +95,11 @@ class CrossAttention(keras.layers.Layer):
         return self.output_projection(kernels.merge_heads(y))  # [B,T,D]
 
     def call(self, x, encoder_output, allowed=None, training=False):
-        """Attends to encoder_output [B,S,D] from x [B,T,D], allowed as in `attend` -> [B,T,D]."""
+        """Attends from x [B,T,D] to encoder_output [B,S,D] -> [B,T,D]; `allowed` is as in `attend`."""
         return self.attend(x, self.keys_and_values(encoder_output), allowed, training)
 
     def cost(self, length, encoder_length):
-        """The contract's cost of one example of `length` decoder and `encoder_length` encoder tokens."""
+        """As `TokenMixer.cost`, of one example of `length` decoder and `encoder_length` encoder tokens."""
         dim = self.hidden_dim
         return {
             "parameters": 4 * dim**2,

@@ -14,9 +14,10 @@ from convnlp.layers.states import of_prefix, with_prefix
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class DecoderLayer(EncoderLayer):
-    """Causal token mixing, encoder-decoder attention, then feed-forward, each in a residual connection.
+    """Causal token mixing, then cross-attention, then feed-forward, each in a residual connection.
 
-    Source: Tay et al., 2021, section 3.2 and the release's layer list (convolution, attention, feed-forward).
+    Source: Tay et al., 2021, section 3.2, https://arxiv.org/abs/2105.03322, and the layer list of its release
+    (convolution, attention, feed-forward).
 
     Args:
         mixer: dict, the arguments of `build_mixer` with `causal=True`.
@@ -69,13 +70,13 @@ class DecoderLayer(EncoderLayer):
         return self._attend_and_feed(x, memory, allowed, training)
 
     def init_state(self, encoder_output, max_length):
-        """The flat state before the first token: the mixer's, and the encoder's keys and values."""
+        """Returns the flat state before the first token: the mixer's, and the encoder's keys and values."""
         state = self.mixing.init_state(ops.shape(encoder_output)[0], max_length)
         memory = self.cross_attention.keys_and_values(encoder_output)
         return {**with_prefix("mixing/", state), **with_prefix("cross/", memory)}
 
     def step(self, x, state, index, allowed=None):
-        """The layer at the positions index, index + 1, ... of a chunk: x [B,C,D] -> ([B,C,D], state)."""
+        """Runs the layer on a chunk of positions from `index` on: x [B,C,D] -> ([B,C,D], state)."""
         mixing_state, memory = of_prefix("mixing/", state), of_prefix("cross/", state)
         x, y = self.mixing_residual.enter(x)
         y, mixing_state = self.mixing.step(y, mixing_state, index)
@@ -83,7 +84,7 @@ class DecoderLayer(EncoderLayer):
         return x, {**state, **with_prefix("mixing/", mixing_state)}
 
     def cost(self, length, encoder_length=0):
-        """The contract's cost of `length` decoder tokens over `encoder_length` encoder tokens."""
+        """As `TokenMixer.cost`, of `length` decoder tokens over `encoder_length` encoder tokens."""
         cross = self.cross_attention.cost(length, encoder_length)
         norm = self.cross_residual.cost(self.mixer_config["hidden_dim"])
         return add_costs([super().cost(length), cross, norm])
@@ -101,7 +102,7 @@ class Decoder(Stack):
     """A stack of `DecoderLayer`s.
 
     Args:
-        mixers: list of dicts, one causal `build_mixer` argument set per layer.
+        mixers: list of dicts, the arguments of `build_mixer` for each layer, with `causal=True`.
         num_heads, cross_attention_init: as in `DecoderLayer`.
         intermediate_dim, residual_form, dropout: as in `EncoderLayer`.
     """
@@ -146,12 +147,12 @@ class Decoder(Stack):
         return self.finish(x, training)
 
     def init_state(self, encoder_output, max_length):
-        """The flat state of all layers: name -> tensor with the batch on axis 0."""
+        """Returns the flat state of all layers: name -> tensor with the batch on axis 0."""
         states = [layer.init_state(encoder_output, max_length) for layer in self.layers]
         return {f"layer_{i}/{k}": v for i, state in enumerate(states) for k, v in state.items()}
 
     def step(self, x, state, index, allowed=None):
-        """The stack at the positions of a chunk: x [B,C,D] -> ([B,C,D], state)."""
+        """Runs the stack on a chunk of positions from `index` on: x [B,C,D] -> ([B,C,D], state)."""
         state = dict(state)
         for i, layer in enumerate(self.layers):
             prefix = f"layer_{i}/"

@@ -11,11 +11,11 @@ _context = threading.local()
 
 @contextlib.contextmanager
 def dropout_seed(seed):
-    """Makes every `Dropout` inside draw its mask from `seed` and its place in the call order.
+    """Makes every `Dropout` inside draw its mask from `seed` and its place in the order of calls.
 
-    Keras' own generator keeps a variable that `tf.train.Checkpoint` does not save and that gives every
-    replica of a mirrored model the same mask. A training loop enters this context with a seed made of (run,
-    step, replica) instead: nothing is left to save, and replicas differ.
+    Keras's own generator keeps a variable that `tf.train.Checkpoint` does not save, and that gives every
+    replica of a mirrored model the same mask. A training loop enters this context with a seed made from (run,
+    step, replica) instead: there is nothing to save, and replicas differ.
 
     Args:
         seed: int32 tensor [2].
@@ -41,7 +41,7 @@ def dropout_seed(seed):
 
 
 def _next_seed():
-    """The seed of the next mask inside a `dropout_seed` context; None outside of one."""
+    """Returns the seed of the next mask inside a `dropout_seed` context, or None outside one."""
     state = getattr(_context, "state", None)
     if state is None:
         return None
@@ -71,7 +71,7 @@ class Dropout(keras.layers.Layer):
         self.built = True
 
     def call(self, x, training=False):
-        """A tensor of any shape -> one of the same shape and dtype."""
+        """Maps a tensor of any shape to one of the same shape and dtype."""
         if not training or self.rate == 0.0:
             return x
         seed = _next_seed()

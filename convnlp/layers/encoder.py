@@ -22,14 +22,16 @@ from convnlp.layers.token_pooling import MaskPooling, pool_tokens
 class EncoderLayer(MaskedLayer):
     """Token mixing, then feed-forward, each in a residual connection.
 
-    Behind a mixer that contains a feed-forward network of its own there is none.
+    A mixer that contains a feed-forward network gets no feed-forward sublayer.
 
     Args:
-        mixer: dict, the arguments of `build_mixer` (with "name", "hidden_dim").
+        mixer: dict, the arguments of `build_mixer`, including "name" and "hidden_dim".
         intermediate_dim: int. Inner width of the feed-forward sublayer.
         residual_form: "pre", "post", "sublayer_output" or "affine"; see `Residual`.
         dropout: float in [0, 1). Rate on each sublayer's output and inside the feed-forward sublayer.
-        output_init_scale: float. Factor on the initial output projections of the sublayers.
+        output_init_scale: float. Factor on the standard deviation of the sublayers' initial output
+            projections.
+        **kwargs: `name` and `dtype` of the Keras layer.
     """
 
     def __init__(
@@ -65,13 +67,13 @@ class EncoderLayer(MaskedLayer):
         return self.feed(self.mix_tokens(x, masks, training), training)
 
     def mix_tokens(self, x, masks, training):
-        """The mixing sublayer in its residual connection: [B,T,D] -> [B,T,D]."""
+        """Applies the mixing sublayer in its residual connection: [B,T,D] -> [B,T,D]."""
         x, y = self.mixing_residual.enter(x)
         y = self.mixing(y, **masks._asdict(), training=training)
         return self.mixing_residual.leave(x, y, training)
 
     def feed(self, x, training=False):
-        """The feed-forward sublayer in its residual connection: [B,T,D] -> [B,T,D]."""
+        """Applies the feed-forward sublayer, if any, in its residual connection: [B,T,D] -> [B,T,D]."""
         if self.feed_forward is None:
             return x
         x, y = self.feed_forward_residual.enter(x)
@@ -79,11 +81,11 @@ class EncoderLayer(MaskedLayer):
         return self.feed_forward_residual.leave(x, y, training)
 
     def receptive_field(self, length):
-        """The number of positions that one output position can see."""
+        """Returns the number of positions that one output position can see."""
         return self.mixer.receptive_field(length)
 
     def cost(self, length):
-        """The contract's cost of one example of `length` tokens."""
+        """As `TokenMixer.cost`, of one example of `length` tokens."""
         dim = self.mixer_config["hidden_dim"]
         costs = [self.mixing.cost(length), self.mixing_residual.cost(dim)]
         if self.feed_forward is not None:
@@ -103,23 +105,25 @@ class EncoderLayer(MaskedLayer):
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class Encoder(MaskedLayer, Stack):
-    """A stack of `EncoderLayer`s; between them, neighbouring positions may be merged.
+    """A stack of `EncoderLayer`s that can merge neighbouring positions between layers.
 
-    Merging is for long texts, as in CoAtNet: in front of a layer with pool size P > 1, each run of P
-    positions becomes one, the maximum over its tokens. T positions become T / P, rounded up; `output_mask`
-    gives the padding mask of what comes out. Rows of several texts cannot be merged.
+    Merging is for long texts, as in CoAtNet: before a layer with pool size P > 1, each run of P positions
+    becomes one, the maximum over its tokens. T positions become T / P, rounded up; `output_mask` returns the
+    padding mask of the output. Packed rows cannot be merged.
 
     Args:
-        mixers: list of dicts, one `build_mixer` argument set per layer. Without any, x comes out as it is.
+        mixers: list of dicts, the arguments of `build_mixer` for each layer. If empty, x is returned
+            unchanged.
         intermediate_dim, residual_form, dropout: as in `EncoderLayer`.
         pool_sizes: list of ints >= 1, one per layer. Defaults to all 1, no merging.
+        **kwargs: `name` and `dtype` of the Keras layer.
 
     Raises:
-        ValueError: if `pool_sizes` has another length or a value below 1; when called, on `segment_ids`,
-            `prefix_mask` or `right_to_left` where positions are merged.
+        ValueError: if `pool_sizes` has the wrong length or a value below 1; when called, if positions are
+            merged and `segment_ids`, `prefix_mask` or `right_to_left` is given.
 
     Attributes:
-        shared_function: inside of `traced_once` a tf.function from x and a `padding_mask`; else None.
+        shared_function: a tf.function of x and `padding_mask` inside `traced_once`, else None.
 
     Example:
     ```python
@@ -148,7 +152,7 @@ class Encoder(MaskedLayer, Stack):
         self._mask_pooling = MaskPooling(self.pool_factor, name="mask_pooling")
 
     def mix(self, x, masks, training):
-        """`call` with `Masks`: x [B,T,D] -> [B,T',D], with T' = T unless positions are merged."""
+        """Like `call`, with `Masks`: x [B,T,D] -> [B,T',D], with T' = T unless positions are merged."""
         for name, value in masks._replace(padding_mask=None)._asdict().items():
             unset = Masks._field_defaults[name]  # None or False
             if value is not unset and self.pool_factor > 1:
@@ -163,7 +167,7 @@ class Encoder(MaskedLayer, Stack):
         return self._mixed(x, masks, training)
 
     def _mixed(self, x, masks, training):
-        """`mix` of one layer or more."""
+        """Like `mix`, for at least one layer."""
         x = self.dropout(x, training=training)
         if self._takes_images(masks):
             x, mask = tf.expand_dims(x, 1), tf.expand_dims(masks.padding_mask, 1)  # [B,1,T,D], [B,1,T]
@@ -179,9 +183,9 @@ class Encoder(MaskedLayer, Stack):
 
     @contextlib.contextmanager
     def traced_once(self):
-        """All that is traced inside calls one function for the layers, for each shape of what goes in.
+        """Makes all functions traced inside call one shared function for the layers, per input shape.
 
-        Of an exported model with several signatures the layers are then stored once, not once for each.
+        An exported model with several signatures then stores the layers once, not once per signature.
         """
 
         def layers(x, padding_mask):
@@ -194,10 +198,10 @@ class Encoder(MaskedLayer, Stack):
             self.shared_function = None
 
     def _takes_images(self, masks):
-        """Whether all layers take a row as an image of height 1, as TFLite's convolutions want it.
+        """Whether all layers take a row as an image of height 1, the layout of TFLite's convolutions.
 
-        Laid out so once, it need not be copied around each convolution. This is for what is traced alone: run
-        one by one, TensorFlow's operations of oneDNN write past the end of such an image.
+        With this layout throughout, rows need not be copied around each convolution. It is only used in
+        traced functions: run eagerly, TensorFlow's oneDNN operations write past the end of such an image.
         """
         is_flat = not tf.executing_eagerly() and self.pool_factor == 1 and self._hides_only_pads(masks)
         return is_flat and all(layer.mixer.takes_images for layer in self.layers)
@@ -207,13 +211,13 @@ class Encoder(MaskedLayer, Stack):
         return masks.padding_mask is not None and masks == Masks(masks.padding_mask)
 
     def output_mask(self, padding_mask):
-        """The padding mask of the output: bool [B,T] -> [B,T'], or None -> None."""
+        """Returns the padding mask of the output: bool [B,T] -> [B,T'], or None -> None."""
         if padding_mask is None or self.pool_factor == 1:
             return padding_mask
         return self._mask_pooling(padding_mask)
 
     def output_length(self, length):
-        """T' for T = `length`."""
+        """Returns T' for T = `length`."""
         return math.ceil(length / self.pool_factor)
 
     @property
@@ -221,16 +225,16 @@ class Encoder(MaskedLayer, Stack):
         return list(itertools.accumulate(self.pool_sizes, operator.mul))
 
     def _lengths(self, length):
-        """Per layer: how many input positions one of its positions covers, and its number of positions."""
+        """Returns for each layer how many input positions each of its positions covers, and its length."""
         return [(stride, math.ceil(length / stride)) for stride in self.strides]
 
     def cost(self, length):
-        """The contract's cost of one example of `length` input tokens."""
+        """As `TokenMixer.cost`, of one example of `length` input tokens."""
         lengths = [own for _, own in self._lengths(length)]
         return self.total_cost([layer.cost(own) for layer, own in zip(self.layers, lengths, strict=True)])
 
     def receptive_field(self, length):
-        """The number of input positions that one output position can see, in a text of `length` tokens."""
+        """Returns how many input positions one output position can see in a text of `length` tokens."""
         reach, earlier = 1, 1
         for layer, (stride, own) in zip(self.layers, self._lengths(length), strict=True):
             reach += stride - earlier + (layer.receptive_field(own) - 1) * stride

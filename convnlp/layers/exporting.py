@@ -1,10 +1,10 @@
-"""Whether what is traced is to be exported."""
+"""Tells whether a function is being traced for export."""
 
 from convnlp import kernels
 
 
 def is_exporting():
-    """Whether kernels are traced in a form of exported graphs, which nobody trains.
+    """Whether kernels are traced in a form for exported graphs, which are never trained.
 
     Example:
     >>> is_exporting()

@@ -11,14 +11,19 @@ from convnlp.layers.projection import projection
 class FeedForward(keras.layers.Layer):
     """y = relu(x W_1) W_2, the same at every position.
 
-    Source: Vaswani et al., 2017, section 3.3; without biases as in T5 (Raffel et al., 2020).
-    Masking, causality, packing: positions do not see each other, so none is needed.
-    Cost: 2 D F multiply-adds per position.
+    Source: Vaswani et al., 2017, section 3.3, https://arxiv.org/abs/1706.03762; without biases as in T5
+    (Raffel et al., 2020).
+    Masking, causality, packing: not needed, as positions do not see each other.
+    Cost: 2 D F parameters, and as many multiply-adds per position.
 
     Args:
         intermediate_dim: int. F, the inner width.
         dropout: float in [0, 1). Rate on the inner activations.
         output_init_scale: float. Factor on the standard deviation of the initial W_2.
+        **kwargs: `name` and `dtype` of the Keras layer.
+
+    Raises:
+        ValueError: if `dropout` is not in [0, 1).
 
     Example:
     ```python
@@ -44,22 +49,22 @@ class FeedForward(keras.layers.Layer):
 
     @property
     def entry_projections(self):
-        """As of a `TokenMixer`."""
+        """As `TokenMixer.entry_projections`."""
         return (self.inner,)
 
     @property
     def exit_projections(self):
-        """As of a `TokenMixer`."""
+        """As `TokenMixer.exit_projections`."""
         return (self.outer,)
 
     def call(self, x, training=False):
-        """[B,T,D] -> [B,T,D]."""
+        """Maps x [B,T,D] to [B,T,D]."""
         return kernels.by_rows(
             lambda rows: self.outer(self.dropout(kernels.relu(self.inner(rows)), training=training)), x
         )
 
     def cost(self, length, hidden_dim):
-        """The contract's cost of one example of `length` tokens."""
+        """As `TokenMixer.cost`, of one example of `length` tokens."""
         parameters = 2 * hidden_dim * self.intermediate_dim
         return {"parameters": parameters, "multiply_adds": parameters * length, "state_elements": 0}
 

@@ -1,4 +1,4 @@
-"""The GLU-conv block: a gate in front of a token mixer, perhaps one behind it, and a projection."""
+"""The GLU-conv block: a gate before a token mixer, optionally one after it, and a projection."""
 
 import keras
 import tensorflow as tf
@@ -10,7 +10,7 @@ from convnlp.layers.projection import projection
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class GLUConvBlock(MaskedLayer):
-    """The convolution sublayer of the paper, around any token mixer without projections of its own.
+    """The convolution sublayer of the paper, around any token mixer that has no projections of its own.
 
         X1 = (X W_I) * sigmoid(X W_S)
         X2 = mixer(X1)
@@ -21,18 +21,20 @@ class GLUConvBlock(MaskedLayer):
         X3 = ((X W_C) * mixer((X W_B) * (X W_I))) W_O         W_I, W_B, W_C, W_O: [D,D]
 
     Source: Tay et al., 2021, "Are Pre-trained Convolutions Better than Pre-trained Transformers?", section
-    3.2, https://arxiv.org/abs/2105.03322; the gated linear unit is of Dauphin et al., 2017. Two gates: the
-    short convolution of Liquid AI's LFM2, 2025, class `Lfm2ShortConv` of
-    https://github.com/huggingface/transformers.
-    Departs from it: what is multiplied with X is stored side by side as one kernel, [D,2D] of W_I and W_S or
-    [D,3D] of W_I, W_B and W_C, for one matrix product; no bias (the release has one behind the convolution).
+    3.2, https://arxiv.org/abs/2105.03322; the gated linear unit is from Dauphin et al., 2017,
+    https://arxiv.org/abs/1612.08083. Two gates: the short convolution of Liquid AI's LFM2, 2025, class
+    `Lfm2ShortConv` of https://github.com/huggingface/transformers.
+    Departs from it: the matrices that X is multiplied by are stored side by side as one kernel, [D,2D] for
+    W_I and W_S or [D,3D] for W_I, W_B and W_C, for a single matrix product; no biases (the release has some
+    after the convolution).
 
-    Masking, causality, packing: those of the mixer; gates and projections see one position at a time.
-    Cost: 3 D^2 multiply-adds per position beside the mixer's, with two gates 4 D^2.
+    Masking, causality, packing: as in the mixer; gates and projections see one position at a time.
+    Cost: beyond the mixer's, 3 D^2 parameters and as many multiply-adds per position; 4 D^2 with two gates.
 
     Args:
         mixer: a `TokenMixer` with `gated = True`.
         output_init_scale: float. Factor on the standard deviation of the initial W_O.
+        **kwargs: `name` and `dtype` of the Keras layer.
 
     Example:
     ```python
@@ -60,16 +62,16 @@ class GLUConvBlock(MaskedLayer):
 
     @property
     def entry_projections(self):
-        """As of a `TokenMixer`."""
-        return (self.gate,)  # Pads are made zero behind it.
+        """As `TokenMixer.entry_projections`."""
+        return (self.gate,)  # Pads are zeroed after it.
 
     @property
     def exit_projections(self):
-        """As of a `TokenMixer`."""
+        """As `TokenMixer.exit_projections`."""
         return (self.output_projection,)
 
     def _gated(self, x, padding_mask=None):
-        """X1, and what X2 is multiplied with, or None: [B,T,D] each."""
+        """Returns X1 and the factor of X2, or None if there is none: [B,T,D] each."""
         factors = self.gate(x)  # [B,T,2D or 3D]
         if not self.mixer.double_gate:
             return kernels.gated_linear_unit(factors, padding_mask), None
@@ -82,7 +84,7 @@ class GLUConvBlock(MaskedLayer):
     def mix(self, x, masks, training):
         mask_of_gate = None
         if masks.padding_mask is not None and masks.prefix_mask is None and self.mixer.pads_are_zeros:
-            # In the loop of the gate a mask is nearly free; in the mixer it is a pass over x.
+            # A mask is nearly free in the loop of the gate; in the mixer it would be a pass over x.
             mask_of_gate, masks = tf.cast(masks.padding_mask, tf.bool), masks._replace(padding_mask=None)
         gated, behind = self._gated(x, mask_of_gate)
         return self._close(self.mixer(gated, **masks._asdict(), training=training), behind)
@@ -98,7 +100,7 @@ class GLUConvBlock(MaskedLayer):
         return self._close(mixed, behind), state
 
     def cost(self, length):
-        """The contract's cost of one example of `length` tokens."""
+        """As `TokenMixer.cost`, of one example of `length` tokens."""
         cost = dict(self.mixer.cost(length))
         projections = (self._num_factors + 1) * self.mixer.hidden_dim**2
         cost["parameters"] += projections

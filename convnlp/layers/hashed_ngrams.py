@@ -1,4 +1,4 @@
-"""A bag of hashed n-grams: which tokens and pairs of tokens a text has, whatever stands between them."""
+"""A bag of hashed n-grams: which tokens and pairs of neighbours a text has, wherever they are in it."""
 
 import keras
 import tensorflow as tf
@@ -6,7 +6,7 @@ import tensorflow as tf
 from convnlp.layers.table_rows import gather_rows
 from convnlp.layers.token_mixer import require_count
 
-_FACTORS = (31_337, 28_411)  # of a single token and of the first of a pair; below 2**15, see `_buckets`
+_FACTORS = (31_337, 28_411)  # for a single token and for the first of a pair; below 2**15, see `_buckets`
 MAX_BUCKETS = 2**16  # so that a bucket times a factor is an int32
 SCALE = 10.0
 
@@ -15,13 +15,14 @@ SCALE = 10.0
 class HashedNgrams(keras.layers.Layer):
     """y = s / sqrt(n) sum_i E[h_i], over the n tokens and pairs of neighbours i of a text.
 
-    h is a hash of the token ids to M buckets, E [M,D] a table that is learned; the scale s makes its rate of
-    learning one that suits the small steps of fine-tuning. Single words decide many classes, and no encoder
-    of a few layers knows all of them.
+    h hashes token ids to M buckets; E [M,D] is a learned table. The constant s = 10 makes the table learn
+    fast enough at the small learning rates of fine-tuning. Many classes are decided by single words, and an
+    encoder of a few layers does not know all of them.
 
     Source: Joulin et al., 2017, "Bag of Tricks for Efficient Text Classification", section 2,
-    https://arxiv.org/abs/1607.01759. Departs from it: n-grams of tokens rather than of words; a sum over
-    sqrt(n), as of unit vectors, rather than a mean.
+    https://arxiv.org/abs/1607.01759.
+    Departs from it: n-grams of tokens rather than of words; a sum divided by sqrt(n) rather than a mean, so
+    that its size does not depend on n.
 
     Args:
         num_buckets: int in [1, 2**16]. M.
@@ -29,8 +30,8 @@ class HashedNgrams(keras.layers.Layer):
         **kwargs: `name` of the Keras layer, which computes in float32.
 
     Attributes:
-        row_scales: float32 [M] of a table in int8, see `convnlp.models.int8_tables`; None but for what is
-            exported.
+        row_scales: float32 [M], the scales of an int8 table, see `convnlp.models.int8_tables`; None except
+            on export.
 
     Raises:
         ValueError: if a size is out of its range.
@@ -60,7 +61,7 @@ class HashedNgrams(keras.layers.Layer):
         )
 
     def call(self, token_ids, padding_mask):
-        """Int [B,T] and bool [B,T], True = token -> float32 [B,D]."""
+        """Maps token_ids int [B,T] and padding_mask bool [B,T], True = token, to float32 [B,D]."""
         buckets, is_present = self.buckets(token_ids, padding_mask)
         present = tf.cast(is_present, tf.float32)
         rows = gather_rows(self.table, self.row_scales, buckets)  # [B,2T-1,D]
@@ -69,14 +70,14 @@ class HashedNgrams(keras.layers.Layer):
         return total * (SCALE * tf.math.rsqrt(tf.maximum(count, 1.0)))
 
     def buckets(self, token_ids, padding_mask):
-        """What `call` takes -> int32 [B,2T-1], buckets of all n-grams; bool, whether the text has them."""
+        """Returns the buckets of all n-grams, int32 [B,2T-1], and which are in the text, bool [B,2T-1]."""
         is_present = tf.concat(
             [padding_mask, tf.logical_and(padding_mask[:, 1:], padding_mask[:, :-1])], axis=1
         )
         return tf.concat(self._buckets(token_ids), axis=1), is_present
 
     def _buckets(self, token_ids):
-        """Those of the tokens, int32 [B,T], and of the pairs, [B,T-1]. No product is more than an int32."""
+        """Returns the buckets of tokens, int32 [B,T], and of pairs, [B,T-1]; no product overflows int32."""
         own, first = (tf.math.floormod(token_ids, self.num_buckets) * factor for factor in _FACTORS)
         single = tf.math.floormod(own, self.num_buckets)
         pair = tf.math.floormod(first, self.num_buckets)[:, :-1] + token_ids[:, 1:]

@@ -1,4 +1,4 @@
-"""Merging the tokens of a text into one vector by learned attention."""
+"""Pools the tokens of a text into one vector by learned attention."""
 
 import keras
 import tensorflow as tf
@@ -13,14 +13,15 @@ _FIRST_SCALE = 0.1  # of LayerScale, for stacks as shallow as this one
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class AttentionPooling(keras.layers.Layer):
-    """A weighted mean of the tokens of a text; each token's weight is made from the token alone.
+    """A weighted mean of the tokens of a text; each token's score depends on that token alone.
 
         y = sum_t softmax_t(a . tanh(W h_t)) h_t                W: [D,D], a: [D]
 
-    Source: Su, 2018, "DGCNN: a convolutional model for question answering", https://kexue.fm/archives/5409:
-    how it encodes a question.
+    Source: Su Jianlin, 2018, DGCNN for reading comprehension, https://spaces.ac.cn/archives/5409: how it
+    encodes a question.
 
-    What stands at pads is selected away; a row without tokens gives zeros. Cost: D^2 + D parameters.
+    Masking: pads do not count, whatever their values; a row without tokens gives zeros.
+    Cost: D^2 + D parameters, T (D^2 + 2 D) multiply-adds.
 
     Args:
         **kwargs: `name` of the Keras layer, which computes in float32.
@@ -41,7 +42,7 @@ class AttentionPooling(keras.layers.Layer):
         self.score.build((None, None, dim))
 
     def call(self, x, padding_mask):
-        """X [B,T,D] and bool [B,T], True = token -> float32 [B,D]."""
+        """Pools x [B,T,D] with padding_mask bool [B,T], True = token, to float32 [B,D]."""
         x = kernels.zero_pads(tf.cast(x, tf.float32), padding_mask)
         scores = tf.squeeze(self.score(tf.tanh(self.hidden(x))), 2)  # [B,T]
         weights = kernels.masked_softmax(scores, padding_mask)
@@ -53,22 +54,22 @@ class AttentionPooling(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class ClassAttention(keras.layers.Layer):
-    """A learned vector that attends to the tokens of a text, which stay as they are, layer by layer.
+    """A learned vector that attends to the tokens of a text layer by layer; the tokens do not change.
 
         c <- c + s_1 * concat_h(softmax(q K^T) V) W_O        q = LN_1(c) W_Q; K, V = LN_1([c; X]) W_K, W_V
         c <- c + s_2 * relu(LN_2(c) W_1) W_2
         y  = LN_3(c)
 
-    The first two lines are a layer, of which there are N. c starts as a weight, the same for all texts; s_1
-    and s_2 are a number for each channel. The usual 1 / sqrt(D / H) is part of the first W_Q.
+    The first two lines are one layer; there are N. c starts as a learned vector, the same for all texts; s_1
+    and s_2 hold one number per channel. The usual factor 1 / sqrt(D / H) is part of the initial W_Q.
 
     Source: Touvron et al., 2021, "Going deeper with Image Transformers", section 3 (?),
-    https://arxiv.org/abs/2103.17239, which their ResMLP, https://arxiv.org/abs/2105.03404, takes over.
-    Departs from it: ReLU instead of GELU, and no biases, as in the skeleton. ResMLP has in the place of
-    attention a linear map over the patches, of which an image has always as many; a text has not.
+    https://arxiv.org/abs/2103.17239, adopted in their ResMLP, https://arxiv.org/abs/2105.03404.
+    Departs from it: ReLU instead of GELU, and no biases, as in the skeleton. Instead of attention, ResMLP has
+    a linear map over the patches, whose number is the same for all images; texts differ in length.
 
-    What stands at pads is selected away; a row without tokens gives what c alone becomes. Cost: N (4 D^2 + 2
-    D F + 6 D) + 3 D parameters.
+    Masking: pads do not count, whatever their values; in a row without tokens, c attends only to itself.
+    Cost: N (4 D^2 + 2 D F + 6 D) + 3 D parameters.
 
     Args:
         num_heads: int. H; divides D.
@@ -110,7 +111,7 @@ class ClassAttention(keras.layers.Layer):
             layer.build((None, None, dim))
 
     def call(self, x, padding_mask):
-        """X [B,T,D] and bool [B,T], True = token -> float32 [B,D]."""
+        """Pools x [B,T,D] with padding_mask bool [B,T], True = token, to float32 [B,D]."""
         x = kernels.zero_pads(tf.cast(x, tf.float32), padding_mask)
         vector = tf.reshape(self.class_vector, [1, 1, -1])
         vector = tf.tile(vector, [tf.shape(x)[0], 1, 1])  # [B,1,D]
@@ -133,7 +134,7 @@ class ClassAttention(keras.layers.Layer):
 
 
 class _ClassAttentionLayer(keras.layers.Layer):
-    """One of the N layers: c [B,1,D], x [B,T,D], which keys are seen, bool [B,1+T] -> c [B,1,D]."""
+    """One of the N layers: vector c [B,1,D], x [B,T,D] and visible bool [B,1+T] -> c [B,1,D]."""
 
     def __init__(self, num_heads, intermediate_dim, **kwargs):
         super().__init__(**kwargs)

@@ -11,11 +11,11 @@ from convnlp.kernels import same_segment
 
 
 class Masks(NamedTuple):
-    """The masks of a `TokenMixer.call`, by the names of its arguments, each None where there is none.
+    """The masks of a `TokenMixer.call`, under the names of its arguments; None for none.
 
-    `right_to_left` is no tensor but a bool: whether a position sees only itself and what follows.
+    `right_to_left` is not a tensor but a bool: whether a position sees only itself and what follows.
 
-    `layer(x, **masks._asdict())` hands them on.
+    `layer(x, **masks._asdict())` passes them on.
     """
 
     padding_mask: tf.Tensor | None = None
@@ -24,14 +24,14 @@ class Masks(NamedTuple):
     right_to_left: bool = False
 
     def visible_keys(self, x, causal):
-        """Which keys each query of a row may see, for `kernels.masked_softmax`.
+        """Returns which keys each query of a row may see, for `kernels.masked_softmax`.
 
         Args:
             x: tensor [B,T,...].
             causal: bool. Whether keys to the right of their query are hidden.
 
         Returns:
-            Bool tensor [B or 1,T or 1,T], or None where all are visible.
+            Bool tensor [B or 1,T or 1,T], or None if all are visible.
         """
         parts = []
         if causal or self.prefix_mask is not None:
@@ -49,7 +49,7 @@ class Masks(NamedTuple):
 
 
 class MaskedLayer(keras.layers.Layer):
-    """A layer that is called as a `TokenMixer` is; a subclass implements `mix`."""
+    """A layer with the call signature of `TokenMixer`; a subclass implements `mix`."""
 
     def call(
         self,
@@ -60,21 +60,21 @@ class MaskedLayer(keras.layers.Layer):
         prefix_mask=None,
         right_to_left=False,
     ):
-        """Args and Returns as `TokenMixer.call`: x [B,T,D] -> [B,T,D]."""
+        """Maps x [B,T,D] to [B,T,D]; arguments as in `TokenMixer.call`."""
         return self.mix(x, Masks(padding_mask, segment_ids, prefix_mask, right_to_left), training)
 
     def mix(self, x, masks, training):
-        """`call` with `Masks`."""
+        """Like `call`, with `Masks`."""
         raise NotImplementedError
 
 
 def visible_in_cache(index, count, length):
-    """As `Masks.visible_keys`, for a chunk of queries over a cache of keys.
+    """Like `Masks.visible_keys`, for a chunk of queries over a cache of keys.
 
     Args:
         index: int or int32 scalar tensor. Position of the first query.
-        count: int or scalar tensor C, the queries.
-        length: int or scalar tensor L, the keys in the cache.
+        count: int or scalar tensor. Number C of queries.
+        length: int or scalar tensor. Number L of keys in the cache.
 
     Returns:
         Bool tensor [1,C,L].
@@ -83,7 +83,7 @@ def visible_in_cache(index, count, length):
 
 
 def positions_in_segments(segment_ids):
-    """Int32 [B,T] -> int32 [B,T]: positions counted from the start of each text of a packed row.
+    """Returns positions counted from the start of each text of a packed row: int32 [B,T] -> int32 [B,T].
 
     Example:
     >>> positions_in_segments(tf.constant([[1, 1, 1, 2, 2, 0]])).numpy().tolist()
@@ -95,7 +95,9 @@ def positions_in_segments(segment_ids):
 
 
 def number_of_text(segment_ids):
-    """Int32 [B,T] -> int32 [B,T]: which text of a packed row a position is in, from 0; pads count as one.
+    """Returns which text of a packed row each position is in, from 0: int32 [B,T] -> int32 [B,T].
+
+    The pads at the end count as one more text.
 
     Example:
     >>> number_of_text(tf.constant([[4, 4, 4, 2, 2, 0]])).numpy().tolist()

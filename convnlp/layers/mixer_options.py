@@ -1,4 +1,4 @@
-"""What is a mixer's own: the options of its constructor, checked, and handed to the mixers that have them."""
+"""The options of mixers: finds and checks them, and passes each to the mixers that have it."""
 
 import inspect
 import numbers
@@ -9,13 +9,13 @@ _OF_THE_SKELETON = {"hidden_dim", "causal", "output_init_scale"}
 
 
 def options_of(name):
-    """The options of a mixer.
+    """Returns the options of a mixer.
 
     Args:
         name: str, a key of `MIXERS`.
 
     Returns:
-        Dict, option -> default; `inspect.Parameter.empty` where there is none.
+        Dict, option -> default; `inspect.Parameter.empty` if it has none.
 
     Example:
     >>> options_of("external_attention")
@@ -30,18 +30,18 @@ def options_of(name):
 
 
 def route_options(options, mixers):
-    """Hands each option to the mixers of a model that have it.
+    """Passes each option to the mixers of a model that have it.
 
     Args:
-        options: dict, option -> value, for every mixer that has it; or mixer -> such a dict, for that one
-            alone, which comes before the others. Values may be text, as from a command line.
-        mixers: list of str, the names in the model.
+        options: dict, option -> value, for every mixer that has the option; or mixer -> such a dict, for that
+            mixer alone, which takes precedence. Values may be text, as from a command line.
+        mixers: list of str, the names of the model's mixers.
 
     Returns:
-        Dict, mixer -> dict of its options, with values of the type that each has by default.
+        Dict, mixer -> dict of its options; each value has the type of the option's default.
 
     Raises:
-        ValueError: if no mixer of the model has an option, or a value has another type.
+        ValueError: if no mixer of the model has an option, or a value has the wrong type.
 
     Example:
     >>> route_options({"num_heads": 2, "muse": {"kernel_sizes": "3,7"}}, ["dynamic_conv", "muse"])
@@ -62,7 +62,7 @@ def route_options(options, mixers):
             continue
         if name not in routed or not isinstance(own, dict):
             raise ValueError(
-                f"`mixer_options.{name}` must be the options of a mixer of the model, that is of "
+                f"`mixer_options.{name}` must be the options of a mixer of the model, one of "
                 f"{', '.join(mixers)}. Received: mixer_options.{name}={own!r}"
             )
         for option, value in own.items():
@@ -79,9 +79,9 @@ def _unknown(option, value, mixers, prefix=""):
 
 
 def _typed(option, value, mixer):
-    """The value with the type of the option's default; text is read as such."""
+    """Returns the value in the type of the option's default; text is parsed."""
     default = options_of(mixer)[option]
-    if default is inspect.Parameter.empty:  # of ours, those without a default are sizes
+    if default is inspect.Parameter.empty:  # the shared arguments without a default are sizes
         default = 1 if option in SHARED_ARGUMENTS else None
     for kind, (name, read) in _KINDS.items():
         if isinstance(default, kind):
@@ -129,8 +129,8 @@ def _list(value):
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-# Kind of a default -> what an error calls it, and how a value of it is read: None for one that is none. The
-# order matters, for a bool is an int.
+# Type of a default -> what an error calls it, and a function that reads a value of it, or returns None if it
+# is not one. The order matters: a bool is an int.
 _KINDS = {
     bool: ("true or false", _bool),
     int: ("a whole number", _int),
