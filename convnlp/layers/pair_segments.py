@@ -1,4 +1,4 @@
-"""Which text of a pair each token of its row belongs to."""
+"""Tells which text of a pair each token of a row belongs to."""
 
 import keras
 import tensorflow as tf
@@ -8,7 +8,7 @@ class PairSegments(keras.layers.Layer):
     """Segment ids of rows `first </s> second </s>`; a layer, so that it can be part of a functional model.
 
     Args:
-        end_token_id: int.
+        end_token_id: int. The id of `</s>`.
         **kwargs: `name` of the Keras layer.
 
     Example:
@@ -23,13 +23,17 @@ class PairSegments(keras.layers.Layer):
         self.built = True
 
     def call(self, token_ids, padding_mask):
-        """Int [B,T] and bool [B,T], True = token -> int32 [B,T]: 1 and 2 for the texts, 0 at pads.
+        """Returns segment ids int32 [B,T], 1 and 2 for the texts, 0 at pads.
 
-        A row of one text is all 1; what comes behind a second end token belongs to the second text.
+        A row of one text is all 1; tokens after a second end token belong to the second text.
+
+        Args:
+            token_ids: int tensor [B,T].
+            padding_mask: bool tensor [B,T], True = token.
         """
         tokens = tf.cast(padding_mask, tf.int32)
         ends = tf.cast(tf.equal(token_ids, self.end_token_id), tf.int32) * tokens
-        before = tf.cumsum(ends, axis=1) - ends  # end tokens in front of a position
+        before = tf.cumsum(ends, axis=1) - ends  # end tokens before a position
         return (1 + tf.minimum(before, 1)) * tokens
 
     def compute_output_spec(self, token_ids, padding_mask):

@@ -1,4 +1,4 @@
-"""The bias-free linear map that every block is made of, and the norm in front of it."""
+"""The bias-free linear map that all blocks are built from, and the norm before it."""
 
 import keras
 import tensorflow as tf
@@ -7,13 +7,14 @@ from convnlp import kernels
 
 
 def projection(units, scale=1.0, **kwargs):
-    """A bias-free dense layer that multiplies the standard deviation of its input by `scale` at the start.
+    """Makes a bias-free dense layer that initially multiplies its input's standard deviation by `scale`.
 
-    Bias-free because a bias moves the bfloat16 matrix product to a slower kernel on CPUs (and T5 has none).
+    There is no bias because it moves the bfloat16 matrix product to a slower kernel on CPUs (and T5 has
+    none).
 
     Args:
         units: int. Width of the output.
-        scale: float. Factor on the standard deviation of the initial kernel.
+        scale: float. Factor on the standard deviation of the initial kernel. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the layer.
 
     Returns:
@@ -24,10 +25,10 @@ def projection(units, scale=1.0, **kwargs):
 
 
 class Projection(keras.layers.Dense):
-    """Keras's layer with its weight and without a bias, computed by our kernel.
+    """Keras's dense layer, with the same weight and no bias, computed by `kernels.project`.
 
     Attributes:
-        folded_offset: float array [units] that is added; None but for what is exported, see
+        folded_offset: float array [units] that is added; None except on export, see
             `convnlp.models.folded_constants`.
     """
 
@@ -35,7 +36,7 @@ class Projection(keras.layers.Dense):
 
     def __init__(self, units, use_bias=False, **kwargs):
         if use_bias:
-            raise ValueError("`use_bias` must be False: the kernel adds none. Received: use_bias=True")
+            raise ValueError("`use_bias` must be False: the kernel adds no bias. Received: use_bias=True")
         super().__init__(units, use_bias=False, **kwargs)
 
     def call(self, x, training=None):
@@ -43,23 +44,24 @@ class Projection(keras.layers.Dense):
 
 
 def layer_norm(**kwargs):
-    """Layer normalisation over the last axis, computed in float32 whatever the policy."""
+    """Makes a layer normalisation over the last axis, computed in float32 under any dtype policy."""
     return _LayerNorm(epsilon=1e-6, **kwargs)
 
 
 class _LayerNorm(keras.layers.LayerNormalization):
-    """Keras's layer with its weights, computed by our kernel.
+    """Keras's layer normalisation, with the same weights, computed by `kernels.layer_norm`.
 
     Attributes:
-        is_folded: bool. Whether scale and offset are part of the weights behind it, and `is_centred`, whether
-            x has mean 0: both False but for what is exported, see `convnlp.models.folded_constants`.
+        is_folded: bool. Whether scale and offset are part of the weights after it.
+        is_centred: bool. Whether x already has mean 0. Both are False except on export, see
+            `convnlp.models.folded_constants`.
     """
 
     is_folded = False
     is_centred = False
 
     def call(self, x, residual=False):
-        """Normalises x [..., D]; with `residual` returns x too, to be read in its place."""
+        """Normalises x [..., D]; with `residual`, also returns x, to use instead of the original."""
         scale, offset = (None, None) if self.is_folded else (self.gamma, self.beta)
         outputs = kernels.layer_norm(x, scale, offset, self.epsilon, self.is_centred)
         return outputs if residual else outputs[0]

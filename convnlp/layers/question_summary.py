@@ -1,4 +1,4 @@
-"""DGCNN's way of telling a context what is asked: a summary of the question beside each of its tokens."""
+"""DGCNN's way to tell a context what is asked: a summary of the question beside each context token."""
 
 import keras
 import tensorflow as tf
@@ -11,26 +11,26 @@ KERNEL_SIZE, DILATION_RATES = 3, (1, 2, 5)
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class QuestionSummary(keras.layers.Layer):
-    """What a context's tokens are like beside a question, for encoders that cannot relate the two.
+    """Relates the tokens of a context to a question, for encoders that cannot relate the two.
 
         a = softmax_j(v . tanh(h_j W_a))                   over the question's tokens j and its end token
         q = sum_j a_j h_j
-        u_t = [h_t ; q ; h_t * q ; m_t] W_u + b            m_t = 1 where token t stands in the question too
+        u_t = [h_t ; q ; h_t * q ; m_t] W_u + b            m_t = 1 if token t also occurs in the question
         y = h + Conv_5(Conv_2(Conv_1(u)))                  `GatedDilatedConv`s of 3 taps at these rates
 
-    h is the encoder's output for a row `question </s> context </s>`. The convolutions see the context alone.
+    h is the encoder's output for a row `question </s> context </s>`. The convolutions see only the context.
 
     Source: Su Jianlin, 2018, DGCNN for reading comprehension, https://spaces.ac.cn/archives/5409.
-    Departs from it: question and context have gone through one encoder, in one row; the product h_t * q, a
-    diagonal bilinear form of the two; of its features of words in common the one m_t, on tokens; fewer
-    convolutions, with a residual connection around them.
+    Departs from it: one encoder reads question and context in one row; the product h_t * q, a diagonal
+    bilinear form of the two; only m_t of its features of shared words, on tokens; fewer convolutions, with a
+    residual connection around them.
 
-    Masking: pads and the question take no part in the convolutions, pads none in the sum. Cost: 22 D^2 + O(D)
-    parameters and about as many multiply-adds per token, and T^2 comparisons of ids.
+    Masking: the convolutions leave out pads and the question, the sum over the question leaves out pads.
+    Cost: 22 D^2 + O(D) parameters, about as many multiply-adds per token, and T^2 comparisons of ids.
 
     Args:
         hidden_dim: int. D.
-        end_token_id: int.
+        end_token_id: int. The id of `</s>`.
         **kwargs: `name` of the Keras layer, which computes in float32.
 
     Example:
@@ -61,7 +61,14 @@ class QuestionSummary(keras.layers.Layer):
             conv.build(shape)
 
     def call(self, x, token_ids, segment_ids, training=False):
-        """X [B,T,D], int [B,T] and the int [B,T] of `PairSegments` -> float32 [B,T,D]."""
+        """Maps x [B,T,D] to float32 [B,T,D].
+
+        Args:
+            x: float tensor [B,T,D].
+            token_ids: int tensor [B,T].
+            segment_ids: int tensor [B,T], from `PairSegments`.
+            training: bool. Whether dropout is active.
+        """
         x = kernels.zero_pads(tf.cast(x, tf.float32), segment_ids > 0)
         is_question = tf.equal(segment_ids, 1)
         weights = self.weights_of(x, is_question)  # [B,T]
@@ -74,13 +81,13 @@ class QuestionSummary(keras.layers.Layer):
         return x + joined
 
     def weights_of(self, x, is_question):
-        """What each token counts in the summary: [B,T,D] and bool [B,T] -> [B,T]."""
+        """Returns the weight of each token in the summary: [B,T,D] and bool [B,T] -> [B,T]."""
         scores = tf.squeeze(self.score(self.attention(x)), 2)
         scores, is_question = (tf.expand_dims(values, 1) for values in (scores, is_question))  # [B,1,T]
         return tf.squeeze(kernels.masked_softmax(scores, is_question), 1)
 
     def is_asked(self, token_ids, is_question):
-        """Which tokens stand in the question: int [B,T] and bool [B,T] -> bool [B,T]."""
+        """Returns which tokens occur in the question: int [B,T] and bool [B,T] -> bool [B,T]."""
         words = is_question & tf.not_equal(token_ids, self.end_token_id)
         same = tf.equal(tf.expand_dims(token_ids, 2), tf.expand_dims(token_ids, 1))  # [B,T,T]
         return tf.reduce_any(same & tf.expand_dims(words, 1), axis=2)

@@ -11,11 +11,11 @@ INITIALIZERS = ("normal", "alibi")
 
 
 def relative_position_bucket(offset, bidirectional, num_buckets=32, max_distance=128):
-    """The bucket of a distance: exact while small, then logarithmic, the last one from `max_distance` on.
+    """Returns the bucket of an offset: exact if it is small, logarithmic up to `max_distance`, then the last.
 
     Args:
-        offset: int32 tensor, position of the key minus that of the query.
-        bidirectional: bool. Whether half of the buckets are for keys to the right; else keys to the right
+        offset: int32 tensor, the key's position minus the query's.
+        bidirectional: bool. Whether half of the buckets are for keys to the right; if not, keys to the right
             share bucket 0 with the query itself (a causal mask hides them).
         num_buckets: int. Defaults to `32`.
         max_distance: int. Defaults to `128`.
@@ -42,21 +42,22 @@ def relative_position_bucket(offset, bidirectional, num_buckets=32, max_distance
 
 
 def alibi_table(num_heads, num_buckets, max_distance, bidirectional):
-    """ALiBi's biases as a table for each head and bucket: minus the head's slope times the distance.
+    """Returns ALiBi's biases as a table of heads and buckets: minus the head's slope times the distance.
 
-    The slopes are 2^(-8 h / H) for h = 1 ... H; a bucket of several distances has that of the smallest.
+    The slopes are 2^(-8 h / H) for h = 1 ... H; a bucket of several distances gets the bias of the smallest.
 
-    Source: Press et al., 2022, "Train Short, Test Long", section 3, https://arxiv.org/abs/2108.12409. Departs
-    from it: a beginning that is trained on, not a constant; to both sides where there are two.
+    Source: Press et al., 2022, "Train Short, Test Long", section 3, https://arxiv.org/abs/2108.12409.
+    Departs from it: the biases are initial values that are trained, not constants; in both directions if
+    `bidirectional`.
 
     Args:
         num_heads: int. H.
-        num_buckets: int.
-        max_distance: int, see `relative_position_bucket`.
-        bidirectional: bool.
+        num_buckets: int, see `relative_position_bucket`.
+        max_distance: int, likewise.
+        bidirectional: bool, likewise.
 
     Returns:
-        float32 [num_heads, num_buckets].
+        float32 tensor [num_heads, num_buckets].
 
     Example:
     >>> print(alibi_table(num_heads=2, num_buckets=8, max_distance=16, bidirectional=False)[0].numpy())
@@ -71,21 +72,24 @@ def alibi_table(num_heads, num_buckets, max_distance, bidirectional):
 
 
 class RelativePositionBias(keras.layers.Layer):
-    """A learned number per head and bucket of distances, to be added to attention logits.
+    """A learned number per head and bucket of offsets, which is added to the attention logits.
 
     Source: Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
     Transformer", section 2.1, https://arxiv.org/abs/1910.10683.
-    Departs from it: every layer has a table of its own where T5 shares one in a stack; the table may begin as
+    Departs from it: every layer has its own table, while T5 shares one in a stack; the table may start as
     `alibi_table`.
 
     Args:
-        num_heads: int.
-        bidirectional: bool. False where keys never lie to the right of the query.
-        initializer: str, of `INITIALIZERS`: "normal", near 0, so that attention begins with no idea of
-            distance; or "alibi", so that it begins local. Defaults to "normal".
+        num_heads: int. H.
+        bidirectional: bool. False if keys are never to the right of the query.
+        initializer: "normal": the table starts near 0, so that attention does not depend on distance at
+            first; or "alibi": attention starts local. Defaults to `"normal"`.
         num_buckets: int. Defaults to `32`.
-        max_distance: int. Distances from here on share the last bucket. Defaults to `128`.
+        max_distance: int. All distances from here on share the last bucket. Defaults to `128`.
         **kwargs: `name` and `dtype` of the Keras layer.
+
+    Raises:
+        ValueError: if `initializer` is unknown.
 
     Example:
     >>> bias = RelativePositionBias(num_heads=2, bidirectional=True)
@@ -122,13 +126,13 @@ class RelativePositionBias(keras.layers.Layer):
         return tf.cast(alibi_table(*shape, self.max_distance, self.bidirectional), dtype)
 
     def call(self, query_positions, key_positions):
-        """int32 [Q] and [K] -> float32 [H,Q,K]."""
+        """Returns the bias float32 [H,Q,K] for int32 positions [Q] and [K]."""
         offset = key_positions - tf.expand_dims(query_positions, 1)  # [Q,K]
         buckets = relative_position_bucket(offset, self.bidirectional, self.num_buckets, self.max_distance)
         if current_implementation() == "plain":
-            # A TPU looks up one number after another, and adds up their gradients likewise; a product with
-            # zeros and ones takes it a thirteenth of the cycles (docs/tpu.md). It rounds to bfloat16, as do
-            # the products that the bias is added to.
+            # A TPU looks up the numbers one by one, and adds up their gradients one by one; a product with
+            # zeros and ones takes a thirteenth of the cycles (docs/tpu.md). It rounds to bfloat16, like the
+            # products that the bias is added to.
             one_hot = tf.one_hot(buckets, self.num_buckets, dtype=self.table.dtype)  # [Q,K,N]
             return tf.einsum("hn,qkn->hqk", self.table, one_hot)  # [H,Q,K]
         return tf.gather(self.table, buckets, axis=1)  # [H,Q,K]

@@ -1,4 +1,4 @@
-"""Where a sublayer's norm stands, as in the paper, fairseq and the release; ResMLP has none."""
+"""Where the norm of a sublayer goes: as in the paper, fairseq, the release, or ResMLP, which has none."""
 
 import keras
 import tensorflow as tf
@@ -7,19 +7,19 @@ from convnlp.layers.dropout import Dropout
 from convnlp.layers.projection import layer_norm
 
 RESIDUAL_FORMS = ("pre", "post", "sublayer_output", "affine")
-_FIRST_SCALE = 0.1  # what ResMLP has up to 18 layers
+_FIRST_SCALE = 0.1  # ResMLP's for up to 18 layers
 
 
 def needs_final_norm(residual_form):
-    """Whether the sum that leaves the last sublayer has not been through a norm yet."""
+    """Whether the output of the last sublayer has not been through a norm yet."""
     return residual_form != "post"
 
 
 def norm_of(residual_form, **kwargs):
-    """What stands where a norm does in that form: [...,D] -> [...,D].
+    """Makes the norm of a residual form, or the `Affine` that replaces it: a layer [...,D] -> [...,D].
 
     Args:
-        residual_form: str, of `RESIDUAL_FORMS`.
+        residual_form: str, one of `RESIDUAL_FORMS`.
         **kwargs: `name` and `dtype` of the Keras layer.
     """
     return Affine(**kwargs) if residual_form == "affine" else layer_norm(**kwargs)
@@ -27,7 +27,7 @@ def norm_of(residual_form, **kwargs):
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class Affine(keras.layers.Layer):
-    """y = a * x + c for each channel: what a norm does without its statistics.
+    """y = a * x + c for each channel: a norm without statistics.
 
     Source: Touvron et al., 2021, "ResMLP", section 2, https://arxiv.org/abs/2105.03404.
 
@@ -45,7 +45,7 @@ class Affine(keras.layers.Layer):
         self.offset = self.add_weight(name="offset", shape=shape, initializer="zeros")
 
     def call(self, x):
-        """[...,D] -> [...,D]."""
+        """Maps x [...,D] to [...,D]."""
         x = tf.cast(x, self.compute_dtype)
         return x * tf.cast(self.scale, x.dtype) + tf.cast(self.offset, x.dtype)
 
@@ -57,22 +57,24 @@ class Affine(keras.layers.Layer):
 class Residual(keras.layers.Layer):
     """The residual connection around one sublayer f, with one norm and dropout.
 
-        pre               x + dropout(f(LN(x)))       the release (mesh); safe at depth, the default
+        pre               x + dropout(f(LN(x)))       the release (mesh); stable in deep stacks, the default
         post              LN(x + dropout(f(x)))       fairseq's default
         sublayer_output   x + dropout(LN(f(x)))       the paper's text, section 3.2
-        affine            x + dropout(s * f(A(x)))    ResMLP's, with A an `Affine` and s, [D], 0.1 at first
+        affine            x + dropout(s * f(A(x)))    ResMLP: A is an `Affine`, s is [D] and starts at 0.1
 
-    All but `post` leave the running sum without a norm, so a stack of them ends in one (`needs_final_norm`),
-    or in an `Affine`. Departs from the release: LayerNorm with scale and offset, where mesh has RMSNorm.
+    All forms except `post` leave the running sum without a norm, so a stack of them ends in a norm
+    (`needs_final_norm`), or in an `Affine`. Departs from the release: LayerNorm with scale and offset; mesh
+    has RMSNorm.
 
     Use: `x, y = residual.enter(x)`, then the sublayer on y, then `x = residual.leave(x, y)`.
 
     Args:
-        residual_form: str. One of the four above.
-        dropout: float in [0, 1).
+        residual_form: str, one of the four above.
+        dropout: float in [0, 1). Rate on the sublayer's output.
+        **kwargs: `name` and `dtype` of the Keras layer.
 
     Raises:
-        ValueError: on another `residual_form`.
+        ValueError: if `residual_form` is unknown or `dropout` is not in [0, 1).
 
     Example:
     ```python
@@ -102,7 +104,7 @@ class Residual(keras.layers.Layer):
             )
 
     def enter(self, x):
-        """X [B,T,D] -> x, to be read in its place, and what the sublayer sees [B,T,D]."""
+        """Returns x [B,T,D], to use instead of the original, and the sublayer's input [B,T,D]."""
         if self.residual_form == "affine":
             return x, self.norm(x)
         if self.residual_form != "pre":
@@ -111,7 +113,7 @@ class Residual(keras.layers.Layer):
         return x, y
 
     def leave(self, x, y, training=False):
-        """The sum of the input x and the sublayer's output y: 2 x [B,T,D] -> [B,T,D]."""
+        """Returns the connection's output [B,T,D] for the input x and the sublayer's output y."""
         if self.residual_form == "sublayer_output":
             y = self.norm(y)
         if self.residual_form == "affine":
@@ -120,7 +122,7 @@ class Residual(keras.layers.Layer):
         return self.norm(x) if self.residual_form == "post" else x
 
     def cost(self, hidden_dim):
-        """The contract's cost; the work per token is not counted."""
+        """As `TokenMixer.cost`; the work per token is not counted."""
         num_vectors = 3 if self.residual_form == "affine" else 2
         return {"parameters": num_vectors * hidden_dim, "multiply_adds": 0, "state_elements": 0}
 

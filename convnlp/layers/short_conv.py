@@ -1,4 +1,4 @@
-"""The convolution of a few taps in front of mixers that compare positions."""
+"""A convolution with few taps, for use before mixers that compare positions."""
 
 import keras
 
@@ -6,9 +6,9 @@ from convnlp.layers.conv_mixer import StaticConvMixer
 
 
 class ShortConv(StaticConvMixer):
-    """A filter of K taps for each channel, y[i, c] = sum_j w[c, j] x[i + j - p, c], as part of a mixer.
+    """One filter of K taps per channel, y[i, c] = sum_j w[c, j] x[i + j - p, c], as part of a mixer.
 
-    p = (K - 1) // 2, or K - 1 if causal. Of normal weights it keeps the variance of its input at the start.
+    p = (K - 1) // 2, or K - 1 if causal. The initial weights keep the variance of the input.
 
     Args:
         hidden_dim: int. Width D.

@@ -1,4 +1,4 @@
-"""Where an answer begins and where it ends: a pointer each over the tokens of its context."""
+"""Pointers to where an answer begins and ends among the tokens of its context."""
 
 import keras
 import tensorflow as tf
@@ -8,18 +8,17 @@ from convnlp import kernels
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class SpanPointers(keras.layers.Layer):
-    """Logits z_p[t] = w_p . x_t + b_p of the begin (p = 0) and the end (p = 1) of an answer.
+    """Logits z_p[t] = w_p . x_t + b_p of the beginning (p = 0) and the end (p = 1) of an answer.
 
-    A pointer chooses among the tokens of the context and the end token of the question in front of them,
-    which stands for "not in this row". At all other places, pads, question and the last end token, z is
-    `lowest`.
+    A pointer chooses among the context's tokens and the question's end token before them, which means "not in
+    this row". At all other positions (pads, question, last end token), z is `lowest`.
 
-    Source: Devlin et al., 2019, section 4.2, https://arxiv.org/abs/1810.04805. Departs from it: it has no
-    [CLS], whose place the question's end token takes; what no pointer may choose is masked.
+    Source: Devlin et al., 2019, section 4.2, https://arxiv.org/abs/1810.04805.
+    Departs from it: the question's end token replaces [CLS]; positions that no pointer may choose are masked.
 
     Args:
-        end_token_id: int.
-        lowest: float, so low that its exponential is 0, and a number in float16 too.
+        end_token_id: int. The id of `</s>`.
+        lowest: float, so low that its exponential is 0, but within float16's range.
         **kwargs: `name` of the Keras layer, which computes in float32.
 
     Example:
@@ -38,7 +37,13 @@ class SpanPointers(keras.layers.Layer):
         self.pointers.build(x_shape)
 
     def call(self, x, token_ids, segment_ids):
-        """X [B,T,D], int [B,T] and the int [B,T] of `PairSegments` -> float32 [B,2,T]."""
+        """Returns logits float32 [B,2,T].
+
+        Args:
+            x: float tensor [B,T,D].
+            token_ids: int tensor [B,T].
+            segment_ids: int tensor [B,T], from `PairSegments`.
+        """
         is_end = tf.equal(token_ids, self.end_token_id)
         is_context = tf.equal(segment_ids, 2) & ~is_end
         is_nowhere = tf.equal(segment_ids, 1) & is_end
@@ -46,7 +51,7 @@ class SpanPointers(keras.layers.Layer):
         x = kernels.zero_pads(tf.cast(x, tf.float32), allowed)
         logits = tf.transpose(self.pointers(x), [0, 2, 1])  # [B,2,T]
         allowed = tf.cast(tf.expand_dims(allowed, 1), tf.float32)  # [B,1,T]
-        return logits * allowed + (1.0 - allowed) * self.lowest  # products, since XNNPACK has no selection
+        return logits * allowed + (1.0 - allowed) * self.lowest  # products, as XNNPACK has no selection
 
     def compute_output_spec(self, x, token_ids, segment_ids):
         return keras.KerasTensor((x.shape[0], 2, x.shape[1]), "float32")

@@ -1,4 +1,4 @@
-"""What the encoder and the decoder share: a stack of layers that differ in nothing but their mixer."""
+"""What the encoder and the decoder share: a stack of layers that differ only in their mixer."""
 
 import keras
 
@@ -10,7 +10,7 @@ from convnlp.layers.residual import needs_final_norm, norm_of
 
 
 def mixing_sublayer(mixer, output_init_scale, dtype):
-    """The token-mixing sublayer that a mixer's config describes: gated where the mixer asks for it.
+    """Builds the token-mixing sublayer of a layer: the mixer, in a `GLUConvBlock` if it is `gated`.
 
     Args:
         mixer: dict, the arguments of `build_mixer`.
@@ -22,12 +22,13 @@ def mixing_sublayer(mixer, output_init_scale, dtype):
 
 
 class Stack(keras.layers.Layer):
-    """Dropout, the layers, and the final norm where the residual form needs one.
+    """Dropout, the layers, and a final norm if the residual form needs one.
 
     Args:
-        mixers: list of dicts, one `build_mixer` argument set per layer.
-        layer_arguments: dict, the other arguments of `layer_class`, the same for all layers; holds
+        mixers: list of dicts, the arguments of `build_mixer` for each layer.
+        layer_arguments: dict, the other arguments of `layer_class`, the same for all layers; includes
             "residual_form" and "dropout".
+        **kwargs: `name` and `dtype` of the Keras layer.
     """
 
     layer_class = None
@@ -38,7 +39,7 @@ class Stack(keras.layers.Layer):
         self.mixers = [dict(mixer) for mixer in mixers]
         self.layer_arguments = dict(layer_arguments)
         dtype = self.dtype_policy
-        # The running sum of n unit-variance sublayers would have variance n: each starts at 1/sqrt(n).
+        # The sum of n sublayers of unit variance would have variance n, so each is scaled by 1/sqrt(n).
         scale = (self.sublayers_per_layer * max(len(mixers), 1)) ** -0.5
         self.layers = [
             self.layer_class(
@@ -58,28 +59,28 @@ class Stack(keras.layers.Layer):
             self.final_norm.build(input_shape)
 
     def compute_output_spec(self, x, *args, **kwargs):
-        """What comes out: [B,T,D] -> [B,T',D]. Layers that are built need not be traced to know it."""
-        if not all(layer.built for layer in self._flatten_layers()):  # a mixer that builds what it calls
+        """Returns the spec of the output: [B,T,D] -> [B,T',D], without tracing layers that are built."""
+        if not all(layer.built for layer in self._flatten_layers()):  # a mixer may build parts when called
             return super().compute_output_spec(x, *args, **kwargs)
         batch, length, dim = x.shape
         return keras.KerasTensor([batch, length and self.output_length(length), dim], self.compute_dtype)
 
     def output_length(self, length):
-        """T' for T = `length`."""
+        """Returns T' for T = `length`."""
         return length
 
     def finish(self, x, training=False):
-        """The norm and dropout behind the last layer: [B,T,D] -> [B,T,D]."""
+        """Applies the norm and dropout after the last layer: [B,T,D] -> [B,T,D]."""
         x = x if self.final_norm is None else self.final_norm(x)
         return self.dropout(x, training=training)
 
     @property
     def strides(self):
-        """Per layer: how many input positions one of its positions covers."""
+        """How many input positions each position of a layer covers, as a list over the layers."""
         return [1] * len(self.layers)
 
     def longest_text(self):
-        """The most input positions that the mixers of all layers take, or None for any number."""
+        """Returns the largest number of input positions that all mixers support, or None for no limit."""
         return min(
             (
                 layer.mixer.longest_text * stride
@@ -90,11 +91,11 @@ class Stack(keras.layers.Layer):
         )
 
     def cost(self, *lengths):
-        """The contract's cost of one example, summed over the layers; arguments as in their `cost`."""
+        """As `TokenMixer.cost`, summed over the layers; the arguments are those of their `cost`."""
         return self.total_cost([layer.cost(*lengths) for layer in self.layers])
 
     def total_cost(self, costs):
-        """The sum of the layers' costs and the final norm's."""
+        """Returns the sum of the layers' costs and the final norm's."""
         if self.final_norm is not None:
             costs = [*costs, norm_cost(self.mixers[0]["hidden_dim"])]
         return add_costs(costs)

@@ -1,11 +1,11 @@
-"""Flat decoding states made of the states of parts."""
+"""Flat decoding states that are composed of the states of parts."""
 
 
 def with_prefix(prefix, state):
-    """The state of a part, as entries of the whole's."""
+    """Returns the state of a part with the prefix before its names, for the state of the whole."""
     return {prefix + name: value for name, value in state.items()}
 
 
 def of_prefix(prefix, state):
-    """The state of a part, taken out of the whole's."""
+    """Returns the state of the part with this prefix, taken from the state of the whole."""
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Attention logits that are not products of queries and keys: the Synthesizer's."""
+"""The Synthesizer's attention logits, which are not products of queries and keys."""
 
 import math
 
@@ -10,7 +10,9 @@ from convnlp.layers.projection import projection
 
 
 class SyntheticScores(keras.layers.Layer):
-    """Logits over the positions 0 .. L - 1, for a chunk of positions.
+    """Logits over positions 0 .. L - 1 for a chunk of positions.
+
+    Source: Tay et al., 2020, "Synthesizer", section 3, https://arxiv.org/abs/2005.00743.
 
     Args:
         hidden_dim: int. D.
@@ -26,22 +28,22 @@ class SyntheticScores(keras.layers.Layer):
         self.max_sequence_length = max_sequence_length
 
     def call(self, x, index, length, positions=None):
-        """The logits of a chunk.
+        """Returns the logits of a chunk.
 
         Args:
-            x: [B,C,D], the inputs at the positions index .. index + C - 1.
+            x: tensor [B,C,D], the inputs at positions index .. index + C - 1.
             index: int or int32 scalar tensor.
-            length: int or scalar tensor T, the number of positions to score.
-            positions: int32 [B,C], the position of each input in its text, if that is not index, index + 1,
-                ...
+            length: int or scalar tensor. Number T of positions to score.
+            positions: int32 tensor [B,C], the position of each input in its text. Defaults to index, index +
+                1, ...
 
         Returns:
-            [B or 1,H,C,T].
+            Tensor [B or 1,H,C,T].
         """
         raise NotImplementedError
 
     def cost(self, length):
-        """The contract's "parameters" and "multiply_adds" of a text of `length`."""
+        """Returns "parameters" and "multiply_adds" as `TokenMixer.cost`, for a text of `length`."""
         raise NotImplementedError
 
     def _table(self, name, *shape, stddev, trainable=True):
@@ -56,11 +58,11 @@ class SyntheticScores(keras.layers.Layer):
 class DenseScores(SyntheticScores):
     """B[i] = W2 relu(W1 x[i]) for each head; W1: D -> D / H, W2: D / H -> L.
 
-    Factorised, W2 makes a of p and b of q numbers, p q >= L, and B[i, j] = a[j // q] b[j % q].
+    If factorised, W2 gives a with p and b with q numbers, p q >= L, and B[i, j] = a[j // q] b[j % q].
 
     Args:
         hidden_dim, num_heads, max_sequence_length: as in `SyntheticScores`.
-        factorized: bool. Defaults to `False`.
+        factorized: bool. Whether B is factorised. Defaults to `False`.
         **kwargs: `name` and `dtype` of the Keras layer.
     """
 
@@ -96,12 +98,13 @@ class DenseScores(SyntheticScores):
 
 
 class RandomScores(SyntheticScores):
-    """B = R for each head, the same for all texts; R: [L,L], or R1 R2^T with R1, R2: [L,r].
+    """B = R for each head, the same for all texts; R is [L,L], or R1 R2^T with R1, R2: [L,r].
 
     Args:
         hidden_dim, num_heads, max_sequence_length: as in `SyntheticScores`.
-        rank: int. r, or None for a whole R. Defaults to `None`.
-        trainable: bool. Whether R is learned or stays as drawn. Defaults to `True`.
+        rank: int. r, or None for R itself. Defaults to `None`.
+        trainable: bool. Whether R is learned; otherwise it keeps its random initial values. Defaults to
+            `True`.
         **kwargs: `name` and `dtype` of the Keras layer.
     """
 
@@ -117,7 +120,7 @@ class RandomScores(SyntheticScores):
                 "table", *shape, self.max_sequence_length, stddev=1.0, trainable=self._learned
             )
         else:
-            # So that the products, sums of r terms, have variance one as well.
+            # so that the products, which are sums of r terms, also have variance 1
             stddev = self.rank**-0.25
             self.left = self._table("left", *shape, self.rank, stddev=stddev)
             self.right = self._table("right", *shape, self.rank, stddev=stddev)

@@ -12,14 +12,13 @@ from convnlp.layers.projection import projection
 class TinyAttention(keras.layers.Layer):
     """softmax(Q K^T) V W_O with Q, K, V = X W_Q, X W_K, X W_V, each [T,A].
 
-    The usual A^-1/2 is part of the first W_Q instead of the equation.
+    The usual factor A^-1/2 is part of the initial W_Q instead of the equation.
 
-    Source: Liu et al., 2021, "Pay Attention to MLPs", section 4.3,
-    https://arxiv.org/abs/2105.08050.
+    Source: Liu et al., 2021, "Pay Attention to MLPs", section 4.3, https://arxiv.org/abs/2105.08050.
 
     Args:
         attention_dim: int. A.
-        output_dim: int. E, the width of the result.
+        output_dim: int. E, the width of the output.
         **kwargs: `name` and `dtype` of the Keras layer.
     """
 
@@ -39,13 +38,16 @@ class TinyAttention(keras.layers.Layer):
         self.output_projection.build((*input_shape[:-1], self.attention_dim))
 
     def _attend(self, queries, keys, values, visible):
-        """Queries [B,Q,A], keys and values [B,K,A], visible bool [B or 1,Q or 1,K] or None -> [B,Q,E]."""
+        """Attends from queries [B,Q,A] to keys and values [B,K,A] -> [B,Q,E].
+
+        `visible` is bool [B or 1,Q or 1,K], or None if all keys are visible.
+        """
         logits = tf.matmul(queries, keys, transpose_b=True)  # [B,Q,K]
         weights = masked_softmax(tf.cast(logits, tf.float32), visible)  # [B,Q,K]
         return self.output_projection(tf.matmul(tf.cast(weights, values.dtype), values))
 
     def call(self, x, visible):
-        """X [B,T,D] without anything at pads, what `Masks.visible_keys` returned -> [B,T,E]."""
+        """Maps x [B,T,D], zero at pads, to [B,T,E]; `visible` is from `Masks.visible_keys`."""
         return self._attend(self.query(x), self.key(x), self.value(x), visible)
 
     def empty_state(self, batch_size, max_length):
@@ -62,7 +64,7 @@ class TinyAttention(keras.layers.Layer):
         return y, {"keys": keys, "values": values}
 
     def cost(self, length, dim):
-        """The contract's cost of a text of `length` with `dim` channels."""
+        """As `TokenMixer.cost`, of a text of `length` with `dim` channels."""
         size = self.attention_dim
         projections = 3 * dim * size + size * self.output_dim
         return {

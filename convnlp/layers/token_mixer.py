@@ -1,4 +1,4 @@
-"""The contract that every architecture in this library keeps."""
+"""The contract of all token mixers."""
 
 import keras
 import tensorflow as tf
@@ -9,33 +9,32 @@ from convnlp.layers.masks import Masks
 class TokenMixer(keras.layers.Layer):
     """The one part of a layer in which positions see each other: [B,T,D] -> [B,T,D].
 
-    A subclass states its facts, and implements `mix` and, where it supports steps, `empty_state` and
-    `advance`; the checks of its facts live here. `call` is the whole contract for training; `init_state` and
-    `step` compute the same outputs chunk by chunk for incremental decoding.
+    A subclass states its facts and implements `mix`, `receptive_field` and `cost`; if it supports steps, also
+    `empty_state` and `advance`. This class checks that no use breaks the facts. `call` is for training and
+    for whole texts; `init_state` and `step` compute the same outputs chunk by chunk, for incremental
+    decoding.
 
     Facts (class attributes):
-        supports_causal: bool. `causal=True` is possible.
-        supports_step: bool. A causal mixer has `init_state` and `step`.
-        supports_packing: bool. `segment_ids` are possible: several texts in one row do not see each other.
-        supports_prefix: bool. `prefix_mask` is possible: behind a prefix that is seen whole, a position sees
-            only what is before it.
-        supports_right_to_left: bool. `right_to_left=True` is possible in a call: a position sees only itself
-            and what follows.
-        needs_max_length: bool. It has weights per position, hence an argument and attribute
+        supports_causal: bool. Accepts `causal=True`.
+        supports_step: bool. Has `init_state` and `step` if causal.
+        supports_packing: bool. Accepts `segment_ids`: several texts in a row do not see each other.
+        supports_prefix: bool. Accepts `prefix_mask`: all positions see the whole prefix, and each position
+            after it sees only what comes before.
+        supports_right_to_left: bool. Accepts `right_to_left=True` in a call: a position sees only itself and
+            what follows.
+        needs_max_length: bool. Has weights per position, hence an argument and attribute
             `max_sequence_length`; longer texts raise.
-        knows_order: bool. Where the tokens stand matters. A model gives the others positions by itself, see
-            `position_embedding` of `convnlp.models.Seq2SeqBackbone`: they would take any order of the tokens
-            for the same text, and only permute their outputs.
-        pad_length_invariant: bool. The outputs at tokens do not depend on how many pads follow them.
-        pads_are_zeros: bool. Pads are to the tokens what zeros would be, which is all that `padding_mask`
-            does: a block may hand over an x with zeros there in its place.
-        gated: bool. It has no projections of its own: a block puts it between a gate and an output
-            projection.
-        double_gate: bool. The gated block has a gate behind the mixer too, see `GLUConvBlock`. An option of
-            some mixers.
-        takes_images: bool. Without masks, x may be [B,1,T,D] too, in what is exported for TFLite.
-        contains_feed_forward: bool. It has a feed-forward network inside: a layer around it leaves its own
-            out.
+        knows_order: bool. The order of the tokens matters. Without it, a mixer only permutes its outputs if
+            the tokens are permuted, so a model adds positions; see `position_embedding` of
+            `convnlp.models.Seq2SeqBackbone`.
+        pad_length_invariant: bool. The outputs at tokens do not depend on how many pads follow.
+        pads_are_zeros: bool. All that `padding_mask` does is to set pads to zero, so a block may pass an x
+            with zeros there instead.
+        gated: bool. Has no projections of its own: a block puts it between a gate and an output projection.
+        double_gate: bool. The block also has a gate after the mixer, see `GLUConvBlock`. An option of some
+            mixers.
+        takes_images: bool. Without masks, x may also be [B,1,T,D], in functions exported to TFLite.
+        contains_feed_forward: bool. Contains a feed-forward network, so the layer around it adds none.
 
     Args:
         hidden_dim: int. Width D of inputs and outputs.
@@ -43,7 +42,7 @@ class TokenMixer(keras.layers.Layer):
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Raises:
-        ValueError: for a use that breaks a fact, when the mixer or the model around it is built.
+        ValueError: if a use breaks a fact, when the mixer or the model around it is built.
     """
 
     supports_causal = True
@@ -88,11 +87,11 @@ class TokenMixer(keras.layers.Layer):
         """Mixes the positions of each row.
 
         With a `prefix_mask`, position i sees position m of its text if m <= i or m is in the prefix (the
-        prefix language model of Dong et al., 2019, "UniLM", https://arxiv.org/abs/1905.03197). The relation
-        is transitive, so that nothing leaks in a stack either. Attention hides the other keys; normalised
-        taps are normalised over those that are left; other taps are dropped. Without any prefix, a
-        `prefix_mask` of zeros, it is a language model from left to right; `right_to_left` is its mirror
-        image, by the same weights: position i sees position m of its text if m >= i.
+        prefix language model of Dong et al., 2019, "UniLM", https://arxiv.org/abs/1905.03197). This relation
+        is transitive, so nothing leaks in a stack either. Attention masks the other keys; softmax taps are
+        renormalised over those that remain; other taps are dropped. With an empty prefix, a `prefix_mask` of
+        all False, it is a left-to-right language model; `right_to_left` is its mirror image with the same
+        weights: position i sees position m of its text if m >= i.
 
         Args:
             x: float tensor [B,T,D].
@@ -101,19 +100,19 @@ class TokenMixer(keras.layers.Layer):
                 one segment per row.
             training: bool. Whether dropout is active.
             prefix_mask: bool tensor [B,T], True = prefix, which comes first in each text. Defaults to none:
-                every position sees as far as the mixer does.
+                every position sees as far as the mixer reaches.
             right_to_left: bool. Whether a position sees only itself and what follows. Defaults to `False`.
 
         Returns:
-            Tensor [B,T,D] of x's type. Its values at pads mean nothing.
+            Tensor [B,T,D] of the compute dtype. Its values at pads are undefined.
 
         Raises:
-            ValueError: if `segment_ids` are given and the mixer does not support packing, `prefix_mask` and
-                it does not support a prefix or is causal, `right_to_left` and it does not support that, is
-                causal or has a `prefix_mask`, or if T is more than the `max_sequence_length`
-                that the mixer needs.
-            tf.errors.InvalidArgumentError: of the last, in a graph that does not know T, as in an exported
-                model.
+            ValueError: if `segment_ids` are given but the mixer does not support packing; if `prefix_mask` is
+                given but the mixer does not support a prefix or is causal; if `right_to_left` is True but the
+                mixer does not support it, is causal or has a `prefix_mask`; or if T exceeds
+                `max_sequence_length`.
+            tf.errors.InvalidArgumentError: if T exceeds `max_sequence_length` in a graph that does not know
+                T, such as an exported model.
         """
         if self.longest_text is not None:
             x = with_length_limit(x, "x", "max_sequence_length", self.longest_text, self._why_limited)
@@ -146,18 +145,18 @@ class TokenMixer(keras.layers.Layer):
         return self.mix(x, Masks(padding_mask, segment_ids, prefix_mask, right_to_left), training)
 
     def init_state(self, batch_size, max_length):
-        """The state before the first step.
+        """Returns the state before the first step.
 
         Args:
             batch_size: int or scalar tensor B.
-            max_length: int. The most positions that will be stepped through.
+            max_length: int. The largest number of positions that will be decoded.
 
         Returns:
             Flat dict of fixed-shape tensors with the batch on axis 0, so that beams can be gathered.
 
         Raises:
-            ValueError: if the mixer is not causal or does not support steps, or if `max_length` is more than
-                the `max_sequence_length` that it needs.
+            ValueError: if the mixer is not causal or does not support steps, or if `max_length` exceeds
+                `max_sequence_length`.
         """
         if not self.supports_step:
             raise ValueError(
@@ -172,12 +171,11 @@ class TokenMixer(keras.layers.Layer):
         return self.empty_state(batch_size, max_length)
 
     def step(self, x_chunk, state, index):
-        """The outputs of `call` for the next C positions.
+        """Computes the outputs of `call` for the next C positions.
 
         Args:
-            x_chunk: float tensor [B,C,D], C >= 1; the same input `call` would get at positions index .. index
-                + C - 1.
-            state: dict, from `init_state` or the step before.
+            x_chunk: float tensor [B,C,D], C >= 1; the inputs of `call` at positions index .. index + C - 1.
+            state: dict, from `init_state` or the previous step.
             index: int or int32 scalar tensor. Position of the chunk's first element.
 
         Returns:
@@ -187,21 +185,21 @@ class TokenMixer(keras.layers.Layer):
 
     @property
     def entry_projections(self):
-        """The projections that are all that a token of x goes into; () where anything else reads it.
+        """The projections that read x at tokens; () if anything else reads x.
 
-        What is constant in front of them, a norm's scale and offset, can become part of them where a model is
-        exported, if the mixer does not need what they give at pads to be zero.
+        On export, a norm's constant scale and offset before them can become part of these projections,
+        provided that the mixer does not need their outputs at pads to be zero.
         """
         return ()
 
     @property
     def exit_projections(self):
-        """The projections whose outputs, added up, are the mixer's output; () where it is anything else."""
+        """The projections whose outputs add up to the mixer's output; () if it is computed otherwise."""
         return ()
 
     @property
     def longest_text(self):
-        """The most positions that the mixer takes, or None for any number."""
+        """The largest number of positions that the mixer supports, or None for no limit."""
         return self.max_sequence_length if self.needs_max_length else None
 
     def _require_length(self, name, length):
@@ -214,27 +212,36 @@ class TokenMixer(keras.layers.Layer):
         return f"{type(self).__name__} has weights for each of them"
 
     def mix(self, x, masks, training):
-        """`call` behind its checks: the `padding_mask` of `Masks` is bool and covers the pads of segments."""
+        """Implements `call` after its checks.
+
+        Args:
+            x: tensor [B,T,D] in the compute dtype.
+            masks: `Masks`; the `padding_mask` is bool and covers the pads of `segment_ids`.
+            training: bool. Whether dropout is active.
+
+        Returns:
+            Tensor [B,T,D].
+        """
         raise NotImplementedError
 
     def empty_state(self, batch_size, max_length):
-        """`init_state` behind its checks."""
+        """Implements `init_state` after its checks."""
         raise NotImplementedError
 
     def advance(self, x_chunk, state, index):
-        """`step` on a chunk in the compute type."""
+        """Implements `step` for a chunk in the compute dtype."""
         raise NotImplementedError
 
     def receptive_field(self, length):
-        """The most neighbouring positions that one output of a row of `length` can depend on."""
+        """Returns the largest number of adjacent positions that an output of a row of `length` can see."""
         raise NotImplementedError
 
     def cost(self, length):
-        """What one example of `length` positions costs.
+        """Returns the cost of one example of `length` positions.
 
         Returns:
-            Dict of ints: "parameters", "multiply_adds" of one call, "state_elements" of one row while
-            decoding up to `length` (0 without steps).
+            Dict of ints: "parameters", "multiply_adds" of one call, and "state_elements" of one row that is
+            decoded up to `length` (0 without steps).
         """
         raise NotImplementedError
 
@@ -246,29 +253,29 @@ class TokenMixer(keras.layers.Layer):
 
 
 def length_rule(name, limit_name, limit, reason):
-    """What an error says of too many positions, up to their number."""
+    """Returns an error message about too many positions, up to their number."""
     return f"`{name}` must have at most {limit_name} = {limit} positions: {reason}. Received:"
 
 
 def with_length_limit(x, name, limit_name, limit, reason):
-    """The tensor x [B,T,...], of at most `limit` positions T.
+    """Checks that x [B,T,...] has at most `limit` positions T.
 
-    Where T is not known yet, the check is part of the graph and stands in what is exported from it; TFLite
-    and XLA leave it out.
+    If T is not known while tracing, the check becomes part of the graph, also of exported ones; TFLite and
+    XLA drop it.
 
     Args:
         x: tensor [B,T,...].
-        name: str. What x is called where it comes from.
+        name: str. The caller's name for x.
         limit_name: str. The argument that sets the limit.
         limit: int.
         reason: str. Why there is a limit.
 
     Returns:
-        `x`, to be read in its place.
+        `x`, to use instead of the original.
 
     Raises:
-        ValueError: if T is more than `limit`.
-        tf.errors.InvalidArgumentError: the same, when a graph of unknown T runs.
+        ValueError: if T exceeds `limit`.
+        tf.errors.InvalidArgumentError: likewise, when a graph with unknown T runs.
     """
     rule, length = length_rule(name, limit_name, limit, reason), x.shape[1]
     if length is not None:

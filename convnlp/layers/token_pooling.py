@@ -1,4 +1,4 @@
-"""Merging positions into one: neighbours between the stages of a stack, or all tokens of a text."""
+"""Pools positions into one: neighbours between the stages of a stack, or all tokens of a text."""
 
 import keras
 import tensorflow as tf
@@ -7,11 +7,11 @@ from convnlp import kernels
 
 
 def pool_tokens(x, padding_mask, pool_size):
-    """The maximum of each run of neighbours, over the tokens among them.
+    """Merges each run of P neighbouring positions into one, the maximum over its tokens.
 
     Args:
         x: float tensor [B,T,D].
-        padding_mask: bool tensor [B,T], True = token; or None, no pads.
+        padding_mask: bool tensor [B,T], True = token, or None for no pads.
         pool_size: int. Number P of neighbours that become one.
 
     Returns:
@@ -49,7 +49,7 @@ class MaskPooling(keras.layers.Layer):
         self.built = True
 
     def call(self, padding_mask):
-        """Bool [B,T] -> bool [B,ceil(T/P)]: whether there is a token among the P neighbours."""
+        """Returns whether any of P neighbours is a token: bool [B,T] -> bool [B,ceil(T/P)]."""
         return tf.reduce_any(_runs(padding_mask, self.pool_size), axis=2)
 
     def get_config(self):
@@ -59,9 +59,12 @@ class MaskPooling(keras.layers.Layer):
 class TextPooling(keras.layers.Layer):
     """Mean and maximum of each channel over the tokens of a text, in float32.
 
-    What stands at pads is selected away; a row without tokens, and a batch without rows, give zeros and no
-    rows. In TFLite the smallest value of a channel takes the place of its pads, since XNNPACK has no
-    selection: the maximum is the same.
+    Pads do not count, whatever their values. A row without tokens gives zeros; a batch without rows gives no
+    rows. In TFLite, pads get the smallest value of their channel, which leaves the maximum unchanged, because
+    XNNPACK has no selection.
+
+    Args:
+        **kwargs: `name` of the Keras layer.
 
     Example:
     >>> x = tf.constant([[[1.0, -3.0], [3.0, -1.0], [9.0, 9.0]]])
@@ -74,7 +77,7 @@ class TextPooling(keras.layers.Layer):
         super().__init__(**{"dtype": "float32", **kwargs})
 
     def call(self, x, padding_mask):
-        """X [B,T,D] and bool [B,T], True = token -> mean and maximum, float32 [B,D] each."""
+        """Pools x [B,T,D] with padding_mask bool [B,T], True = token, to two float32 tensors [B,D]."""
         x = kernels.zero_pads(tf.cast(x, tf.float32), padding_mask)
         tokens = tf.expand_dims(tf.cast(padding_mask, tf.float32), 2)  # [B,T,1]
         count = tf.reduce_sum(tokens, axis=1)  # [B,1]
@@ -91,7 +94,7 @@ class TextPooling(keras.layers.Layer):
 
 
 def _runs(x, pool_size):
-    """[B,T,...] -> [B,ceil(T/P),P,...], with zeros behind the last position."""
+    """[B,T,...] -> [B,ceil(T/P),P,...], with zeros after the last position."""
     shape = tf.shape(x)
     rest = -shape[1] % pool_size
     x = tf.pad(x, [[0, 0], [0, rest]] + [[0, 0]] * (x.shape.rank - 2))

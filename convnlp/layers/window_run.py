@@ -1,4 +1,4 @@
-"""Sums over windows of positions in front of each position, or behind it."""
+"""Sums over windows of positions before or after each position."""
 
 import dataclasses
 
@@ -9,13 +9,13 @@ from convnlp import kernels
 
 @dataclasses.dataclass(frozen=True)
 class WindowRun:
-    """Windows of one size next to each other, to one side of a position.
+    """r adjacent windows of one size on one side of a position.
 
     Args:
-        size: int. Positions s of a window.
-        weights: [s], those of the positions in a window; None where s is 1.
-        distance: int. From the position to the nearest of the windows: 0 if that is the position itself.
-        bias: [H,r], from left to right.
+        size: int. Number s of positions in a window.
+        weights: float32 tensor [s], the weights of the positions in a window; None if s is 1.
+        distance: int. Distance from the position to the nearest window: 0 if that is the position itself.
+        bias: float32 tensor [H,r], the position biases of the windows, from left to right.
     """
 
     size: int
@@ -24,13 +24,13 @@ class WindowRun:
     bias: tf.Tensor
 
     def pool(self, seen, segment_ids):
-        """[B,T,2D] -> [B,T,2D]: the sum over the window that ends at each position, within its text."""
+        """Returns the sum over the window that ends at each position, within its text: [B,T,2D] each."""
         if self.weights is None:
             return seen
         return _causal_sums(seen, tf.convert_to_tensor(self.weights), segment_ids)
 
     def pool_behind(self, seen, segment_ids):
-        """[B,T,2D] -> [B,T,2D]: the sum over the window that begins at each position, within its text."""
+        """Returns the sum over the window that begins at each position, within its text: [B,T,2D] each."""
         if self.weights is None:
             return seen
         seen, weights = tf.reverse(seen, [1]), tf.reverse(tf.convert_to_tensor(self.weights), [0])
@@ -38,7 +38,10 @@ class WindowRun:
         return tf.reverse(_causal_sums(seen, weights, segment_ids), [1])
 
     def as_matrix(self, reach):
-        """Of windows in front, float32 [r,R+1]: their weights of the R positions and their own one."""
+        """Returns windows before a position as a matrix: float32 [r,R+1].
+
+        A row holds a window's weights of the R = `reach` positions before, and of the position itself.
+        """
         count = self.bias.shape[1]
         weights = tf.ones([1]) if self.weights is None else tf.convert_to_tensor(self.weights)
         windows = tf.range(count)
@@ -47,7 +50,7 @@ class WindowRun:
         return tf.pad(sums, [[0, 0], [reach + 1 - self.distance - count * self.size, self.distance]])
 
     def nearest(self):
-        """Of windows in front, int32 [r]: how far from the position each one ends."""
+        """Returns how far from the position each of the windows before it ends: int32 [r]."""
         return self.distance + self.size * tf.range(self.bias.shape[1] - 1, -1, -1)
 
 
