@@ -58,7 +58,7 @@ MIXERS = {
     "matrix_decomposition": MatrixDecomposition,
 }
 
-# What a model offers to every mixer of every layer; each takes what it has a use for.
+# The arguments that a model offers to every mixer; each mixer takes those that its constructor names.
 SHARED_ARGUMENTS = {
     "hidden_dim",
     "intermediate_dim",
@@ -74,19 +74,18 @@ SHARED_ARGUMENTS = {
 
 
 def build_mixer(name, **config):
-    """Makes the mixer of that name from a model's configuration.
+    """Builds the mixer of that name from a model's configuration.
 
     Args:
         name: str, a key of `MIXERS`.
-        **config: the arguments that all mixers share, of which the mixer takes those its constructor names
-            and leaves its own default where the value is None; arguments of its own, which its constructor
-            must name; and `dtype`.
+        **config: arguments shared by all mixers, of which the mixer takes those that its constructor names
+            (None keeps its own default); its own arguments, which its constructor must name; and `dtype`.
 
     Returns:
         A `TokenMixer`.
 
     Raises:
-        ValueError: if the name or an argument is unknown.
+        ValueError: if the name or an argument is unknown, or the mixer refuses a value.
 
     Example:
     >>> build_mixer("dilated_conv", hidden_dim=8, num_heads=2, kernel_size=5).cost(4)["parameters"]
@@ -113,22 +112,22 @@ def build_mixer(name, **config):
 
 
 def register_mixer(name, cls):
-    """Adds a mixer of your own to `MIXERS`, so that its name may stand wherever one of ours may.
+    """Adds your own mixer to `MIXERS`, so that its name works wherever one of ours does.
 
-    It holds for this process: a program does it for the modules of `--modules`; in Python, import the
-    file with the call before a model is built or loaded. The class is registered with Keras too, unless it
-    is already.
+    This applies to the current process: a program imports the modules given by `--modules`; in Python, import
+    the file with the call before you build or load a model. The class is also registered with Keras, unless
+    it already is.
 
     Args:
-        name: str, a Python identifier that is not a name in `MIXERS`. Running the same definition again, as
-            in a notebook, replaces it.
-        cls: a subclass of `TokenMixer`, whose constructor names `hidden_dim` and `causal`.
+        name: str, a Python identifier that is not yet in `MIXERS`. Running the same definition again, as in a
+            notebook, replaces it.
+        cls: a subclass of `TokenMixer` whose constructor names `hidden_dim` and `causal`.
 
     Returns:
         `cls`.
 
     Raises:
-        ValueError: if the name is taken or no identifier, or the class is not such a mixer.
+        ValueError: if the name is taken or not an identifier, or the class is not such a mixer.
 
     Example:
     >>> class Identity(TokenMixer):
@@ -146,7 +145,7 @@ def register_mixer(name, cls):
 
 
 def _check(cls):
-    """Raises ValueError if a model could not make or call such a mixer."""
+    """Raises ValueError if a model could not build or call this mixer."""
     named = inspect.signature(cls).parameters
     for argument in ("hidden_dim", "causal"):
         if argument not in named:

@@ -19,9 +19,9 @@ class ConvS2S(FullConvMixer):
 
     Source: Gehring et al., 2017, "Convolutional Sequence to Sequence Learning", sections 3.2, 3.4 and 3.5,
     https://arxiv.org/abs/1705.03122.
-    Departs from it: even kernels, where the source has odd ones alone; no bias and no weight normalisation;
-    inside a skeleton with a norm, a residual connection and a feed-forward sublayer of its own; the attention
-    of its decoder is that of the skeleton.
+    Departs from it: allows even kernels, where the source has only odd ones; no bias and no weight
+    normalisation; the skeleton around it has its own norm, residual connection and feed-forward sublayer; the
+    attention of the decoder is the skeleton's.
 
     Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
     Cost: 2 K D^2 parameters, 2 K T D^2 multiply-adds, a state of (K - 1) D elements.
@@ -48,7 +48,7 @@ class ConvS2S(FullConvMixer):
 
     def __init__(self, hidden_dim, kernel_size=3, dropout=0.0, causal=False, **kwargs):
         require_rate("dropout", dropout)
-        # Section 3.5: the gate halves the deviation, dropout keeps a share of the inputs.
+        # Section 3.5: the gate halves the standard deviation; dropout divides the variance by what it keeps.
         initializer = keras.initializers.VarianceScaling(4 * (1 - dropout), distribution="untruncated_normal")
         super().__init__(hidden_dim, kernel_size, 1, causal, initializer, **kwargs)
         self.dropout = dropout

@@ -1,4 +1,4 @@
-"""Dilated convolution: a filter for every channel, with taps spread out."""
+"""Dilated convolution: one filter per channel, with its taps spread out."""
 
 import keras
 
@@ -16,8 +16,8 @@ class DilatedConv(StaticConvMixer):
 
     Source: Tay et al., 2021, "Are Pre-trained Convolutions Better than Pre-trained Transformers?", section
     3.1, https://arxiv.org/abs/2105.03322.
-    Departs from it: the paper names filter sizes and no dilation rates, so both are arguments of every layer;
-    it leaves open which way an even kernel reaches.
+    Departs from it: the paper gives filter sizes but no dilation rates, so both are arguments of every layer;
+    it does not say to which side an even kernel reaches further.
 
     Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
     Cost: D K parameters, T K D multiply-adds, a state of (K - 1) r D elements.
@@ -25,18 +25,18 @@ class DilatedConv(StaticConvMixer):
     Args:
         hidden_dim: int. Width D.
         kernel_size: int. Number K of taps, >= 1, odd or even. Defaults to `7`.
-        dilation_rate: int. Distance r of neighbouring taps, >= 1. Defaults to `1`.
-        weight_softmax: bool. Whether filters are normalised. Defaults to `False`.
+        dilation_rate: int. Distance r between neighbouring taps, >= 1. Defaults to `1`.
+        weight_softmax: bool. Whether filters are normalised by a softmax. Defaults to `False`.
         kernel_dropout: float in [0, 1). Share of the taps dropped in training. Defaults to `0.0`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        double_gate: bool. Whether the block around it has a gate behind it too, as in LFM2; see
+        double_gate: bool. Whether the block around it also has a gate after it, as in LFM2; see
             `GLUConvBlock`. Defaults to `False`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int.
+        ValueError: if a size is not a positive int or `kernel_dropout` is not in [0, 1).
 
     Example:
     >>> mixer = DilatedConv(hidden_dim=8, kernel_size=4, dilation_rate=5)

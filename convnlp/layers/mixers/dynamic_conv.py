@@ -1,4 +1,4 @@
-"""Dynamic convolution: every position makes its own filters."""
+"""Dynamic convolution: every position generates its own filters."""
 
 import keras
 import tensorflow as tf
@@ -10,39 +10,40 @@ from convnlp.layers.projection import Projection
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class DynamicConv(ConvMixer):
-    """Lightweight convolution with filters computed from the position they are applied at.
+    """Lightweight convolution whose filters are computed from the position that they are applied at.
 
         w[i] = softmax_j(x[i] W)                             W: [D,H*K], w[i]: [H,K]
         y[i, c] = sum_j w[i, h(c), j] x[i + r (j - p), c]    h(c) = c // (D / H)
 
-    p = (K - 1) // 2, or K - 1 if causal: an even kernel reaches one position further right than left.
+    p = (K - 1) // 2, or K - 1 if causal: an even kernel reaches r positions further right than left.
 
     Source: Wu et al., 2019, "Pay Less Attention with Lightweight and Dynamic Convolutions", section 4,
     https://arxiv.org/abs/1901.10430; Tay et al., 2021, section 3.1, https://arxiv.org/abs/2105.03322.
-    Departs from it: filters belong to contiguous blocks of channels; a dilation rate r is possible. In the
-    equation an even kernel reaches one position further left than right; here, as in their code, further
-    right. As in the authors' code, x is the input of the convolution, which in its block is the gate's
-    output.
+    Departs from it: each filter belongs to a contiguous block of channels; there is a dilation rate r. In the
+    equation, an even kernel reaches one position further left than right; here, as in the authors' code, it
+    reaches further right. Also as in their code, x is the input of the convolution, which inside its block is
+    the gate's output.
 
     Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
     Cost: D H K parameters, T K D (1 + H) multiply-adds, a state of (K - 1) r D elements.
 
     Args:
         hidden_dim: int. Width D.
-        num_heads: int. Number H of filters at a position; divides D.
+        num_heads: int. Number H of filters at each position; divides D.
         kernel_size: int. Number K of taps, >= 1, odd or even. Defaults to `7`.
-        dilation_rate: int. Distance r of neighbouring taps, >= 1. Defaults to `1`.
-        weight_softmax: bool. Whether filters are normalised. Defaults to `True`.
+        dilation_rate: int. Distance r between neighbouring taps, >= 1. Defaults to `1`.
+        weight_softmax: bool. Whether filters are normalised by a softmax. Defaults to `True`.
         kernel_dropout: float in [0, 1). Share of the taps dropped in training. Defaults to `0.0`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        double_gate: bool. Whether the block around it has a gate behind it too, as in LFM2; see
+        double_gate: bool. Whether the block around it also has a gate after it, as in LFM2; see
             `GLUConvBlock`. Defaults to `False`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, or
+            `kernel_dropout` is not in [0, 1).
 
     Example:
     >>> mixer = DynamicConv(hidden_dim=8, num_heads=2, kernel_size=3, causal=True)
@@ -83,10 +84,10 @@ class DynamicConv(ConvMixer):
         self.generator.build(input_shape)
 
     def convolve(self, x, masks, training):
-        # A block has laid the padding mask in its gate, see `pads_are_zeros`.
+        # A block has already applied the padding mask in its gate, see `pads_are_zeros`.
         x = kernels.zero_pads(x, masks.padding_mask)
         taps, softmax = self._logits(x), self.weight_softmax
-        if training and self.kernel_dropout:  # between the softmax and the convolution
+        if training and self.kernel_dropout:  # dropout comes between the softmax and the convolution
             taps, softmax = self.normalize(taps, training), False
         return kernels.dynamic_conv(
             x, taps, self.dilation_rate, self.causal, masks.segment_ids, softmax=softmax

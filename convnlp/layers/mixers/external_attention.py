@@ -1,4 +1,4 @@
-"""External attention: positions meet in two learned memories instead of each other."""
+"""External attention: positions attend to two learned memories instead of to each other."""
 
 import keras
 import tensorflow as tf
@@ -12,23 +12,23 @@ from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads
 class ExternalAttention(TokenMixer):
     """Attention to S learned slots, normalised over the positions and then over the slots.
 
-        A = softmax_t(X M_k^T)                               M_k: [S,D], the softmax of each slot over tokens
+        A = softmax_t(X M_k^T)                               M_k: [S,D]; for each slot, over the tokens
         Y[t] = sum_s A[t, s] / sum_r A[t, r] M_v[s]                                        M_v: [S,D]
 
-    The first normalisation is all that a position learns of the others.
+    The first normalisation is the only way in which a position sees the others.
 
-    With H > 1 memory heads, the H parts of U = X W_U, of D / H channels each, take the place of X; all use
-    the same memories, M_k and M_v: [S,D/H], and what they find, side by side, goes through W_O.
+    With H > 1 memory heads, U = X W_U is split into H parts of D / H channels, which replace X. All parts use
+    the same memories, M_k and M_v: [S,D/H]; their results are concatenated and multiplied by W_O.
 
     Source: Guo et al., 2021, "Beyond Self-attention: External Attention using Two Linear Layers for Visual
-    Tasks", section 3, https://arxiv.org/abs/2105.02358; its section 3.3 has several heads.
-    Departs from it: none of the authors' convolutions around it; U has D channels, where their code for
-    several heads has 4 D, and four times the heads; M_v starts with independent values where their code
-    copies M_k; the last division is by at least 1e-6, where their code adds 1e-9. M_v starts larger by
-    sqrt(S), since at first each slot weighs about 1 / S.
+    Tasks", section 3, https://arxiv.org/abs/2105.02358; several heads are in its section 3.3.
+    Departs from it: without the convolutions that the authors put around it; U has D channels, where their
+    code for several heads has 4 D, and four times the heads; M_v is initialised independently, where their
+    code copies M_k; the second normalisation divides by at least 1e-6, where their code adds 1e-9. The
+    initial M_v is larger by sqrt(S), because at first each slot has a weight of about 1 / S.
 
-    Masking: pads are hidden in the softmax over tokens. Causality: no, that softmax sees all positions.
-    Packing: no. Order: of no matter, so that a model gives it positions.
+    Masking: pads are masked in the softmax over tokens. Causality: no, that softmax sees all positions.
+    Packing: no. Order: does not matter to it, so a model adds positions.
     Cost: 2 S D parameters, 2 T S D multiply-adds; with H > 1, 2 D^2 + 2 S D / H parameters and
     2 T (D^2 + S D) multiply-adds.
 
@@ -37,13 +37,15 @@ class ExternalAttention(TokenMixer):
         memory_size: int. Number S of slots, >= 1. Defaults to `64`.
         memory_heads: int. Number H of heads; divides D. Defaults to `1`.
         causal: bool. Must be False.
-        output_init_scale: float. Factor on the standard deviation of the first M_v. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial M_v, or of W_O if H > 1.
+            Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, `memory_heads` does not divide `hidden_dim`, or `causal`.
+        ValueError: if a size is not a positive int, `memory_heads` does not divide `hidden_dim`, or `causal`
+            is True.
 
     Example:
     >>> mixer = ExternalAttention(hidden_dim=8, memory_size=16)
@@ -101,12 +103,12 @@ class ExternalAttention(TokenMixer):
         return self.output_projection(merge_heads(tf.transpose(found, [0, 2, 1, 3])))
 
     def _look_up(self, x, visible):
-        """[...,T,N] -> [...,T,N], with a mask [...,1,T] of what is no pad, or None."""
+        """Reads the memories: [...,T,N] -> [...,T,N]; `visible` is a mask of tokens [...,1,T], or None."""
         logits = tf.cast(self.memory_keys(x), tf.float32)  # [...,T,S]
         weights = masked_softmax(tf.linalg.matrix_transpose(logits), visible)  # [...,S,T], 0 at pads
         weights = tf.linalg.matrix_transpose(weights)
         total = tf.reduce_sum(weights, axis=-1, keepdims=True)  # [...,T,1], 0 at pads too
-        weights /= tf.maximum(total, 1e-6)  # not less: TFLite may store it as float16
+        weights /= tf.maximum(total, 1e-6)  # not less, because TFLite may store it as float16
         return self.memory_values(tf.cast(weights, x.dtype))
 
     def receptive_field(self, length):

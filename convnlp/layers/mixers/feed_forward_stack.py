@@ -17,14 +17,14 @@ class FeedForwardStack(TokenMixer):
         z[t, c] = g[t] (x[t, c] - mean_t x[:, c]) / sqrt(var_t x[:, c] + 1e-6) + o[t]        g, o: [L]
         y[:, c] = W2 gelu(W1 z[:, c] + b1) + b2              W1: [eL,L], b1: [eL], W2: [L,eL], b2: [L]
 
-    A text of T <= L positions uses the first T of every axis over L. Mean and variance are those of the
-    channel over the tokens of the text.
+    A text of T <= L positions uses the first T entries of every axis of size L. Mean and variance are taken
+    per channel over the tokens of the text.
 
     Source: Melas-Kyriazi, 2021, "Do You Even Need Attention? A Stack of Feed-Forward Layers Does Surprisingly
     Well on ImageNet", https://arxiv.org/abs/2105.02723.
-    Departs from it: texts may be shorter than L, and pads take no part in mean and variance; the skeleton's
-    norm over the channels stands in front; the feature layer, which is the skeleton's, comes second in a
-    layer instead of first.
+    Departs from it: texts may be shorter than L, and mean and variance leave out pads; the skeleton's norm
+    over the channels comes first; the layer over the features, which is the skeleton's, follows the one over
+    the positions instead of preceding it.
 
     Masking: z is zero at pads, so that their number does not matter. Causality: no, a hidden value sees all
     positions. Packing: no.
@@ -33,14 +33,15 @@ class FeedForwardStack(TokenMixer):
     Args:
         hidden_dim: int. Width D.
         max_sequence_length: int. The longest text L, >= 1.
-        expansion: int. The hidden size over the positions is e L. Defaults to `4`.
+        expansion: int. Factor e of the hidden size e L over the positions, >= 1. Defaults to `4`.
         causal: bool. Must be False.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, a text is longer than `max_sequence_length`, or `causal`.
+        ValueError: if a size is not a positive int, a text is longer than `max_sequence_length`, or `causal`
+            is True.
 
     Example:
     >>> mixer = FeedForwardStack(hidden_dim=8, max_sequence_length=16)

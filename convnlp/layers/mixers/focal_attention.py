@@ -1,4 +1,4 @@
-"""Focal attention: to the neighbours one by one, and to windows of what is farther away."""
+"""Focal attention: attends to neighbours one by one, and to windows of what is farther away."""
 
 import keras
 import tensorflow as tf
@@ -17,46 +17,47 @@ class FocalAttention(AttentionMixer):
         z_i[l, n] = q_i . sum_u f[l, u] k_{e(l,n)+u} + c[l, h, n]                 n < 2 r, or n < r if causal
         y_i       = concat_h(sum A_i[j] v_{i+j-p} + sum A_i[l, n] sum_u f[l, u] v_{e(l,n)+u}) W_O
 
-    A_i is one softmax over all of z_i. At scale l, r windows of s_l positions each lie next to each other in
-    front of position i, the last one right in front of it, and r behind it, the first one right behind it; n
-    counts them from left to right, window n begins at e(l, n), and u counts its positions. p = (w - 1) // 2,
-    or w - 1 if causal: an even w reaches one position further right than left. The weights f[l], [s_l], serve
-    all windows of a scale, and start as a mean. The scales lie over each other, as in the source: what is
-    near is seen at all of them. The usual 1 / sqrt(D / H) is part of the first W_Q.
+    A_i is one softmax over all of z_i. At scale l, there are r adjacent windows of s_l positions each right
+    before position i, and r right after it. n counts the windows from left to right, window n begins at
+    e(l, n), and u counts the positions in it. p = (w - 1) // 2, or w - 1 if causal: an even w reaches one
+    position further right than left. The weights f[l], [s_l], are shared by all windows of a scale and start
+    as a mean. The scales overlap, as in the source: near positions are seen at all of them. The usual factor
+    1 / sqrt(D / H) is part of the initial W_Q.
 
     Source: Yang et al., 2021, "Focal Self-attention for Local-Global Interactions in Vision Transformers",
     section 3.2 (?), https://arxiv.org/abs/2107.00641: windows pooled by a linear layer over their positions,
     one softmax over all levels, position biases for each level.
-    Departs from it: one dimension; each position has windows around itself, where those of the source lie on
-    a grid and the positions between two of its lines share them. So nothing depends on where a text begins in
-    its row, and a position can look to one side alone. The window of the position itself is none of those
-    that are pooled. No bias in the pooling.
+    Departs from it: one dimension; each position has windows around itself, while those of the source lie on
+    a grid and are shared by all positions of a cell. So nothing depends on where a text begins in its row,
+    and a position can look in one direction only. No pooled window contains the position itself. No bias in
+    the pooling.
 
-    Masking: pads are hidden as keys and left out of the windows' sums. A window is hidden if the position of
-    it that is nearest is no token of the text: behind the end of a text all of them. Causality: yes, with
-    windows in front only. Packing: other texts are left out as pads are. A prefix: so is what stands behind
-    the position and is not in it.
+    Masking: pads are masked as keys and left out of the windows' sums. A window is masked if its position
+    nearest to i is not a token of the text; beyond the end of a text, all windows are. Causality: yes, with
+    windows before the position only. Packing: other texts are left out like pads. Prefix: so are positions
+    after i that are not in the prefix.
     Cost: 4 D^2 + H w + sum_l (s_l + Z H r) parameters for Z sides, 2 or 1 if causal; of order T D (w + sum_l
-    Z (s_l + r)) multiply-adds beside the 4 T D^2 of the projections, in blocks as `LocalAttention`; a state
-    of 2 D max(w - 1, r s_l) elements.
+    Z (s_l + r)) multiply-adds, computed in blocks like `LocalAttention`, plus 4 T D^2 for the projections; a
+    state of 2 D max(w - 1, r s_l) elements.
 
     Args:
         hidden_dim: int. Width D.
         num_heads: int. Number H of heads; divides D.
-        window_size: int. Number w of neighbours that one sees singly, itself among them. Defaults to `15`.
-        pool_sizes: int or sequence of distinct ints. Numbers s_l of positions in a window of each scale, >=
-            2. Defaults to `(4, 16)`.
-        num_windows: int. Number r of windows of each scale to each side, >= 1. Defaults to `8`.
+        window_size: int. Number w of positions that are seen one by one, including the position itself.
+            Defaults to `15`.
+        pool_sizes: int or sequence of distinct ints >= 2. Numbers s_l of positions in a window, one per
+            scale. Defaults to `(4, 16)`.
+        num_windows: int. Number r of windows of each scale on each side, >= 1. Defaults to `8`.
         dropout: float in [0, 1). Share of the attention weights dropped in training. Defaults to `0.0`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial W_O. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, or `pool_sizes`
-            is empty or repeats one.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, `dropout` is
+            not in [0, 1), or `pool_sizes` is empty, repeats a size or has one below 2.
 
     Example:
     >>> mixer = FocalAttention(hidden_dim=8, num_heads=2, window_size=5, pool_sizes=(4, 8), num_windows=2)
@@ -91,7 +92,7 @@ class FocalAttention(AttentionMixer):
 
     @property
     def _left(self):
-        """How many of the single neighbours are in front."""
+        """How many of the single neighbours are before the position."""
         return kernels.left_taps(self.window_size, self.causal)
 
     def build(self, input_shape):
@@ -114,16 +115,16 @@ class FocalAttention(AttentionMixer):
                 name=f"pool_weights_{size}",
                 shape=(size,),
                 initializer=keras.initializers.Constant(1 / size),
-                autocast=False,  # Steps run outside of Keras' autocast.
+                autocast=False,  # Steps run outside Keras's autocast.
             )
             for size in self.pool_sizes
         ]
 
     def _runs(self, right_to_left=False):
-        """What lies in front of a position, itself in the first one, and what lies behind it.
+        """Returns what an output attends to, as runs of windows.
 
         Returns:
-            Two lists of `WindowRun`.
+            Two lists of `WindowRun`: before a position, itself included in the first run, and after it.
         """
         count, left = self.num_windows, self._left
         own = left if right_to_left else 0
@@ -141,11 +142,11 @@ class FocalAttention(AttentionMixer):
 
     @property
     def entry_projections(self):
-        return ()  # The windows' sums need keys and values that are zero at pads.
+        return ()  # The windows' sums need keys and values to be zero at pads.
 
     def mix_values(self, x, values, masks, training):
         segment_ids, prefix_mask = masks.segment_ids, masks.prefix_mask
-        # Which text a position belongs to; 0, as outside, to none.
+        # Which text a position belongs to; 0, as outside the row, for none.
         texts = tf.ones(tf.shape(x)[:2], tf.int32) if segment_ids is None else segment_ids
         if masks.padding_mask is not None:
             texts *= tf.cast(masks.padding_mask, tf.int32)
@@ -156,7 +157,7 @@ class FocalAttention(AttentionMixer):
             for run in in_front
         ]
         met = texts
-        if prefix_mask is not None:  # What may be seen behind a position is the prefix, from within it.
+        if prefix_mask is not None:  # Of what follows, only the prefix is seen, and only from within it.
             seen, met = kernels.zero_pads(seen, prefix_mask), texts * tf.cast(prefix_mask, tf.int32)
         parts += [
             self._part(run, queries, run.pool_behind(seen, segment_ids), texts, met, False, training)
@@ -166,17 +167,17 @@ class FocalAttention(AttentionMixer):
         return self.output_projection(kernels.merge_heads(y))
 
     def _part(self, run, queries, seen, texts, met, in_front, training):
-        """The attention to one run of windows.
+        """Attends to one run of windows.
 
         Args:
             run: `WindowRun`.
-            queries: [B,T,D].
-            seen: [B,T,2D], keys and values of the windows that end at each position, where they are in front
-                of the queries, else of those that begin there.
-            texts: int32 [B,T], the text of each query.
-            met: int32 [B,T], the text that a query has to be in to see what ends or begins at a position.
-            in_front: bool.
-            training: bool. Dropout.
+            queries: tensor [B,T,D].
+            seen: tensor [B,T,2D], keys and values of the windows that end at each position if they are before
+                the queries, else of those that begin there.
+            texts: int32 tensor [B,T], the text of each query.
+            met: int32 tensor [B,T], the text that a query must be in to see the window at a position.
+            in_front: bool. Whether the windows are before the queries.
+            training: bool. Whether dropout is active.
 
         Returns:
             A part for `kernels.merge_softmax_parts`: float32 [B,T,H,D/H], [B,T,H,1], [B,T,H,1].
@@ -213,7 +214,7 @@ class FocalAttention(AttentionMixer):
 
     @property
     def _reach(self):
-        """How many positions in front of its own a causal mixer sees."""
+        """How many positions before its own a causal mixer sees."""
         return max(self.window_size - 1, max(self.pool_sizes) * self.num_windows)
 
     def empty_state(self, batch_size, max_length):
@@ -225,7 +226,8 @@ class FocalAttention(AttentionMixer):
             tf.concat([state[name], kernels.split_heads(project(x_chunk), num_heads)], 1)
             for name, project in (("keys", self.key), ("values", self.value))
         )  # 2 x [B,R+C,H,D/H]
-        # A sum of keys gives the sum of their logits, and shares in a sum of values are shares in each.
+        # The logit of a sum of keys is the sum of their logits, and the weight of a sum of values applies to
+        # each of them, so the windows' sums need not be in the state.
         runs, _ = self._runs()
         sums = tf.concat([run.as_matrix(reach) for run in runs], axis=0)  # [M,R+1]
         nearest = tf.concat([run.nearest() for run in runs], axis=0)  # [M]
@@ -276,7 +278,7 @@ class FocalAttention(AttentionMixer):
 
 
 def _next_to(x, in_front):
-    """[B,T,...] -> [B,T,...]: at each position what stands right in front of it, or right behind it."""
+    """Returns for each position the entry right before it, or right after it: [B,T,...] each."""
     if in_front:
         return tf.pad(x[:, :-1], [[0, 0], [1, 0], [0, 0]])
     return tf.pad(x[:, 1:], [[0, 0], [0, 1], [0, 0]])
@@ -288,7 +290,7 @@ def _merge_blocks(x):
 
 
 def _pairs(length, size, count):
-    """How many pairs of a query and a key the blocks of a run hold."""
+    """Returns how many pairs of a query and a key the blocks of a run hold."""
     block = kernels.block_size(count)
     return size * -(-length // (size * block)) * block * (block + count - 1)
 

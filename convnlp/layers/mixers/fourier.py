@@ -16,15 +16,15 @@ class FourierMixing(TokenMixer):
         y = (n D)^-1/2 Re(F_n X F_D) = (n D)^-1/2 (C_n X C_D - S_n X S_D)
         F_n[p, q] = exp(-2 pi i p q / n),  C_n = Re F_n,  S_n = -Im F_n
 
-    n is the number of tokens of the text itself, or `fixed_length`. Rows that all have the same n take a
-    complex FFT; texts of different n, and exported models, take the real matrix products. Both give equal
-    results.
+    n is the number of tokens of the text itself, or `fixed_length`. If all rows have the same n, this is a
+    complex FFT; for texts of different n, and in exported models, it is the real matrix products. The results
+    are equal.
 
     Source: Lee-Thorp et al., 2021, "FNet: Mixing Tokens with Fourier Transforms", section 3,
     https://arxiv.org/abs/2105.03824.
-    Departs from it: in the paper n is the padded length, so that an output changes with the pads behind the
-    text; here it does not. The factor (n D)^-1/2 keeps the size of x, which the skeleton's residual needs and
-    half precision too.
+    Departs from it: in the paper, n is the padded length, so that an output changes with the pads after the
+    text; here it does not. The factor (n D)^-1/2 keeps the size of x, as the skeleton's residual connection
+    and half precision require.
 
     Masking: inputs at pads are zero and do not count in n. Causality: no, a transform sees all positions.
     Packing: each text has its own transform.
@@ -32,16 +32,17 @@ class FourierMixing(TokenMixer):
 
     Args:
         hidden_dim: int. Width D.
-        fixed_length: int >= 1. The n of all texts, which count as extended by zeros; longer ones raise.
+        fixed_length: int >= 1. The n of all texts, which are padded with zeros to it; longer texts raise.
             Defaults to `None`: the number of tokens of each text.
-        normalize: bool. Whether there is the factor (n D)^-1/2, which the paper has not. Defaults to `True`.
+        normalize: bool. Whether to multiply by (n D)^-1/2, which the paper does not. Defaults to `True`.
         causal: bool. Must be False.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, a text is longer than `fixed_length`, or `causal`.
+        ValueError: if a size is not a positive int, a text is longer than `fixed_length`, or `causal` is
+            True.
 
     Example:
     >>> mixer = FourierMixing(hidden_dim=8)
@@ -85,7 +86,7 @@ class FourierMixing(TokenMixer):
         return y * tf.cast(tf.expand_dims(scale, 2), y.dtype)
 
     def _sizes(self, lengths):
-        """The n of texts of these lengths."""
+        """Returns the n of texts of these lengths."""
         return tf.ones_like(lengths) * self.fixed_length if self.fixed_length else lengths
 
     def receptive_field(self, length):

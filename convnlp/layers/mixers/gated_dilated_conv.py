@@ -17,13 +17,13 @@ class GatedDilatedConv(FullConvMixer):
         Y = X * (1 - S) + H * S
 
     p = (K - 1) // 2, or K - 1 if causal: an even kernel reaches r positions further right than left, as with
-    the "same" padding of the source. No activation on H: where the gate is shut the input passes as it is.
-    The rates of a stack should not all be powers of two (say 1, 2, 5, 1, 2, 5, 1, 1, 1), else it sees a grid.
+    the "same" padding of the source. H has no activation, and where the gate is closed, the input passes
+    unchanged. The rates of a stack should not all be powers of two, or it sees only a grid of positions; for
+    example, take 1, 2, 5, 1, 2, 5, 1, 1, 1.
 
     Source: Su Jianlin, 2018, DGCNN for reading comprehension, https://spaces.ac.cn/archives/5409.
-    Departs from it: no bias; inside a skeleton whose norm and residual connection stand around Y, where the
-    source stacks Y on Y. Public copies of the code have S and 1 - S the other way round, which is the same
-    family with the sign of G flipped.
+    Departs from it: no bias; the skeleton adds a norm and a residual connection around Y, while the source
+    stacks these layers directly. Public copies of the code swap S and 1 - S, which only flips the sign of G.
 
     Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
     Cost: 2 K D^2 parameters, 2 K T D^2 multiply-adds, a state of (K - 1) r D elements.
@@ -31,7 +31,7 @@ class GatedDilatedConv(FullConvMixer):
     Args:
         hidden_dim: int. Width D.
         kernel_size: int. Number K of taps, >= 1, odd or even. Defaults to `3`.
-        dilation_rate: int. Distance r of neighbouring taps, >= 1. Defaults to `1`.
+        dilation_rate: int. Distance r between neighbouring taps, >= 1. Defaults to `1`.
         gate_dropout: float in [0, 1). Share of the gate's logits dropped in training. Defaults to `0.1`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
         **kwargs: `name` and `dtype` of the Keras layer.

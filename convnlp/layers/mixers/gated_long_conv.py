@@ -1,4 +1,4 @@
-"""Gated long convolution: taps for every distance, made of a few damped cosines, and a gate behind them."""
+"""Gated long convolution: taps for every distance, made of a few damped cosines, and a gate after them."""
 
 import math
 
@@ -10,41 +10,41 @@ from convnlp.kernels import zero_pads
 from convnlp.layers.projection import projection
 from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads
 
-_LONGEST = 256  # positions, of the first distances over which waves fall
+_LONGEST = 256  # positions; the largest initial 1 / lambda
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class GatedLongConv(TokenMixer):
-    """A convolution as long as the text, between a projection in front and a gate behind it.
+    """A convolution as long as the text, with a projection before and a gate after it.
 
         u_i = gelu(x_i W_U),  g_i = gelu(x_i W_G),  y_i = (g_i * sum_j t[h(c), i - j] u_j) W_O
         t[h, l] = sum_s a[h, s] exp(-lambda[h, s] |l|) cos(omega[h, s] l)      lambda > 0, h(c) = c // (D / H)
 
-    W_U, W_G, W_O: [D,D]. Each of H heads has S damped cosines for what is behind a position and itself (l >=
-    0), and S others for what is ahead. The taps do not depend on what the text says: unlike attention, it has
-    range without content. 1 / lambda starts spread from 1 to 256 positions, on a logarithmic scale over waves
-    and heads, omega as a share of pi lambda; log(lambda) is the weight.
+    W_U, W_G, W_O: [D,D]. Each of H heads has S damped cosines for the position itself and those before it (l
+    >= 0), and S others for those after it. The taps do not depend on the text: unlike attention, this mixer
+    has range without content. Initially, 1 / lambda is spread from 1 to 256 positions over waves and heads,
+    on a logarithmic scale, and omega is a random share of pi lambda. The weight is log(lambda).
 
     Source: Gu et al., 2022, "On the Parameterization and Initialization of Diagonal State Space Models"
     (S4D), https://arxiv.org/abs/2206.11893, for taps that are sums of damped waves; Wang et al., 2022,
-    "Pretraining Without Attention" (BiGS), https://arxiv.org/abs/2212.10544, for such taps to both sides of a
-    gated encoder without attention.
-    Departs from it: real amplitudes, hence no phases, and other first values; H kernels, each for a block of
-    channels, where BiGS has one for all; what lies behind and ahead is added, where BiGS multiplies a
-    projection of each; computed by matrix products in blocks instead of Fourier transforms.
+    "Pretraining Without Attention" (BiGS), https://arxiv.org/abs/2212.10544, for such taps in both directions
+    in a gated encoder without attention.
+    Departs from it: real amplitudes, hence no phases, and other initial values; H kernels, each for a block
+    of channels, where BiGS has one for all; both directions are added, where BiGS multiplies a projection of
+    each; computed by matrix products in blocks instead of Fourier transforms.
 
-    Masking: inputs at pads are zero. Causality: yes, a linear recurrence. Packing: each text is convolved by
-    itself.
+    Masking: inputs at pads are zero. Causality: yes, as a linear recurrence. Packing: each text is convolved
+    separately.
     Cost: 3 D^2 + 3 Z H S parameters for Z sides, 2 or 1 if causal; 3 T D^2 + T^2 D + Z T H S multiply-adds up
-    to T = 128, and for longer texts, rounded up to N blocks of 128, 3 T D^2 + 128^2 N D + 4 Z S D (128 N +
-    N^2) + 128 Z H S; a state of 2 S D elements, whatever the length.
+    to T = 128; for longer texts, rounded up to N blocks of 128, 3 T D^2 + 128^2 N D + 4 Z S D (128 N + N^2) +
+    128 Z H S; a state of 2 S D elements, whatever the length.
 
     Args:
         hidden_dim: int. Width D.
         num_heads: int. Number H of different kernels; divides D.
-        num_waves: int. Number S of damped cosines of a kernel, to each side, >= 1. Defaults to `8`.
+        num_waves: int. Number S of damped cosines of a kernel in each direction, >= 1. Defaults to `8`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial W_O. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
@@ -82,10 +82,10 @@ class GatedLongConv(TokenMixer):
         self.output_projection.build(input_shape)
         decay = tf.constant(self._first_decay())
         angle = keras.initializers.RandomUniform(0.0, math.pi)
-        # So that what comes out of the convolution is about as large as what goes in.
+        # so that the output of the convolution is about as large as its input
         size = tf.sqrt((1 - tf.exp(-2 * decay)) / self.num_waves / self._sides)
         normal = keras.initializers.RandomNormal(stddev=1.0)
-        # Vectors, which weight decay spares: it would draw the distances to 1 and the frequencies to 0.
+        # These are vectors so that weight decay skips them: it would pull 1 / lambda to 1 and omega to 0.
         self.log_decay = self._add_vector("log_decay", lambda shape: tf.math.log(decay))
         self.frequency = self._add_vector("frequency", lambda shape: decay * angle(shape))
         self.amplitude = self._add_vector("amplitude", lambda shape: size * normal(shape))
@@ -100,13 +100,13 @@ class GatedLongConv(TokenMixer):
         return self._sides, self.num_heads, self.num_waves
 
     def _first_decay(self):
-        """Lambda at the start: Z*H*S floats."""
+        """Returns the initial lambda: Z*H*S floats."""
         heads, waves = range(self.num_heads), range(self.num_waves)
         one_side = [_LONGEST ** (-(s + h / self.num_heads) / self.num_waves) for h in heads for s in waves]
         return self._sides * one_side
 
     def _add_vector(self, name, first):
-        """A weight [Z*H*S], read in float32; `first` gives its value for that shape."""
+        """Adds a weight [Z*H*S] that is read in float32; `first` returns its initial value for a shape."""
         return self.add_weight(
             name=name,
             shape=(math.prod(self._shape),),
@@ -115,13 +115,13 @@ class GatedLongConv(TokenMixer):
         )
 
     def _waves(self):
-        """The waves of each side, what is behind first."""
+        """Returns the waves of each direction, those of the past first."""
         weights = (tf.exp(self.log_decay), self.frequency, self.amplitude)
         sides = zip(*(tf.unstack(tf.reshape(weight, self._shape)) for weight in weights), strict=True)
         return [kernels.Waves(*side) for side in sides]
 
     def _project(self, x):
-        """The inputs u and the gate g: [B,T,D] -> two of [B,T,D]."""
+        """Returns the inputs u and the gate g of x [B,T,D], [B,T,D] each."""
         return tf.split(tf.nn.gelu(self.input_projection(x), approximate=True), 2, axis=2)
 
     @property
@@ -138,9 +138,10 @@ class GatedLongConv(TokenMixer):
         return self.output_projection(gate * mixed)
 
     def _convolve_what_follows(self, inputs, segment_ids):
-        """The convolution of a position and those behind it, [B,T,D], along the row from its end.
+        """Convolves each position with itself and those after it, [B,T,D], in the reversed row.
 
-        There the waves of what follows stand for the position itself too, which has those of the past.
+        In the reversed row, the waves of the future also apply to the position itself, which has those of the
+        past: their difference at distance 0 is added.
         """
         past, future = self._waves()
         reversed_ids = None if segment_ids is None else tf.reverse(segment_ids, [1])

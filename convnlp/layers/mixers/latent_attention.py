@@ -1,4 +1,4 @@
-"""Latent attention: positions meet in a few latents of their text instead of each other."""
+"""Latent attention: positions exchange information through a few latents of their text."""
 
 import keras
 import tensorflow as tf
@@ -12,28 +12,29 @@ from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads,
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class LatentAttention(TokenMixer):
-    """Two attentions: of M learned queries to the text, then of the text to what these have found.
+    """Two attentions: M learned queries attend to the text, then the text attends to what they found.
 
         Z = LN(concat_h(softmax(Q_0 K^T) V))         Q_0: [M,D], learned;  K, V = X W_K, X W_V
         Y = concat_h(softmax(Q K_Z^T) V_Z) W_O       Q = X W_Q;  K_Z, V_Z = Z W_KZ, Z W_VZ
 
-    All are split into H heads of D / H channels. The usual 1 / sqrt(D / H) is part of the first Q_0 and W_Q
-    instead of the equation. Each text has latents Z of its own. Two texts that stand in one row as a pair are
-    one text to a mixer: its latents see both, and both see them. The norm is there since latents begin as
-    means of many tokens, short and much alike, between which queries would hardly choose.
+    All are split into H heads of D / H channels. The usual factor 1 / sqrt(D / H) is part of the initial Q_0
+    and W_Q instead of the equation. Each text has its own latents Z. To a mixer, a pair of texts in one row
+    is one text: its latents see both, and both see them. The norm is needed because latents start as means
+    of many tokens, which are small and so similar that queries would hardly distinguish them.
 
     Source: Lee et al., 2019, "Set Transformer: A Framework for Attention-based Permutation-Invariant Neural
     Networks", https://arxiv.org/abs/1810.00825: the induced set attention block.
-    Departs from it: there a residual connection, a feed-forward layer and two norms follow on each of the two
-    attentions, here one norm on the first; for the second the layer around the mixer has them. No output
-    projection between the two.
+    Departs from it: there, a residual connection, a feed-forward layer and two norms follow each of the two
+    attentions; here, one norm follows the first, and the layer around the mixer provides them for the second.
+    No output projection between the two.
 
-    Masking: pads are hidden as keys. Causality: no, a latent sees the whole text. Packing: with G texts in
-    the fullest row of a batch there are G M latents, and each text sees its own; G is known only when the
-    graph runs, so that XLA, on TPUs too, does not compile packed rows. Order: of no matter, so that a model
-    gives it positions.
-    Cost: 6 D^2 + M D + 2 D parameters, 4 T D^2 + 2 M D^2 + 4 T M D multiply-adds. Packed rows have G times
-    the last two, but for the scores of the latents (a quarter of the last), which all texts share.
+    Masking: pads are masked as keys. Causality: no, a latent sees the whole text. Packing: with G texts in
+    the fullest row of a batch, there are G M latents per row, and each text sees its own. G is known only
+    when the graph runs, so XLA (TPUs included) cannot compile packed rows. Order: does not matter to it, so
+    a model adds positions.
+    Cost: 6 D^2 + M D + 2 D parameters, 4 T D^2 + 2 M D^2 + 4 T M D multiply-adds. For packed rows, the last
+    two are multiplied by G, except for the scores of the latents (a quarter of the last), which all texts
+    share.
 
     Args:
         hidden_dim: int. Width D.
@@ -42,13 +43,14 @@ class LatentAttention(TokenMixer):
         dropout: float in [0, 1). Share of the weights of both attentions dropped in training. Defaults to
             `0.0`.
         causal: bool. Must be False.
-        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial W_O. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, or `causal`.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, `dropout` is
+            not in [0, 1), or `causal` is True.
 
     Example:
     >>> mixer = LatentAttention(hidden_dim=8, num_heads=2, num_latents=4)
@@ -110,7 +112,10 @@ class LatentAttention(TokenMixer):
         )
 
     def _attend(self, scores, visible, values, training):
-        """Scores [B,H,Q,K], a mask that broadcasts to them or None, values [B,K,H,D/H] -> [B,Q,H,D/H]."""
+        """Attends by scores [B,H,Q,K] to values [B,K,H,D/H] -> [B,Q,H,D/H].
+
+        `visible` is a bool mask that broadcasts to the scores, or None if all keys are visible.
+        """
         weights = masked_softmax(tf.cast(scores, tf.float32), visible)
         weights = self._dropout(tf.cast(weights, values.dtype), training=training)
         return tf.einsum("bhqk,bkhd->bqhd", weights, values)

@@ -12,13 +12,14 @@ class LightweightConv(StaticConvMixer):
         w = softmax_j(W)                                     W: [H,K]
         y[i, c] = sum_j w[h(c), j] x[i + r (j - p), c]       h(c) = c // (D / H)
 
-    p = (K - 1) // 2, or K - 1 if causal: an even kernel reaches one position further right than left.
+    p = (K - 1) // 2, or K - 1 if causal: an even kernel reaches r positions further right than left.
 
     Source: Wu et al., 2019, "Pay Less Attention with Lightweight and Dynamic Convolutions", section 3,
     https://arxiv.org/abs/1901.10430; Tay et al., 2021, section 3.1, https://arxiv.org/abs/2105.03322.
-    Departs from it: filters belong to contiguous blocks of channels (the release of Tay et al. ends up with a
-    filter per channel whatever its setting); a dilation rate r is possible. In the equation of Wu et al. an
-    even kernel reaches one position further left than right; here, as in their code, further right.
+    Departs from it: each filter belongs to a contiguous block of channels (the release of Tay et al. ends up
+    with one filter per channel, whatever its setting); there is a dilation rate r. In the equation of Wu et
+    al., an even kernel reaches one position further left than right; here, as in their code, it reaches
+    further right.
 
     Masking: inputs at pads are zero. Causality: yes. Packing: taps that reach into another text meet zeros.
     Cost: H K parameters, T K D multiply-adds, a state of (K - 1) r D elements.
@@ -27,18 +28,19 @@ class LightweightConv(StaticConvMixer):
         hidden_dim: int. Width D.
         num_heads: int. Number H of filters; divides D.
         kernel_size: int. Number K of taps, >= 1, odd or even. Defaults to `7`.
-        dilation_rate: int. Distance r of neighbouring taps, >= 1. Defaults to `1`.
-        weight_softmax: bool. Whether filters are normalised. Defaults to `True`.
+        dilation_rate: int. Distance r between neighbouring taps, >= 1. Defaults to `1`.
+        weight_softmax: bool. Whether filters are normalised by a softmax. Defaults to `True`.
         kernel_dropout: float in [0, 1). Share of the taps dropped in training. Defaults to `0.0`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        double_gate: bool. Whether the block around it has a gate behind it too, as in LFM2; see
+        double_gate: bool. Whether the block around it also has a gate after it, as in LFM2; see
             `GLUConvBlock`. Defaults to `False`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, or
+            `kernel_dropout` is not in [0, 1).
 
     Example:
     >>> mixer = LightweightConv(hidden_dim=8, num_heads=2, kernel_size=3)

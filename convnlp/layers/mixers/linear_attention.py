@@ -1,4 +1,4 @@
-"""Linear attention: what was seen is kept as one sum, from which each position reads by content."""
+"""Linear attention: keeps all that was seen as one sum, from which each position reads by content."""
 
 import math
 
@@ -17,37 +17,37 @@ _CONVOLUTION = "convolution/"
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class LinearAttention(TokenMixer):
-    """Attention of which the exponential is a Taylor series of second order: a product of features.
+    """Attention with a second-order Taylor series in place of the exponential: a product of features.
 
         U = ShortConv(X),  Q, K = U W_Q, U W_K, [T,d] for each of H heads,  V = X W_V, [T,D/H] for each
         S = sum_j phi(k_j) v_j^T,  z = sum_j phi(k_j)                       over the positions j that i sees
         y_i = concat_h(S^T phi(q_i) / z^T phi(q_i)) * SiLU(x_i W_G) W_O
         phi(u) = [1, u, vec(u u^T) / sqrt(2)], so that phi(q)^T phi(k) = 1 + s + s^2 / 2 with s = q^T k
 
-    The factor d^(-1/4) on q and on k is part of the first W_Q and W_K instead of the equation. U is a
-    convolution of K taps for each channel: without it a query finds a token, and not what stands beside it.
-    S and z are float32. Each weight is 1/2 or more, so that z^T phi(q) needs no further constant.
+    The factor d^(-1/4) on q and on k is part of the initial W_Q and W_K instead of the equation. U is a
+    depthwise convolution of K taps: without it, a query could find a token, but not the token next to it. S
+    and z are float32. Each weight is at least 1/2, so z^T phi(q) needs no constant that keeps it from zero.
 
     Source: Arora et al., 2024, "Simple linear attention language models balance the recall-throughput
     tradeoff" (Based), https://arxiv.org/abs/2402.18668: its linear attention.
-    Departs from it: the short convolution, a layer of its own there, is in front of queries and keys; the
-    gate; d = 8, in the authors' code 16; no windowed attention beside it; both directions.
+    Departs from it: the short convolution, a separate layer there, comes before queries and keys; the gate; d
+    is 8, not 16 as in the authors' code; no windowed attention beside it; both directions.
 
-    Masking: pads are not part of the sums. Causality: yes, by running sums. Packing: each text has sums of
-    its own. Order: known by the convolution or by the direction.
-    Cost: with F = 1 + d + d (d + 1) / 2 features (45; of the 1 + d + d^2 = 73 of the equation 28 are equal to
-    others), 3 D^2 + 2 H d D + K D parameters, as many multiply-adds per position, and for the sums
+    Masking: pads are not part of the sums. Causality: yes, by running sums. Packing: each text has its own
+    sums. Order: known from the convolution or, if causal, from the direction.
+    Cost: with F = 1 + d + d (d + 1) / 2 features (45 for d = 8; of the equation's 1 + d + d^2 = 73, 28 are
+    duplicates), 3 D^2 + 2 H d D + K D parameters and as many multiply-adds per position, and for the sums:
 
-    | row | multiply-adds beside |
+    | row | further multiply-adds |
     | --- | --- |
-    | of up to 128 positions, whatever the masks: pair by pair, which is quicker | T^2 (H d + D + 2 H) |
+    | up to 128 positions, with any masks: pair by pair, which is faster | T^2 (H d + D + 2 H) |
     | longer | 2 T F (D + H) + 2 T H d^2 (d + 1), the second term for phi |
-    | longer and causal: pairs within blocks of 128, T rounded up to those | 128 T (H d + D + 2 H) more |
-    | longer, to both sides, packed or with a prefix | further 2 T F (D + H) more |
+    | longer and causal: pairs within blocks of 128, T rounded up to these | 128 T (H d + D + 2 H) more |
+    | longer, both directions, packed or with a prefix | another 2 T F (D + H) more |
 
-    To add up the blocks of each text, packed rows of more than 128 positions take (T / 128)^2 F (D + H) for
-    each direction too: not linear, but less than a tenth of the whole up to 2,048 positions. A state of
-    F (D + H) + (K - 1) D elements, whatever the length.
+    Packed rows of more than 128 positions also take (T / 128)^2 F (D + H) per direction to add up the blocks
+    of each text: not linear, but less than a tenth of the total up to 2,048 positions. A state of F (D + H) +
+    (K - 1) D elements, whatever the length.
 
     Args:
         hidden_dim: int. Width D.
@@ -55,7 +55,7 @@ class LinearAttention(TokenMixer):
         feature_dim: int. Width d of queries and keys, >= 1. Defaults to `8`.
         short_kernel_size: int. Number K of taps of the short convolution, >= 1. Defaults to `3`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial W_O. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
@@ -115,12 +115,12 @@ class LinearAttention(TokenMixer):
         return self.num_heads, self.feature_dim, self.hidden_dim // self.num_heads
 
     def _heads(self, x, convolved):
-        """Queries and keys [B,T,H,d], and values [B,T,H,D/H], of X and U, both [B,T,D]."""
+        """Returns queries and keys [B,T,H,d] and values [B,T,H,D/H] for X and U, [B,T,D] each."""
         projected = self.query(convolved), self.key(convolved), self.value(x)
         return tuple(split_heads(part, self.num_heads) for part in projected)
 
     def _close(self, x, mixed):
-        """The gate and the output projection: X [B,T,D] and the heads [B,T,H,D/H] -> [B,T,D]."""
+        """Applies the gate and the output projection: x [B,T,D] and the heads [B,T,H,D/H] -> [B,T,D]."""
         gate = self.gate(x)
         return self.output_projection(merge_heads(mixed) * gate * tf.sigmoid(gate))
 
@@ -132,7 +132,7 @@ class LinearAttention(TokenMixer):
         x = zero_pads(x, masks.padding_mask)
         convolved = self.convolution.mix(x, masks._replace(padding_mask=None), training)
         heads, masks = self._heads(x, convolved), masks._asdict()
-        if masks.pop("right_to_left"):  # what follows comes first in the row from its end
+        if masks.pop("right_to_left"):  # causal attention in the reversed row
             heads = [tf.reverse(part, [1]) for part in heads]
             masks = {k: v if v is None else tf.reverse(v, [1]) for k, v in masks.items()}
             mixed = tf.reverse(kernels.taylor_attention(*heads, **masks, causal=True), [1])

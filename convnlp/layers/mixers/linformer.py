@@ -11,12 +11,12 @@ from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads,
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class Linformer(TokenMixer):
-    """Attention whose keys and values are R weighted sums over the positions, learned for each place.
+    """Attention whose keys and values are R learned weighted sums over the positions.
 
         Y = concat_h(softmax(Q (E K)^T) F V) W_O      Q, K, V = X W_Q, X W_K, X W_V, split into H heads
 
     E and F are [R,L], the same for all heads; a text of T <= L positions uses E[:, :T] and F[:, :T]. The
-    usual 1 / sqrt(D / H) is part of the first W_Q instead of the equation.
+    usual factor 1 / sqrt(D / H) is part of the initial W_Q instead of the equation.
 
     Source: Wang et al., 2020, "Linformer: Self-Attention with Linear Complexity", section 4, equation 7,
     https://arxiv.org/abs/2006.04768, with its headwise sharing.
@@ -33,14 +33,14 @@ class Linformer(TokenMixer):
         num_sums: int. Number R of sums, >= 1. Defaults to `64`.
         dropout: float in [0, 1). Share of the attention weights dropped in training. Defaults to `0.0`.
         causal: bool. Must be False.
-        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial W_O. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, a text is
-            longer than `max_sequence_length`, or `causal`.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, `dropout` is
+            not in [0, 1), a text is longer than `max_sequence_length`, or `causal` is True.
 
     Example:
     >>> mixer = Linformer(hidden_dim=8, num_heads=2, max_sequence_length=16, num_sums=4)

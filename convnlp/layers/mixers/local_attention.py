@@ -10,39 +10,40 @@ from convnlp.layers.token_mixer import require_count
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class LocalAttention(BucketedAttentionMixer):
-    """Multi-head attention to the w positions i + r (j - p), j < w, with T5's bias inside of the window.
+    """Multi-head attention to the w positions i + r (j - p), j < w, with T5's bias within the window.
 
         A[i, j] = softmax_j(q_i . k_{i + r (j - p)} + b[h, bucket(r (j - p))])
         y_i = concat_h(sum_j A[i, j] v_{i + r (j - p)}) W_O
 
     p = (w - 1) // 2, or w - 1 if causal: an even window reaches r positions further right than left. With r >
-    1, positions of equal i mod r form sequences of their own. A sequence is cut into blocks of S = max(w, 32)
-    queries; each meets the S + w - 1 keys that its windows cover, as one matrix product.
+    1, positions with equal i mod r form separate sequences. A sequence is cut into blocks of S = max(w, 32)
+    queries; each block meets the S + w - 1 keys that its windows cover, in one matrix product.
 
     Source: Beltagy et al., 2020, "Longformer", section 3.1, https://arxiv.org/abs/2004.05150 (sliding and
     dilated windows); bias of Raffel et al., 2020, section 2.1, https://arxiv.org/abs/1910.10683.
-    Departs from it: no global tokens; windows may be even, those of the source are symmetric; w counts all
-    positions of a window, as `kernel_size` does; one dilation for all heads; relative bias instead of
+    Departs from it: no global tokens; windows may be even, while those of the source are symmetric; w counts
+    all positions of a window, like `kernel_size`; one dilation rate for all heads; a relative bias instead of
     absolute positions.
 
-    Masking: pads are hidden as keys. Causality: yes. Packing: keys of other texts are hidden.
-    Cost: 4 D^2 + 32 H parameters; 4 T D^2 + 2 T (S + w - 1) D multiply-adds, with T rounded up to whole
-    blocks: of order T w D; a state of 2 (w - 1) r D elements.
+    Masking: pads are masked as keys. Causality: yes. Packing: keys of other texts are masked.
+    Cost: 4 D^2 + 32 H parameters; 4 T D^2 + 2 T (S + w - 1) D multiply-adds, with T in the second term
+    rounded up to whole blocks, so of order T w D; a state of 2 (w - 1) r D elements.
 
     Args:
         hidden_dim: int. Width D.
         num_heads: int. Number H of heads; divides D.
-        window_size: int. Number w of positions that one sees, itself among them. Defaults to `64`.
-        dilation_rate: int. Distance r of neighbouring positions of a window, >= 1. Defaults to `1`.
+        window_size: int. Number w of positions that each sees, including itself. Defaults to `64`.
+        dilation_rate: int. Distance r between neighbouring positions of a window, >= 1. Defaults to `1`.
         dropout: float in [0, 1). Share of the attention weights dropped in training. Defaults to `0.0`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial W_O. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, or `dropout` is
+            not in [0, 1).
 
     Example:
     >>> mixer = LocalAttention(hidden_dim=8, num_heads=2, window_size=4, dilation_rate=3)
@@ -72,7 +73,7 @@ class LocalAttention(BucketedAttentionMixer):
     def mix_values(self, x, values, masks, training):
         padding_mask, segment_ids, prefix_mask, right_to_left = masks
         time = tf.shape(x)[1]
-        # Which text a position belongs to, and to which as part of its prefix; 0, as outside, to none.
+        # Which text a position belongs to, and whose prefix it is part of; 0, as outside the row, for none.
         texts = tf.ones(tf.shape(x)[:2], tf.int32) if segment_ids is None else segment_ids
         if padding_mask is not None:
             texts *= tf.cast(padding_mask, tf.int32)
@@ -134,7 +135,7 @@ class LocalAttention(BucketedAttentionMixer):
         return min(length, self._reach + 1)
 
     def cost(self, length):
-        cost = super().cost(self._reach)  # its state; its multiply-adds are replaced
+        cost = super().cost(self._reach)  # for the parameters and the state
         block = kernels.block_size(self.window_size)
         num_blocks = self.dilation_rate * -(-length // (self.dilation_rate * block))
         pairs = num_blocks * block * (block + self.window_size - 1)

@@ -1,4 +1,4 @@
-"""Hamburger: a text is replaced by a low-rank approximation of itself, found anew for each text."""
+"""Hamburger: replaces each text with a low-rank approximation of itself, found anew for each text."""
 
 import keras
 import tensorflow as tf
@@ -8,7 +8,7 @@ from convnlp.kernels import zero_pads
 from convnlp.layers.projection import projection
 from convnlp.layers.token_mixer import TokenMixer, require_count
 
-_EPSILON = 1e-6  # the authors'; added to what is divided by
+_EPSILON = 1e-6  # added to divisors; the authors' value
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -20,35 +20,36 @@ class MatrixDecomposition(TokenMixer):
         C <- C * (Z B^T) / (C B B^T)                                             once, then K times:
         B <- B * (C^T Z) / (C^T C B),  C <- C * (Z B^T) / (C B B^T)
 
-    B, R rows to which all positions of a text contribute, starts at random numbers between 0 and 1, each row
-    with norm 1. They come from a seed and are the same for every text, layer and run. The gradient passes
-    through the last of the K updates of B and C alone; what these start from counts as constant.
+    All positions of a text contribute to the R rows of B. These start as random numbers between 0 and 1, with
+    each row scaled to norm 1; they come from a seed and are the same for every text, layer and run. The
+    gradient passes only through the last of the K updates of B and C, whose starting values count as
+    constant.
 
     Source: Geng et al., 2021, "Is Attention Better Than Matrix Decomposition?" (Hamburger),
     https://arxiv.org/abs/2109.04553: its algorithm for non-negative matrix factorisation, and its one-step
-    gradient; first values and the order of the updates are those of the authors' code.
-    Departs from it: the code draws B anew at each call, passes the gradient through the last update of C
-    alone, from which a position learns nothing of the others, and takes one more step in inference; no bias,
-    and no batch norm behind W_u, whose statistics would take in the pads.
+    gradient; initial values and the order of the updates are those of the authors' code.
+    Departs from it: the code draws B anew in each call, passes the gradient only through the last update of
+    C, from which a position learns nothing about the others, and takes one more step in inference; no bias,
+    and no batch norm after W_u, whose statistics would include pads.
 
-    Masking: Z is zero at pads, hence C, so that they are in no sum. Causality: no, B sees all positions.
-    Packing: no. Order: of no matter, so that a model gives it positions.
-    Cost: 2 D^2 parameters; 2 T D^2 + (2 K + 2) T R D + (2 K + 1) (T + D) R^2 multiply-adds, of which the
-    gradient repeats few: it needs two products for each of those of one step.
+    Masking: Z, and so C, is zero at pads, which therefore add to no sum. Causality: no, B sees all positions.
+    Packing: no. Order: does not matter to it, so a model adds positions.
+    Cost: 2 D^2 parameters; 2 T D^2 + (2 K + 2) T R D + (2 K + 1) (T + D) R^2 multiply-adds. The gradient adds
+    little: it needs two products for each product of the last step only.
 
     Args:
         hidden_dim: int. Width D.
         rank: int. Number R of rows of B, >= 1. Defaults to `64`.
         num_steps: int. Number K of updates, >= 1. Defaults to `6`.
-        seed: int. Which first B. Defaults to `0`.
+        seed: int >= 0. Seed of the initial B. Defaults to `0`.
         causal: bool. Must be False.
-        output_init_scale: float. Factor on the standard deviation of the first W_u. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial W_u. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, `seed` is not an int >= 0, or `causal`.
+        ValueError: if a size is not a positive int, `seed` is not an int >= 0, or `causal` is True.
 
     Example:
     >>> mixer = MatrixDecomposition(hidden_dim=8, rank=4)
@@ -86,7 +87,7 @@ class MatrixDecomposition(TokenMixer):
         with tf.init_scope():
             shape, seed = [self.rank, self.hidden_dim], [0, self.seed]
             bases = tf.random.stateless_uniform(shape, seed, alg="philox")
-            # An array: a constant of every graph, whichever it is made in.
+            # An array, so that it can be a constant in any graph.
             self.first_bases = tf.math.l2_normalize(bases, axis=1).numpy()
 
     @property
@@ -95,11 +96,11 @@ class MatrixDecomposition(TokenMixer):
 
     def mix(self, x, masks, training):
         z = kernels.relu(self.input_projection(zero_pads(x, masks.padding_mask)))  # [B,T,D], 0 at pads
-        z = tf.cast(z, tf.float32)  # whatever the policy: quotients of sums over the text
+        z = tf.cast(z, tf.float32)  # under any dtype policy, because it divides sums over the text
         return self.output_projection(tf.cast(self._decomposed(z), x.dtype))
 
     def _decomposed(self, z):
-        """M: float32 [B,T,D] -> [B,T,D]."""
+        """Returns M(Z): float32 [B,T,D] -> [B,T,D]."""
         constant = tf.stop_gradient(z)
         bases = tf.constant(self.first_bases)  # [R,D]
         product = kernels.project(constant, tf.transpose(bases))  # [B,T,R]
@@ -136,7 +137,7 @@ class MatrixDecomposition(TokenMixer):
 
 
 def _step(z, bases, codes):
-    """One update of B, then one of C: z [B,T,D], bases [R,D] or [B,R,D], codes [B,T,R]."""
+    """Updates B, then C, for z [B,T,D], bases [R,D] or [B,R,D] and codes [B,T,R]."""
     product = tf.matmul(codes, z, transpose_a=True)  # [B,R,D]
     bases = _update(bases, product, tf.matmul(tf.matmul(codes, codes, transpose_a=True), bases))
     product = tf.matmul(z, bases, transpose_b=True)  # [B,T,R]
@@ -145,5 +146,5 @@ def _step(z, bases, codes):
 
 
 def _update(factor, product, approximation):
-    """The multiplicative update of a factor: what it would have to be multiplied with, were it alone."""
+    """Returns a factor after its multiplicative update: times the quotient of product and approximation."""
     return factor * product / (approximation + _EPSILON)

@@ -1,4 +1,4 @@
-"""CoAtNet's convolution: a wide depthwise convolution, re-weighted by what the whole text holds."""
+"""CoAtNet's convolution: a wide depthwise convolution, reweighted by the content of the whole text."""
 
 import math
 
@@ -19,21 +19,21 @@ class MBConv(TokenMixer):
         s = sigmoid(gelu(mean_t(Z) W_a) W_b)                  W_a: [E,S], W_b: [S,E]; mean over the tokens
         Y = (s * Z) W_2                                       W_2: [E,D]
 
-    Taps as in `DilatedConv` at rate 1, even ones further right as with the source's "same" padding. It widens
-    and narrows the channels as a feed-forward network does, so a layer around it has no feed-forward
-    sublayer.
+    The taps are as in `DilatedConv` at rate 1; an even kernel reaches further right, as with the source's
+    "same" padding. The block widens and narrows the channels like a feed-forward network, so the layer around
+    it has no feed-forward sublayer.
 
     Source: Dai et al., 2021, "CoAtNet: Marrying Convolution and Attention for All Data Sizes", section 2 and
-    appendix A.1, https://arxiv.org/abs/2106.04803; the order of MobileNetV2 (Sandler et al., 2018, table 1,
-    https://arxiv.org/abs/1801.04381), an activation behind the expansion and behind the depthwise
-    convolution; squeeze-and-excitation of Hu et al., 2018, between the latter and the projection as in
-    EfficientNet (Tan and Le, 2019).
-    Departs from it: one dimension; the skeleton's layer norm in front of W_1 is the only norm, where the
-    source has a batch norm in front of each activation too, whose statistics would take in the pads; gelu
-    between W_a and W_b as behind W_1, where Hu et al. have relu; no bias.
+    appendix A.1, https://arxiv.org/abs/2106.04803; the order is that of MobileNetV2 (Sandler et al., 2018,
+    table 1, https://arxiv.org/abs/1801.04381), with an activation after the expansion and after the depthwise
+    convolution; squeeze-and-excitation of Hu et al., 2018, https://arxiv.org/abs/1709.01507, comes between
+    the latter and the projection, as in EfficientNet (Tan and Le, 2019).
+    Departs from it: one dimension; the skeleton's layer norm before W_1 is the only norm, where the source
+    also has a batch norm before each activation, whose statistics would include pads; gelu between W_a and
+    W_b, as after W_1, where Hu et al. have relu; no bias.
 
     Masking: inputs at pads are zero and do not count in the mean. Causality: no, the mean is over the whole
-    text. Packing: taps that reach into another text meet zeros, each text has its own mean.
+    text. Packing: taps that reach into another text meet zeros, and each text has its own mean.
     Cost: E (2 D + 2 S + K) parameters with E = expansion D and S = squeeze_ratio D, T E (2 D + K + 1) + 2 E S
     multiply-adds.
 
@@ -41,9 +41,9 @@ class MBConv(TokenMixer):
         hidden_dim: int. Width D.
         kernel_size: int. Number K of taps, >= 1, odd or even. Defaults to `3`.
         expansion: int. E / D, >= 1. Defaults to `4`.
-        squeeze_ratio: float in (0, 1]. S / D, rounded up. Defaults to `0.25`.
-        causal: bool. Must be `False`, which is the default.
-        output_init_scale: float. Factor on the standard deviation of the first W_2. Defaults to `1.0`.
+        squeeze_ratio: float in (0, 1]. S / D; S is rounded up. Defaults to `0.25`.
+        causal: bool. Must be False.
+        output_init_scale: float. Factor on the standard deviation of the initial W_2. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
@@ -101,7 +101,7 @@ class MBConv(TokenMixer):
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self._inner_dim, self.kernel_size),
-            # Each channel sums its own K inputs only.
+            # Each channel sums only its own K inputs.
             initializer=keras.initializers.RandomNormal(stddev=self.kernel_size**-0.5),
         )
 
@@ -142,7 +142,7 @@ def _gelu(x):
 
 
 def _text_means(z, masks):
-    """The mean of z [B,T,E] over the tokens of the text: [B,1,E], or [B,T,E] for packed rows; in float32."""
+    """Returns the mean of z [B,T,E] over the tokens of a text: [B,1,E], or [B,T,E] if rows are packed."""
     counted = masks.visible_keys(z, causal=False)  # [B,1 or T,T]
     if counted is None:
         counted = tf.expand_dims(tf.ones(tf.shape(z)[:2], tf.bool), 1)  # [B,1,T]

@@ -17,8 +17,8 @@ class MLPMixer(TokenMixer):
 
     Source: Tolstikhin et al., 2021, "MLP-Mixer: An all-MLP Architecture for Vision", section 2, equation 1,
     https://arxiv.org/abs/2105.01601.
-    Departs from it: texts may be shorter than L. The norm in front, the residual and the channel MLP behind
-    are the skeleton's.
+    Departs from it: texts may be shorter than L. The skeleton provides the norm before, the residual
+    connection, and the MLP over the channels after it.
 
     Masking: inputs at pads are zero, so that their number does not matter. Causality: no, a hidden value sees
     all positions. Packing: no.
@@ -34,7 +34,8 @@ class MLPMixer(TokenMixer):
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, a text is longer than `max_sequence_length`, or `causal`.
+        ValueError: if a size is not a positive int, a text is longer than `max_sequence_length`, or `causal`
+            is True.
 
     Example:
     >>> mixer = MLPMixer(hidden_dim=8, max_sequence_length=16)

@@ -15,43 +15,44 @@ from convnlp.layers.token_mixer import TokenMixer, require_count
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class Muse(TokenMixer):
-    """Three views of the input in parallel: global, local at several scales, and of the position alone.
+    """Three views of the input in parallel: global, local at several scales, and position by position.
 
         Y = Attention(X) + (sum_k softmax(a)_k DynamicConv_k(X W_V)) W_C + FFN(X)
 
-    W_V is the attention's own value projection, so that both mix the same vectors. The gate a starts at equal
-    shares. A layer around it has no feed-forward sublayer. Without kernel sizes there is no convolution: the
-    paper's MUSE-simple.
+    W_V is the attention's value projection, so that both mix the same vectors. The gate a starts at equal
+    shares. The layer around it has no feed-forward sublayer. Without kernel sizes, there is no convolution:
+    this is the paper's MUSE-simple.
 
     Source: Zhao et al., 2019, "MUSE: Parallel Multi-Scale Attention for Sequence to Sequence Learning",
     section 2, https://arxiv.org/abs/1911.09483.
-    Departs from it: dynamic convolutions as in the authors' code, where the text has softmaxed static ones;
-    attention and convolution have an output projection each, which is the code's one projection of both side
-    by side; attention has T5's relative position bias.
+    Departs from it: dynamic convolutions, as in the authors' code, where the text has static ones with a
+    softmax; attention and convolution have one output projection each, which equals the code's single
+    projection of both concatenated; attention has T5's relative position bias.
 
-    Masking: pads are hidden as keys and zero as inputs of the convolutions. Causality: yes. Packing: other
-    texts are hidden.
+    Masking: pads are masked as keys, and zero as inputs of the convolutions. Causality: yes. Packing: other
+    texts are masked.
     Cost: with K the sum of the kernel sizes and F the inner width, 5 D^2 + 2 D F + D H K + 32 H parameters
     and one for each size; T (5 D^2 + 2 D F + K D (1 + H)) + 2 T^2 D multiply-adds; a state of 2 T D elements
-    and k - 1 times D for each size k.
+    and (k - 1) D for each size k.
 
     Args:
         hidden_dim: int. Width D.
-        num_heads: int. Number H of heads, and of filters at a position; divides D.
+        num_heads: int. Number H of heads, and of filters at each position; divides D.
         intermediate_dim: int. Inner width F of the feed-forward network.
         kernel_sizes: sequence of ints >= 1, the sizes k; empty for none. Defaults to `(3, 15)`.
         kernel_dropout: float in [0, 1). Share of the taps dropped in training. Defaults to `0.0`.
         dropout: float in [0, 1). Share of the attention weights and inner activations dropped in training.
             Defaults to `0.0`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        output_init_scale: float. Factor on the standard deviation of the first output projections. Defaults
+        output_init_scale: float. Factor on the standard deviation of the initial output projections. Defaults
             to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, or `num_heads` does not divide `hidden_dim`.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, or a dropout
+            rate is not in [0, 1).
 
     Example:
     >>> mixer = Muse(hidden_dim=8, num_heads=2, intermediate_dim=16, kernel_sizes=(3, 5))
@@ -126,7 +127,14 @@ class Muse(TokenMixer):
         )
 
     def _join(self, x, attended, convolved, training=False):
-        """The sum of the three views: X, the attention's output and a list of the convolutions', [B,T,D]."""
+        """Returns the sum of the three views [B,T,D].
+
+        Args:
+            x: tensor [B,T,D].
+            attended: tensor [B,T,D], the attention's output.
+            convolved: list of tensors [B,T,D], the convolutions' outputs.
+            training: bool. Whether dropout is active.
+        """
         if convolved:
             shares = tf.unstack(tf.cast(tf.nn.softmax(self.gate), self.compute_dtype))
             local = tf.add_n([share * y for share, y in zip(shares, convolved, strict=True)])  # [B,T,D]

@@ -1,4 +1,4 @@
-"""Outlook attention: each position says how the positions around it attend to each other."""
+"""Outlook attention: each position determines how the positions around it attend to each other."""
 
 import functools
 import operator
@@ -15,25 +15,25 @@ from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads,
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class OutlookAttention(TokenMixer):
-    """Attention within windows of K positions, whose K x K weights are made from the one in the middle.
+    """Attention within windows of K positions, whose K x K weights come from the position in the middle.
 
         A_i   = softmax_n(reshape(x_i W_A))                 W_A: [D,H*K*K], A_i: [H,K,K]
         z_m   = sum_i sum_n A_i[h, m - i + p, n] v_{i+n-p}  over the windows i that m is in, v = X W_V
         y_m   = concat_h(z_m) W_O
 
-    p = (K - 1) // 2: an even window reaches one position further right than left. No queries and keys: one
-    projection gives the weights of all pairs in a window. What a window gives a position is added to what the
-    others give it, so that an output sees K - 1 positions to either side. The sums over windows are sums of
-    weights: 2 K - 1 taps at each position, by which it then weighs its neighbours. The usual 1 / sqrt(D / H)
-    is part of the first W_A.
+    p = (K - 1) // 2: an even window reaches one position further right than left. There are no queries and
+    keys: one projection gives the weights of all pairs in a window. A position adds up its results from all
+    windows that contain it, so an output sees K - 1 positions on either side. These sums over windows are
+    computed as sums of weights: 2 K - 1 taps per position, applied to its neighbours. The usual factor 1 /
+    sqrt(D / H) is part of the initial W_A.
 
     Source: Yuan et al., 2021, "VOLO: Vision Outlooker for Visual Recognition", section 3.1 (?),
     https://arxiv.org/abs/2106.13112.
     Departs from it: one dimension; a stride of 1; no bias.
 
-    Masking: values at pads are zero, and count in the softmax as the values outside of a text do, as in the
-    source; a window around a pad gives nothing. Causality: no, a position is part of windows around later
-    ones. Packing: the same for other texts as for pads.
+    Masking: values at pads are zero but count in the softmax, like values outside the text, as in the source;
+    a window around a pad contributes nothing. Causality: no, a position is in windows around later ones.
+    Packing: other texts are treated like pads.
     Cost: 2 D^2 + D H K^2 parameters, T D (2 D + H K^2 + 2 K - 1) multiply-adds.
 
     Args:
@@ -42,13 +42,14 @@ class OutlookAttention(TokenMixer):
         window_size: int. Number K of positions in a window, >= 1, odd or even. Defaults to `7`.
         dropout: float in [0, 1). Share of the attention weights dropped in training. Defaults to `0.0`.
         causal: bool. Must be False.
-        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial W_O. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, or `causal`.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, `dropout` is
+            not in [0, 1), or `causal` is True.
 
     Example:
     >>> mixer = OutlookAttention(hidden_dim=8, num_heads=2, window_size=3)
@@ -103,7 +104,7 @@ class OutlookAttention(TokenMixer):
         )
 
     def _weights(self, x, padding_mask, training):
-        """The weights A of the window around each position, float32 [B,T,H*K,K]; 0 around pads."""
+        """Returns the weights A of the window around each position, float32 [B,T,H*K,K]; 0 around pads."""
         shape, size = tf.shape(x), self.window_size
         logits = tf.reshape(self.generator(x), [shape[0], shape[1], self.num_heads * size, size])
         weights = tf.cast(tf.nn.softmax(tf.cast(logits, tf.float32)), x.dtype)
@@ -112,18 +113,18 @@ class OutlookAttention(TokenMixer):
         return tf.reshape(zero_pads(flat, padding_mask), [shape[0], shape[1], self.num_heads * size, size])
 
     def _taps(self, weights, segment_ids):
-        """What a position has of each neighbour, over all windows that both are in.
+        """Returns the weight of each neighbour of a position, summed over all windows that contain both.
 
         Args:
-            weights: float32 [B,T,H*K,K].
-            segment_ids: int32 [B,T], or None.
+            weights: float32 tensor [B,T,H*K,K].
+            segment_ids: int32 tensor [B,T], or None.
 
         Returns:
-            Float32 [B,T,H,2K-1], of the neighbours at offsets 1 - K to K - 1.
+            Float32 tensor [B,T,H,2K-1], for the neighbours at offsets 1 - K to K - 1.
         """
         shape, size = tf.shape(weights), self.window_size
         weights = tf.reshape(weights, [shape[0], shape[1], self.num_heads, size, size])
-        # A position that is the j-th of a window has its middle p - j to the right.
+        # For the j-th position of a window, the middle of the window is p - j positions to the right.
         where = (size, size - 1 - kernels.left_taps(size, causal=False))
         windows = kernels.shifted(kernels.pad_for_taps(weights, *where, 1), size, 1)[::-1]
         if segment_ids is not None:

@@ -1,4 +1,4 @@
-"""CoAtNet's attention: what a position holds, plus a learned weight for every distance."""
+"""CoAtNet's attention: the content of positions plus a learned weight for every offset."""
 
 import keras
 import tensorflow as tf
@@ -9,35 +9,35 @@ from convnlp.layers.token_mixer import require_count
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class RelativeAttention(AttentionMixer):
-    """Multi-head attention whose logits are content plus a static weight for the offset, as in a convolution.
+    """Multi-head attention whose logits add a static weight per offset, as in a convolution, to the content.
 
         A[h, i, j] = softmax_j(q_i . k_j + w[h, j - i])       w: [H,2L-1], or [H,L] if causal
         Y = concat_h(A V) W_O
 
-    The usual 1 / sqrt(D / H) is part of the first W_Q.
+    The usual factor 1 / sqrt(D / H) is part of the initial W_Q.
 
     Source: Dai et al., 2021, "CoAtNet: Marrying Convolution and Attention for All Data Sizes", equation 3
     (y_pre), https://arxiv.org/abs/2106.04803.
-    Departs from it: one dimension; projections of queries, keys and values, which the equation leaves out.
+    Departs from it: one dimension; projections of queries, keys and values, which the equation omits.
 
-    Masking: pads are hidden as keys. Causality: yes. Packing: keys of other texts are hidden.
-    Cost: 4 D^2 + (2 L - 1) H parameters (L H if causal), 4 T D^2 + 2 T^2 D multiply-adds, a state of 2 T D
-    elements.
+    Masking: pads are masked as keys. Causality: yes. Packing: keys of other texts are masked.
+    Cost: 4 D^2 + (2 L - 1) H parameters (4 D^2 + L H if causal), 4 T D^2 + 2 T^2 D multiply-adds, a state of
+    2 T D elements.
 
     Args:
         hidden_dim: int. Width D.
         num_heads: int. Number H of heads; divides D.
-        max_sequence_length: int. The most positions L of a row. Defaults to `512`.
+        max_sequence_length: int. The longest row L, >= 1. Defaults to `512`.
         dropout: float in [0, 1). Share of the attention weights dropped in training. Defaults to `0.0`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial W_O. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int or `num_heads` does not divide `hidden_dim`; when called,
-            if T is more than L.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, `dropout` is
+            not in [0, 1), or a row is longer than `max_sequence_length`.
 
     Example:
     >>> mixer = RelativeAttention(hidden_dim=8, num_heads=2, max_sequence_length=16)

@@ -1,4 +1,4 @@
-"""ResMLP: one matrix over the positions, and affine maps in the place of norms."""
+"""ResMLP: one matrix over the positions, and affine maps instead of norms."""
 
 import keras
 import tensorflow as tf
@@ -10,31 +10,31 @@ from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class ResMLP(TokenMixer):
-    """A linear map over the positions, between an affine map and a scale of each channel.
+    """A linear map over the positions, between an affine map and a scale per channel.
 
         Aff(x) = a * x + c                                   a, c: [D]
         y[i] = s * (sum_j A[i, j] Aff(x)[j] + b[i])          A: [L,L], b: [L], s: [D]
 
-    A text of T <= L positions uses A[:T, :T] and b[:T]. With `matrix_heads` H > 1 there are H such A and b,
+    A text of T <= L positions uses A[:T, :T] and b[:T]. With `matrix_heads` H > 1, there are H such A and b,
     each for a block of D / H neighbouring channels. Without `affine`, y[i] = sum_j A[i, j] x[j] + b[i]: the
-    rest is then the residual connection's, of the form "affine" (see `Residual`), which has it around the
-    feed-forward sublayer too. The two together are the source's layer.
+    residual form "affine" (see `Residual`) then provides Aff and s, around the feed-forward sublayer too.
+    Together, they are the source's layer.
 
     Source: Touvron et al., 2021, "ResMLP: Feedforward networks for image classification with data-efficient
     training", section 2, https://arxiv.org/abs/2105.03404.
-    Departs from it: in the other residual forms the skeleton's norm stands in front of Aff, and its
-    feed-forward sublayer is without Aff and LayerScale, and has ReLU in any; a lower-triangular A makes it
+    Departs from it: in the other residual forms, the skeleton's norm comes before Aff, and its feed-forward
+    sublayer has no Aff and LayerScale; in all forms, that sublayer has ReLU; a lower-triangular A makes it
     causal; the heads.
 
     Masking: Aff(x) is zero at pads, so that their number does not matter. Causality: yes, A is lower
-    triangular. Packing: each text counts its positions from its own start.
-    Cost: H (L^2 + L) + 3 D parameters, without `affine` 3 D less; T^2 D multiply-adds, a state of T D
+    triangular. Packing: positions are counted from the start of each text.
+    Cost: H (L^2 + L) + 3 D parameters, 3 D fewer without `affine`; T^2 D multiply-adds, a state of T D
     elements.
 
     Args:
         hidden_dim: int. Width D.
         max_sequence_length: int. The longest text L, >= 1.
-        layer_scale_init: float > 0. The first s; the authors take 0.1 up to 18 layers, 1e-5 for 24 and 1e-6
+        layer_scale_init: float > 0. Initial s; the authors use 0.1 for up to 18 layers, 1e-5 for 24 and 1e-6
             for more. Defaults to `0.1`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
         matrix_heads: int. Number H of matrices; divides D. Defaults to `1`.
@@ -44,8 +44,8 @@ class ResMLP(TokenMixer):
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, `matrix_heads` does not divide `hidden_dim`, or a text is
-            longer than `max_sequence_length`.
+        ValueError: if a size is not a positive int, `matrix_heads` does not divide `hidden_dim`,
+            `layer_scale_init` is not positive, or a text is longer than `max_sequence_length`.
 
     Example:
     >>> mixer = ResMLP(hidden_dim=8, max_sequence_length=16, causal=True)

@@ -12,13 +12,13 @@ class SelfAttention(BucketedAttentionMixer):
         A = softmax(Q K^T + b)         Q, K, V = X W_Q, X W_K, X W_V, each [T,D] split into H heads
         Y = concat_h(A V) W_O          b[h, i, j] = table[h, bucket(j - i)]
 
-    The usual 1 / sqrt(D / H) is part of the first W_Q instead of the equation.
+    The usual factor 1 / sqrt(D / H) is part of the initial W_Q instead of the equation.
 
     Source: Vaswani et al., 2017, equation 1, https://arxiv.org/abs/1706.03762; Raffel et al., 2020, section
     2.1, https://arxiv.org/abs/1910.10683.
-    Departs from it: every layer has a bias table of its own where T5 shares one in a stack.
+    Departs from it: every layer has its own bias table, while T5 shares one in a stack.
 
-    Masking: pads are hidden as keys. Causality: yes. Packing: keys of other texts are hidden.
+    Masking: pads are masked as keys. Causality: yes. Packing: keys of other texts are masked.
     Cost: 4 D^2 + 32 H parameters, 4 T D^2 + 2 T^2 D multiply-adds, a state of 2 T D elements.
 
     Args:
@@ -26,17 +26,17 @@ class SelfAttention(BucketedAttentionMixer):
         num_heads: int. Number H of heads; divides D.
         dropout: float in [0, 1). Share of the attention weights dropped in training. Defaults to `0.0`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
-        bias_initializer: str. "normal": the table begins near 0, as T5's. "alibi": it begins as minus slope
-            times distance (Press et al., 2022, https://arxiv.org/abs/2108.12409), so that attention begins
-            local, which learns sooner where the budget is small. Defaults to `"normal"`.
+        output_init_scale: float. Factor on the standard deviation of the initial W_O. Defaults to `1.0`.
+        bias_initializer: str. "normal": the table starts near 0, as in T5. "alibi": it starts as minus slope
+            times distance (Press et al., 2022, https://arxiv.org/abs/2108.12409), so that attention starts
+            local, which learns faster on a small budget. Defaults to `"normal"`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim` or
-            `bias_initializer` is unknown.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, `dropout` is
+            not in [0, 1), or `bias_initializer` is unknown.
 
     Example:
     >>> mixer = SelfAttention(hidden_dim=8, num_heads=2, causal=True)

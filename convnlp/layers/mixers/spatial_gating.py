@@ -1,4 +1,4 @@
-"""gMLP: half of the channels gates the other half, with a matrix over the positions; aMLP adds attention."""
+"""gMLP: half of the channels gate the other half, with a matrix over the positions; aMLP adds attention."""
 
 import keras
 import tensorflow as tf
@@ -13,37 +13,37 @@ from convnlp.layers.token_mixer import TokenMixer, require_count
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class SpatialGating(TokenMixer):
-    """A feed-forward layer with a gate that looks at all positions.
+    """A feed-forward layer with a gate that sees all positions.
 
         Z1, Z2 = split(gelu(X U))                            U: [D,E], Z1, Z2: [T,E/2]
         G[i] = sum_j W[i, j] LN(Z2)[j] + b[i]                W: [L,L], b: [L]
         Y = (Z1 * G) V                                       V: [E/2,D]
 
     A text of T <= L positions uses W[:T, :T] and b[:T]. With `toeplitz`, W[i, j] = w[j - i] and b is one
-    number: texts may be of any length. With `matrix_heads` H > 1 there are H such W and b, each for a block
-    of neighbouring channels. With `tiny_attention_dim` A > 0 (aMLP), G += softmax(Q K^T) V' W_O with one head
-    of A channels on X. W starts within 1e-3 / L and b at 1: a plain feed-forward layer.
+    number, so that texts may have any length. With `matrix_heads` H > 1, there are H such W and b, each for a
+    block of neighbouring channels. With `tiny_attention_dim` A > 0 (aMLP), G += softmax(Q K^T) V' W_O with
+    one head of A channels on X. W starts within 1e-3 / L and b at 1, which gives a plain feed-forward layer.
 
     Source: Liu et al., 2021, "Pay Attention to MLPs", sections 2 and 4.3, https://arxiv.org/abs/2105.08050.
     Departs from it: E is the skeleton's inner width, 4 D in its sizes and 6 D in the paper's; U and V have no
     biases; a lower-triangular W makes it causal; the Toeplitz form and the heads. As in the paper, no
     feed-forward layer follows.
 
-    Masking: LN(Z2) is zero at pads, so that their number does not matter; attention does not see them.
-    Causality: yes, W is lower triangular. Packing: each text counts its positions from its own start.
-    Cost: 3/2 D E + E + H (L^2 + L) parameters (Toeplitz: 2 L, or L + 1 if causal, in the place of L^2 + L),
-    3/2 T D E + 1/2 T^2 E multiply-adds, a state of T E / 2 elements; with attention further 3 D A + A E / 2,
-    T (3 D A + A E / 2) + 2 T^2 A, and 2 T A.
+    Masking: LN(Z2) is zero at pads, so that their number does not matter; attention masks them. Causality:
+    yes, W is lower triangular. Packing: positions are counted from the start of each text.
+    Cost: 3/2 D E + E + H (L^2 + L) parameters (if Toeplitz, 2 L, or L + 1 if causal, instead of L^2 + L),
+    3/2 T D E + 1/2 T^2 E multiply-adds, a state of T E / 2 elements; attention adds 3 D A + A E / 2
+    parameters, T (3 D A + A E / 2) + 2 T^2 A multiply-adds and 2 T A elements.
 
     Args:
         hidden_dim: int. Width D.
-        intermediate_dim: int. Inner width E, which is split; even.
-        max_sequence_length: int. The longest text L, >= 1; with `toeplitz`, positions L and more apart do not
+        intermediate_dim: int. Inner width E, which is split in two; even.
+        max_sequence_length: int. The longest text L, >= 1; with `toeplitz`, positions L or more apart do not
             see each other.
         tiny_attention_dim: int. Width A of the attention, 64 in the paper; 0 for none. Defaults to `0`.
-        toeplitz: bool. Whether W depends on the distance alone. Defaults to `False`.
+        toeplitz: bool. Whether W depends only on the distance. Defaults to `False`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        output_init_scale: float. Factor on the standard deviation of the first V. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial V. Defaults to `1.0`.
         matrix_heads: int. Number H of matrices; divides E / 2. Defaults to `1`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
@@ -130,7 +130,7 @@ class SpatialGating(TokenMixer):
             self.attention.build(input_shape)
 
     def _halves(self, x):
-        """Z1 and LN(Z2), [B,T,E/2] each."""
+        """Returns Z1 and LN(Z2), [B,T,E/2] each."""
         z = keras.activations.gelu(self.input_projection(x), approximate=False)
         z1, z2 = tf.split(z, 2, axis=2)
         return z1, self.norm(z2)

@@ -1,4 +1,4 @@
-"""Synthesizer: attention whose weights are learned or made from one position at a time."""
+"""Synthesizer: attention whose weights are learned, or made from one position at a time."""
 
 import functools
 import operator
@@ -19,7 +19,7 @@ MODES = ("dense", "random", "frozen_random", "factorized_dense", "factorized_ran
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class Synthesizer(TokenMixer):
-    """Multi-head attention with weights that need no products of queries and keys.
+    """Multi-head attention whose weights need no products of queries and keys.
 
         Y = concat_h(softmax(B) V) W_O                       V = X W_V
         B = sum_k softmax(alpha)_k B_k                       over the modes k, for each head
@@ -27,40 +27,41 @@ class Synthesizer(TokenMixer):
     | mode | B_k of a head |
     | --- | --- |
     | dense | B[i] = W2 relu(W1 x[i]), W1: D -> D / H, W2: D / H -> L |
-    | random, frozen_random | R [L,L], the same for all texts; learned, or as drawn |
-    | factorized_dense | B[i, j] = a[j // q] b[j % q], where W2 makes a of p and b of q numbers, p q >= L |
+    | random, frozen_random | R [L,L], the same for all texts; learned, or left at its random values |
+    | factorized_dense | B[i, j] = a[j // q] b[j % q]; W2 gives a with p and b with q numbers, p q >= L |
     | factorized_random | R1 R2^T, both [L,r] |
-    | attention | Q K^T, the usual (D / H)^-1/2 being part of the first W_Q |
+    | attention | Q K^T; the usual factor (D / H)^-1/2 is part of the initial W_Q |
 
-    A text of T <= L positions uses the first T columns of W2, and rows and columns of R.
+    A text of T <= L positions uses the first T columns of W2, and the first T rows and columns of R.
 
     Source: Tay et al., 2020, "Synthesizer: Rethinking Self-Attention for Transformer Models", section 3,
     https://arxiv.org/abs/2005.00743.
     Departs from it: W1, W2, W_V and W_O have no biases; a and b are made from one hidden layer.
 
-    Masking: pads are hidden as keys. Causality: yes. Packing: keys of other texts are hidden, and each text
-    counts its positions from its own start. Order: of no matter to attention alone, unless it is causal.
+    Masking: pads are masked as keys. Causality: yes. Packing: keys of other texts are masked, and positions
+    are counted from the start of each text. Order: does not matter to attention alone unless it is causal.
     Cost: 2 D^2 parameters, 2 T D^2 + T^2 D multiply-adds and a state of T D elements for values and output.
-    To these add the modes, dense D^2 + D L parameters and T times as many multiply-adds; random H L^2 and 0;
-    factorized_dense D^2 + D (p + q), T times as many and H T^2; factorized_random 2 H L r and H T^2 r;
-    attention 2 D^2, 2 T D^2 + T^2 D, and T D of state. A mixture has a parameter alpha per mode.
+    The modes add, in parameters and multiply-adds: dense D^2 + D L, and T times as many; random H L^2, and 0;
+    factorized_dense D^2 + D (p + q), and T times as many plus H T^2; factorized_random 2 H L r, and H T^2 r;
+    attention 2 D^2, and 2 T D^2 + T^2 D, and T D elements of state. A mixture has one parameter alpha per
+    mode.
 
     Args:
         hidden_dim: int. Width D.
         num_heads: int. Number H of heads; divides D.
         max_sequence_length: int. The longest text L, >= 1.
-        modes: one name of the table, or a list to be mixed. Defaults to `("dense", "random")`.
+        modes: one name from the table, or a list of names to be mixed. Defaults to `("dense", "random")`.
         rank: int. r of factorized_random, >= 1. Defaults to `8`.
         dropout: float in [0, 1). Share of the attention weights dropped in training. Defaults to `0.0`.
         causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
-        output_init_scale: float. Factor on the standard deviation of the first W_O. Defaults to `1.0`.
+        output_init_scale: float. Factor on the standard deviation of the initial W_O. Defaults to `1.0`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Call returns a tensor [B,T,D]; see `TokenMixer.call`.
 
     Raises:
-        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, a mode is
-            unknown or twice, or a text is longer than `max_sequence_length`.
+        ValueError: if a size is not a positive int, `num_heads` does not divide `hidden_dim`, `dropout` is
+            not in [0, 1), a mode is unknown or repeated, or a text is longer than `max_sequence_length`.
 
     Example:
     >>> modes = ["random", "attention"]
@@ -94,7 +95,9 @@ class Synthesizer(TokenMixer):
         require_rate("dropout", dropout)
         modes = [modes] if isinstance(modes, str) else list(modes)
         if not modes or set(modes) - set(MODES) or len(set(modes)) < len(modes):
-            raise ValueError(f"`modes` must be different ones of {', '.join(MODES)}. Received: modes={modes}")
+            raise ValueError(
+                f"`modes` must be one or more distinct names from {', '.join(MODES)}. Received: modes={modes}"
+            )
         self.num_heads = num_heads
         self.max_sequence_length = max_sequence_length
         self.modes = modes
@@ -135,7 +138,16 @@ class Synthesizer(TokenMixer):
             )  # The softmax reads it in float32.
 
     def _attend(self, x, cache, visible, index, positions=None, training=False):
-        """X [B,C,D] over the cache [B,T,H,D/H], visible bool [B or 1,C or 1,T] or None -> [B,C,D]."""
+        """Attends from x [B,C,D] to the cache, tensors [B,T,H,D/H] -> [B,C,D].
+
+        Args:
+            x: tensor [B,C,D].
+            cache: dict, as `_keys_and_values` returns it.
+            visible: bool tensor [B or 1,C or 1,T], or None if all are visible.
+            index: int or int32 scalar tensor. Position of the first of the C queries.
+            positions: int32 tensor [B,T], the position of each token in its text, or None without packing.
+            training: bool. Whether dropout is active.
+        """
         length = tf.shape(cache["values"])[1]
         logits = []  # float32 [B or 1,H,C,T] each
         for mode in self.modes:
@@ -154,13 +166,13 @@ class Synthesizer(TokenMixer):
         visible = None if visible is None else tf.expand_dims(visible, 1)  # [B or 1,1,C or 1,T]
         weights = tf.cast(masked_softmax(mixture, visible), x.dtype)  # [B or 1,H,C,T]
         weights = self._dropout(weights, training=training)
-        # Not an einsum: the weights may be the same for all rows of the batch.
+        # Not an einsum, because the weights may be the same for all rows of the batch.
         values = tf.transpose(cache["values"], [0, 2, 1, 3])  # [B,H,T,D/H]
         mixed = tf.transpose(tf.matmul(weights, values), [0, 2, 1, 3])  # [B,C,H,D/H]
         return self.output_projection(merge_heads(mixed))
 
     def _keys_and_values(self, x):
-        """What later positions need of x [B,C,D]: dict of [B,C,H,D/H]."""
+        """Returns what later positions need of x [B,C,D]: a dict of tensors [B,C,H,D/H]."""
         values = {"values": split_heads(self.value(x), self.num_heads)}
         if "attention" in self.modes:
             values["keys"] = split_heads(self.key(x), self.num_heads)
