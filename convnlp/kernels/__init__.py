@@ -1,6 +1,6 @@
-"""The hot operations in the forms that suit training on a CPU, accelerators, and exported graphs.
+"""The hot operations, in forms for training on CPUs, for accelerators and for exported graphs.
 
-Nothing else in convnlp knows how they are computed. All forms of a kernel give the same values and gradients.
+No other part of convnlp knows how they are computed. All forms of a kernel give equal values and gradients.
 """
 
 from convnlp.kernels.cross_entropy import cross_entropy

@@ -1,9 +1,9 @@
-"""Compiled islands: the element-wise work between two matrix products as one pass over memory.
+"""Compiled islands: the element-wise work between two matrix products as a single pass over memory.
 
-TensorFlow runs an equation like `a * sigmoid(b)` as one pass over memory for each operation, and Eigen's
-bfloat16 operations are not vectorised well. XLA fuses them into one loop that reads and writes bfloat16 and
-computes in float32. Only element-wise work is compiled: matrix products and convolutions of XLA are slower on
-CPUs than TensorFlow's own.
+TensorFlow runs an equation like `a * sigmoid(b)` as one pass over memory per operation, and Eigen's bfloat16
+operations are poorly vectorised. XLA fuses them into one loop that reads and writes bfloat16 and computes in
+float32. Only element-wise work is compiled: on CPUs, XLA's matrix products and convolutions are slower than
+TensorFlow's own.
 """
 
 import functools
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 
 def compiled(function):
-    """Decorator: a function of tensors (and hashable keyword arguments) as an `island`."""
+    """Decorates a function of tensors and hashable keyword arguments to run as an `island`."""
 
     @functools.wraps(function)
     def call(*tensors, **settings):
@@ -22,19 +22,19 @@ def compiled(function):
 
 
 def island(function, *tensors, first_known_axis=-1, **settings):
-    """Runs a function as one XLA program, which is kept for the next call.
+    """Runs a function as one XLA program, which is cached for later calls.
 
-    It is traced once for all sizes of the axes before the first known one, and compiled for each shape, which
-    takes 0.05 to 0.2 seconds.
+    It is traced once for all sizes of the axes before the first known one. It is compiled for each shape,
+    which takes 0.05 to 0.2 seconds.
 
     Args:
-        function: callable with the arguments `*tensors, **settings`, defined at the top level of a module.
+        function: callable with arguments `*tensors, **settings`, defined at the top level of a module.
         *tensors: its tensors.
-        first_known_axis: int. From which axis on the sizes are known while tracing. Defaults to the last.
-        **settings: hashable.
+        first_known_axis: int. First axis whose size is known while tracing. Defaults to the last axis.
+        **settings: its other arguments; hashable.
 
     Returns:
-        What the function returns.
+        The function's result.
     """
     specs = []
     for x in tensors:
@@ -50,15 +50,15 @@ def _traced(function, *specs, **settings):
 
 
 def float32(x):
-    """`x` as float32; what every island computes in."""
+    """Casts x to float32, in which every island computes."""
     return tf.cast(x, tf.float32)
 
 
 def rounded(x, dtype):
-    """Float32 `x` as `dtype`, rounded to the nearest, ties to even.
+    """Rounds a float32 x to `dtype`, to nearest, ties to even.
 
-    bfloat16 is the upper half of a float32, so rounding is an addition to its bits. XLA's own conversion on a
-    CPU is up to twice as slow as a whole loop that rounds like this.
+    bfloat16 is the upper half of a float32, so x can be rounded by adding to its bits. On a CPU, XLA's own
+    conversion takes up to twice as long as a whole loop that rounds like this.
     """
     if dtype != tf.bfloat16:
         return tf.cast(x, dtype)
@@ -69,11 +69,11 @@ def rounded(x, dtype):
 
 
 def as_rows(x):
-    """[..., D] -> [R,D]."""
+    """Flattens [..., D] to rows [R,D]."""
     return tf.reshape(x, [-1, x.shape[-1]])
 
 
 def like(rows, x):
-    """[R,E] -> [..., E], with the other axes of x [..., D]."""
+    """Undoes `as_rows`: [R,E] -> [..., E], with the leading axes of x [..., D]."""
     shape = tf.concat([tf.shape(x)[:-1], [rows.shape[1]]], 0)
     return tf.ensure_shape(tf.reshape(rows, shape), [*x.shape[:-1], rows.shape[1]])

@@ -11,14 +11,14 @@ _LANES = 1024
 
 
 def cross_entropy(logits, targets):
-    """The negative log-probability of each target, computed in float32.
+    """Returns the negative log-probability of each target, computed in float32.
 
         loss = log sum_v exp(z[v]) - z[target]        d loss / d z[v] = softmax(z)[v] - [v = target]
 
-    TensorFlow casts the logits to float32 and writes the softmax, its gradient, and with deterministic
-    operations the log-softmax and a scattered copy too: tensors of [N,V] in float32, each tens of megabytes.
-    The fast form keeps the logits, in their own type, and one number per row; it computes the gradient from
-    these in one compiled loop. Measured for N = 1824, V = 8192 in bfloat16 on one core: 5.3 ms, 10.3 ms
+    TensorFlow casts the logits to float32 and writes the softmax and its gradient, and with deterministic
+    operations also the log-softmax and a scattered copy: float32 tensors [N,V], tens of megabytes each. The
+    fast form only keeps the logits, in their own dtype, and one number per row, and computes the gradient
+    from them in one compiled loop. Measured for N = 1824, V = 8192 in bfloat16 on one core: 5.3 ms, 10.3 ms
     with the gradient, against 17 ms and 64 ms.
 
     Args:
@@ -55,7 +55,7 @@ def _fast(logits, targets):
 
 
 def _over_row(x, reduce, combine):
-    """[N,V] -> [N,1]. Adds lanes of many numbers first: XLA reduces a row number by number."""
+    """Reduces [N,V] to [N,1]. Combines wide lanes first, because XLA reduces a row number by number."""
     lanes = [x[:, start : start + _LANES] for start in range(0, x.shape[1] - _LANES + 1, _LANES)]
     rest = x[:, len(lanes) * _LANES :]
     parts = [functools.reduce(combine, lanes)] if lanes else []
@@ -65,7 +65,7 @@ def _over_row(x, reduce, combine):
 
 @compiled
 def _log_sum(rows):
-    """[N,V] -> [N]: log sum exp."""
+    """Returns log sum exp of each row: [N,V] -> [N]."""
     rows = float32(rows)
     largest = _over_row(rows, tf.reduce_max, tf.maximum)
     return (largest + tf.math.log(_over_row(tf.exp(rows - largest), tf.reduce_sum, tf.add)))[:, 0]

@@ -24,25 +24,26 @@ def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, pad
 
     p = K - 1 if causal, else (K - 1) // 2; positions outside the sequence count as zero.
 
-    The fast form is TensorFlow's depthwise op three times over: forward with time on the width axis; for the
-    gradient by x with reversed taps and mirrored padding; for the gradient by the taps with dy as a filter
-    on x (`_taps_gradient`), since the framework's filter gradient is up to a hundred times slower at K = 31.
-    It must not be compiled by XLA on a CPU, where the depthwise op is as slow: use the plain form there.
-    Segments are moved apart by the reach of the taps, so that one convolution serves them all. Pads are made
-    zero before, or in one loop with the convolution where that is faster (masked_depthwise.py).
+    The fast form uses TensorFlow's depthwise op three times: forward, with time on the width axis; for the
+    gradient with respect to x, with reversed taps and mirrored padding; and for the gradient with respect to
+    the taps, with dy as a filter on x (`_taps_gradient`), because TensorFlow's own filter gradient is up to a
+    hundred times slower at K = 31. Do not compile it with XLA on a CPU, where the depthwise op is just as
+    slow: use the plain form there. Segments are moved apart by the reach of the taps, so that one convolution
+    serves them all. Pads are zeroed before the convolution, or in the same loop if that is faster
+    (masked_depthwise.py).
 
     Args:
         x: tensor [B,T,D], float. In the form "edge" also [B,1,T,D], without dilation and masks.
-        taps: tensor [H,K] of the same type; H divides D.
-        dilation_rate: int, >= 1. The distance r of neighbouring taps. Defaults to 1.
+        taps: tensor [H,K] of the same dtype; H divides D.
+        dilation_rate: int >= 1. Distance r between neighbouring taps. Defaults to `1`.
         causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
-        segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of others count as
-            zero. Defaults to one segment.
-        padding_mask: bool tensor [B,T], True = token; the other positions of x count as zero, but must be
-            finite. Defaults to all tokens.
+        segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of other segments
+            count as zero. Defaults to one segment.
+        padding_mask: bool tensor [B,T], True = token; pads count as zero, but x must be finite there.
+            Defaults to no pads.
 
     Returns:
-        Tensor of x's shape and type.
+        Tensor of x's shape and dtype.
 
     Example:
     >>> x = tf.constant([[[1.0], [2.0], [3.0]]])
@@ -70,10 +71,10 @@ def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, pad
 
 
 def _spread(segment_ids, gap):
-    """Moves the segments of a row apart, so that one convolution serves them all.
+    """Computes where to move the segments of a row so that they are at least `gap` positions apart.
 
     Returns:
-        int32 tensor [B*T,1], where each position goes in the flattened rows, and their new length S.
+        int32 tensor [B*T,1], the new place of each position in the flattened rows, and their new length S.
     """
     batch, time = length(segment_ids, 0), length(segment_ids)
     starts = tf.cast(segment_ids[:, 1:] != segment_ids[:, :-1], tf.int32)
@@ -93,7 +94,7 @@ def _plain(x, taps, left, dilation_rate, segment_ids=None):
 
 
 def _op(x, taps, left, dilation_rate):
-    """TensorFlow's depthwise op with `left` taps of padding before the sequence and the others behind it."""
+    """Runs TensorFlow's depthwise op, padded by `left` taps before the sequence and the others after it."""
     taps = taps_by_channel(taps, x.shape[-1])  # [K,D]
     kernel_size = taps.shape[0]
     padding = [left, kernel_size - 1 - left]
@@ -109,7 +110,7 @@ def _op(x, taps, left, dilation_rate):
         filters = tf.reshape(taps, [1, kernel_size, -1, 1])  # [1,K,D,1]
         padding = [[0, 0], [0, 0], padding, [0, 0]]
     if current_implementation() == "edge" and left == (kernel_size - 1) // 2:
-        padding = "SAME"  # the same zeros, without an operation of their own in TFLite
+        padding = "SAME"  # the same zeros, without a separate operation in TFLite
     y = tf.nn.depthwise_conv2d(image, filters, [1, 1, 1, 1], padding)
     if dilated:
         return tf.reshape(y, tf.shape(x))[:, :time]  # [B,T,D]
@@ -147,14 +148,15 @@ def _masked(x, taps, left, padding_mask):
 
 
 def _taps_gradient(dy, x, taps, left, dilation_rate):
-    """The gradient by the taps as a depthwise convolution of x, in which dy is the filter.
+    """Returns the gradient with respect to the taps, a depthwise convolution of x with dy as the filter.
 
         dtaps[c, j] = sum_{b,i} dy[b, i, c] x[b, i + r (j - left), c]
 
-    The rows of the batch are the height of one image. A filter dy as high and as long as they are fits it at
-    K places, r apart, thanks to the padding. No copy, no matrix of which only diagonals are wanted: beside a
-    blocked Gram matrix (gram.py) a third of the time at K = 7 and two thirds at K = 31 for H = 8, a seventh
-    and a third for H = D = 512 (float32, one thread with AVX-512).
+    The rows of the batch form the height of one image. The filter dy is as high and as long as the batch;
+    thanks to the padding, it fits at K places, r apart. This needs no copies, and no matrix of which only the
+    diagonals are used: compared with a blocked Gram matrix (gram.py), it takes a third of the time at K = 7
+    and two thirds at K = 31 for H = 8, a seventh and a third for H = D = 512 (float32, one thread with
+    AVX-512).
     """
     num_heads, kernel_size = taps.shape
     padding = [left * dilation_rate, (kernel_size - 1 - left) * dilation_rate]
@@ -169,7 +171,7 @@ def _taps_gradient(dy, x, taps, left, dilation_rate):
 
     if x.shape[0]:
         by_channel = correlation()
-    else:  # The operation refuses an empty filter.
+    else:  # The op rejects an empty filter.
         zeros = tf.zeros([1, 1, kernel_size, x.shape[2]], x.dtype)
         by_channel = tf.cond(tf.size(x) > 0, correlation, lambda: zeros)
     shape = [kernel_size, *channels_by_head(x.shape[2], num_heads)]

@@ -21,7 +21,7 @@ from convnlp.kernels.shifts import (
 )
 from convnlp.kernels.zero_pads import zero_pads
 
-_MOST_TAPS_IN_A_LOOP = 15  # XLA adds up one by one: TensorFlow's own softmax over 31 takes half as long
+_MOST_TAPS_IN_A_LOOP = 15  # XLA adds them one by one; TensorFlow's own softmax over 31 takes half as long
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,39 +34,39 @@ class _Settings:
 
     @property
     def alignment(self):
-        """Where the taps lie, as the functions of `shifts` take it."""
+        """K, `left` and r, the arguments of the functions of `shifts`."""
         return self.kernel_size, self.left, self.dilation_rate
 
 
 def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, padding_mask=None, softmax=False):
-    """Weighs each position's neighbours by its own taps.
+    """Convolves each position's neighbours with the position's own taps.
 
         y[i, c] = sum_j taps[i, c // (D/H), j] x[i + r (j - p), c]
 
     p = K - 1 if causal, else (K - 1) // 2; positions outside the sequence count as zero.
 
-    The fast form is one compiled loop over all taps where plain TensorFlow would run K passes over memory
-    (graph mode) or keep K shifted copies for the gradient; the padding mask, which would be another pass, is
-    laid in it. The gradient by x is another such loop, which gathers from each neighbour what it took. The
-    gradient by the taps is a blocked Gram matrix (gram.py). The loops get the taps in float32: XLA would
-    convert a bfloat16 tap anew for each channel that it serves, which takes three times as long at K = 7.
-    Measured for [16,512,512] in float32, K = 7, H = 8, two threads, with the gradients: 12 ms, against 30 ms
-    of the plain form compiled whole by XLA and 210 ms of its operations one by one.
+    The fast form is one compiled loop over all taps, while plain TensorFlow would run K passes over memory
+    (graph mode) or keep K shifted copies for the gradient; the loop includes the padding mask, which would be
+    another pass. The gradient with respect to x is another such loop. The gradient with respect to the taps
+    is a blocked Gram matrix (gram.py). The loops read the taps in float32: XLA would convert a bfloat16 tap
+    again for each channel that it serves, which takes three times as long at K = 7. Measured for [16,512,512]
+    in float32, K = 7, H = 8, two threads, with the gradients: 12 ms, against 30 ms for the plain form
+    compiled as a whole by XLA and 210 ms for its operations one by one.
 
     Args:
         x: tensor [B,T,D], float.
         taps: tensor [B,T,H,K], float; H divides D.
-        dilation_rate: int, >= 1. The distance r of neighbouring taps. Defaults to 1.
+        dilation_rate: int >= 1. Distance r between neighbouring taps. Defaults to `1`.
         causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
-        segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of others count as
-            zero. Defaults to one segment.
-        padding_mask: bool tensor [B,T], True = token; the other positions of x count as zero, but must be
-            finite. Defaults to all tokens.
-        softmax: bool. Whether `taps` are logits, normalised here by a softmax over K in float32. Those that
-            meet nothing count in it. Defaults to `False`.
+        segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of other segments
+            count as zero. Defaults to one segment.
+        padding_mask: bool tensor [B,T], True = token; pads count as zero, but x must be finite there.
+            Defaults to no pads.
+        softmax: bool. Whether `taps` are logits, to be normalised by a softmax over K in float32. Taps that
+            meet zeros count in it too. Defaults to `False`.
 
     Returns:
-        Tensor [B,T,D] of x's type.
+        Tensor [B,T,D] of x's dtype.
 
     Example:
     >>> x = tf.constant([[[1.0], [2.0], [3.0]]])
@@ -88,7 +88,7 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, paddi
 
 
 def _weights(taps, *segments, settings):
-    """What x is weighed by, float32 [B,T,H,K]."""
+    """Returns the weights of x, float32 [B,T,H,K]."""
     taps = float32(taps)
     if settings.softmax:
         taps = tf.nn.softmax(taps)
@@ -96,7 +96,7 @@ def _weights(taps, *segments, settings):
 
 
 def _within_segments(values, *segments, settings):
-    """[B,T,H,K] with zeros where a tap meets another segment; `segments` are one tensor [B,T] or none."""
+    """Zeroes values [B,T,H,K] of taps that meet another segment; `segments` is one tensor [B,T] or none."""
     for segment_ids in segments:
         same = taps_in_segment(segment_ids, *settings.alignment)  # [B,T,K]
         values *= tf.expand_dims(tf.cast(same, values.dtype), 2)
@@ -104,7 +104,7 @@ def _within_segments(values, *segments, settings):
 
 
 def _tokens(x, mask):
-    """[B,T,D] with zeros at pads. In an island it is part of the loop, and free."""
+    """Zeroes x [B,T,D] at pads. In an island this is part of the loop, and free."""
     return tf.where(mask, x, tf.zeros([], x.dtype))
 
 
@@ -118,19 +118,19 @@ def _softmax_and_convolution(x, mask, taps, settings):
 
 
 def _input_gradient(dy, mask, weights, settings):
-    """dx[s] = sum_j weights[s - r (j - left), j] dy[s - r (j - left)]: each product, shifted back."""
+    """Returns dx[s] = sum_j weights[s - r (j - left), j] dy[s - r (j - left)]: each product, shifted back."""
     kernel_size, left, dilation_rate = settings.alignment
     where = kernel_size, kernel_size - 1 - left, dilation_rate
     heads = split_heads(pad_for_taps(float32(dy), *where), settings.num_heads)
     heads = shifted(heads, kernel_size, dilation_rate)
     weights = shifted(pad_for_taps(weights, *where), kernel_size, dilation_rate)
-    # The output that tap j wrote for the input at s is K - 1 - j windows to the right.
+    # Tap j carried the input at s to the output that is K - 1 - j windows to the right.
     terms = [weights[-1 - j][..., j : j + 1] * heads[-1 - j] for j in range(kernel_size)]  # [B,T,H,D/H]
     return rounded(_tokens(merge_heads(tf.add_n(terms)), mask), dy.dtype)
 
 
 def _taps_gradient(dweights, weights, taps, *segments, settings):
-    """The gradient by the taps that `_weights` was given, from that by the weights that it returned."""
+    """Returns the gradient with respect to the taps given to `_weights`, from that of its result."""
     gradient = _within_segments(float32(dweights), *segments, settings=settings)
     if settings.softmax:
         probabilities = tf.nn.softmax(float32(taps)) if segments else weights
@@ -139,7 +139,7 @@ def _taps_gradient(dweights, weights, taps, *segments, settings):
 
 
 def _island(function, settings, *tensors):
-    """`function(*tensors, settings)` as one XLA loop, for all lengths."""
+    """Runs `function(*tensors, settings)` as one XLA loop, for all lengths."""
     return island(function, *tensors, first_known_axis=2, settings=settings)
 
 
@@ -149,10 +149,10 @@ def _fast(settings, x, taps, padding_mask, segments):
     taps_are_weights = not settings.softmax and not segments
 
     def weights_of(taps):
-        # An island of its own: in bfloat16 or with segments, XLA would compute a tap anew for each channel.
+        # A separate island: in bfloat16 or with segments, XLA would compute a tap again for each channel.
         return float32(taps) if taps_are_weights else _island(_weights, settings, taps, *segments)
 
-    # In float32 it does not: all is one loop, and the gradient computes the weights.
+    # In float32 it does not: everything is one loop, and the gradient computes the weights.
     in_one = settings.softmax and x.dtype == tf.float32 and not segments
 
     @tf.custom_gradient
@@ -178,7 +178,7 @@ def _fast(settings, x, taps, padding_mask, segments):
 
 
 def _weights_gradient(settings, dy, x, mask):
-    """The diagonals of a blocked Gram matrix, [B,T,H,K] of x's type."""
+    """Returns the diagonals of a blocked Gram matrix, [B,T,H,K] of x's dtype."""
     time = length(dy)
     dy, x, mask = (fold_time(tensor, settings.dilation_rate) for tensor in (dy, x, mask))  # [B*r,T/r,...]
     folded = length(dy)
@@ -199,17 +199,17 @@ def _blocks(settings, x):
 def _blocks_with_halo(x, mask, settings):
     """[B,T,D] -> [B,N,H,block+K-1,D/H], zeros at pads.
 
-    Compiled, it is one copy instead of three. `to_blocks` gathers, for which XLA has only a slow loop.
+    Compiled, it is one copy instead of three. `to_blocks` gathers, which is a slow loop in XLA.
     """
     block, halo = block_size(settings.kernel_size), settings.kernel_size - 1
     time = length(x)
-    rest = -time % block + block - settings.left  # up to the end of one block more: the last one's halo
+    rest = -time % block + block - settings.left  # to the end of an extra block, the halo of the last one
     blocks = _blocks(settings, pad_time(_tokens(x, mask), settings.left, rest))  # [B,N+1,H,block,D/H]
     return tf.concat([blocks[:, :-1], blocks[:, 1:, :, :halo]], axis=3)
 
 
 def _along_diagonals(gram, settings):
     """[B,N,H,block+K-1,block] -> [B,N*block,H,K]. Compiled, it is one copy instead of three."""
-    gram = tf.transpose(gram, [0, 1, 2, 4, 3])  # The product with the longer side first is the faster one.
+    gram = tf.transpose(gram, [0, 1, 2, 4, 3])  # The product is faster with the longer side first.
     gradient = tf.transpose(diagonals(gram, settings.kernel_size), [0, 1, 3, 2, 4])  # [B,N,block,H,K]
     return tf.reshape(gradient, [length(gram, 0), -1, settings.num_heads, settings.kernel_size])

@@ -1,4 +1,4 @@
-"""Convolution over time that mixes the channels too: one matrix product over the K inputs side by side."""
+"""Convolution over time that also mixes channels: one matrix product over K inputs side by side."""
 
 import tensorflow as tf
 
@@ -11,20 +11,20 @@ def full_conv(x, kernel, dilation_rate=1, causal=False, segment_ids=None, kept=N
 
         y[i] = sum_j x[i + r (j - p)] kernel[j]
 
-    p = K - 1 if causal, else (K - 1) // 2; positions outside the sequence count as zero. All forms of the
-    other kernels are one here: the product takes far longer than copying its K inputs side by side.
+    p = K - 1 if causal, else (K - 1) // 2; positions outside the sequence count as zero. There is only one
+    form, because the product takes far longer than copying its K inputs side by side.
 
     Args:
         x: tensor [B,T,D], float.
-        kernel: tensor [K,D,E], float; as of `project`.
-        dilation_rate: int, >= 1. The distance r of neighbouring taps. Defaults to 1.
+        kernel: tensor [K,D,E], float, cast as in `project`.
+        dilation_rate: int >= 1. Distance r between neighbouring taps. Defaults to `1`.
         causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
-        segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of others count as
-            zero. Defaults to one segment.
-        kept: bool tensor [B,T,K], which taps count at which position. Defaults to all.
+        segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of other segments
+            count as zero. Defaults to one segment.
+        kept: bool tensor [B,T,K], which taps count at each position. Defaults to all.
 
     Returns:
-        Tensor [B,T,E] of x's type.
+        Tensor [B,T,E] of x's dtype.
 
     Example:
     >>> x = tf.constant([[[1.0], [2.0], [3.0]]])
@@ -45,15 +45,15 @@ def full_conv(x, kernel, dilation_rate=1, causal=False, segment_ids=None, kept=N
 
 
 def full_conv_valid(window, kernel, dilation_rate=1):
-    """The convolution without padding.
+    """Like `full_conv`, without padding.
 
     Args:
         window: tensor [B,(K-1)*r+C,D].
         kernel: tensor [K,D,E].
-        dilation_rate: int. Defaults to `1`.
+        dilation_rate: int r. Defaults to `1`.
 
     Returns:
-        Tensor [B,C,E] of window's type.
+        Tensor [B,C,E] of the window's dtype.
     """
     return _product(shifted(window, kernel.shape[0], dilation_rate), kernel)
 

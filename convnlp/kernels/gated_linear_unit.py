@@ -8,21 +8,21 @@ from convnlp.kernels.zero_pads import only_tokens
 
 
 def gated_linear_unit(x, padding_mask=None):
-    """One half of the channels, each multiplied by the sigmoid of its partner in the other half.
+    """Multiplies each channel of the first half by the sigmoid of its partner in the second half.
 
-        y[c] = x[c] * sigmoid(x[D + c])        0 at a pad, whatever stands there
+        y[c] = x[c] * sigmoid(x[D + c])        0 at pads, whatever x is there
 
-    TensorFlow runs a bfloat16 sigmoid and its gradient four times as slowly as in float32. The fast form is
-    one compiled loop each way that computes in float32. Measured for [8192,512] in bfloat16 on one core:
-    2.4 ms, 4.7 ms with the gradient, against 5.8 ms and 9.1 ms. The mask costs the loop 0.2 ms; as a product
-    behind it, 2.3 ms (two threads).
+    In TensorFlow, a bfloat16 sigmoid and its gradient take four times as long as in float32. The fast form is
+    one compiled loop in each direction that computes in float32. Measured for [8192,512] in bfloat16 on one
+    core: 2.4 ms, 4.7 ms with the gradient, against 5.8 ms and 9.1 ms. The mask costs 0.2 ms inside the loop,
+    but 2.3 ms as a separate product after it (two threads).
 
     Args:
         x: tensor [..., 2D], float.
         padding_mask: bool tensor [...], True = token. Defaults to no pads.
 
     Returns:
-        Tensor [..., D] of x's type.
+        Tensor [..., D] of x's dtype.
 
     Example:
     >>> gated_linear_unit(tf.constant([[3.0, 0.0]])).numpy().tolist()
@@ -41,7 +41,7 @@ def _fast(x, mask):
     @tf.custom_gradient
     def gated(x):
         def grad(dy):
-            # Two outputs and a copy: XLA computes a concatenation element by element.
+            # Two outputs and a copy, because XLA concatenates element by element.
             return like(tf.concat(_backward(as_rows(dy), as_rows(x), *mask), axis=1), x)
 
         return like(_forward(as_rows(x), *mask), x), grad
@@ -50,12 +50,12 @@ def _fast(x, mask):
 
 
 def _tokens(x, *mask):
-    """[R,D] with zeros where the mask [R,1], if any, is 0."""
+    """Zeroes x [R,D] where the mask [R,1], if there is one, is 0."""
     return tf.where(mask[0] > 0.0, x, 0.0) if mask else x
 
 
 def _halves(x):
-    """[R,2D] -> the linear half and the sigmoid of the other, float32 [R,D] each."""
+    """Returns the linear half of x [R,2D] and the sigmoid of the other half, float32 [R,D] each."""
     dim = x.shape[1] // 2
     return float32(x[:, :dim]), tf.sigmoid(float32(x[:, dim:]))
 

@@ -1,10 +1,10 @@
-"""Blocked Gram matrices: the gradient of taps as matrix multiplications.
+"""Blocked Gram matrices: the gradient of taps as matrix products.
 
 The gradient of tap j is the correlation of the output gradient dy with the input x at one offset. Time is cut
-into blocks of T positions; a block of dy needs T + K - 1 positions of x (its own and a halo), and the
-products of all pairs, `G[u, v] = sum dy[u] * x[v]`, are one matrix multiplication. Tap j's gradients are the
-diagonal `G[u, u + j]`. Most of G is thrown away, yet a matrix multiplication is so much faster than anything
-else on a CPU that this wins by an order of magnitude over the framework's filter gradient.
+into blocks of T positions. A block of dy needs T + K - 1 positions of x (its own and a halo), and the
+products of all pairs, `G[u, v] = sum dy[u] * x[v]`, are one matrix product. The gradients of tap j are the
+diagonal `G[u, u + j]`. Most of G is discarded, but matrix products are so much faster than anything else on a
+CPU that this still beats TensorFlow's filter gradient by an order of magnitude.
 """
 
 import tensorflow as tf
@@ -13,12 +13,12 @@ from convnlp.kernels.shifts import length, pad_time
 
 
 def block_size(kernel_size):
-    """The length of a block. Measured: the best or next to it for K from 7 to 31."""
+    """Returns the length of a block; measured to be the best or second best for K from 7 to 31."""
     return max(32, kernel_size)
 
 
 def to_blocks(dy, x, kernel_size, left):
-    """dy, x [B,T,D] -> dy in blocks [B,N,block,D] and x in blocks with their halo [B,N,block+K-1,D]."""
+    """Cuts dy, x [B,T,D] into blocks of dy [B,N,block,D], and of x with a halo [B,N,block+K-1,D]."""
     time = length(dy)
     block = block_size(kernel_size)
     num_blocks = -(-time // block)
@@ -31,9 +31,9 @@ def to_blocks(dy, x, kernel_size, left):
 
 
 def diagonals(gram, kernel_size):
-    """[...,T,T+K-1] -> [...,T,K]: entry [u, j] is gram[u, u + j].
+    """Returns the diagonals [...,T,K] of gram [...,T,T+K-1]: entry [u, j] is gram[u, u + j].
 
-    The skew trick: row u of the flattened matrix, read with rows one entry longer, starts u entries later.
+    The skew trick: if the flattened matrix is read with rows one entry longer, row u starts u entries later.
     """
     rows, columns = gram.shape[-2], gram.shape[-1]
     lead = tf.shape(gram)[:-2]
@@ -43,7 +43,7 @@ def diagonals(gram, kernel_size):
 
 
 def fold_time(x, dilation_rate):
-    """[B,T,D] -> [B*r,T/r,D], padded with zeros: what taps r apart see is contiguous there."""
+    """[B,T,D] -> [B*r,T/r,D], padded with zeros: positions r apart become neighbours."""
     if dilation_rate == 1:
         return x
     x = pad_time(x, 0, -length(x) % dilation_rate)
@@ -53,7 +53,7 @@ def fold_time(x, dilation_rate):
 
 
 def unfold_time(x, dilation_rate, time):
-    """[B*r,T/r,...] -> [B,T,...]: undoes `fold_time` on a sequence of `time` positions."""
+    """[B*r,T/r,...] -> [B,T,...]: undoes `fold_time` for a sequence of `time` positions."""
     if dilation_rate == 1:
         return x
     tail = x.shape[2:]

@@ -1,4 +1,4 @@
-"""Which form of a kernel is traced: one setting for all kernels."""
+"""Selects the form in which kernels are traced: one setting for all kernels."""
 
 import contextlib
 import math
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 IMPLEMENTATIONS = ("auto", "fast", "plain", "inference", "edge")
 
-# A plain global, not a thread-local: MirroredStrategy traces each replica in a thread of its own.
+# A plain global, not thread-local: MirroredStrategy traces each replica in its own thread.
 _selected = "auto"
 
 _LARGE = 2**17  # elements
@@ -16,19 +16,19 @@ _USUAL_BATCH = 64
 
 @contextlib.contextmanager
 def implementation(name):
-    """Traces every kernel called inside in the form `name`.
+    """Makes every kernel that is called inside be traced in the form `name`.
 
-    The choice is read when a function is traced, and it is one setting for the whole process.
+    The setting applies to the whole process, and is read when a function is traced.
 
     Args:
-        name: str. `"fast"`: the training forms for CPUs, with gradients of their own. `"plain"`: sums of
-            shifted copies, differentiated by TensorFlow, friendly to XLA and TPUs. `"inference"`: what
-            SavedModels hold: no custom gradient, no compiled island. `"edge"`: what TFLite files hold: the
-            same in the operations that XNNPACK takes. `"auto"`: `"plain"` under a TPUStrategy and for
-            tensors too small to gain, `"fast"` elsewhere.
+        name: str. `"fast"`: for training on CPUs, with custom gradients. `"plain"`: sums of shifted copies,
+            differentiated by TensorFlow, for XLA and TPUs. `"inference"`: for SavedModels, without custom
+            gradients and compiled islands. `"edge"`: for TFLite files, likewise, in operations that XNNPACK
+            supports. `"auto"`: `"plain"` under a TPUStrategy and for tensors too small to gain, otherwise
+            `"fast"`.
 
     Raises:
-        ValueError: if there is no such implementation.
+        ValueError: if the name is unknown.
 
     Example:
     >>> with implementation("plain"):
@@ -46,11 +46,11 @@ def implementation(name):
 
 
 def current_implementation(x=None):
-    """The form that a kernel called now would be traced in: `"fast"`, `"plain"`, `"inference"` or `"edge"`.
+    """Returns the form in which a kernel would be traced now: "fast", "plain", "inference" or "edge".
 
     Args:
-        x: tensor, of a kernel whose fast form is compiled for every shape and pays only where x is large.
-            Defaults to None: the fast form always pays.
+        x: tensor, for kernels whose fast form is compiled for every shape, which pays only if x is large.
+            Defaults to None, for kernels whose fast form always pays.
     """
     if _selected != "auto":
         return _selected

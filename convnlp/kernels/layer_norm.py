@@ -1,4 +1,4 @@
-"""Layer normalisation in front of a sublayer, joined with the residual connection around it."""
+"""Layer normalisation before a sublayer, together with the residual connection around it."""
 
 import tensorflow as tf
 
@@ -7,27 +7,27 @@ from convnlp.kernels.implementations import current_implementation
 
 
 def layer_norm(x, scale=None, offset=None, epsilon=1e-6, is_centred=False):
-    """Normalises the last axis in float32, and passes x on for the residual connection.
+    """Normalises the last axis in float32, and also returns x for the residual connection.
 
         y = scale * (x - m) / sqrt(v + epsilon) + offset        m, v: mean and variance of a row of x
 
-    A residual connection reads x a second time; reading the x returned here instead lets the gradient of both
-    uses be added in one loop. TensorFlow runs y as about ten passes over memory, its gradient as twenty. The
-    fast form is one compiled loop each. In it, sums over a row, and the gradients of scale and offset, which
-    are sums over all rows, are products with a vector of ones: XLA's own reductions are three to six times as
-    slow. Measured for [8192,256] in bfloat16 on one core: 1.1 ms, 3.0 ms with the gradient,
-    against 3.2 ms and 10.5 ms.
+    A residual connection reads x a second time. If it reads the x returned here, the gradients of both uses
+    are added in one loop. TensorFlow computes y in about ten passes over memory, and its gradient in twenty.
+    The fast form is one compiled loop for each. In it, sums over a row and the gradients of scale and offset,
+    which are sums over all rows, are products with a vector of ones: XLA's own reductions take three to six
+    times as long. Measured for [8192,256] in bfloat16 on one core: 1.1 ms, 3.0 ms with the gradient, against
+    3.2 ms and 10.5 ms.
 
     Args:
         x: tensor [..., D], float.
         scale: float32 tensor [D]. Defaults to 1.
         offset: float32 tensor [D]. Defaults to 0.
         epsilon: float. Added to the variance. Defaults to `1e-6`.
-        is_centred: bool. Whether m is known to be 0, and not computed in what is exported. Defaults to
-            `False`.
+        is_centred: bool. Whether m is known to be 0, so that exported graphs need not compute it. Defaults
+            to `False`.
 
     Returns:
-        y and x, both of x's shape and type.
+        y and x, both of x's shape and dtype.
 
     Example:
     >>> y, x = layer_norm(tf.constant([[1.0, 3.0]]), tf.ones([2]), tf.zeros([2]))
@@ -86,7 +86,7 @@ def _forward(x, scale, offset, epsilon):
 
 @compiled
 def _backward(dy, dx, x, scale, mean, inverse_deviation):
-    """The gradient by x: its own part dx, and that of y, orthogonal to the mean and to the normalised x."""
+    """Returns the gradients of x, scale and offset; x's is dx plus the part that comes through y."""
     dy = float32(dy)
     normalized = (float32(x) - mean) * inverse_deviation
     scaled = dy * scale

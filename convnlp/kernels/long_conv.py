@@ -1,7 +1,7 @@
 """Convolution with sums of damped cosines: taps for any distance, and a state of fixed size.
 
 Axes in the products: b batch, n and m blocks, i and j positions in a block, h heads, s waves, c channels of a
-head, q and p the real and the imaginary part.
+head, q and p the real and imaginary parts.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from convnlp.kernels.shifts import channels_by_head, length, merge_heads, pad_time, split_heads
 
-BLOCK = 128  # positions that meet tap by tap
+BLOCK = 128  # positions that are convolved directly, by a Toeplitz matrix
 
 
 class Waves(NamedTuple):
@@ -29,21 +29,21 @@ def long_conv(x, past, future=None, segment_ids=None, prefix_mask=None):
 
     The waves are `past` for l >= 0 and `future` for l < 0. All arithmetic is in float32.
 
-    A block of up to 128 positions is a product with a Toeplitz matrix. Longer rows are cut into such blocks.
-    What a block hands on to those behind it is one complex number for each wave and channel: exp(-decay l +
-    i frequency l) is a product of what depends on the two positions and on the number of blocks between, so
-    that three products replace a matrix of all pairs. The same to the other side.
+    A block of up to 128 positions is multiplied by a Toeplitz matrix. Longer rows are cut into such blocks. A
+    block passes one complex number per wave and channel to the blocks after it: exp(-decay l + i frequency l)
+    factors into parts that depend on either position and on the number of blocks between them, so that three
+    products replace a matrix of all pairs. The other direction works likewise.
 
     Args:
         x: float tensor [B,T,D], zero at pads.
         past: `Waves` of H heads.
-        future: `Waves`. Defaults to none: a position sees only itself and earlier ones.
-        segment_ids: int32 tensor [B,T], of which positions with equal ids see each other. Each segment is one
-            run of equal ids. Defaults to one segment.
-        prefix_mask: bool tensor [B,T], True = prefix. If given, `future` counts for x in the prefix alone.
+        future: `Waves` of H heads. Defaults to None: a position sees only itself and earlier ones.
+        segment_ids: int32 tensor [B,T]; positions with equal ids see each other. Each segment is one run of
+            equal ids. Defaults to one segment.
+        prefix_mask: bool tensor [B,T], True = prefix. If given, `future` only applies to x in the prefix.
 
     Returns:
-        Tensor [B,T,D] of x's type.
+        Tensor [B,T,D] of x's dtype.
 
     Example:
     >>> halving = Waves(*(tf.constant([[value]]) for value in (0.6931472, 0.0, 1.0)))
@@ -58,7 +58,7 @@ def long_conv(x, past, future=None, segment_ids=None, prefix_mask=None):
     one_block = isinstance(num_blocks, int) and num_blocks == 1
 
     def in_blocks(values):
-        """[B,T,...] -> [B,N,I,...], with zeros behind."""
+        """[B,T,...] -> [B,N,I,...], padded with zeros at the end."""
         values = pad_time(tf.convert_to_tensor(values), 0, num_blocks * block - time)
         return tf.reshape(values, [length(values, 0), num_blocks, block, *values.shape[2:]])
 
@@ -77,16 +77,16 @@ def long_conv(x, past, future=None, segment_ids=None, prefix_mask=None):
 
 
 def long_conv_step(x, past, state):
-    """The causal `long_conv` of the next positions.
+    """Computes the causal `long_conv` for the next I positions.
 
     Args:
         x: float tensor [B,I,D].
         past: `Waves` of H heads.
-        state: float32 tensor [B,H,S,2,D/H]: for each wave the sum of the x before, x[j] times exp(-decay l +
-            i frequency l), l counted from the last position before the chunk; real and imaginary parts.
+        state: float32 tensor [B,H,S,2,D/H]: for each wave, the sum of all earlier x[j] times exp(-decay l + i
+            frequency l), with l the distance to the last position before the chunk; real and imaginary parts.
 
     Returns:
-        Tensor [B,I,D] of x's type, and the state after the chunk.
+        Tensor [B,I,D] of x's dtype, and the state after the chunk.
     """
     inputs = split_heads(tf.cast(x, tf.float32), past.decay.shape[0])  # [B,I,H,C]
     count = length(inputs)
@@ -98,13 +98,13 @@ def long_conv_step(x, past, state):
 
 
 def long_conv_state_shape(hidden_dim, num_heads, num_waves):
-    """The axes [H,S,2,D/H] of the state of a row."""
+    """Returns the shape [H,S,2,D/H] of the state of a row."""
     heads, channels = channels_by_head(hidden_dim, num_heads)
     return [heads, num_waves, 2, channels]
 
 
 def long_conv_cost(time, hidden_dim, num_heads, num_waves, causal):
-    """Multiply-adds of `long_conv` on a row of T = `time` positions without masks, an int."""
+    """Returns the multiply-adds of `long_conv` for a row of `time` positions without masks, an int."""
     sides = 1 if causal else 2
     block = _block_size(time)
     num_blocks = -(-time // block)
@@ -115,7 +115,7 @@ def long_conv_cost(time, hidden_dim, num_heads, num_waves, causal):
 
 
 def toeplitz(past, future, size):
-    """The taps as a matrix: float32 [H,I,I], at [h, i, j] that of the distance i - j, for I = `size`.
+    """Returns the taps as a matrix: float32 [H,I,I] for I = `size`; entry [h, i, j] is for distance i - j.
 
     Example:
     >>> halving = Waves(*(tf.constant([[value]]) for value in (0.6931472, 0.0, 1.0)))
@@ -131,7 +131,7 @@ def toeplitz(past, future, size):
 
 
 def _block_size(time):
-    """128, or the whole of a shorter row: an int if T is one."""
+    """Returns 128, or the length of a shorter row; an int if `time` is one."""
     if isinstance(time, int):
         return max(1, min(time, BLOCK))
     return tf.clip_by_value(time, 1, BLOCK)
@@ -142,7 +142,7 @@ def _sizes(x):
 
 
 def _powers(waves, distances):
-    """exp(-decay l + i frequency l): float32 [H,S,2,L]."""
+    """Returns exp(-decay l + i frequency l) for L distances l: float32 [H,S,2,L]."""
     distances = tf.cast(distances, tf.float32)
     size = tf.exp(-tf.expand_dims(waves.decay, 2) * distances)
     angle = tf.expand_dims(waves.frequency, 2) * distances
@@ -150,24 +150,27 @@ def _powers(waves, distances):
 
 
 def _taps(waves, distances):
-    """[H,L]."""
+    """Returns the taps of L distances: float32 [H,L]."""
     return tf.einsum("hs,hsl->hl", waves.amplitude, _powers(waves, distances)[:, :, 0])
 
 
 def _writing(waves, size):
-    """What a position adds to the state behind its block of I: [H,S,2,I]."""
+    """Returns the factors with which a block's I positions are added to the state after it: [H,S,2,I]."""
     return _powers(waves, tf.range(size - 1, -1, -1))
 
 
 def _reading(waves, size):
-    """What a position takes of the state in front of its block of I, a real part: [H,S,2,I]."""
+    """Returns the factors with which a block's I positions read the state before it: [H,S,2,I].
+
+    The result of reading is a real part, hence the sign of the imaginary factor.
+    """
     signs = tf.reshape(tf.constant([1.0, -1.0]), [2, 1])
     amplitude = tf.expand_dims(tf.expand_dims(waves.amplitude, 2), 3)
     return _powers(waves, tf.range(1, size + 1)) * signs * amplitude
 
 
 def _turned(waves, distances):
-    """The complex numbers of `_powers` as matrices: [H,S,2,2,...] for distances [...]."""
+    """Returns the complex numbers of `_powers` as 2 x 2 matrices: [H,S,2,2,...] for distances [...]."""
     shape = tf.shape(distances)
     real, imaginary = tf.unstack(_powers(waves, tf.reshape(distances, [-1])), axis=2)
     matrices = tf.stack([tf.stack([real, -imaginary], 2), tf.stack([imaginary, real], 2)], 2)
@@ -175,7 +178,7 @@ def _turned(waves, distances):
 
 
 def _within(inputs, matrix, segments, prefix):
-    """What the positions of a block give each other: [B,N,I,H,C] -> [B,N,I,H,C]."""
+    """Convolves the positions of each block with each other: [B,N,I,H,C] -> [B,N,I,H,C]."""
     if segments is None and prefix is None:
         return tf.einsum("hij,bnjhc->bnihc", matrix, inputs)
     seen = None
@@ -190,11 +193,11 @@ def _within(inputs, matrix, segments, prefix):
 
 
 def _from_other_blocks(inputs, waves, segments, backwards):
-    """What comes from the blocks before, or behind: [B,N,I,H,C] -> [B,N,I,H,C]."""
+    """Returns the contribution of the blocks before, or after: [B,N,I,H,C] -> [B,N,I,H,C]."""
     num_blocks, size = length(inputs), length(inputs, 2)
     writing, reading = _writing(waves, size), _reading(waves, size)
     blocks = tf.range(num_blocks)
-    between = tf.expand_dims(blocks, 1) - blocks - 1  # [N,N], the blocks from m to n
+    between = tf.expand_dims(blocks, 1) - blocks - 1  # [N,N], number of blocks between m and n
     if backwards:
         writing, reading = writing[..., ::-1], reading[..., ::-1]
         between = tf.transpose(between)
@@ -204,7 +207,7 @@ def _from_other_blocks(inputs, waves, segments, backwards):
         states = tf.einsum("hsqj,bnjhc->bnhsqc", writing, inputs)
         states = tf.einsum("hsqpnm,bmhspc->bnhsqc", turned * reached, states)
         return tf.einsum("hsqi,bnhsqc->bnihc", reading, states)
-    # A text that reaches from one block into another fills the near ends of both, and all between them.
+    # A text that reaches from one block into another fills the near ends of both and all blocks between.
     first, last = segments[..., :1], segments[..., -1:]  # [B,N,1]
     entered, left = (last, first) if backwards else (first, last)
     leaves, enters = (

@@ -6,12 +6,12 @@ from convnlp.kernels.compiled import compiled
 from convnlp.kernels.implementations import current_implementation
 from convnlp.kernels.shifts import length, merge_heads, pad_time, split_heads
 
-_MOST_TAPS = 7  # with 15 the loop is slower than a pass for the mask and TensorFlow's op
-_FEWEST_CHANNELS = 16  # of a head: the innermost loop
+_MOST_TAPS = 7  # with 15, the loop is slower than a pass for the mask plus TensorFlow's op
+_FEWEST_CHANNELS = 16  # per head, over which the innermost loop runs
 
 
 def one_loop_pays(x, taps, dilation_rate):
-    """Whether one loop is the fastest form: in float32, with few taps that many channels share."""
+    """Whether one loop is the fastest form: in float32, with few taps that are shared by many channels."""
     few = taps.shape[1] <= _MOST_TAPS and dilation_rate == 1
     shared = x.shape[2] // taps.shape[0] >= _FEWEST_CHANNELS
     return few and shared and x.dtype == tf.float32 and current_implementation(x) == "fast"
@@ -19,22 +19,22 @@ def one_loop_pays(x, taps, dilation_rate):
 
 @compiled
 def masked_conv(x, taps, mask, left, num_heads, mask_outputs=False):
-    """y[i, c] = sum_j taps[h(c), j] mask[i + j - left] x[i + j - left, c], in float32.
+    """Computes y[i, c] = sum_j taps[h(c), j] mask[i + j - left] x[i + j - left, c], in float32.
 
-    A mask in front of TensorFlow's op is a pass over memory that takes as long as the op. XLA would lay it in
-    the loop, but then checks for each tap whether it meets the sequence, which takes as long as both passes.
-    (Pads are multiplied by zero, and have to be finite: a selection would take a third longer.) Here there
-    is nothing to check: the positions that see all K inputs are one expression, and each of the
-    K - 1 others, at both ends, has one of its own with the taps that it sees. Measured for [16,512,512],
-    K = 7, H = 8, two threads: 1.3 ms, against 3.1 ms.
+    A mask before TensorFlow's op is a pass over memory that takes as long as the op. XLA would fuse both into
+    a loop, but then check for each tap whether it is inside the sequence, which takes as long as both passes.
+    Here nothing needs checking: all positions that see K inputs are one expression, and each of the K - 1
+    others, at both ends, is an expression of the taps that it sees. Pads are multiplied by zero and must be
+    finite; a selection would take a third longer. Measured for [16,512,512], K = 7, H = 8, two threads: 1.3
+    ms, against 3.1 ms.
 
     Args:
         x: tensor [B,T,D].
         taps: tensor [H,K].
         mask: tensor [B,T,1], 1 at a token, 0 at a pad.
-        left: int. How many taps lie left of the position they write to.
+        left: int. How many taps are left of the position that they write to.
         num_heads: int. H.
-        mask_outputs: bool. Whether the mask is that of y instead: the gradient by x. Defaults to `False`.
+        mask_outputs: bool. Whether to mask y instead of x, as for the gradient of x. Defaults to `False`.
 
     Returns:
         Tensor [B,T,D].
@@ -42,13 +42,13 @@ def masked_conv(x, taps, mask, left, num_heads, mask_outputs=False):
     time, kernel_size = length(x), taps.shape[1]
     reach = kernel_size - 1
     right = reach - left
-    short = tf.maximum(reach - time, 0)  # Lengths are constants to XLA: no copy, unless a row is that short.
+    short = tf.maximum(reach - time, 0)  # Lengths are constants to XLA, so only such short rows are copied.
     inputs = pad_time(split_heads(x, num_heads), 0, short)  # [B,T,H,D/H]
     mask = pad_time(tf.expand_dims(mask, 3), 0, short)  # [B,T,1,1]
     weights = tf.reshape(taps, [num_heads, kernel_size, 1])
 
     def total(met):
-        """The sum over taps and the inputs that they meet, pairs (j, slice of T)."""
+        """Returns the sum over taps and the inputs that they meet, given as pairs (j, slice of T)."""
         terms = []
         for j, where in met:
             weight = weights[:, j] if mask_outputs else weights[:, j] * mask[:, where]
@@ -63,5 +63,5 @@ def masked_conv(x, taps, mask, left, num_heads, mask_outputs=False):
 
 
 def _one(position):
-    """The slice of one position, which counts from the end if negative."""
+    """Returns the slice of one position, which counts from the end if negative."""
     return slice(position, position + 1 or None)

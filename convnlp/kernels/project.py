@@ -1,4 +1,4 @@
-"""The matrix product of every projection."""
+"""The matrix product of all projections."""
 
 import tensorflow as tf
 
@@ -7,26 +7,26 @@ from convnlp.kernels.implementations import current_implementation
 
 
 def project(x, kernel, offset=None):
-    """The product of the last axis with a matrix.
+    """Multiplies the last axis by a matrix.
 
         y[..., e] = sum_d x[..., d] kernel[d, e] + offset[e]
 
-    In TensorFlow one product of all rows as a matrix is the fastest; in what is exported the two reshapes
-    around it take five operations, where `tf.tensordot` takes ten. In TFLite they have shapes that are
-    computed when the model runs, at which XNNPACK, its fast implementation, stops; the product of the three
-    axes as they are becomes one FULLY_CONNECTED.
+    TensorFlow is fastest with one product of all rows as a matrix. In SavedModels, the two reshapes around it
+    take five operations, where `tf.tensordot` takes ten. In TFLite, the shapes of these reshapes would be
+    computed at run time, and there XNNPACK, its fast implementation, stops; a product with the three axes of
+    x unchanged becomes a single FULLY_CONNECTED.
 
-    A float32 x meets a kernel that is stored in bfloat16 by a product in bfloat16, whose sums are float32: x
-    is rounded before it and the result behind it. All else of such a model stays float32, which costs
-    two casts per product; in TensorFlow a CPU computes other operations more slowly in bfloat16.
+    If x is float32 and the kernel is stored in bfloat16, the product is in bfloat16 with float32 sums: x is
+    rounded before and the result after it. All else in such a model stays float32, at the cost of two casts
+    per product, because a CPU computes other TensorFlow operations more slowly in bfloat16.
 
     Args:
         x: tensor [..., D], float.
-        kernel: tensor [D,E], float. It is cast to x's type, but for bfloat16 where x is float32.
+        kernel: tensor [D,E], float. It is cast to x's dtype, unless it is bfloat16 and x is float32.
         offset: float array [E]. Defaults to none.
 
     Returns:
-        Tensor [..., E] of x's type.
+        Tensor [..., E] of x's dtype.
 
     Example:
     >>> project(tf.constant([[[1.0, 2.0]]]), tf.constant([[10.0], [1.0]])).numpy().tolist()
@@ -39,10 +39,10 @@ def project(x, kernel, offset=None):
 
 
 def by_rows(function, x):
-    """`function(x)`, of a function that treats all rows of x [..., D] alike.
+    """Returns `function(x)`, for a function that treats all rows of x [..., D] alike.
 
-    Where each product would turn x into a matrix and back, in a SavedModel, the function gets the matrix:
-    [..., D] -> [R,D]. TensorFlow can then run a product, its offset and an activation as one operation.
+    In a SavedModel, where each product would turn x into a matrix and back, the function gets the matrix
+    [R,D] instead. TensorFlow can then run a product, its offset and an activation as one operation.
 
     Args:
         function: callable, tensor [..., D] -> tensor [..., E].
@@ -59,7 +59,7 @@ def by_rows(function, x):
         return function(x)
     y = function(as_rows(x))
     shaped = tf.reshape(y, tf.concat([tf.shape(x)[:-1], [y.shape[1]]], 0))
-    shaped.set_shape([*x.shape[:-1], y.shape[1]])  # which takes no operation
+    shaped.set_shape([*x.shape[:-1], y.shape[1]])  # unlike tf.ensure_shape, this adds no operation
     return shaped
 
 

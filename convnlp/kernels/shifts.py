@@ -1,8 +1,8 @@
 """Alignment of taps and positions, and the plain forms: sums of shifted copies.
 
-Every kernel computes `y[i] = sum_j taps[j] * x[i + r * (j - left)]`, with zeros outside the sequence.
+Every convolution computes `y[i] = sum_j taps[j] * x[i + r * (j - left)]`, with zeros outside the sequence.
 
-Axes are added by `tf.expand_dims`: for `x[:, tf.newaxis]` of unknown length TFLite has no built-in operation.
+Axes are added by `tf.expand_dims`: TFLite has no built-in operation for `x[:, tf.newaxis]` of unknown length.
 """
 
 import functools
@@ -14,33 +14,33 @@ from convnlp.kernels.implementations import current_implementation
 
 
 def left_taps(kernel_size, causal):
-    """How many taps lie left of the position they write to: all but one if causal, else `(K - 1) // 2`."""
+    """Returns how many taps are left of the position they write to: K - 1 if causal, else (K - 1) // 2."""
     return kernel_size - 1 if causal else (kernel_size - 1) // 2
 
 
 def length(x, axis=1):
-    """The size of an axis: an int where it is known while tracing, else a scalar tensor."""
+    """Returns the size of an axis: an int if it is known while tracing, else a scalar tensor."""
     return tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
 
 
 def pad_time(x, left, right):
-    """[B,T,...] -> [B,left+T+right,...] with zeros."""
+    """Pads with zeros: [B,T,...] -> [B,left+T+right,...]."""
     return tf.pad(x, [[0, 0], [left, right]] + [[0, 0]] * (x.shape.rank - 2))
 
 
 def pad_for_taps(x, kernel_size, left, dilation_rate):
-    """[B,T,...] -> [B,T+(K-1)*r,...]: a window of taps then starts at each of the T positions."""
+    """Pads with zeros, so that T windows of K taps fit: [B,T,...] -> [B,T+(K-1)*r,...]."""
     return pad_time(x, left * dilation_rate, (kernel_size - 1 - left) * dilation_rate)
 
 
 def taps_by_channel(taps, hidden_dim):
-    """[H,K] -> [K,D]."""
+    """Repeats each head's taps for its channels: [H,K] -> [K,D]."""
     _, channels = channels_by_head(hidden_dim, taps.shape[0])
     return tf.repeat(tf.transpose(taps), channels, axis=1)
 
 
 def channels_by_head(hidden_dim, num_heads):
-    """The axes [H,D/H] that an axis of D channels is: head c // (D / H) is a block of neighbours."""
+    """Returns the axes [H,D/H] of D channels; channel c is in head c // (D / H), a block of neighbours."""
     return [num_heads, hidden_dim // num_heads]
 
 
@@ -55,12 +55,12 @@ def merge_heads(x):
 
 
 def same_segment(segment_ids, met=None):
-    """Whether positions belong to the same text of a packed row: they have the same segment id.
+    """Returns whether positions have the same segment id, that is, are in the same text of a packed row.
 
     Args:
         segment_ids: int32 tensor [B,T].
-        met: int32 tensor [B,S], of the positions that each of the T meets, or [B,T,S], of those that it
-            meets. Defaults to `segment_ids`.
+        met: int32 tensor of segment ids to compare with: [B,S] if they are the same for all T positions, else
+            [B,T,S]. Defaults to `segment_ids`.
 
     Returns:
         Bool tensor [B,T,S].
@@ -74,21 +74,21 @@ def same_segment(segment_ids, met=None):
 
 
 def taps_in_segment(segment_ids, kernel_size, left, dilation_rate):
-    """Segment ids [B,T] -> bool [B,T,K]: whether tap j at position t meets a position of t's segment."""
+    """Returns whether tap j at position t meets a position of t's segment: int32 [B,T] -> bool [B,T,K]."""
     padded = pad_for_taps(segment_ids, kernel_size, left, dilation_rate)
     met = tf.stack(shifted(padded, kernel_size, dilation_rate), axis=-1)  # [B,T,K]
     return same_segment(segment_ids, met)
 
 
 def seen_with_prefix(prefix_mask, segment_ids, kernel_size, left, dilation_rate):
-    """Which taps a prefix language model keeps.
+    """Returns which taps a prefix language model keeps.
 
     Args:
         prefix_mask: bool tensor [B,T], True = prefix.
-        segment_ids: int32 tensor [B,T] of positive ids, or None.
-        kernel_size: int. K.
-        left: int. How many taps lie left of the position they write to.
-        dilation_rate: int.
+        segment_ids: int32 tensor [B,T] of positive ids, or None for one segment.
+        kernel_size: int. Number K of taps.
+        left: int. How many taps are left of the position they write to.
+        dilation_rate: int. Distance between neighbouring taps.
 
     Returns:
         Bool tensor [B,T,K]: whether tap j at position t meets t itself, an earlier position, or the prefix of
@@ -106,23 +106,23 @@ def seen_with_prefix(prefix_mask, segment_ids, kernel_size, left, dilation_rate)
 
 
 def shifted(window, kernel_size, dilation_rate):
-    """[B,(K-1)*r+C,...] -> what each of the K taps meets: a list of [B,C,...]."""
+    """Returns what each of the K taps meets in a window [B,(K-1)*r+C,...]: a list of [B,C,...]."""
     reach = (kernel_size - 1) * dilation_rate
-    # Bounds counted from the end are constants: TFLite then knows all shapes before it runs (docs/edge.md).
+    # Bounds that count from the end are constants, so TFLite knows all shapes in advance (docs/edge.md).
     return [window[:, start : start - reach or None] for start in range(0, reach + 1, dilation_rate)]
 
 
 def depthwise_conv_valid(window, taps, dilation_rate=1, kept=None):
-    """The convolution without padding, summed in float32.
+    """Like `depthwise_conv`, without padding; sums in float32.
 
     Args:
         window: tensor [B,(K-1)*r+C,D].
         taps: tensor [H,K].
-        dilation_rate: int. Defaults to `1`.
-        kept: bool tensor [B,C,K], which taps count at which position. Defaults to all.
+        dilation_rate: int r. Defaults to `1`.
+        kept: bool tensor [B,C,K], which taps count at each position. Defaults to all.
 
     Returns:
-        Tensor [B,C,D] of window's type.
+        Tensor [B,C,D] of the window's dtype.
     """
     taps = taps_by_channel(tf.cast(taps, tf.float32), window.shape[-1])  # [K,D]
     met = shifted(tf.cast(window, tf.float32), taps.shape[0], dilation_rate)
@@ -134,15 +134,15 @@ def depthwise_conv_valid(window, taps, dilation_rate=1, kept=None):
 
 
 def dynamic_conv_valid(window, taps, dilation_rate=1):
-    """The convolution without padding whose taps differ at every position, summed in float32.
+    """Like `dynamic_conv`, without padding; sums in float32.
 
     Args:
         window: tensor [B,(K-1)*r+C,D].
         taps: tensor [B,C,H,K].
-        dilation_rate: int. Defaults to `1`.
+        dilation_rate: int r. Defaults to `1`.
 
     Returns:
-        Tensor [B,C,D] of window's type.
+        Tensor [B,C,D] of the window's dtype.
     """
     num_heads, kernel_size = taps.shape[2:]
     taps = tf.cast(taps, tf.float32)
@@ -156,10 +156,10 @@ def dynamic_conv_valid(window, taps, dilation_rate=1):
 
 
 def _sum_by_tap(taps, met):
-    """[B,C,H,K] and K x [B,C,H,D/H] -> [B,C,D], in the operations that XNNPACK is fast at.
+    """[B,C,H,K] and K x [B,C,H,D/H] -> [B,C,D], in operations that are fast in XNNPACK.
 
-    It has no ADD_N, and stops at one. And it cuts the last axis number by number: once the taps are the first
-    one, each is in one piece.
+    XNNPACK has no ADD_N and stops at one. It also slices the last axis number by number; with the taps on the
+    first axis, each slice is contiguous.
     """
     taps_first = tf.transpose(tf.expand_dims(taps, 3), [4, 0, 1, 2, 3])  # [K,B,C,H,1]
     terms = [taps_first[j : j + 1] * inputs for j, inputs in enumerate(met)]  # [1,B,C,H,D/H]

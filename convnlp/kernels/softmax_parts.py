@@ -1,4 +1,4 @@
-"""Attention over keys that do not lie in one tensor: a softmax in parts."""
+"""Attention over keys that are not in one tensor: a softmax in parts."""
 
 import functools
 import operator
@@ -12,20 +12,20 @@ _LOWEST = tf.float32.min
 
 
 def softmax_part(scores, allowed):
-    """The exponentials of one part of the scores, with weight 0 where nothing may be seen.
+    """Returns the exponentials of one part of the scores, with 0 for masked scores.
 
-        e[s] = exp(z[s] - m) where allowed, else 0        m = the largest z that is allowed
+        e[s] = exp(z[s] - m) if allowed, else 0        m = the largest allowed z
 
-    What is hidden has no part in them whatever its score. TFLite gets products in place of a selection, see
+    Masked scores do not count, whatever they are. TFLite gets products instead of a selection, see
     `masked_softmax`.
 
     Args:
         scores: tensor [...,S], float.
-        allowed: bool tensor that broadcasts to it.
+        allowed: bool tensor that broadcasts to the scores, False = masked.
 
     Returns:
         Three float32 tensors: the exponentials [...,S], m [...,1], and the sum of the exponentials [...,1],
-        which is at least 1, or 0 where nothing is allowed.
+        which is at least 1, or 0 if all are masked.
 
     Example:
     >>> part, largest, total = softmax_part(tf.constant([[0.0, 5.0]]), tf.constant([[True, False]]))
@@ -43,14 +43,14 @@ def softmax_part(scores, allowed):
 
 
 def merge_softmax_parts(parts):
-    """The average of the values of all parts, by one softmax over all of their scores.
+    """Returns the mean of the values of all parts, weighted by one softmax over all their scores.
 
         y = sum_p exp(m_p - M) Y_p / sum_p exp(m_p - M) t_p        M = the largest of the m_p
 
     Args:
-        parts: list of triples (Y_p [...,D], m_p [...,1], t_p [...,1]), float32: the sum of the values by the
-            exponentials of `softmax_part`, and what that returned beside them. In the first part something
-            must be allowed everywhere.
+        parts: list of triples (Y_p [...,D], m_p [...,1], t_p [...,1]), float32: the sum of the values
+            weighted by the exponentials of `softmax_part`, and its other two results. The first part must
+            have at least one allowed score everywhere.
 
     Returns:
         Float32 tensor [...,D].
@@ -62,7 +62,7 @@ def merge_softmax_parts(parts):
     [3.0]
     """
     _, first, _ = parts[0]
-    # Where a part has nothing, its m means nothing and must not be the largest.
+    # If a part is masked throughout, its m is undefined and must not be the largest.
     tops = [tf.stop_gradient(first + tf.minimum(total, 1.0) * (top - first)) for _, top, total in parts]
     largest = tf.reduce_max(tf.stack(tops), axis=0)
     shares = [tf.exp(top - largest) for top in tops]

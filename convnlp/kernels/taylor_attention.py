@@ -1,14 +1,14 @@
-"""Linear attention: weights that are a product of features, so that sums over keys can be kept."""
+"""Linear attention: weights that are products of features, so that sums over keys can be stored."""
 
 import tensorflow as tf
 
 from convnlp.kernels.project import project
 from convnlp.kernels.shifts import length, pad_time
 
-# Positions that meet pair by pair. Up to here that is quicker than features: for B = 16, H = d = 8, E = 32 on
+# Positions that meet pair by pair. Up to here, that is faster than features: for B = 16, H = d = 8, E = 32 on
 # one thread with the gradients, 30 ms against 38 ms at T = 128, and 266 ms against 146 ms at T = 512.
 BLOCK = 128
-# Each key that is seen weighs at least this much, so that a smaller total is rounding, or nothing was seen.
+# Each visible key has at least this weight, so a smaller total is rounding, or no key was visible.
 _LEAST_WEIGHT = 0.5
 
 
@@ -22,28 +22,28 @@ def taylor_attention(
 
     The sums are over the positions j that i may see. All arithmetic is in float32.
 
-    Up to 128 positions each query meets each key. Longer rows without other masks than pads need two products
-    with the features: sum_j phi(k[j]) v[j]^T, and phi(q) times it. With a direction, texts or a prefix they
-    are cut into blocks of 128: within a block each query meets each key, and for what lies before and behind
-    it has the sums of the blocks there, of only those keys that belong to the text which reaches into it.
-    Nothing is subtracted, so that what is hidden leaves no trace, however large it is.
+    Up to 128 positions, each query meets each key. Longer rows with no masks but pads need two products with
+    the features: sum_j phi(k[j]) v[j]^T, and phi(q) times that. If they are causal or packed or have a
+    prefix, they are cut into blocks of 128. Within a block, each query meets each key; for positions before
+    and after the block, it uses the sums of their blocks, which only include keys of the text that reaches
+    into its own. Nothing is subtracted, so masked keys leave no trace, however large they are.
 
-    u u^T is symmetric: d (d + 1) / 2 of its entries do, those off the diagonal without the factor. They are
-    the product, entry by entry, of two matrix products with zeros and ones. With the gradients that takes a
-    fifth to a third less time than a gather, or than all d^2 entries.
+    u u^T is symmetric, so d (d + 1) / 2 of its entries suffice, without the factor off the diagonal. They are
+    the elementwise product of two matrix products with zeros and ones. With the gradients, this takes a fifth
+    to a third less time than a gather, or than all d^2 entries.
 
     Args:
         queries: float tensor [B,T,H,d].
         keys: tensor [B,T,H,d].
         values: tensor [B,T,H,E], finite at pads.
         padding_mask: bool tensor [B,T], True = token. Defaults to no pads.
-        segment_ids: int32 tensor [B,T], of which positions with equal ids see each other. Each segment is one
-            run of equal ids. Defaults to one segment.
+        segment_ids: int32 tensor [B,T]; positions with equal ids see each other. Each segment is one run of
+            equal ids. Defaults to one segment.
         prefix_mask: bool tensor [B,T], True = prefix. If given, position i sees j <= i, and the prefix.
         causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
 
     Returns:
-        Tensor [B,T,H,E] of the type of values. Where nothing is seen it is zero.
+        Tensor [B,T,H,E] of the dtype of `values`, zero where no key is visible.
 
     Example:
     >>> x = tf.constant([[[[1.0]], [[2.0]], [[6.0]]]])
@@ -66,16 +66,16 @@ def taylor_attention(
 
 
 def taylor_attention_step(queries, keys, values, memory):
-    """The causal `taylor_attention` of the next C positions, each of which meets the others of its chunk.
+    """Computes the causal `taylor_attention` for the next C positions.
 
     Args:
         queries: tensor [B,C,H,d].
         keys: tensor [B,C,H,d].
         values: tensor [B,C,H,E].
-        memory: float32 tensor [B,H,F,E+1], sum_j phi(k[j]) [v[j], 1]^T of the positions before.
+        memory: float32 tensor [B,H,F,E+1], sum_j phi(k[j]) [v[j], 1]^T over all earlier positions.
 
     Returns:
-        Tensor [B,C,H,E] of the type of values, and the memory with the chunk.
+        Tensor [B,C,H,E] of the dtype of `values`, and the memory including the chunk.
     """
     queries, keys = _heads_first(queries), _heads_first(keys)
     summed = _with_ones(_heads_first(values), None)
@@ -85,12 +85,12 @@ def taylor_attention_step(queries, keys, values, memory):
 
 
 def taylor_memory_shape(num_heads, feature_dim, value_dim):
-    """The axes [H,F,E+1] of the memory of a row, with F = 1 + d + d (d + 1) / 2 features."""
+    """Returns the shape [H,F,E+1] of the memory of a row, with F = 1 + d + d (d + 1) / 2 features."""
     return [num_heads, 1 + feature_dim + feature_dim * (feature_dim + 1) // 2, value_dim + 1]
 
 
 def taylor_attention_cost(time, num_heads, feature_dim, value_dim, causal):
-    """Multiply-adds of `taylor_attention` on a row of T = `time` positions without masks, an int."""
+    """Returns the multiply-adds of `taylor_attention` for a row of `time` positions without masks, an int."""
     _, num_features, num_sums = taylor_memory_shape(num_heads, feature_dim, value_dim)
     of_a_pair = feature_dim + num_sums + 1  # one for the series
     if time <= BLOCK:
@@ -103,7 +103,7 @@ def taylor_attention_cost(time, num_heads, feature_dim, value_dim, causal):
 
 
 def taylor_features(u):
-    """Features of which the product is 1 + s + s^2 / 2, where s is that of the vectors.
+    """Returns features whose inner product is 1 + s + s^2 / 2, where s is that of the vectors.
 
     Args:
         u: float32 tensor [...,d].
@@ -121,7 +121,10 @@ def taylor_features(u):
 
 
 def _pairs_of_channels(dim):
-    """Two matrices [d,d(d+1)/2] that lay channels a and b, with the factor of their product, side by side."""
+    """Returns two matrices [d,d(d+1)/2] that select channels a and b of each pair a <= b.
+
+    The first one includes the factor of their product.
+    """
     pairs = [(a, b) for a in range(dim) for b in range(a, dim)]
     first = [[(0.5**0.5 if a == b else 1.0) * (a == c) for a, b in pairs] for c in range(dim)]
     return tf.constant(first), tf.constant([[float(b == c) for _, b in pairs] for c in range(dim)])
@@ -133,7 +136,7 @@ def _heads_first(x):
 
 
 def _with_ones(values, padding_mask):
-    """[B,H,T,E] -> [B,H,T,E+1], zero at pads: the last column sums up the weights."""
+    """[B,H,T,E] -> [B,H,T,E+1], zero at pads: in the last column, the weights are summed."""
     ones = tf.ones_like(values[..., :1])
     if padding_mask is None:
         return tf.concat([values, ones], axis=-1)
@@ -142,14 +145,14 @@ def _with_ones(values, padding_mask):
 
 
 def _memory(keys, summed):
-    """sum_j phi(k[j]) summed[j]^T: [...,T,d] and [...,T,E+1] -> [...,F,E+1]."""
+    """Returns sum_j phi(k[j]) summed[j]^T: [...,T,d] and [...,T,E+1] -> [...,F,E+1]."""
     return tf.matmul(taylor_features(keys), summed, transpose_a=True)
 
 
 def _meet(queries, keys, summed, pairs):
-    """sum_j w(q[i] . k[j]) summed[j], over all pairs or those of a mask of `_visible`: -> [B,H,...,T,E+1]."""
+    """Returns sum_j w(q[i] . k[j]) summed[j] over all pairs, or those of `_visible`: [B,H,...,T,E+1]."""
     product = tf.matmul(queries, keys, transpose_b=True)  # [...,T,T]
-    weights = 0.5 * tf.square(product + 1.0) + 0.5  # 1 + s + s^2 / 2, which no rounding makes negative
+    weights = 0.5 * tf.square(product + 1.0) + 0.5  # 1 + s + s^2 / 2, but never negative by rounding
     if pairs is not None:
         pairs = tf.cast(pairs, tf.float32)
         weights *= pairs if pairs.shape.rank == 2 else tf.expand_dims(pairs, 1)
@@ -157,13 +160,13 @@ def _meet(queries, keys, summed, pairs):
 
 
 def _quotient(sums, dtype):
-    """[B,H,T,E+1] -> [B,T,H,E]."""
+    """Divides by the sums of the weights: [B,H,T,E+1] -> [B,T,H,E]."""
     mixed = sums[..., :-1] / tf.maximum(sums[..., -1:], _LEAST_WEIGHT)
     return tf.cast(tf.transpose(mixed, [0, 2, 1, 3]), dtype)
 
 
 def _visible(time, segment_ids=None, prefix_mask=None, causal=False):
-    """Which pairs [query, key] of T neighbours see each other.
+    """Returns which keys each query may see among T neighbours.
 
     Args:
         time: int or scalar tensor T.
@@ -172,7 +175,7 @@ def _visible(time, segment_ids=None, prefix_mask=None, causal=False):
         causal: bool.
 
     Returns:
-        Bool tensor [...,T,T] or [T,T], or None for all.
+        Bool tensor [...,T,T] or [T,T], axes query and key, or None for all.
     """
     visible = None
     if causal or prefix_mask is not None:
@@ -187,13 +190,13 @@ def _visible(time, segment_ids=None, prefix_mask=None, causal=False):
 
 
 def _in_blocks(queries, keys, summed, segment_ids, prefix_mask, causal):
-    """`_meet` with those masks, [B,H,T,...] -> [B,H,T,E+1], in N blocks of C positions."""
+    """Like `_meet`, with these masks, in N blocks of C positions: [B,H,T,...] -> [B,H,T,E+1]."""
     time = length(queries, 2)
     num_blocks = -(-time // BLOCK)
     rest = num_blocks * BLOCK - time
 
     def blocks(x):
-        """[B,T,...] -> [B,N,C,...], with zeros behind."""
+        """[B,T,...] -> [B,N,C,...], padded with zeros at the end."""
         return tf.reshape(pad_time(x, 0, rest), [length(x, 0), num_blocks, BLOCK, *x.shape[2:]])
 
     def blocks_of_heads(x):
@@ -209,11 +212,11 @@ def _in_blocks(queries, keys, summed, segment_ids, prefix_mask, causal):
     query_features, key_features = taylor_features(queries), taylor_features(keys)
 
     def from_other_blocks(summed, backwards):
-        """What the blocks before, or behind, contribute: [B,H,N,C,E+1]."""
+        """Returns the contribution of the blocks before, or after: [B,H,N,C,E+1]."""
         if segments is None:
             memories = tf.matmul(key_features, summed, transpose_a=True)  # [B,H,N,F,E+1]
             return tf.matmul(query_features, tf.cumsum(memories, 2, exclusive=True, reverse=backwards))
-        # A text that reaches from one block into another fills the near ends of both, and all between them.
+        # A text that reaches from one block into another fills the near ends of both and all blocks between.
         first, last = segments[..., :1], segments[..., -1:]  # [B,N,1]
         entered, left = (last, first) if backwards else (first, last)
         leaves, enters = (_per_position(segments == end) for end in (left, entered))  # [B,1,N,C,1]
