@@ -23,8 +23,8 @@ def layer_norm(x, scale=None, offset=None, epsilon=1e-6, is_centred=False):
         scale: float32 tensor [D]. Defaults to 1.
         offset: float32 tensor [D]. Defaults to 0.
         epsilon: float. Added to the variance. Defaults to `1e-6`.
-        is_centred: bool. Whether m is known to be 0, so that exported graphs need not compute it. Defaults
-            to `False`.
+        is_centred: bool. Whether m is known to be 0, so that exported graphs need not compute it. Defaults to
+            `False`.
 
     Returns:
         y and x, both of x's shape and dtype.

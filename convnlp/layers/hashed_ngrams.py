@@ -30,8 +30,8 @@ class HashedNgrams(keras.layers.Layer):
         **kwargs: `name` of the Keras layer, which computes in float32.
 
     Attributes:
-        row_scales: float32 [M], the scales of an int8 table, see `convnlp.models.int8_tables`; None except
-            on export.
+        row_scales: float32 [M], the scales of an int8 table, see `convnlp.models.int8_tables`; None except on
+            export.
 
     Raises:
         ValueError: if a size is out of its range.

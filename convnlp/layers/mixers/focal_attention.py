@@ -18,11 +18,11 @@ class FocalAttention(AttentionMixer):
         y_i       = concat_h(sum A_i[j] v_{i+j-p} + sum A_i[l, n] sum_u f[l, u] v_{e(l,n)+u}) W_O
 
     A_i is one softmax over all of z_i. At scale l, there are r adjacent windows of s_l positions each right
-    before position i, and r right after it. n counts the windows from left to right, window n begins at
-    e(l, n), and u counts the positions in it. p = (w - 1) // 2, or w - 1 if causal: an even w reaches one
-    position further right than left. The weights f[l], [s_l], are shared by all windows of a scale and start
-    as a mean. The scales overlap, as in the source: near positions are seen at all of them. The usual factor
-    1 / sqrt(D / H) is part of the initial W_Q.
+    before position i, and r right after it. n counts the windows from left to right; window n begins at e(l,
+    n), and u counts the positions in it. p = (w - 1) // 2, or w - 1 if causal: an even w reaches one position
+    further right than left. The weights f[l], [s_l], are shared by all windows of a scale and start as a
+    mean. The scales overlap, as in the source: near positions are seen at all of them. The usual factor 1 /
+    sqrt(D / H) is part of the initial W_Q.
 
     Source: Yang et al., 2021, "Focal Self-attention for Local-Global Interactions in Vision Transformers",
     section 3.2 (?), https://arxiv.org/abs/2107.00641: windows pooled by a linear layer over their positions,

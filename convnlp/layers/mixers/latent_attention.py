@@ -19,8 +19,8 @@ class LatentAttention(TokenMixer):
 
     All are split into H heads of D / H channels. The usual factor 1 / sqrt(D / H) is part of the initial Q_0
     and W_Q instead of the equation. Each text has its own latents Z. To a mixer, a pair of texts in one row
-    is one text: its latents see both, and both see them. The norm is needed because latents start as means
-    of many tokens, which are small and so similar that queries would hardly distinguish them.
+    is one text: its latents see both, and both see them. The norm is needed because latents start as means of
+    many tokens, which are small and so similar that queries would hardly distinguish them.
 
     Source: Lee et al., 2019, "Set Transformer: A Framework for Attention-based Permutation-Invariant Neural
     Networks", https://arxiv.org/abs/1810.00825: the induced set attention block.
@@ -30,8 +30,8 @@ class LatentAttention(TokenMixer):
 
     Masking: pads are masked as keys. Causality: no, a latent sees the whole text. Packing: with G texts in
     the fullest row of a batch, there are G M latents per row, and each text sees its own. G is known only
-    when the graph runs, so XLA (TPUs included) cannot compile packed rows. Order: does not matter to it, so
-    a model adds positions.
+    when the graph runs, so XLA (TPUs included) cannot compile packed rows. Order: does not matter to it, so a
+    model adds positions.
     Cost: 6 D^2 + M D + 2 D parameters, 4 T D^2 + 2 M D^2 + 4 T M D multiply-adds. For packed rows, the last
     two are multiplied by G, except for the scores of the latents (a quarter of the last), which all texts
     share.
