@@ -4,11 +4,12 @@ import tensorflow as tf
 
 from convnlp.kernels import channels_by_head, masked_softmax, merge_heads, split_heads, zero_pads
 from convnlp.layers.cache import write
+from convnlp.layers.checks import require_heads, require_rate
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.masks import visible_in_cache
 from convnlp.layers.projection import projection
 from convnlp.layers.relative_position_bias import RelativePositionBias
-from convnlp.layers.token_mixer import TokenMixer, require_heads, require_rate
+from convnlp.layers.token_mixer import TokenMixer
 
 
 class AttentionMixer(TokenMixer):

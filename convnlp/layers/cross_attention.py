@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from convnlp import kernels
+from convnlp.layers.checks import require_heads
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.projection import projection
 
@@ -44,10 +45,7 @@ class CrossAttention(keras.layers.Layer):
         self, hidden_dim, num_heads, dropout=0.0, init="independent", output_init_scale=1.0, **kwargs
     ):
         super().__init__(**kwargs)
-        if hidden_dim % num_heads:
-            raise ValueError(
-                f"`hidden_dim` must be a multiple of `num_heads`. Received: {hidden_dim=}, {num_heads=}"
-            )
+        require_heads(hidden_dim, num_heads)
         if init not in CROSS_ATTENTION_INITS:
             raise ValueError(f"`init` must be one of {CROSS_ATTENTION_INITS}. Received: {init!r}")
         self.hidden_dim, self.num_heads = hidden_dim, num_heads

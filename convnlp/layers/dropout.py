@@ -6,6 +6,8 @@ import threading
 import keras
 import tensorflow as tf
 
+from convnlp.layers.checks import require_rate
+
 _context = threading.local()
 
 
@@ -63,8 +65,7 @@ class Dropout(keras.layers.Layer):
 
     def __init__(self, rate, **kwargs):
         super().__init__(**kwargs)
-        if not 0.0 <= rate < 1.0:
-            raise ValueError(f"`rate` must be in [0, 1). Received: rate={rate}")
+        require_rate("rate", rate)
         self.rate = rate
         self._generator = keras.random.SeedGenerator() if rate > 0 else None
         self.supports_masking = True

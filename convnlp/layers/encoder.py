@@ -8,13 +8,13 @@ import operator
 import keras
 import tensorflow as tf
 
+from convnlp.layers.checks import require_count
 from convnlp.layers.costs import add_costs
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.glu_conv_block import GLUConvBlock
 from convnlp.layers.masks import MaskedLayer, Masks
 from convnlp.layers.residual import Residual
 from convnlp.layers.stack import Stack, mixing_sublayer
-from convnlp.layers.token_mixer import require_count
 from convnlp.layers.token_pooling import MaskPooling, pool_tokens
 
 

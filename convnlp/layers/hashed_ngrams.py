@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
+from convnlp.layers.checks import require_count
 from convnlp.layers.table_rows import gather_rows
-from convnlp.layers.token_mixer import require_count
 
 _FACTORS = (31_337, 28_411)  # for a single token and for the first of a pair; below 2**15, see `_buckets`
 MAX_BUCKETS = 2**16  # so that a bucket times a factor is an int32

@@ -4,9 +4,9 @@ import keras
 import tensorflow as tf
 
 from convnlp import kernels
+from convnlp.layers.checks import require_count, require_heads
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.projection import layer_norm, projection
-from convnlp.layers.token_mixer import require_count, require_heads
 
 _FIRST_SCALE = 0.1  # of LayerScale, for stacks as shallow as this one
 

@@ -5,8 +5,8 @@ import math
 import keras
 import tensorflow as tf
 
+from convnlp.layers.checks import length_rule, with_length_limit
 from convnlp.layers.masks import positions_in_segments
-from convnlp.layers.token_mixer import length_rule, with_length_limit
 from convnlp.models.token_embedding import INPUT_SCALE
 
 POSITION_EMBEDDINGS = ("learned", "sinusoidal")

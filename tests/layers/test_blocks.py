@@ -98,6 +98,12 @@ def test_tied_cross_attention_starts_at_a_quarter_of_the_keys():
     assert abs(np.corrcoef(np.ravel(independent.query.kernel), np.ravel(independent.key.kernel))[0, 1]) < 0.9
 
 
+@pytest.mark.parametrize("num_heads", [0, 3])
+def test_cross_attention_heads_divide_the_width(num_heads):
+    with pytest.raises(ValueError, match=f"`num_heads` must .*Received: num_heads={num_heads}"):
+        CrossAttention(D, num_heads)
+
+
 @pytest.mark.parametrize("form", RESIDUAL_FORMS)
 def test_residual_forms(form):
     residual, x, y = Residual(form), random(2, 3, D), random(2, 3, D, seed=1)

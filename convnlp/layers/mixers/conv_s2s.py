@@ -3,9 +3,9 @@
 import keras
 import tensorflow as tf
 
+from convnlp.layers.checks import require_rate
 from convnlp.layers.conv_mixer import FullConvMixer
 from convnlp.layers.dropout import Dropout
-from convnlp.layers.token_mixer import require_rate
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

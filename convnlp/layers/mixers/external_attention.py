@@ -4,8 +4,9 @@ import keras
 import tensorflow as tf
 
 from convnlp.kernels import masked_softmax, merge_heads, split_heads, zero_pads
+from convnlp.layers.checks import require_count, require_heads
 from convnlp.layers.projection import projection
-from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads
+from convnlp.layers.token_mixer import TokenMixer
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

@@ -4,7 +4,8 @@ import keras
 import tensorflow as tf
 
 from convnlp.kernels import zero_pads
-from convnlp.layers.token_mixer import TokenMixer, require_count
+from convnlp.layers.checks import require_count
+from convnlp.layers.token_mixer import TokenMixer
 from convnlp.layers.token_mlp import TokenMLP
 
 _EPSILON = 1e-6

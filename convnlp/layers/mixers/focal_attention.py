@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.layers.attention_mixer import AttentionMixer
-from convnlp.layers.token_mixer import require_count
+from convnlp.layers.checks import require_count
 from convnlp.layers.window_run import WindowRun
 
 

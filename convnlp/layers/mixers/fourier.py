@@ -5,8 +5,9 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.kernels import same_segment, zero_pads
+from convnlp.layers.checks import require_count, with_length_limit
 from convnlp.layers.masks import positions_in_segments
-from convnlp.layers.token_mixer import TokenMixer, require_count, with_length_limit
+from convnlp.layers.token_mixer import TokenMixer
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

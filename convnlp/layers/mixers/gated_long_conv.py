@@ -7,8 +7,9 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.kernels import zero_pads
+from convnlp.layers.checks import require_count, require_heads
 from convnlp.layers.projection import projection
-from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads
+from convnlp.layers.token_mixer import TokenMixer
 
 _LONGEST = 256  # positions; the largest initial 1 / lambda
 

@@ -4,10 +4,11 @@ import keras
 import tensorflow as tf
 
 from convnlp.kernels import channels_by_head, masked_softmax, merge_heads, split_heads, zero_pads
+from convnlp.layers.checks import require_count, require_heads, require_rate
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.masks import number_of_text
 from convnlp.layers.projection import layer_norm, projection
-from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, require_rate
+from convnlp.layers.token_mixer import TokenMixer
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

@@ -7,10 +7,11 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.kernels import merge_heads, split_heads, zero_pads
+from convnlp.layers.checks import require_count, require_heads
 from convnlp.layers.projection import projection
 from convnlp.layers.short_conv import ShortConv
 from convnlp.layers.states import of_prefix, with_prefix
-from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads
+from convnlp.layers.token_mixer import TokenMixer
 
 _CONVOLUTION = "convolution/"
 

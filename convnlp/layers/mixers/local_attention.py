@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.layers.attention_mixer import BucketedAttentionMixer
-from convnlp.layers.token_mixer import require_count
+from convnlp.layers.checks import require_count
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

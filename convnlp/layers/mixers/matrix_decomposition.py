@@ -5,8 +5,9 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.kernels import zero_pads
+from convnlp.layers.checks import require_count
 from convnlp.layers.projection import projection
-from convnlp.layers.token_mixer import TokenMixer, require_count
+from convnlp.layers.token_mixer import TokenMixer
 
 _EPSILON = 1e-6  # added to divisors; the authors' value
 

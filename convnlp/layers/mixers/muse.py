@@ -4,13 +4,14 @@ import keras
 import tensorflow as tf
 
 from convnlp.kernels import zero_pads
+from convnlp.layers.checks import require_count
 from convnlp.layers.costs import add_costs
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.mixers.dynamic_conv import DynamicConv
 from convnlp.layers.mixers.self_attention import SelfAttention
 from convnlp.layers.projection import projection
 from convnlp.layers.states import of_prefix, with_prefix
-from convnlp.layers.token_mixer import TokenMixer, require_count
+from convnlp.layers.token_mixer import TokenMixer
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

@@ -8,9 +8,10 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.kernels import zero_pads
+from convnlp.layers.checks import require_count, require_heads, require_rate
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.projection import projection
-from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, require_rate
+from convnlp.layers.token_mixer import TokenMixer
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

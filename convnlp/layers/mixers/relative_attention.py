@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from convnlp.layers.attention_mixer import AttentionMixer
-from convnlp.layers.token_mixer import require_count
+from convnlp.layers.checks import require_count
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

@@ -4,8 +4,9 @@ import keras
 import tensorflow as tf
 
 from convnlp.kernels import zero_pads
+from convnlp.layers.checks import require_count, require_heads
 from convnlp.layers.position_matrix import PositionMatrix
-from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads
+from convnlp.layers.token_mixer import TokenMixer
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

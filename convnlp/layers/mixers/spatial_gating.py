@@ -4,11 +4,12 @@ import keras
 import tensorflow as tf
 
 from convnlp.kernels import zero_pads
+from convnlp.layers.checks import require_count
 from convnlp.layers.costs import add_costs
 from convnlp.layers.position_matrix import PositionMatrix
 from convnlp.layers.projection import layer_norm, projection
 from convnlp.layers.tiny_attention import TinyAttention
-from convnlp.layers.token_mixer import TokenMixer, require_count
+from convnlp.layers.token_mixer import TokenMixer
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

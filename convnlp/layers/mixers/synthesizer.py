@@ -8,11 +8,12 @@ import tensorflow as tf
 
 from convnlp.kernels import channels_by_head, masked_softmax, merge_heads, split_heads, zero_pads
 from convnlp.layers.cache import write
+from convnlp.layers.checks import require_count, require_heads, require_rate
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.masks import positions_in_segments, visible_in_cache
 from convnlp.layers.projection import projection
 from convnlp.layers.synthetic_scores import DenseScores, RandomScores
-from convnlp.layers.token_mixer import TokenMixer, require_count, require_heads, require_rate
+from convnlp.layers.token_mixer import TokenMixer
 
 MODES = ("dense", "random", "frozen_random", "factorized_dense", "factorized_random", "attention")
 
