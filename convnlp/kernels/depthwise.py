@@ -11,6 +11,7 @@ from convnlp.kernels.shifts import (
     length,
     pad_for_taps,
     pad_time,
+    segment_numbers,
     taps_by_channel,
     taps_in_segment,
 )
@@ -76,11 +77,9 @@ def _spread(segment_ids, gap):
     Returns:
         int32 tensor [B*T,1], the new place of each position in the flattened rows, and their new length S.
     """
-    batch, time = length(segment_ids, 0), length(segment_ids)
-    starts = tf.cast(segment_ids[:, 1:] != segment_ids[:, :-1], tf.int32)
-    rank = tf.cumsum(tf.pad(starts, [[0, 0], [1, 0]]), axis=1)  # [B,T]
-    spread_length = time + gap * tf.reduce_max(rank)
-    places = tf.range(time) + gap * rank + spread_length * tf.expand_dims(tf.range(batch), 1)  # [B,T]
+    batch, time, number = length(segment_ids, 0), length(segment_ids), segment_numbers(segment_ids)
+    spread_length = time + gap * tf.reduce_max(number)
+    places = tf.range(time) + gap * number + spread_length * tf.expand_dims(tf.range(batch), 1)  # [B,T]
     return tf.reshape(places, [-1, 1]), spread_length
 
 

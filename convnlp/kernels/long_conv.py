@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from convnlp.kernels.shifts import channels_by_head, length, merge_heads, pad_time, split_heads
+from convnlp.kernels.shifts import (
+    channels_by_head,
+    length,
+    merge_heads,
+    pad_time,
+    split_heads,
+    visible_pairs,
+)
 
 BLOCK = 128  # positions that are convolved directly, by a Toeplitz matrix
 
@@ -179,16 +186,10 @@ def _turned(waves, distances):
 
 def _within(inputs, matrix, segments, prefix):
     """Convolves the positions of each block with each other: [B,N,I,H,C] -> [B,N,I,H,C]."""
-    if segments is None and prefix is None:
+    visible = visible_pairs(length(inputs, 2), segments, prefix)  # [B,N,I,I] or None
+    if visible is None:
         return tf.einsum("hij,bnjhc->bnihc", matrix, inputs)
-    seen = None
-    if prefix is not None:
-        places = tf.range(length(prefix, 2))
-        seen = (places <= tf.expand_dims(places, 1)) | tf.expand_dims(prefix, 2)  # [B,N,I,I]
-    if segments is not None:
-        same = tf.expand_dims(segments, 3) == tf.expand_dims(segments, 2)
-        seen = same if seen is None else seen & same
-    matrices = matrix * tf.cast(tf.expand_dims(seen, 2), tf.float32)  # [B,N,H,I,I]
+    matrices = matrix * tf.cast(tf.expand_dims(visible, 2), tf.float32)  # [B,N,H,I,I]
     return tf.einsum("bnhij,bnjhc->bnihc", matrices, inputs)
 
 

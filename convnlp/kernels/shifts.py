@@ -73,6 +73,44 @@ def same_segment(segment_ids, met=None):
     return tf.expand_dims(segment_ids, 2) == (tf.expand_dims(met, 1) if met.shape.rank == 2 else met)
 
 
+def segment_numbers(segment_ids):
+    """Returns which segment of a packed row each position is in, from 0: int32 [B,T] -> int32 [B,T].
+
+    The pads at the end count as one more segment.
+
+    Example:
+    >>> segment_numbers(tf.constant([[4, 4, 4, 2, 2, 0]])).numpy().tolist()
+    [[0, 0, 0, 1, 1, 2]]
+    """
+    starts = tf.cast(segment_ids[:, 1:] != segment_ids[:, :-1], tf.int32)
+    return tf.cumsum(tf.pad(starts, [[0, 0], [1, 0]]), axis=1)
+
+
+def visible_pairs(time, segment_ids=None, prefix_mask=None, causal=False):
+    """Returns which keys each query may see among T neighbours.
+
+    Args:
+        time: int or scalar tensor T.
+        segment_ids: int32 tensor [...,T], or None.
+        prefix_mask: bool tensor [...,T], True = prefix, or None. If given, position i sees j <= i, and the
+            prefix.
+        causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
+
+    Returns:
+        Bool tensor [...,T,T] or [T,T], axes query and key, or None for all.
+    """
+    visible = None
+    if causal or prefix_mask is not None:
+        places = tf.range(time)
+        visible = places <= tf.expand_dims(places, 1)  # [T,T]
+    if prefix_mask is not None:
+        visible |= tf.expand_dims(prefix_mask, -2)
+    if segment_ids is not None:
+        same = tf.expand_dims(segment_ids, -1) == tf.expand_dims(segment_ids, -2)
+        visible = same if visible is None else visible & same
+    return visible
+
+
 def taps_in_segment(segment_ids, kernel_size, left, dilation_rate):
     """Returns whether tap j at position t meets a position of t's segment: int32 [B,T] -> bool [B,T,K]."""
     padded = pad_for_taps(segment_ids, kernel_size, left, dilation_rate)

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from convnlp.kernels.project import project
-from convnlp.kernels.shifts import length, pad_time
+from convnlp.kernels.shifts import length, pad_time, visible_pairs
 
 # Positions that meet pair by pair. Up to here, that is faster than features: for B = 16, H = d = 8, E = 32 on
 # one thread with the gradients, 30 ms against 38 ms at T = 128, and 266 ms against 146 ms at T = 512.
@@ -56,7 +56,7 @@ def taylor_attention(
     summed = _with_ones(_heads_first(values), padding_mask)
     time = queries.shape[2]
     if time is not None and time <= BLOCK:
-        pairs = _visible(time, segment_ids, prefix_mask, causal)
+        pairs = visible_pairs(time, segment_ids, prefix_mask, causal)
         sums = _meet(queries, keys, summed, pairs)
     elif causal or segment_ids is not None or prefix_mask is not None:
         sums = _in_blocks(queries, keys, summed, segment_ids, prefix_mask, causal)
@@ -79,7 +79,7 @@ def taylor_attention_step(queries, keys, values, memory):
     """
     queries, keys = _heads_first(queries), _heads_first(keys)
     summed = _with_ones(_heads_first(values), None)
-    pairs = _visible(length(queries, 2), causal=True)
+    pairs = visible_pairs(length(queries, 2), causal=True)
     sums = _meet(queries, keys, summed, pairs) + tf.matmul(taylor_features(queries), memory)
     return _quotient(sums, values.dtype), memory + _memory(keys, summed)
 
@@ -150,7 +150,7 @@ def _memory(keys, summed):
 
 
 def _meet(queries, keys, summed, pairs):
-    """Returns sum_j w(q[i] . k[j]) summed[j] over all pairs, or those of `_visible`: [B,H,...,T,E+1]."""
+    """Returns sum_j w(q[i] . k[j]) summed[j] over all pairs, or `visible_pairs`: [B,H,...,T,E+1]."""
     product = tf.matmul(queries, keys, transpose_b=True)  # [...,T,T]
     weights = 0.5 * tf.square(product + 1.0) + 0.5  # 1 + s + s^2 / 2, but never negative by rounding
     if pairs is not None:
@@ -163,30 +163,6 @@ def _quotient(sums, dtype):
     """Divides by the sums of the weights: [B,H,T,E+1] -> [B,T,H,E]."""
     mixed = sums[..., :-1] / tf.maximum(sums[..., -1:], _LEAST_WEIGHT)
     return tf.cast(tf.transpose(mixed, [0, 2, 1, 3]), dtype)
-
-
-def _visible(time, segment_ids=None, prefix_mask=None, causal=False):
-    """Returns which keys each query may see among T neighbours.
-
-    Args:
-        time: int or scalar tensor T.
-        segment_ids: int32 tensor [...,T], or None.
-        prefix_mask: bool tensor [...,T], or None.
-        causal: bool.
-
-    Returns:
-        Bool tensor [...,T,T] or [T,T], axes query and key, or None for all.
-    """
-    visible = None
-    if causal or prefix_mask is not None:
-        places = tf.range(time)
-        visible = places <= tf.expand_dims(places, 1)  # [T,T]
-    if prefix_mask is not None:
-        visible |= tf.expand_dims(prefix_mask, -2)
-    if segment_ids is not None:
-        same = tf.expand_dims(segment_ids, -1) == tf.expand_dims(segment_ids, -2)
-        visible = same if visible is None else visible & same
-    return visible
 
 
 def _in_blocks(queries, keys, summed, segment_ids, prefix_mask, causal):
@@ -207,7 +183,7 @@ def _in_blocks(queries, keys, summed, segment_ids, prefix_mask, causal):
     queries, keys, summed = (blocks_of_heads(x) for x in (queries, keys, summed))
     segments = None if segment_ids is None else blocks(tf.convert_to_tensor(segment_ids))  # [B,N,C]
     prefix = None if prefix_mask is None else blocks(tf.convert_to_tensor(prefix_mask))  # [B,N,C]
-    pairs = _visible(BLOCK, segments, prefix, causal)  # [B,N,C,C] or [C,C]
+    pairs = visible_pairs(BLOCK, segments, prefix, causal)  # [B,N,C,C] or [C,C]
     sums = _meet(queries, keys, summed, pairs)
     query_features, key_features = taylor_features(queries), taylor_features(keys)
 

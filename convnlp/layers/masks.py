@@ -92,16 +92,3 @@ def positions_in_segments(segment_ids):
     index = tf.range(tf.shape(segment_ids)[1])
     earlier = same_segment(segment_ids) & (index < tf.expand_dims(index, 1))  # [B,T,T]
     return tf.reduce_sum(tf.cast(earlier, tf.int32), axis=2)
-
-
-def number_of_text(segment_ids):
-    """Returns which text of a packed row each position is in, from 0: int32 [B,T] -> int32 [B,T].
-
-    The pads at the end count as one more text.
-
-    Example:
-    >>> number_of_text(tf.constant([[4, 4, 4, 2, 2, 0]])).numpy().tolist()
-    [[0, 0, 0, 1, 1, 2]]
-    """
-    starts = tf.cast(segment_ids[:, 1:] != segment_ids[:, :-1], tf.int32)
-    return tf.cumsum(tf.pad(starts, [[0, 0], [1, 0]]), axis=1)

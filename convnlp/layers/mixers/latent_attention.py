@@ -3,10 +3,16 @@
 import keras
 import tensorflow as tf
 
-from convnlp.kernels import channels_by_head, masked_softmax, merge_heads, split_heads, zero_pads
+from convnlp.kernels import (
+    channels_by_head,
+    masked_softmax,
+    merge_heads,
+    segment_numbers,
+    split_heads,
+    zero_pads,
+)
 from convnlp.layers.checks import require_count, require_heads, require_rate
 from convnlp.layers.dropout import Dropout
-from convnlp.layers.masks import number_of_text
 from convnlp.layers.projection import layer_norm, projection
 from convnlp.layers.token_mixer import TokenMixer
 
@@ -134,12 +140,13 @@ class LatentAttention(TokenMixer):
         scores = tf.einsum("mhd,bkhd->bhmk", latent_queries, keys)  # [B,H,M,T]
         found_in, seen_by = masks.visible_keys(x, causal=False), None  # [B or 1,1,T] or None
         if masks.segment_ids is not None:
-            text = number_of_text(masks.segment_ids)  # [B,T]
-            latent_text = tf.repeat(tf.range(tf.reduce_max(text) + 1), self.num_latents)  # [G*M]
+            text = segment_numbers(masks.segment_ids)  # [B,T]
+            num_texts = tf.reduce_max(text) + 1  # G
+            latent_text = tf.repeat(tf.range(num_texts), self.num_latents)  # [G*M]
             own = tf.expand_dims(latent_text, 1) == tf.expand_dims(text, 1)  # [B,G*M,T]
             seen_by = tf.expand_dims(tf.transpose(own, [0, 2, 1]), 1)  # [B,1,T,G*M]
             found_in = own & tf.expand_dims(masks.padding_mask, 1)
-            scores = tf.tile(scores, [1, 1, tf.reduce_max(text) + 1, 1])  # [B,H,G*M,T]
+            scores = tf.tile(scores, [1, 1, num_texts, 1])  # [B,H,G*M,T]
         found_in = None if found_in is None else tf.expand_dims(found_in, 1)
         latents = self.norm(merge_heads(self._attend(scores, found_in, values, training)))  # [B,G*M,D]
         latent_keys, latent_values = (
