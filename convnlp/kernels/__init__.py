@@ -9,7 +9,7 @@ from convnlp.kernels.dynamic import dynamic_conv
 from convnlp.kernels.fourier import real_dft, real_dft_of_texts
 from convnlp.kernels.full_conv import full_conv, full_conv_valid
 from convnlp.kernels.gated_linear_unit import gated_linear_unit
-from convnlp.kernels.gram import block_size, fold_time, to_blocks, unfold_time
+from convnlp.kernels.gram import block_size, fold_time, merge_blocks, to_blocks, unfold_time
 from convnlp.kernels.implementations import current_implementation, implementation
 from convnlp.kernels.layer_norm import layer_norm
 from convnlp.kernels.long_conv import (
@@ -68,6 +68,7 @@ __all__ = [
     "long_conv_state_shape",
     "long_conv_step",
     "masked_softmax",
+    "merge_blocks",
     "merge_heads",
     "merge_softmax_parts",
     "pad_for_taps",

@@ -30,6 +30,11 @@ def to_blocks(dy, x, kernel_size, left):
     return dy, tf.gather(x, positions, axis=1)  # [B,N,block+K-1,D]
 
 
+def merge_blocks(x):
+    """[B,N,U,D] -> [B*N,U,D]."""
+    return tf.reshape(x, [-1, *x.shape[2:]])
+
+
 def diagonals(gram, kernel_size):
     """Returns the diagonals [...,T,K] of gram [...,T,T+K-1]: entry [u, j] is gram[u, u + j].
 

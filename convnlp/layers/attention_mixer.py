@@ -114,6 +114,20 @@ class AttentionMixer(TokenMixer):
         y = self.attend(self.query(x_chunk), keys, values, bias, visible_in_cache(index, count, length))
         return y, {"keys": keys, "values": values}
 
+    def slide_window(self, x_chunk, state):
+        """Appends a chunk [B,C,D] to a state that holds only the last R positions.
+
+        Returns:
+            Keys and values [B,R+C,H,D/H], and the state after the chunk.
+        """
+        chunk = tf.shape(x_chunk)[1]
+        keys, values = (
+            tf.concat([state[name], split_heads(project(x_chunk), self.num_heads)], axis=1)
+            for name, project in (("keys", self.key), ("values", self.value))
+        )
+        rest = {"keys": keys[:, chunk:], "values": values[:, chunk:]}
+        return keys, values, {name: tf.ensure_shape(part, state[name].shape) for name, part in rest.items()}
+
     def receptive_field(self, length):
         return length
 

@@ -47,6 +47,11 @@ class Masks(NamedTuple):
             parts.append(tf.expand_dims(self.padding_mask, 1))  # [B,1,T]
         return functools.reduce(operator.and_, parts) if parts else None
 
+    def text_ids(self, x):
+        """Returns which text each position of x [B,T,...] belongs to, int32 [B,T]; 0 at pads."""
+        ids = tf.ones(tf.shape(x)[:2], tf.int32) if self.segment_ids is None else self.segment_ids
+        return ids if self.padding_mask is None else ids * tf.cast(self.padding_mask, tf.int32)
+
 
 class MaskedLayer(keras.layers.Layer):
     """A layer with the call signature of `TokenMixer`; a subclass implements `mix`."""

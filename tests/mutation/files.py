@@ -7,7 +7,7 @@ PACKAGE = "convnlp.layers"
 # What all layers share; it has tests of its own.
 SHARED = ("token_mixer", "checks", "costs", "dropout", "projection", "feed_forward", "states")
 # What a mixer is handed, and need not import, by a method of it: the name of the class, and where it is.
-HANDED = {"visible_keys": ("Masks", "convnlp/layers/masks.py")}
+HANDED = dict.fromkeys(("visible_keys", "text_ids"), ("Masks", "convnlp/layers/masks.py"))
 
 
 def mixer_names(root):

@@ -83,7 +83,7 @@ class FocalAttention(AttentionMixer):
         require_count("window_size", window_size)
         require_count("num_windows", num_windows)
         self.window_size = window_size
-        self.pool_sizes = _sizes(pool_sizes)
+        self.pool_sizes = _checked_sizes(pool_sizes)
         self.num_windows = num_windows
 
     @property
@@ -146,10 +146,7 @@ class FocalAttention(AttentionMixer):
 
     def mix_values(self, x, values, masks, training):
         segment_ids, prefix_mask = masks.segment_ids, masks.prefix_mask
-        # Which text a position belongs to; 0, as outside the row, for none.
-        texts = tf.ones(tf.shape(x)[:2], tf.int32) if segment_ids is None else segment_ids
-        if masks.padding_mask is not None:
-            texts *= tf.cast(masks.padding_mask, tf.int32)
+        texts = masks.text_ids(x)  # 0 for none, as outside the row
         queries, seen = self.query(x), tf.concat([self.key(x), values], axis=2)  # [B,T,D], [B,T,2D]
         in_front, behind = self._runs(masks.right_to_left)
         parts = [
@@ -194,7 +191,7 @@ class FocalAttention(AttentionMixer):
         queries, seen = kernels.to_blocks(queries, seen, count, left)  # [B*s,N,S,D], [B*s,N,S+r-1,2D]
         labels, met = kernels.to_blocks(labels, met, count, left)
         num_blocks, block = tf.shape(queries)[1], queries.shape[2]
-        queries, seen, labels, met = (_merge_blocks(value) for value in (queries, seen, labels, met))
+        queries, seen, labels, met = (kernels.merge_blocks(value) for value in (queries, seen, labels, met))
         keys, values = (kernels.split_heads(half, num_heads) for half in tf.split(seen, 2, axis=2))
 
         tap = tf.range(block + count - 1) - tf.expand_dims(tf.range(block), 1)  # [S,S+r-1]
@@ -222,10 +219,7 @@ class FocalAttention(AttentionMixer):
 
     def advance(self, x_chunk, state, index):
         chunk, reach, num_heads = tf.shape(x_chunk)[1], self._reach, self.num_heads
-        keys, values = (
-            tf.concat([state[name], kernels.split_heads(project(x_chunk), num_heads)], 1)
-            for name, project in (("keys", self.key), ("values", self.value))
-        )  # 2 x [B,R+C,H,D/H]
+        keys, values, state = self.slide_window(x_chunk, state)  # [B,R+C,H,D/H]
         # The logit of a sum of keys is the sum of their logits, and the weight of a sum of values applies to
         # each of them, so the windows' sums need not be in the state.
         runs, _ = self._runs()
@@ -243,11 +237,8 @@ class FocalAttention(AttentionMixer):
         visible = tf.expand_dims(position, 1) >= nearest  # [C,M]
         weights = kernels.masked_softmax(logits, tf.reshape(visible, [1, 1, chunk, -1]))
         weights = tf.cast(tf.einsum("bhcm,mck->bhck", weights, sums), values.dtype)
-        y = self.output_projection(kernels.merge_heads(tf.einsum("bhck,bkhd->bchd", weights, values)))
-        return y, {
-            "keys": tf.ensure_shape(keys[:, chunk:], state["keys"].shape),
-            "values": tf.ensure_shape(values[:, chunk:], state["values"].shape),
-        }
+        mixed = tf.einsum("bhck,bkhd->bchd", weights, values)  # [B,C,H,D/H]
+        return self.output_projection(kernels.merge_heads(mixed)), state
 
     def receptive_field(self, length):
         windows = max(self.pool_sizes) * self.num_windows
@@ -284,18 +275,13 @@ def _next_to(x, in_front):
     return tf.pad(x[:, 1:], [[0, 0], [0, 1], [0, 0]])
 
 
-def _merge_blocks(x):
-    """[B,N,U,D] -> [B*N,U,D]."""
-    return tf.reshape(x, [-1, *x.shape[2:]])
-
-
 def _pairs(length, size, count):
     """Returns how many pairs of a query and a key the blocks of a run hold."""
     block = kernels.block_size(count)
     return size * -(-length // (size * block)) * block * (block + count - 1)
 
 
-def _sizes(pool_sizes):
+def _checked_sizes(pool_sizes):
     sizes = [pool_sizes] if isinstance(pool_sizes, int) else list(pool_sizes)
     if not sizes or len(set(sizes)) < len(sizes):
         raise ValueError(

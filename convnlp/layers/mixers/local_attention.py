@@ -71,12 +71,9 @@ class LocalAttention(BucketedAttentionMixer):
         self.dilation_rate = dilation_rate
 
     def mix_values(self, x, values, masks, training):
-        padding_mask, segment_ids, prefix_mask, right_to_left = masks
-        time = tf.shape(x)[1]
+        prefix_mask, time = masks.prefix_mask, tf.shape(x)[1]
         # Which text a position belongs to, and whose prefix it is part of; 0, as outside the row, for none.
-        texts = tf.ones(tf.shape(x)[:2], tf.int32) if segment_ids is None else segment_ids
-        if padding_mask is not None:
-            texts *= tf.cast(padding_mask, tf.int32)
+        texts = masks.text_ids(x)
         prefix = tf.zeros_like(texts) if prefix_mask is None else texts * tf.cast(prefix_mask, tf.int32)
         labels = tf.stack([texts, prefix], axis=2)  # [B,T,2]
         labels, x, values = (
@@ -86,10 +83,12 @@ class LocalAttention(BucketedAttentionMixer):
 
         keys_and_values = tf.concat([self.key(x), values], axis=-1)  # [B*r,T/r,2D]
         queries, seen = kernels.to_blocks(self.query(x), keys_and_values, self.window_size, left)
-        keys, values = tf.split(_merge_blocks(seen), 2, axis=-1)  # [B*r*N,S+w-1,D]
-        own, met = kernels.to_blocks(labels, labels, self.window_size, left)
-        own_text = _merge_blocks(own)[:, :, :1]  # [B*r*N,S,1]
-        met_text, met_prefix = tf.unstack(tf.expand_dims(_merge_blocks(met), 1), axis=3)  # [B*r*N,1,S+w-1]
+        keys, values = tf.split(kernels.merge_blocks(seen), 2, axis=-1)  # [B*r*N,S+w-1,D]
+        own, met = (
+            kernels.merge_blocks(part) for part in kernels.to_blocks(labels, labels, self.window_size, left)
+        )
+        own_text = own[:, :, :1]  # [B*r*N,S,1]
+        met_text, met_prefix = tf.unstack(tf.expand_dims(met, 1), axis=3)  # [B*r*N,1,S+w-1]
 
         query_places = tf.range(queries.shape[2])  # [S]
         key_places = tf.range(seen.shape[2]) - left  # [S+w-1]
@@ -98,11 +97,11 @@ class LocalAttention(BucketedAttentionMixer):
         visible = (own_text == met_text) & (tap >= 0) & (tap < self.window_size)  # [B*r*N,S,S+w-1]
         if prefix_mask is not None:
             visible &= (tap <= left) | (own_text == met_prefix)
-        if right_to_left:
+        if masks.right_to_left:
             visible &= tap >= left
 
         keys, values = (kernels.split_heads(part, self.num_heads) for part in (keys, values))
-        y = self.attend(_merge_blocks(queries), keys, values, bias, visible, training)
+        y = self.attend(kernels.merge_blocks(queries), keys, values, bias, visible, training)
         y = tf.reshape(y, [tf.shape(x)[0], -1, self.hidden_dim])[:, : tf.shape(x)[1]]  # [B*r,T/r,D]
         return kernels.unfold_time(y, self.dilation_rate, time)
 
@@ -115,21 +114,14 @@ class LocalAttention(BucketedAttentionMixer):
 
     def advance(self, x_chunk, state, index):
         chunk = tf.shape(x_chunk)[1]
-        keys, values = (
-            tf.concat([state[name], kernels.split_heads(project(x_chunk), self.num_heads)], 1)
-            for name, project in (("keys", self.key), ("values", self.value))
-        )  # 2 x [B,(w-1)*r+C,H,D/H]
+        keys, values, state = self.slide_window(x_chunk, state)  # [B,(w-1)*r+C,H,D/H]
         query_positions = index + tf.range(chunk)  # [C]
         key_positions = index - self._reach + tf.range(self._reach + chunk)  # [(w-1)*r+C]
         distance = tf.expand_dims(query_positions, 1) - key_positions
         visible = (distance >= 0) & (distance <= self._reach) & (key_positions >= 0)
         visible &= distance % self.dilation_rate == 0
         bias = self.position_bias(query_positions, key_positions)  # [H,C,(w-1)*r+C]
-        y = self.attend(self.query(x_chunk), keys, values, bias, tf.expand_dims(visible, 0))
-        return y, {
-            "keys": tf.ensure_shape(keys[:, chunk:], state["keys"].shape),
-            "values": tf.ensure_shape(values[:, chunk:], state["values"].shape),
-        }
+        return self.attend(self.query(x_chunk), keys, values, bias, tf.expand_dims(visible, 0)), state
 
     def receptive_field(self, length):
         return min(length, self._reach + 1)
@@ -148,8 +140,3 @@ class LocalAttention(BucketedAttentionMixer):
             "window_size": self.window_size,
             "dilation_rate": self.dilation_rate,
         }
-
-
-def _merge_blocks(x):
-    """[B,N,U,D] -> [B*N,U,D]."""
-    return tf.reshape(x, [-1, *x.shape[2:]])
