@@ -43,7 +43,7 @@ def masked_softmax(scores, allowed=None):
     scores = tf.convert_to_tensor(scores)
     form = current_implementation(scores)
     if scores.dtype == tf.bfloat16 and form == "fast":
-        return _fast(scores, tf.ones([1, 1, 1, 1], tf.bool) if allowed is None else allowed)
+        return _fast(scores, tf.ones([1] * scores.shape.rank, tf.bool) if allowed is None else allowed)
     wide = float32(scores)
     if allowed is None:
         return tf.cast(tf.nn.softmax(wide), scores.dtype)

@@ -148,8 +148,10 @@ class Decoder(Stack):
 
     def init_state(self, encoder_output, max_length):
         """Returns the flat state of all layers: name -> tensor with the batch on axis 0."""
-        states = [layer.init_state(encoder_output, max_length) for layer in self.layers]
-        return {f"layer_{i}/{k}": v for i, state in enumerate(states) for k, v in state.items()}
+        state = {}
+        for i, layer in enumerate(self.layers):
+            state |= with_prefix(f"layer_{i}/", layer.init_state(encoder_output, max_length))
+        return state
 
     def step(self, x, state, index, allowed=None):
         """Runs the stack on a chunk of positions from `index` on: x [B,C,D] -> ([B,C,D], state)."""

@@ -150,6 +150,15 @@ def test_only_large_tensors_are_compiled():
         assert kernels.current_implementation(tf.TensorSpec([16, 512, 256])) == "inference"
 
 
+@pytest.mark.parametrize("shape", [(4,), (2, 4), (2, 3, 4)])
+def test_softmax_of_any_rank_without_a_mask(shape):
+    scores = normal(*shape, dtype=tf.bfloat16)
+    with kernels.implementation("fast"):
+        weights = kernels.masked_softmax(scores)
+    assert weights.shape == shape
+    assert_near([tf.cast(weights, tf.float32)], [tf.nn.softmax(tf.cast(scores, tf.float32)).numpy()], 2**-8)
+
+
 def test_relu_of_special_values():
     bits = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F80, 0xFF80, 0x7FC0, 0xFFC0]  # 0, 1, inf, NaN: + and -
     x = tf.bitcast(tf.constant([bits], tf.uint16), tf.bfloat16)
