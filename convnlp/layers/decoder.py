@@ -9,7 +9,7 @@ from convnlp.layers.encoder import EncoderLayer
 from convnlp.layers.masks import Masks
 from convnlp.layers.residual import Residual
 from convnlp.layers.stack import Stack
-from convnlp.layers.states import of_prefix, with_prefix
+from convnlp.layers.states import nest, unnest
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -73,15 +73,15 @@ class DecoderLayer(EncoderLayer):
         """Returns the flat state before the first token: the mixer's, and the encoder's keys and values."""
         state = self.mixing.init_state(ops.shape(encoder_output)[0], max_length)
         memory = self.cross_attention.keys_and_values(encoder_output)
-        return {**with_prefix("mixing/", state), **with_prefix("cross/", memory)}
+        return {**nest("mixing", state), **nest("cross", memory)}
 
     def step(self, x, state, index, allowed=None):
         """Runs the layer on a chunk of positions from `index` on: x [B,C,D] -> ([B,C,D], state)."""
-        mixing_state, memory = of_prefix("mixing/", state), of_prefix("cross/", state)
+        mixing_state, memory = unnest("mixing", state), unnest("cross", state)
         x, y = self.mixing_residual.enter(x)
         y, mixing_state = self.mixing.step(y, mixing_state, index)
         x = self._attend_and_feed(self.mixing_residual.leave(x, y), memory, allowed, training=False)
-        return x, {**state, **with_prefix("mixing/", mixing_state)}
+        return x, {**state, **nest("mixing", mixing_state)}
 
     def cost(self, length, encoder_length=0):
         """As `TokenMixer.cost`, of `length` decoder tokens over `encoder_length` encoder tokens."""
@@ -150,14 +150,13 @@ class Decoder(Stack):
         """Returns the flat state of all layers: name -> tensor with the batch on axis 0."""
         state = {}
         for i, layer in enumerate(self.layers):
-            state |= with_prefix(f"layer_{i}/", layer.init_state(encoder_output, max_length))
+            state |= nest(f"layer_{i}", layer.init_state(encoder_output, max_length))
         return state
 
     def step(self, x, state, index, allowed=None):
         """Runs the stack on a chunk of positions from `index` on: x [B,C,D] -> ([B,C,D], state)."""
         state = dict(state)
         for i, layer in enumerate(self.layers):
-            prefix = f"layer_{i}/"
-            x, layer_state = layer.step(x, of_prefix(prefix, state), index, allowed)
-            state.update(with_prefix(prefix, layer_state))
+            x, layer_state = layer.step(x, unnest(f"layer_{i}", state), index, allowed)
+            state |= nest(f"layer_{i}", layer_state)
         return self.finish(x), state

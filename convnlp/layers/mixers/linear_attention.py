@@ -10,10 +10,8 @@ from convnlp.kernels import merge_heads, split_heads, zero_pads
 from convnlp.layers.checks import require_count, require_heads
 from convnlp.layers.projection import projection
 from convnlp.layers.short_conv import ShortConv
-from convnlp.layers.states import of_prefix, with_prefix
+from convnlp.layers.states import nest, unnest
 from convnlp.layers.token_mixer import TokenMixer
-
-_CONVOLUTION = "convolution/"
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -145,13 +143,13 @@ class LinearAttention(TokenMixer):
         shape = [batch_size, *kernels.taylor_memory_shape(*self._sizes)]
         return {
             "sums": tf.zeros(shape, tf.float32),  # [S, z]
-            **with_prefix(_CONVOLUTION, self.convolution.empty_state(batch_size, max_length)),
+            **nest("convolution", self.convolution.empty_state(batch_size, max_length)),
         }
 
     def advance(self, x_chunk, state, index):
-        convolved, window = self.convolution.advance(x_chunk, of_prefix(_CONVOLUTION, state), index)
+        convolved, window = self.convolution.advance(x_chunk, unnest("convolution", state), index)
         mixed, sums = kernels.taylor_attention_step(*self._heads(x_chunk, convolved), state["sums"])
-        return self._close(x_chunk, mixed), {"sums": sums, **with_prefix(_CONVOLUTION, window)}
+        return self._close(x_chunk, mixed), {"sums": sums, **nest("convolution", window)}
 
     def receptive_field(self, length):
         return length

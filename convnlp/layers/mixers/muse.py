@@ -10,7 +10,7 @@ from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.mixers.dynamic_conv import DynamicConv
 from convnlp.layers.mixers.self_attention import SelfAttention
 from convnlp.layers.projection import projection
-from convnlp.layers.states import of_prefix, with_prefix
+from convnlp.layers.states import nest, unnest
 from convnlp.layers.token_mixer import TokenMixer
 
 
@@ -158,19 +158,18 @@ class Muse(TokenMixer):
     def empty_state(self, batch_size, max_length):
         state = {}
         for part in (self.attention, *self.convolutions):
-            state |= with_prefix(f"{part.name}/", part.empty_state(batch_size, max_length))
+            state |= nest(part.name, part.empty_state(batch_size, max_length))
         return state
 
     def advance(self, x_chunk, state, index):
         values = self.attention.value(x_chunk)  # [B,C,D]
-        cache = of_prefix("attention/", state)
+        cache = unnest("attention", state)
         attended, cache = self.attention.advance_values(x_chunk, values, cache, index)
-        state, convolved = {**state, **with_prefix("attention/", cache)}, []
+        state, convolved = {**state, **nest("attention", cache)}, []
         for conv in self.convolutions:
-            prefix = f"{conv.name}/"
-            y, window = conv.advance(values, of_prefix(prefix, state), index)
+            y, window = conv.advance(values, unnest(conv.name, state), index)
             convolved.append(y)
-            state |= with_prefix(prefix, window)
+            state |= nest(conv.name, window)
         return self._join(x_chunk, attended, convolved), state
 
     def receptive_field(self, length):
