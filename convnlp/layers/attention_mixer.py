@@ -132,7 +132,7 @@ class AttentionMixer(TokenMixer):
         return length
 
     def cost(self, length):
-        """As `TokenMixer.cost`, without the position bias."""
+        """Like `TokenMixer.cost`, without the position bias."""
         return {
             "parameters": 4 * self.hidden_dim**2,
             "multiply_adds": 4 * length * self.hidden_dim**2 + 2 * length**2 * self.hidden_dim,

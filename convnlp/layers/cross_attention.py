@@ -23,7 +23,7 @@ class CrossAttention(keras.layers.Layer):
     Source: Raffel et al., 2020 (T5), https://arxiv.org/abs/1910.10683, which has no position bias here.
     Departs from it: `init="tied"` starts at W_q = 0.25 W_k. From the first step, a decoder position then
     attends to encoder positions with similar content, so that the encoder gets a gradient before the decoder
-    has learned to do without it; docs/recipes.md shows how the decoder came to use the encoder.
+    has learned to do without it; docs/recipes.md shows how much the decoder then uses the encoder.
 
     Masking: encoder pads and positions of other segments get weight 0. The softmax runs in float32.
     Cost: 4 D^2 parameters, 2 D^2 (T + S) + 2 D T S multiply-adds. Incremental decoding computes the keys and
@@ -97,7 +97,7 @@ class CrossAttention(keras.layers.Layer):
         return self.attend(x, self.keys_and_values(encoder_output), allowed, training)
 
     def cost(self, length, encoder_length):
-        """As `TokenMixer.cost`, of one example of `length` decoder and `encoder_length` encoder tokens."""
+        """Like `TokenMixer.cost`, for one example of `length` decoder and `encoder_length` encoder tokens."""
         dim = self.hidden_dim
         return {
             "parameters": 4 * dim**2,

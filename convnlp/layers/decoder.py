@@ -84,7 +84,7 @@ class DecoderLayer(EncoderLayer):
         return x, {**state, **nest("mixing", mixing_state)}
 
     def cost(self, length, encoder_length=0):
-        """As `TokenMixer.cost`, of `length` decoder tokens over `encoder_length` encoder tokens."""
+        """Like `TokenMixer.cost`, for `length` decoder tokens over `encoder_length` encoder tokens."""
         cross = self.cross_attention.cost(length, encoder_length)
         norm = self.cross_residual.cost(self.mixer_config["hidden_dim"])
         return add_costs([super().cost(length), cross, norm])

@@ -85,7 +85,7 @@ class EncoderLayer(MaskedLayer):
         return self.mixer.receptive_field(length)
 
     def cost(self, length):
-        """As `TokenMixer.cost`, of one example of `length` tokens."""
+        """Like `TokenMixer.cost`, for one example of `length` tokens."""
         dim = self.mixer_config["hidden_dim"]
         costs = [self.mixing.cost(length), self.mixing_residual.cost(dim)]
         if self.feed_forward is not None:
@@ -229,7 +229,7 @@ class Encoder(MaskedLayer, Stack):
         return [(stride, math.ceil(length / stride)) for stride in self.strides]
 
     def cost(self, length):
-        """As `TokenMixer.cost`, of one example of `length` input tokens."""
+        """Like `TokenMixer.cost`, for one example of `length` input tokens."""
         lengths = [own for _, own in self._lengths(length)]
         return self.total_cost([layer.cost(own) for layer, own in zip(self.layers, lengths, strict=True)])
 

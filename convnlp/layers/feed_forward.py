@@ -49,12 +49,12 @@ class FeedForward(keras.layers.Layer):
 
     @property
     def entry_projections(self):
-        """As `TokenMixer.entry_projections`."""
+        """See `TokenMixer.entry_projections`."""
         return (self.inner,)
 
     @property
     def exit_projections(self):
-        """As `TokenMixer.exit_projections`."""
+        """See `TokenMixer.exit_projections`."""
         return (self.outer,)
 
     def call(self, x, training=False):
@@ -64,7 +64,7 @@ class FeedForward(keras.layers.Layer):
         )
 
     def cost(self, length, hidden_dim):
-        """As `TokenMixer.cost`, of one example of `length` tokens."""
+        """Like `TokenMixer.cost`, for one example of `length` tokens."""
         parameters = 2 * hidden_dim * self.intermediate_dim
         return {"parameters": parameters, "multiply_adds": parameters * length, "state_elements": 0}
 

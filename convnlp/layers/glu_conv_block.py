@@ -62,12 +62,12 @@ class GLUConvBlock(MaskedLayer):
 
     @property
     def entry_projections(self):
-        """As `TokenMixer.entry_projections`."""
+        """See `TokenMixer.entry_projections`."""
         return (self.gate,)  # Pads are zeroed after it.
 
     @property
     def exit_projections(self):
-        """As `TokenMixer.exit_projections`."""
+        """See `TokenMixer.exit_projections`."""
         return (self.output_projection,)
 
     def _gated(self, x, padding_mask=None):
@@ -90,17 +90,17 @@ class GLUConvBlock(MaskedLayer):
         return self._close(self.mixer(gated, **masks._asdict(), training=training), behind)
 
     def init_state(self, batch_size, max_length):
-        """As `TokenMixer.init_state`."""
+        """See `TokenMixer.init_state`."""
         return self.mixer.init_state(batch_size, max_length)
 
     def step(self, x_chunk, state, index):
-        """As `TokenMixer.step`: x_chunk [B,C,D] -> ([B,C,D], state)."""
+        """See `TokenMixer.step`: x_chunk [B,C,D] -> ([B,C,D], state)."""
         gated, behind = self._gated(x_chunk)
         mixed, state = self.mixer.step(gated, state, index)
         return self._close(mixed, behind), state
 
     def cost(self, length):
-        """As `TokenMixer.cost`, of one example of `length` tokens."""
+        """Like `TokenMixer.cost`, for one example of `length` tokens."""
         cost = dict(self.mixer.cost(length))
         projections = (self._num_factors + 1) * self.mixer.hidden_dim**2
         cost["parameters"] += projections

@@ -100,6 +100,6 @@ class PrefixDecoder(Encoder):
         return tf.gather(y, chunk, axis=1), {**state, "inputs": inputs}
 
     def cost(self, length, encoder_length=0):
-        """As `TokenMixer.cost`, of `length` target tokens after `encoder_length` source tokens."""
+        """Like `TokenMixer.cost`, for `length` target tokens after `encoder_length` source tokens."""
         cost = super().cost(length + encoder_length)
         return {**cost, "state_elements": (length + encoder_length) * self.mixers[0]["hidden_dim"]}

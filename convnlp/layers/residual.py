@@ -7,7 +7,7 @@ from convnlp.layers.dropout import Dropout
 from convnlp.layers.projection import layer_norm
 
 RESIDUAL_FORMS = ("pre", "post", "sublayer_output", "affine")
-_FIRST_SCALE = 0.1  # ResMLP's for up to 18 layers
+_FIRST_SCALE = 0.1  # ResMLP's value for up to 18 layers
 
 
 def needs_final_norm(residual_form):
@@ -122,7 +122,7 @@ class Residual(keras.layers.Layer):
         return self.norm(x) if self.residual_form == "post" else x
 
     def cost(self, hidden_dim):
-        """As `TokenMixer.cost`; the work per token is not counted."""
+        """Like `TokenMixer.cost`; the work per token is not counted."""
         num_vectors = 3 if self.residual_form == "affine" else 2
         return {"parameters": num_vectors * hidden_dim, "multiply_adds": 0, "state_elements": 0}
 

@@ -91,7 +91,7 @@ class Stack(keras.layers.Layer):
         )
 
     def cost(self, *lengths):
-        """As `TokenMixer.cost`, summed over the layers; the arguments are those of their `cost`."""
+        """Like `TokenMixer.cost`, summed over the layers; the arguments are those of their `cost`."""
         return self.total_cost([layer.cost(*lengths) for layer in self.layers])
 
     def total_cost(self, costs):

@@ -43,7 +43,7 @@ class SyntheticScores(keras.layers.Layer):
         raise NotImplementedError
 
     def cost(self, length):
-        """Returns "parameters" and "multiply_adds" as `TokenMixer.cost`, for a text of `length`."""
+        """Returns "parameters" and "multiply_adds" as in `TokenMixer.cost`, for a text of `length`."""
         raise NotImplementedError
 
     def _table(self, name, *shape, stddev, trainable=True):

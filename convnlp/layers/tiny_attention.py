@@ -51,12 +51,12 @@ class TinyAttention(keras.layers.Layer):
         return self._attend(self.query(x), self.key(x), self.value(x), visible)
 
     def empty_state(self, batch_size, max_length):
-        """As `TokenMixer.empty_state`."""
+        """See `TokenMixer.empty_state`."""
         zeros = tf.zeros([batch_size, max_length, self.attention_dim], self.compute_dtype)
         return {"keys": zeros, "values": zeros}
 
     def step(self, x_chunk, state, index):
-        """As `TokenMixer.step`: x_chunk [B,C,D] -> ([B,C,E], state)."""
+        """See `TokenMixer.step`: x_chunk [B,C,D] -> ([B,C,E], state)."""
         keys = write(state["keys"], self.key(x_chunk), index)
         values = write(state["values"], self.value(x_chunk), index)
         visible = visible_in_cache(index, tf.shape(x_chunk)[1], tf.shape(keys)[1])
@@ -64,7 +64,7 @@ class TinyAttention(keras.layers.Layer):
         return y, {"keys": keys, "values": values}
 
     def cost(self, length, dim):
-        """As `TokenMixer.cost`, of a text of `length` with `dim` channels."""
+        """Like `TokenMixer.cost`, for a text of `length` with `dim` channels."""
         size = self.attention_dim
         projections = 3 * dim * size + size * self.output_dim
         return {

@@ -186,7 +186,7 @@ class TokenMixer(keras.layers.Layer):
 
     @property
     def entry_projections(self):
-        """The projections that read x at tokens; () if anything else reads x.
+        """The only projections that read the tokens of x; () if anything else reads them.
 
         On export, a norm's constant scale and offset before them can become part of these projections,
         provided that the mixer does not need their outputs at pads to be zero.

@@ -42,7 +42,7 @@ class TokenMLP(keras.layers.Layer):
         return tf.matmul(self.kernel_2[:length], hidden) + tf.expand_dims(self.bias_2[:length], 1)  # [B,T,D]
 
     def cost(self, length, dim):
-        """As `TokenMixer.cost`, of a text of `length` with `dim` channels."""
+        """Like `TokenMixer.cost`, for a text of `length` with `dim` channels."""
         size, longest = self.hidden_size, self.max_sequence_length
         return {
             "parameters": 2 * size * longest + size + longest,

@@ -77,7 +77,7 @@ class TextPooling(keras.layers.Layer):
         super().__init__(**{"dtype": "float32", **kwargs})
 
     def call(self, x, padding_mask):
-        """Pools x [B,T,D] with padding_mask bool [B,T], True = token, to two float32 tensors [B,D]."""
+        """Pools x [B,T,D] with padding_mask bool [B,T], True = token, to mean and maximum, float32 [B,D]."""
         x = kernels.zero_pads(tf.cast(x, tf.float32), padding_mask)
         tokens = tf.expand_dims(tf.cast(padding_mask, tf.float32), 2)  # [B,T,1]
         count = tf.reduce_sum(tokens, axis=1)  # [B,1]

@@ -48,7 +48,7 @@ class ConvS2S(FullConvMixer):
 
     def __init__(self, hidden_dim, kernel_size=3, dropout=0.0, causal=False, **kwargs):
         require_rate("dropout", dropout)
-        # Section 3.5: the gate halves the standard deviation; dropout divides the variance by what it keeps.
+        # Section 3.5: the gate halves the deviation; dropout divides the variance by the share that it keeps.
         initializer = keras.initializers.VarianceScaling(4 * (1 - dropout), distribution="untruncated_normal")
         super().__init__(hidden_dim, kernel_size, 1, causal, initializer, **kwargs)
         self.dropout = dropout

@@ -66,7 +66,7 @@ class FourierMixing(TokenMixer):
 
     def mix(self, x, masks, training):
         if self.fixed_length:
-            x = with_length_limit(x, "x", "fixed_length", self.fixed_length, "its transform has no more")
+            x = with_length_limit(x, "x", "fixed_length", self.fixed_length, "its transform covers no more")
         x, length = zero_pads(x, masks.padding_mask), tf.shape(x)[1]
         if masks.segment_ids is not None:
             visible = same_segment(masks.segment_ids)
