@@ -1,9 +1,9 @@
-"""A TFLite file of `convnlp.export.tflite`, run with ai-edge-litert, NumPy and sentencepiece alone.
+"""Runs a TFLite file of `convnlp.export.tflite` with only ai-edge-litert, NumPy and sentencepiece.
 
     model = EdgeModel("sentiment.tflite")
     model.predict(["a gripping film"])  # [{"label": "positive", "scores": {"negative": 0.03, ...}}]
 
-Neither TensorFlow nor convnlp is imported here: the file can be copied beside an application.
+This module imports neither TensorFlow nor convnlp, so it can be copied beside an application.
 """
 
 import json
@@ -16,8 +16,8 @@ from ai_edge_litert.interpreter import Interpreter
 
 FACTS = "model.json"
 VOCABULARY = "vocabulary.spm"
-_MOST_TOKENS = 512  # at a time: what becomes of them stays in the cache of a core
-_MOST_BYTES = 2**28  # of a file of the archive, which may be packed a thousand times smaller
+_MOST_TOKENS = 512  # at a time, so that their activations stay in a core's cache
+_MOST_BYTES = 2**28  # of an unpacked file of the archive; packed, it may be a thousand times smaller
 _FACTS = {"inputs": str, "output": str, "sequence_length": int, "pad_token_id": int, "end_token_id": int}
 _NOT_READABLE = (
     zipfile.BadZipFile,
@@ -35,15 +35,15 @@ class EdgeModel:
 
     Args:
         path: str. A file of `convnlp.export.tflite`, made for token ids.
-        num_threads: int. Of LiteRT. Default 1.
+        num_threads: int. The number of LiteRT's threads. Default 1.
 
     Raises:
         OSError: if the file cannot be read.
         ValueError: if it is not such a file.
 
     Attributes:
-        facts: dict: "inputs" ("ids"), "output" ("logits", "embedding" or a task's own), "mode",
-            "sequence_length" (where texts are cut), "labels" (None without classes), "pad_token_id",
+        facts: dict with "inputs" ("ids"), "output" ("logits", "embedding" or a task's own), "mode",
+            "sequence_length" (at which texts are cut), "labels" (None without classes), "pad_token_id" and
             "end_token_id".
     """
 
@@ -64,14 +64,14 @@ class EdgeModel:
 
     @property
     def num_token_ids(self):
-        """How many pieces the vocabulary has; ids are in [0, that)."""
+        """The number of pieces in the vocabulary; ids are in [0, num_token_ids)."""
         return self._tokenizer.get_piece_size()
 
     def token_ids(self, texts, pairs=None):
-        """Token ids as the model was trained on, padded to the longest.
+        """Returns token ids like those that the model was trained on, padded to the longest row.
 
-        A text gives `tokens </s>`, a pair `first </s> second </s>`. A text that is too long loses its tail;
-        of a pair the longer one is cut until both fit.
+        A text gives `tokens </s>`, a pair `first </s> second </s>`. The end of a text that is too long is cut
+        off; of a pair, the longer text is cut until both fit.
 
         Args:
             texts: list of B str.
@@ -87,11 +87,11 @@ class EdgeModel:
         return np.array([row + [pad] * (longest - len(row)) for row in rows], np.int32)
 
     def run(self, token_ids):
-        """The output [B,N] for token ids int32 [B,T]: logits, an embedding, or what else the task has.
+        """Returns the output [B,N] for token ids int32 [B,T]: logits, an embedding, or the task's own.
 
-        Rows of the same length run together, without the pads behind them: to LiteRT a pad is as much work as
-        a token, and of texts of mixed lengths more than half of a batch may be pads. Of many, some run after
-        the others: what becomes of thousands of tokens has no room in a core's cache, and takes longer.
+        Rows of the same length run together, without the pads behind them: a pad costs LiteRT as much work
+        as a token, and in a batch of mixed lengths more than half of the positions may be pads. Many rows run
+        some at a time, because the activations of thousands of tokens do not fit into a core's cache.
         """
         if len(token_ids) < 2:
             return self._run(token_ids)
@@ -101,16 +101,16 @@ class EdgeModel:
         return np.concatenate(found)[np.argsort(np.concatenate(groups))]
 
     def predict(self, texts, pairs=None):
-        """The answer to each text, or pair of texts.
+        """Returns the answer to each text or pair of texts.
 
         Args:
             texts: list of str.
             pairs: list of str, the second texts. Default None.
 
         Returns:
-            list of dicts: {"label": str, "scores": {label: probability}}; {"labels": list of those of at
-            least 0.5, "scores": ...} where a text may have several; or where the model has no classes
-            {facts["output"]: list of float}, such as "embedding".
+            list of dicts: {"label": str, "scores": {label: probability}}; if a text may have several labels,
+            {"labels": list of the labels with a score of at least 0.5, "scores": ...}; if the model has no
+            classes, {facts["output"]: list of float}, such as "embedding".
         """
         outputs = self.run(self.token_ids(texts, pairs))
         labels = self.facts["labels"]
@@ -139,18 +139,18 @@ class EdgeModel:
 
 
 def _content(archive, name):
-    """A file of the archive; raises ValueError if it would fill the memory."""
+    """Returns a file of the archive; raises ValueError if it would fill the memory."""
     size = archive.getinfo(name).file_size
     if size > _MOST_BYTES:
         raise ValueError(f"{name} has {size} bytes, more than {_MOST_BYTES}")
     with archive.open(name) as file:
-        return file.read(size)  # never more, whatever unpacks from it
+        return file.read(size)  # never more than that, even if more could be unpacked
 
 
 def _checked(facts):
-    """The facts; raises ValueError where one is missing or of another type."""
+    """Returns the facts; raises ValueError if one is missing or of the wrong type."""
     if not isinstance(facts, dict):
-        raise ValueError(f"{FACTS} holds no JSON object")
+        raise ValueError(f"{FACTS} must hold a JSON object")
     for name, kind in _FACTS.items():
         if type(facts.get(name)) is not kind:
             raise ValueError(f"{name!r} in {FACTS} must be of type {kind.__name__}")
@@ -164,21 +164,21 @@ def _checked(facts):
 
 
 def _lengths(token_ids, pad):
-    """How long the rows are without the pads behind them, at least 1: int32 [B,T] -> int [B]."""
-    places = np.arange(1, token_ids.shape[1] + 1)
-    return np.maximum((places * (token_ids != pad)).max(axis=1), 1)
+    """Returns the lengths of the rows without trailing pads, at least 1: int32 [B,T] -> int [B]."""
+    positions = np.arange(1, token_ids.shape[1] + 1)
+    return np.maximum((positions * (token_ids != pad)).max(axis=1), 1)
 
 
 def _parts(chosen, length):
-    """The numbers of the chosen rows, bool [B], all of one length, as many at a time as run fastest."""
+    """Splits the indices of the chosen rows, bool [B], all of one length, into groups that run fastest."""
     rows, count = np.flatnonzero(chosen), max(_MOST_TOKENS // length, 1)
     return [rows[start : start + count] for start in range(0, len(rows), count)]
 
 
 def runner(interpreter):
-    """A function from an input array to the output array of a LiteRT interpreter with one of each.
+    """Returns a function that runs a LiteRT interpreter with one input array and one output array.
 
-    Any batch and length can follow on any other: the tensors are resized where the shape has changed.
+    Batch size and length may change from call to call: the tensors are resized whenever the shape changes.
     """
     source, target = interpreter.get_input_details()[0]["index"], interpreter.get_output_details()[0]["index"]
     shape = None

@@ -1,22 +1,22 @@
-"""One operation of an exported model, and where in the model it stands."""
+"""One operation of an exported model, and its place in the model."""
 
 import dataclasses
 import re
 
-# What all signatures share stands in a call: encoder_1/StatefulPartitionedCall/layer_0
+# What all signatures share is in a function call: encoder_1/StatefulPartitionedCall/layer_0
 _LAYER = re.compile(r"(?:^|/)(encoder|decoder)[^/]*/(?:[^/]*Call[^/]*/)?layer_(\d+)")
 ELSEWHERE = "elsewhere"
 
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """What runs once when the model is asked once.
+    """An operation that runs once per request.
 
     Attributes:
-        kind: str, as the runtime calls it.
-        place: str, see `place`.
+        kind: str. What the runtime calls it.
+        place: str. See `place`.
         is_fast: bool. Whether XNNPACK takes it; None in a SavedModel.
-        num_bytes: int, what it writes; None in a SavedModel.
+        num_bytes: int. How many bytes it writes; None in a SavedModel.
     """
 
     kind: str
@@ -26,7 +26,7 @@ class Operation:
 
 
 def place(name):
-    """The layer that an operation or a tensor belongs to, by its name.
+    """Returns the layer that an operation or a tensor belongs to, according to its name.
 
     Example:
     >>> place("text_classifier/seq2_seq_backbone/encoder_1/layer_0_1/norm_1/mul")

@@ -1,12 +1,12 @@
-r"""What an exported model is made of: how many operations of each kind run, by layer; no times.
+r"""Counts the operations that an exported model runs, by kind and layer, without measuring times.
 
     python -m export.operations --model=sentiment.tflite --length=128
     python -m export.operations --model=MODELS/sentiment --signature=ids
 
-Of a TFLite file it says too how much the operations write, and how many of them XNNPACK, its fast
-implementation, leaves to the slow one. Of a SavedModel, the highest version of a directory, it counts what is
-left once TensorFlow has optimised the graph. Unlike a time these do not depend on what else a machine is
-doing: two exports can be compared anywhere.
+For a TFLite file it also says how much the operations write, and how many of them XNNPACK, the fast
+implementation, leaves to the slow one. For a SavedModel (the highest version, if a directory holds several),
+it counts what is left once TensorFlow has optimised the graph. Unlike times, these counts do not depend on
+what else the machine is doing, so two exports can be compared anywhere.
 """
 
 import collections
@@ -21,16 +21,16 @@ from convnlp.export.saved_models import execution
 from convnlp.export.saved_models.versions import version_directory
 
 _MODEL = flags.DEFINE_string(
-    "model", None, "TFLite file, SavedModel, or the directory of its versions.", required=True
+    "model", None, "TFLite file, SavedModel, or directory of SavedModel versions.", required=True
 )
-_SIGNATURE = flags.DEFINE_string("signature", "ids", "Of a SavedModel; it must take token_ids.")
-_LENGTH = flags.DEFINE_integer("length", 128, "Tokens of the text that is asked for.", lower_bound=1)
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 1, "How many of them.", lower_bound=1)
+_SIGNATURE = flags.DEFINE_string("signature", "ids", "Signature of a SavedModel; it must take token_ids.")
+_LENGTH = flags.DEFINE_integer("length", 128, "Number of tokens per text.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 1, "Number of texts.", lower_bound=1)
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the counts to.")
 
 
 def main(argv):
-    """Model -> operations -> table."""
+    """Prints a table of the model's operations, and writes it to --output."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
     path = pathlib.Path(_MODEL.value)
@@ -53,7 +53,7 @@ def main(argv):
 
 
 def counts(found):
-    """{kind: {place: number}} of a list of `Operation`, the most frequent kind first."""
+    """Counts a list of `Operation`: {kind: {place: number}}, the most frequent kind first."""
     numbers = collections.defaultdict(collections.Counter)
     for each in found:
         numbers[each.kind][each.place] += 1
@@ -61,7 +61,7 @@ def counts(found):
 
 
 def table(found):
-    """Lines of a kind each: how many in each layer, in all, and of a TFLite file how many are slow."""
+    """Returns a line per kind: how many in each layer and in all, and for a TFLite file how many are slow."""
     places = sorted(
         {each.place for each in found}, key=lambda where: (not where[-1].isdigit(), len(where), where)
     )
@@ -85,7 +85,7 @@ def table(found):
 
 
 def summary(found, num_parts):
-    """One line of totals."""
+    """Returns one line of totals."""
     if num_parts is None:
         return f"{len(found)} operations"
     fast = sum(each.is_fast for each in found)

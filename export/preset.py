@@ -1,4 +1,4 @@
-"""Loading what is to be exported."""
+"""Loads a preset for export."""
 
 import os
 
@@ -7,12 +7,12 @@ from convnlp.models import preset_names
 
 
 def load(preset):
-    """The model of a preset, whatever its task, in float32; see `convnlp.tasks.load`."""
+    """Loads the model of a preset, of any task, in float32; see `convnlp.tasks.load`."""
     return tasks.load(preset, dtype="float32")
 
 
 def asset_files(preset):
-    """The files of a preset that an exported model carries along, as far as they exist."""
+    """Returns the files of a preset that are copied into an exported model, if they exist."""
     preset = preset_names.locate(preset)
     vocabulary = os.path.join("assets", "tokenizer", "vocabulary.spm")
     names = ("config.json", "experiment.json", "README.md", vocabulary)

@@ -1,11 +1,11 @@
-"""Asks a TFLite file, with ai-edge-litert, NumPy, sentencepiece and absl alone: no TensorFlow.
+"""Runs a TFLite file with only ai-edge-litert, NumPy, sentencepiece and absl, without TensorFlow.
 
     python -m export.run_tflite --model=sentiment.tflite --text="a gripping film" --text="dull"
     python -m export.run_tflite --model=sentiment.tflite --input=texts.txt
 
-Prints a JSON object a text: {"label", "scores"}, or {"embedding"} of a language model's encoder. --input has
-one text per line, or where its name ends in .jsonl an object with "text" and, for pairs, "text_pair"; "-" is
-standard input.
+Prints one JSON object per text: {"label", "scores"}, or {"embedding"} for a language model's encoder. A file
+for --input has one text per line or, if its name ends in .jsonl, one object with "text" and, for pairs,
+"text_pair"; "-" is standard input.
 """
 
 import itertools
@@ -16,24 +16,24 @@ from absl import app, flags
 
 try:
     from convnlp.export.edge_model import EdgeModel
-except ModuleNotFoundError:  # a copy of both files in one folder
+except ModuleNotFoundError:  # copies of both files in one folder
     from edge_model import EdgeModel
 
-_MODEL = flags.DEFINE_string("model", None, "File of convnlp.export.tflite.", required=True)
-_TEXT = flags.DEFINE_multi_string("text", [], "A text to answer. Can be repeated.")
+_MODEL = flags.DEFINE_string("model", None, "File written by convnlp.export.tflite.", required=True)
+_TEXT = flags.DEFINE_multi_string("text", [], "A text; may be repeated.")
 _TEXT_PAIR = flags.DEFINE_multi_string("text_pair", [], "The second text of a pair, one for each --text.")
 _INPUT = flags.DEFINE_string(
-    "input", None, "File of texts, one per line, or of JSON lines; - is standard input."
+    "input", None, "File with one text or JSON object per line; - is standard input."
 )
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 8, "Texts at a time.", lower_bound=1)
-_NUM_THREADS = flags.DEFINE_integer("num_threads", 1, "Threads of LiteRT.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 8, "Texts per batch.", lower_bound=1)
+_NUM_THREADS = flags.DEFINE_integer("num_threads", 1, "Number of LiteRT's threads.", lower_bound=1)
 
 
 def examples():
-    """Yields (text, second text or None) of the flags and the file.
+    """Yields (text, second text or None) from the flags and the file.
 
     Raises:
-        ValueError: if a pair has one text, or a line of the file is not an example.
+        ValueError: if a pair has only one text, or a line of the file is not an example.
     """
     pairs = _TEXT_PAIR.value or [None] * len(_TEXT.value)
     if len(pairs) != len(_TEXT.value):
@@ -63,7 +63,7 @@ def main(argv):
         if not _TEXT.value and _INPUT.value is None:
             raise ValueError("--text or --input must be given")
         model = EdgeModel(_MODEL.value, _NUM_THREADS.value)
-        # Texts alone and pairs do not share a batch.
+        # Single texts and pairs do not share a batch.
         for has_pair, group in itertools.groupby(examples(), key=lambda example: example[1] is not None):
             while batch := list(itertools.islice(group, _BATCH_SIZE.value)):
                 texts, pairs = zip(*batch, strict=True)

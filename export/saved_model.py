@@ -2,9 +2,10 @@
 
     python -m export.saved_model --preset=RUN/preset --output=MODELS/sentiment
 
-writes MODELS/sentiment/1 (texts in; version numbers go up) and MODELS/sentiment_ids/1 (token ids in: no text
-ops, for runtimes without tensorflow_text), each complete or not at all, after asking every signature in a
-process without convnlp. The signatures are those of `convnlp.export.saved_models.signatures.servable`.
+This writes MODELS/sentiment/1 (takes texts; version numbers count up) and MODELS/sentiment_ids/1 (takes token
+ids: no text operations, for runtimes without tensorflow_text). Each is written completely or not at all,
+after every signature was run in a process without convnlp. `convnlp.export.saved_models.signatures.servable`
+lists the signatures.
 """
 
 import time
@@ -21,45 +22,45 @@ from convnlp.tasks import fields, task_of
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset to export.", required=True)
 _OUTPUT = flags.DEFINE_string(
-    "output", None, "Base directory; the model goes to OUTPUT/VERSION.", required=True
+    "output", None, "Base directory; the model is written to OUTPUT/VERSION.", required=True
 )
 _IDS_OUTPUT = flags.DEFINE_string(
     "ids_output", "", "Base directory of the ids-only model. Default: OUTPUT_ids."
 )
 _VERSION = flags.DEFINE_integer(
-    "version", None, "Version number. Default: the highest one there plus 1.", lower_bound=0
+    "version", None, "Version number. Default: the highest existing version plus 1.", lower_bound=0
 )
 _MAX_LENGTH = flags.DEFINE_integer(
     "max_length",
     None,
-    "Bound of generated tokens (language models). Default: the preset's target length; half of the rows of "
-    "its training where an encoder alone continues texts.",
+    "The most tokens that a language model generates. Default: the preset's target length; half of a row of "
+    "its training if the model is an encoder that continues texts.",
     lower_bound=1,
 )
 _CHECK = flags.DEFINE_bool(
     "check", True, "Compare every signature with the preset before the version appears."
 )
 _TFLITE = flags.DEFINE_bool(
-    "tflite", False, "Write model.tflite too, for servers with --prefer_tflite_model; weights in int8."
+    "tflite", False, "Also write model.tflite, with int8 weights, for servers with --prefer_tflite_model."
 )
 _DTYPE = flags.DEFINE_enum(
     "dtype",
     "float32",
     precision.DTYPES,
-    "What matrix products are computed in. bfloat16: half of the size, faster where the server's CPU and "
-    "TensorFlow multiply it fast. auto: bfloat16 if it is faster on the machine that exports, as timed.",
+    "The type of matrix products. bfloat16: half the size, and faster if the server's CPU and TensorFlow "
+    "multiply it fast. auto: bfloat16 if a timing shows that it is faster on the exporting machine.",
 )
 _QUANTIZE_TABLES = flags.DEFINE_bool(
     "quantize_tables",
     False,
-    "Store the tables of tokens and n-grams in int8 with a scale for each row: a quarter of their size. Not "
+    "Store the tables of tokens and n-grams in int8, with a scale for each row: a quarter of their size. Not "
     "for models that write text.",
 )
 _GROUP_SIZE = flags.DEFINE_integer(
     "group_size",
     None,
-    "How many texts of about one length are computed together, so that in a batch of mixed lengths one long "
-    "text does not lengthen all others. Default: all of a batch. Not for models that write text.",
+    "How many texts of similar length are computed together, so that one long text in a batch does not "
+    "lengthen all others. Default: the whole batch. Not for models that write text.",
     lower_bound=1,
 )
 _CHECK_SOURCE = flags.DEFINE_string(
@@ -68,11 +69,11 @@ _CHECK_SOURCE = flags.DEFINE_string(
     "Texts on which the model's answers are compared with the preset's: csv:GLOB, jsonl:GLOB, ... "
     "(docs/training.md). Not for models that write text.",
 )
-_CHECK_SPLIT = flags.DEFINE_string("check_split", "train", "Split of that source, with a slice where wanted.")
+_CHECK_SPLIT = flags.DEFINE_string("check_split", "train", "Split of that source, or a slice of one.")
 _CHECK_TEXT_FIELDS = flags.DEFINE_list(
     "check_text_fields",
     None,
-    "Its field; two of them for pairs. Default: as the preset was trained, else text.",
+    "Its text field; two fields for pairs. Default: those that the preset was trained on, else text.",
 )
 _NUM_CHECK_TEXTS = flags.DEFINE_integer(
     "num_check_texts", 1000, "How many of its texts to compare.", lower_bound=1
@@ -80,7 +81,7 @@ _NUM_CHECK_TEXTS = flags.DEFINE_integer(
 
 
 def check_rows(model):
-    """Token ids [N,L] of --check_source; None without it."""
+    """Returns the token ids [N,L] of --check_source, or None without it."""
     if _CHECK_SOURCE.value is None:
         return None
     if task_of(model).generates:
@@ -92,7 +93,7 @@ def check_rows(model):
 
 
 def main(argv):
-    """Exports and prints what has been made."""
+    """Exports the preset, and prints what was written."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
     start = time.time()
@@ -123,7 +124,7 @@ def main(argv):
     if rows is not None:
         print(effect.of_saved_model(paths[0], model, rows))
     elif dtype == "bfloat16" or _QUANTIZE_TABLES.value:
-        print("what that does to your scores: give texts by --check_source")
+        print("to see what that does to your scores, give texts with --check_source")
     print(f"done in {time.time() - start:.0f} s")
 
 

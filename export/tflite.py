@@ -2,17 +2,17 @@ r"""Exports a preset as one TFLite file, and measures it with LiteRT.
 
     python -m export.tflite --preset=RUN/preset --output=sentiment.tflite
 
-gives `token_ids` [B,T] -> `logits` [B,C] in built-in operations alone, with B and T resizable;
-`--inputs=text` has the tokenizer inside (`text` [B]), as two custom operations that an app registers from
-tensorflow_text. Of a language model the encoder is exported: `embedding` [B,D]. `--mode=int8` quantizes the
-activations too and needs texts of yours for their ranges, which should be of all lengths:
+The file maps `token_ids` [B,T] to `logits` [B,C] in built-in operations only, with B and T resizable.
+`--inputs=text` puts the tokenizer inside (`text` [B]), as two custom operations that an app registers from
+tensorflow_text. For a language model, the encoder is exported: `embedding` [B,D]. `--mode=int8` also
+quantizes the activations, and takes their ranges from your texts, which should be of all lengths:
 
     python -m export.tflite --preset=RUN/preset --output=sentiment.tflite --mode=int8 \
         --calibration_source=jsonl:train.jsonl
 
-The file is a zip archive too: `unzip -p sentiment.tflite labels.txt` gives the names of the classes, one a
-line; model.json, config.json and vocabulary.spm, the SentencePiece model that makes the ids, are there beside
-it. `convnlp.export.run_tflite` asks the file; `convnlp.export.tflite_report` compares the modes.
+The file is also a zip archive: `unzip -p sentiment.tflite labels.txt` prints the names of the classes, one
+per line. The archive also holds model.json, config.json and vocabulary.spm, the SentencePiece model that
+makes the ids. `convnlp.export.run_tflite` runs the file; `convnlp.export.tflite_report` compares the modes.
 """
 
 from absl import app, flags
@@ -23,17 +23,17 @@ from convnlp.export.lite import calibration_flags, forms, tflite_files
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset to export.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write.", required=True)
-# No enum: the modules of --modules, which are imported later, may add a form.
+# Not an enum: the modules of --modules, which are imported later, may add a form.
 _MODE = flags.DEFINE_string(
     "mode", "dynamic", "; ".join(f"{name}: {form.summary}" for name, form in forms.FORMS.items()) + "."
 )
 _INPUTS = flags.DEFINE_enum(
-    "inputs", "ids", forms.INPUTS, "What goes in: token ids, or texts (custom operations)."
+    "inputs", "ids", forms.INPUTS, "What the model takes: token ids, or texts (with custom operations)."
 )
 
 
 def main(argv):
-    """Exports and prints what has been made."""
+    """Exports the preset, and prints what was written."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
     form = forms.form_named(_MODE.value)

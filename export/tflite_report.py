@@ -3,11 +3,11 @@ r"""Compares the modes of TFLite on your data: size, speed on one thread, error,
     python -m export.tflite_report --preset=RUN/preset --source=jsonl:test.jsonl \
         --calibration_source=jsonl:train.jsonl --output=report.json
 
-The SavedModel of the same preset stands beside them, on one thread too. A time is the median for one text of
-n tokens; n is at most the preset's sequence length. The error is that of an output against the preset, the
-largest over the source. What else is compared, and whether labels are needed, is up to the task: a classifier
-has its accuracy and the share of texts that get the preset's label; a language model's encoder, whose texts
-need no labels, the lowest cosine between its embedding and the preset's.
+The SavedModel of the same preset is measured beside them, also on one thread. A time is the median for one
+text of n tokens; n is at most the preset's sequence length. The error is the largest difference of an output
+from the preset's, over all texts of the source. The rest depends on the task: for a classifier, accuracy and
+the share of texts that get the preset's label; for a language model's encoder, whose texts need no labels,
+the lowest cosine between its embedding and the preset's.
 """
 
 import json
@@ -27,21 +27,23 @@ _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset, of
 _SOURCE = flags.DEFINE_string(
     "source",
     None,
-    "Texts, with labels if the task is scored by them: csv:GLOB, jsonl:GLOB, ... (docs/training.md).",
+    "Texts, with labels if the task's scores need them: csv:GLOB, jsonl:GLOB, ... (docs/training.md).",
     required=True,
 )
-_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, with a slice where wanted: test[:10%].")
+_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, or a slice of one: test[:10%].")
 _TEXT_FIELDS = flags.DEFINE_list(
     "text_fields",
     None,
-    "Field of the text; two of them for pairs. Default: as the preset was trained, else text.",
+    "Text field; two fields for pairs. Default: those that the preset was trained on, else text.",
 )
 flags.DEFINE_alias("text_field", "text_fields")
 _LABEL_FIELD = flags.DEFINE_string(
-    "label_field", None, "Field of the label. Default: as the preset was trained, else label."
+    "label_field", None, "Label field. Default: the one that the preset was trained on, else label."
 )
-_MODES = flags.DEFINE_list("modes", None, f"Default: all, {', '.join(FORMS)} and those of --modules.")
-_LENGTHS = flags.DEFINE_list("lengths", ["32", "128", "512"], "Tokens of the texts that are timed.")
+_MODES = flags.DEFINE_list(
+    "modes", None, f"Modes to compare. Default: all ({', '.join(FORMS)} and those of --modules)."
+)
+_LENGTHS = flags.DEFINE_list("lengths", ["32", "128", "512"], "Numbers of tokens of the timed texts.")
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the report to.")
 
 flags.register_validator(
@@ -50,7 +52,7 @@ flags.register_validator(
 
 
 def main(argv):
-    """Exports every form into a temporary directory, measures, prints, writes."""
+    """Exports every form into a temporary directory, measures it, and prints and writes the report."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
     modes = list(FORMS) if _MODES.value is None else _MODES.value
@@ -69,7 +71,7 @@ def main(argv):
     limit = task_of(model).answers(model).sequence_length
     lengths = sorted({min(int(n), limit) for n in _LENGTHS.value})
     if max(map(int, _LENGTHS.value)) > limit:
-        print(f"the preset reads {limit} tokens: longer texts are not timed")
+        print(f"the preset reads at most {limit} tokens: longer texts are not timed")
     count, rows = report.rows(_PRESET.value, model, source, found, modes, calibrating, lengths)
     print("\n".join(report.table(rows, lengths)))
     if _OUTPUT.value:

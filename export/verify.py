@@ -1,12 +1,13 @@
-"""Proves what a server needs of a SavedModel, ours or not, and exits with 1 where it does not hold.
+"""Checks whether servers can run a SavedModel, of this library or not; exits with 1 if they cannot.
 
     python -m export.verify --model=MODELS/sentiment [--preset=RUN/preset]
 
-Every signature is asked by `tf.saved_model.load`, by a Session, which is what TensorFlow Serving runs, and by
-TensorFlow's C API, in processes without convnlp; the last one without Python's tensorflow too. All must give
-the same answers, those of the preset where one is given, at batch 1, 2 and 5 and odd lengths. All operations
-must be in TensorFlow Serving's stock server. Before that, files with sums must have them. What is asked: the
-preset's texts, else the warm-up requests in `assets.extra`, else values made up from the signature.
+If the SavedModel has checksums, its files must match them. Then every signature is run in processes without
+convnlp: by `tf.saved_model.load`, by a Session (which is what TensorFlow Serving runs) and by TensorFlow's C
+API, the last one also without Python's TensorFlow. All must give the same answers, equal to the preset's if
+there is one, at batch 1, 2 and 5 and at odd lengths. All operations must be in TensorFlow Serving's stock
+server. The inputs are fixed texts if a preset is given, else the warm-up requests in `assets.extra`, else
+values made up from the signature.
 """
 
 import sys
@@ -24,22 +25,22 @@ from convnlp.models import preset_names
 _MODEL = flags.DEFINE_string(
     "model",
     None,
-    "SavedModel, or the directory of its versions, of which the highest is taken.",
+    "SavedModel, or a directory of versions, of which the highest is checked.",
     required=True,
 )
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset that it was exported from.")
 _BOUND = flags.DEFINE_float(
     "bound",
     None,
-    "How far floats may differ, relative to the largest where that is above 1. Default: "
-    + ", ".join(f"{bound:g} where the graph multiplies in {name}" for name, bound in parity.BOUNDS.items())
-    + f", and {parity.INT8_TABLES:g} more where tables are in int8.",
+    "How far floats may differ, relative to the largest if that is above 1. Default: "
+    + ", ".join(f"{bound:g} if the graph multiplies in {name}" for name, bound in parity.BOUNDS.items())
+    + f", and {parity.INT8_TABLES:g} more if tables are in int8.",
     lower_bound=0,
 )
 
 
 def table(report, asked):
-    """Lines of signature, loader, number of requests, and the largest differences."""
+    """Returns the lines of a table: signature, loader, number of requests, and largest differences."""
     width = max(9, *(len(name) for _, name, _ in report.differences)) if report.differences else 9
     lines = [f"{'signature':<{width}}  loader   requests  from python  from the preset"]
     for (_, name, loader), (from_python, from_preset) in report.differences.items():
@@ -50,7 +51,7 @@ def table(report, asked):
 
 
 def main(argv):
-    """Asks, compares, prints; exit code 1 where a rule is broken."""
+    """Checks the SavedModel and prints the result; exits with 1 if a rule is broken."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
     if _PRESET.value:
@@ -72,15 +73,15 @@ def main(argv):
     bound = parity.bound(graph) if _BOUND.value is None else _BOUND.value
     report = checks.verify({directory: asked}, model, bound)
     print(f"{directory}: {len(graph.op_names())} kinds of operations, {len(asked)} requests")
-    print("the files have their sums" if has_sums else "there are no sums of the files (SHA256SUMS)")
+    print("the files match their checksums" if has_sums else "there are no checksums (SHA256SUMS)")
     print("\n".join(table(report, asked)))
     for name in made_up:
-        print(f"{name}: asked with made-up values, as {recorded.WARM_UP} has no request for it")
+        print(f"{name}: run with made-up values, because {recorded.WARM_UP} has no request for it")
     for violation in report.violations:
         print(f"FAILED: {violation}")
     if report.violations:
         sys.exit(1)
-    print(f"all hold: the largest difference is {report.largest:.2g}, the bound {bound:g}")
+    print(f"all rules hold: the largest difference is {report.largest:.2g}, within the bound of {bound:g}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The rows that calibrate full int8: from the user's texts, of all lengths that these have."""
+"""Chooses the rows that calibrate full int8: texts of the user, of all their lengths."""
 
 import numpy as np
 
@@ -10,19 +10,19 @@ _READ = 10_000  # texts to choose from
 
 
 def rows(model, source, fields=("text",), split="train", num_texts=NUM_TEXTS, data_dir=None):
-    """Token ids of texts, from the shortest to the longest in equal steps of rank, padded as in training.
+    """Returns padded token ids of texts, from the shortest to the longest in equal steps of rank.
 
-    All rows have the model's length, so that the ranges hold for texts with pads behind them too, and for the
-    longest ones, which are cut. The first row is the empty text: without any pads, the calibration would find
-    that nothing is ever hidden.
+    All rows have the model's full length, so the ranges also hold for texts with pads behind them, and for
+    the longest texts, which are cut. The first row is the empty text: if no row had pads, the calibration
+    would find that nothing is ever hidden.
 
     Args:
         model: a model of any task, with its preprocessor.
         source: str, see `convnlp.data.sources`.
-        fields: tuple of str. The text's field, or the two of a pair.
+        fields: tuple of str. The field of the text, or the two fields of a pair.
         split: str.
-        num_texts: int >= 1. How many texts, of the first 10,000.
-        data_dir: str. For TFDS.
+        num_texts: int >= 1. How many of the first 10,000 texts to choose.
+        data_dir: str. Where TFDS looks for data sets.
 
     Returns:
         list of int32 [1,L].
@@ -40,7 +40,7 @@ def rows(model, source, fields=("text",), split="train", num_texts=NUM_TEXTS, da
 
 
 def texts(source, fields, at_most=None):
-    """The texts of a source, in its order, a list of arrays of N bytes, one per field.
+    """Returns the texts of a source in its order, as a list of arrays of N bytes, one per field.
 
     Args:
         source: `Source`.
@@ -57,7 +57,7 @@ def texts(source, fields, at_most=None):
 
 
 def encoded(model, columns):
-    """Token ids int32 [N,L] of texts, or pairs of texts, as the model reads them.
+    """Returns the token ids int32 [N,L] of texts, or pairs of texts, as the model reads them.
 
     Args:
         model: a model of any task, with its preprocessor.
@@ -67,7 +67,7 @@ def encoded(model, columns):
     answers = task_of(model).answers(model)
     if len(columns) != 1 and not answers.takes_pairs:
         raise ValueError(
-            f"`fields` must be one field: a {type(model).__name__} reads no pairs. "
+            f"`fields` must be one field, because a {type(model).__name__} does not read pairs. "
             f"Received: {len(columns)} fields"
         )
     return answers.preprocess(columns if len(columns) == 2 else columns[0])["token_ids"].numpy()

@@ -1,4 +1,4 @@
-"""The flags that say what calibrates a TFLite file, for the programs that have modes which need it."""
+"""The flags that choose the calibration texts, for the programs with modes that need them."""
 
 from absl import flags
 
@@ -7,10 +7,10 @@ from convnlp.export.lite import calibration
 _SOURCE = flags.DEFINE_string(
     "calibration_source",
     None,
-    "Texts like those to come: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).",
+    "Texts like those that the model will see: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).",
 )
-_SPLIT = flags.DEFINE_string("calibration_split", "train", "Split of that source, with a slice where wanted.")
-_FIELDS = flags.DEFINE_list("calibration_text_fields", ["text"], "Its field; two of them for pairs.")
+_SPLIT = flags.DEFINE_string("calibration_split", "train", "Split of that source, or a slice of one.")
+_FIELDS = flags.DEFINE_list("calibration_text_fields", ["text"], "Its text field; two fields for pairs.")
 for _alias in ("calibration_text_field", "calibration_fields"):  # the latter is the older name
     flags.DEFINE_alias(_alias, "calibration_text_fields")
 _NUM_TEXTS = flags.DEFINE_integer(
@@ -20,19 +20,19 @@ _DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAM
 
 
 def data_dir():
-    """Where TFDS looks."""
+    """Returns where TFDS looks for data sets."""
     return _DATA_DIR.value
 
 
 def rows(model, mode):
-    """`calibration.rows` of the flags, for a mode that is calibrated.
+    """Returns `calibration.rows` according to the flags, for a mode that is calibrated.
 
     Raises:
         ValueError: if no source is given.
     """
     if _SOURCE.value is None:
         raise ValueError(
-            f"--calibration_source must be given for mode {mode}: the ranges come from your texts"
+            f"--calibration_source must be given for mode {mode}: it takes ranges from your texts"
         )
     return calibration.rows(
         model, _SOURCE.value, tuple(_FIELDS.value), _SPLIT.value, _NUM_TEXTS.value, _DATA_DIR.value

@@ -1,4 +1,4 @@
-"""One model in all ways that it is shipped, as SavedModel and as TFLite of each mode, side by side."""
+"""Compares one model as a SavedModel and as a TFLite file of each mode."""
 
 import dataclasses
 import functools
@@ -22,11 +22,11 @@ _BATCH_SIZE = 32
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A model as it is shipped.
+    """An exported model.
 
     Attributes:
-        name: str, `SAVED_MODEL` or a key of `convnlp.export.lite.forms.FORMS`.
-        megabytes: float, of all its files.
+        name: str. `SAVED_MODEL` or a key of `convnlp.export.lite.forms.FORMS`.
+        megabytes: float. The size of all its files.
         run: function from token ids int32 [B,T] to float32 [B,N], the output of `Answers.edge`.
     """
 
@@ -36,7 +36,7 @@ class Candidate:
 
 
 def use_one_thread():
-    """Gives TensorFlow one thread, as LiteRT has. To be called before anything runs."""
+    """Gives TensorFlow one thread, like LiteRT. Must be called before anything runs."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
 
@@ -44,13 +44,14 @@ def use_one_thread():
 def candidates(preset_dir, modes, rows, directory):
     """Yields the SavedModel of a preset, then its TFLite model in each mode.
 
-    The SavedModel has the size of one with all signatures, and is asked for the output that TFLite has.
+    The size of the SavedModel is that of one with all signatures; the answers come from a signature with
+    the same output as TFLite.
 
     Args:
-        preset_dir: str. Of any task.
-        modes: sequence of str, keys of `convnlp.export.lite.forms.FORMS`.
-        rows: list of int32 [1,T], what calibrates the modes that need it; None without those.
-        directory: str or path. An empty one, which must last as long as they are used.
+        preset_dir: str. A preset of any task.
+        modes: sequence of str. Keys of `convnlp.export.lite.forms.FORMS`.
+        rows: list of int32 [1,T]. The rows that calibrate the modes that need it; None if there are none.
+        directory: str or path. An empty directory, which must exist as long as the candidates are used.
     """
     model = preset.load(preset_dir)
     shipped, _, _ = versions.export(preset_dir, str(pathlib.Path(directory, "model")), check=False)
@@ -65,11 +66,11 @@ def candidates(preset_dir, modes, rows, directory):
 
 
 def _saved(model, directory):
-    """`Candidate.run` of a SavedModel with the output of TFLite."""
+    """Returns `Candidate.run` of a SavedModel with the same output as TFLite."""
     servable = signatures.edge(model, "ids")
     with kernels.implementation("inference"):
         tf.saved_model.save(servable.module, directory, signatures=servable.signatures)
-    loaded = tf.saved_model.load(directory)  # its variables live as long as it does
+    loaded = tf.saved_model.load(directory)  # keeps its variables alive
 
     def run(ids):
         (output,) = loaded.signatures["serving_default"](token_ids=tf.constant(ids)).values()
@@ -79,15 +80,15 @@ def _saved(model, directory):
 
 
 def examples(model, source, fields):
-    """What the candidates are asked, and how they are scored.
+    """Returns the inputs of the candidates, and a function that scores their outputs.
 
     Args:
         model: a model of any task.
-        source: `convnlp.data.Source`. Its records need labels only where the task has `edge_metrics`.
+        source: `convnlp.data.Source`. Its records need labels only if the task has `edge_metrics`.
         fields: `convnlp.tasks.Fields`.
 
     Returns:
-        (token ids int32 [N,L], function of outputs [N,...] to the task's scores, a dict of floats).
+        (token ids int32 [N,L], function from outputs [N,...] to the task's scores, a dict of floats).
     """
     token_ids = calibration.encoded(model, calibration.texts(source, fields.texts))
     task = task_of(model)
@@ -98,7 +99,7 @@ def examples(model, source, fields):
 
 
 def outputs(run, token_ids):
-    """What `Candidate.run` makes of token ids [N,L], in batches as long as their longest text: [N,...]."""
+    """Runs `Candidate.run` on token ids [N,L] in batches, each cut to its longest text: [N,...]."""
     found = []
     for start in range(0, len(token_ids), _BATCH_SIZE):
         batch = token_ids[start : start + _BATCH_SIZE]
@@ -107,7 +108,7 @@ def outputs(run, token_ids):
 
 
 def runner(model):
-    """`Candidate.run` of the preset itself, on rows of full length."""
+    """Returns `Candidate.run` of the preset itself, on rows of full length."""
     answers = task_of(model).answers(model)
     edge = tf.function(answers.edge, reduce_retracing=True, autograph=False)
 
@@ -119,5 +120,5 @@ def runner(model):
 
 
 def text_of_length(token_ids, length):
-    """Token ids int32 [1,length] without pads: the rows' tokens, one after the other."""
+    """Returns token ids int32 [1,length] without pads: the tokens of the rows, one after the other."""
     return np.resize(token_ids[token_ids != 0], (1, length)).astype(np.int32)

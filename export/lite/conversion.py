@@ -1,4 +1,4 @@
-"""From a servable to the bytes of a TFLite model."""
+"""Converts a servable to the bytes of a TFLite model."""
 
 import tempfile
 
@@ -12,17 +12,17 @@ _SIGNATURE = "serving_default"
 
 
 class UnsupportedError(ValueError):
-    """TFLite has no operations for a model; the text is the converter's first line."""
+    """Raised if TFLite has no operations for a model; the message is the first line of the converter's."""
 
 
 def convert(servable, mode, inputs, calibration=None):
-    """The flatbuffer of a `signatures.edge` servable.
+    """Returns the flatbuffer of a `signatures.edge` servable.
 
     Args:
         servable: `Servable` with the one signature of `signatures.edge`.
-        mode: str, one of `convnlp.export.lite.forms.FORMS`.
-        inputs: str, one of `convnlp.export.lite.forms.INPUTS`.
-        calibration: list of int32 [1,T], token ids, all of one T; for a mode that is `calibrated`.
+        mode: str. One of `convnlp.export.lite.forms.FORMS`.
+        inputs: str. One of `convnlp.export.lite.forms.INPUTS`.
+        calibration: list of int32 [1,T]. Token ids, all of one length T, for a mode that is `calibrated`.
 
     Returns:
         bytes.
@@ -50,13 +50,13 @@ def convert(servable, mode, inputs, calibration=None):
 
         try:
             return form.flatbuffer(converter, samples)
-        except Exception as error:  # of several classes, without a common one of their own
+        except Exception as error:  # the converter raises several classes, which have no narrower base
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise UnsupportedError(reason) from error
 
 
 def custom_operations(content):
-    """The names of the operations in a flatbuffer that are not built into TFLite; Flex ones count too."""
+    """Returns the names of a flatbuffer's operations that are not built into TFLite, including Flex ones."""
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.Model.GetRootAs(content, 0)

@@ -1,4 +1,4 @@
-"""Which operations of a TFLite model XNNPACK takes, its fast implementation, and what each writes."""
+"""Finds which operations of a TFLite model XNNPACK, the fast implementation, takes, and what each writes."""
 
 import math
 
@@ -10,21 +10,21 @@ _DELEGATE = "DELEGATE"
 
 
 def operations(content, batch_size, length):
-    """The operations of a model that takes token ids, in their order.
+    """Returns the operations of a model that takes token ids, in their order.
 
-    The interpreter shows the parts that XNNPACK has taken as further operations, by the tensors that go in
-    and come out. What lies between those is in a part.
+    The interpreter lists the parts that XNNPACK has taken as additional operations, with the tensors that go
+    in and come out. An operation belongs to a part if it lies between those tensors.
 
     Args:
         content: bytes of the file.
-        batch_size: int, B.
-        length: int, T: the model is asked for ids [B,T].
+        batch_size: int. B.
+        length: int. T; the model is run with ids [B,T].
 
     Returns:
-        (list of `Operation`, the number of parts that XNNPACK has taken).
+        (list of `Operation`, number of parts that XNNPACK has taken).
 
     Raises:
-        ValueError: if the model takes anything else than token ids.
+        ValueError: if the model takes anything other than token ids.
     """
     from ai_edge_litert import interpreter as litert
 
@@ -49,7 +49,7 @@ def operations(content, batch_size, length):
 
 
 def _asked(interpreter, shape):
-    """The interpreter, having answered: the sizes of all tensors are known then."""
+    """Runs the interpreter and returns it: only then are the sizes of all tensors known."""
     inputs = interpreter.get_input_details()
     if len(inputs) != 1 or inputs[0]["dtype"] != np.int32:
         kinds = [f"{each['name']} {np.dtype(each['dtype']).name}" for each in inputs]
@@ -62,7 +62,7 @@ def _asked(interpreter, shape):
 
 
 def _taken(details):
-    """{index of an operation: index of the part of XNNPACK's that it is in}."""
+    """Returns {index of an operation: index of the part of XNNPACK that contains it}."""
     makers = {tensor: each for each in details if each["op_name"] != _DELEGATE for tensor in each["outputs"]}
     taken = {}
     for part in details:

@@ -1,8 +1,8 @@
-"""Which int8 weights of a dynamic-range TFLite model are float32 again.
+"""Turns the int8 filters of depthwise convolutions in a dynamic-range TFLite model back into float32.
 
-XNNPACK multiplies float32 activations with int8 matrices, but has no depthwise convolution of float32 with
-int8. TFLite's own one rounds the activations to int8 first, and is many times as slow. The filters are few
-numbers. So they are stored in float32, and XNNPACK takes the convolution.
+XNNPACK multiplies float32 activations by int8 matrices, but has no depthwise convolution of float32 with
+int8. TFLite's own one first rounds the activations to int8, and is many times slower. The filters are only a
+few numbers, so they are stored in float32, and XNNPACK takes the convolution.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from convnlp.export.lite.float_operations import packed
 
 
 def with_float_filters(content):
-    """A model whose depthwise convolutions of float32 have float32 filters, with the values of the int8 ones.
+    """Returns the model with float32 filters in its float32 depthwise convolutions, equal to the int8 ones.
 
     Args:
         content: bytes of a model.
@@ -35,7 +35,7 @@ def with_float_filters(content):
 
 
 def _make_float(tensor, buffers):
-    """Replaces an int8 tensor by the float32 values that it stands for, in a buffer of its own."""
+    """Replaces an int8 tensor by the float32 values that it represents, in a buffer of its own."""
     stored = np.asarray(buffers[tensor.buffer].data, np.uint8).view(np.int8).reshape(tensor.shape)
     shape = np.ones(len(tensor.shape), int)
     shape[tensor.quantization.quantizedDimension] = -1  # a scale for each channel, or one for all
@@ -48,7 +48,7 @@ def _make_float(tensor, buffers):
 
 
 def _drop_unused(model):
-    """Empties the buffers that no tensor and no metadata reads any more."""
+    """Empties the buffers that no tensor and no metadata uses any more."""
     used = {tensor.buffer for graph in model.subgraphs for tensor in graph.tensors}
     used |= {entry.buffer for entry in model.metadata or []}
     for index, buffer in enumerate(model.buffers):

@@ -1,21 +1,22 @@
-"""Which operations of a calibrated TFLite model must not be computed in int8.
+"""Finds the operations of a calibrated TFLite model that must not be computed in int8.
 
-An int8 tensor has 256 values for its whole range. Masks hide positions with very large negative values,
-beside which all others would be the same number; and the variance of a norm is a small number that is divided
-by. As everywhere in convnlp, softmax and norms compute in float32. So do sums and bounds, such as the number
-of tokens: the quantizer gives what goes into a minimum the range of what comes out.
+An int8 tensor has 256 values for its whole range. Masks hide positions by very large negative values, beside
+which all other values would become the same number; and a norm divides by its variance, a small number. So
+softmax and norms are computed in float32, as everywhere in convnlp. So are sums and bounds, such as the
+number of tokens, because the quantizer gives the inputs of a minimum the range of its output.
 
-So do the sums of two tensors, with the products that go into them. A window of K taps, and what the layers
-add to a text one after the other, would be rounded at each step, and the largest value over a text, which a
-classifier looks at, grows with such noise: all logits would be off to the same side. And so does what gives
-the answer, a few weights behind which nothing evens an error out. In int8 are the products with matrices,
-which are nearly all of the weights and of the time, gates, and what moves or looks up.
+Sums of two tensors, and the products that go into them, are computed in float32 too. The K taps of a window,
+and the sum to which each layer adds, would otherwise be rounded at every step; the maximum over a text, which
+a classifier looks at, grows with such noise, and all logits would be off in the same direction. The
+operations that write the answer are also in float32: they have few weights, and nothing behind them evens out
+an error. What is in int8 are the products with matrices, which are nearly all of the weights and of the time,
+the gates, and whatever looks up or moves values.
 """
 
 import flatbuffers
 from ai_edge_litert import schema_py_generated as schema
 
-LARGEST = 1000.0  # no activation of a trained model comes near it, and no mask is below it
+LARGEST = 1000.0  # above any activation of a trained model, and below the magnitude of any mask
 _SUMS = {"ADD", "ADD_N", "SUB"}
 _ALWAYS_FLOAT = {"SOFTMAX", "MEAN", "SUM", "SQUARE", "SQUARED_DIFFERENCE", "RSQRT", "SQRT", "DIV"} | _SUMS
 _OF_A_VARIANCE = {"ADD", "MAXIMUM", "MUL", "SQUARE"}
@@ -23,14 +24,14 @@ _BOUNDS = {"MAXIMUM", "MINIMUM"}
 
 
 def prepared(content):
-    """A calibrated model as the quantizer should see it.
+    """Prepares a calibrated model for the quantizer.
 
     Args:
-        content: bytes of a model with the ranges that its calibration has found.
+        content: bytes of a model with the ranges that the calibration found.
 
     Returns:
-        (bytes of the model without the ranges around bounds, list of str: the tensors written by operations
-        that are to stay in float32).
+        (bytes of the model without the ranges around bounds, list of str: the tensors written by the
+        operations that must stay in float32).
     """
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
     names = {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
@@ -55,14 +56,14 @@ def prepared(content):
 
 
 def packed(model):
-    """The bytes of a `schema.ModelT`."""
+    """Returns the bytes of a `schema.ModelT`."""
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
     return bytes(builder.Output())
 
 
 def _before(graph, kinds, ends, between):
-    """The indices of the operations of some kinds right before those of other kinds, one after the other."""
+    """Returns the indices of operations of the kinds `between` that lead to one of the kinds `ends`."""
     makers = {tensor: index for index, operator in enumerate(graph.operators) for tensor in operator.outputs}
     found = set()
     for kind, operator in zip(kinds, graph.operators, strict=True):
@@ -80,11 +81,11 @@ def _tensors(graph, operator):
 
 
 def _builtin(code):
-    return max(code.builtinCode, code.deprecatedBuiltinCode)  # old readers have one byte for it
+    return max(code.builtinCode, code.deprecatedBuiltinCode)  # the deprecated field has only one byte
 
 
 def _is_large(tensor):
-    """Whether the calibration has seen values beyond `LARGEST` in a tensor."""
+    """Whether the calibration saw values beyond `LARGEST` in a tensor."""
     ranges = tensor.quantization
     if ranges is None or ranges.min is None or ranges.max is None:
         return False

@@ -1,9 +1,9 @@
-"""The metadata of a TFLite file: TensorFlow Lite's own, and a zip archive that anything can read.
+"""Writes the metadata of a TFLite file: TensorFlow Lite's own, and a zip archive that anything can read.
 
-The archive stands behind the flatbuffer, where TFLite does not look. The flatbuffer has the entry
-"TFLITE_METADATA", which Android's MetadataExtractor reads: the inputs and outputs, and which files of the
-archive are the labels and the vocabulary. Its schema is metadata_schema.fbs of tflite-support; the package
-itself is not needed to write these few tables.
+The archive follows the flatbuffer; TFLite does not look there. The entry "TFLITE_METADATA" of the flatbuffer,
+which Android's MetadataExtractor reads, describes the inputs and outputs, and says which files of the archive
+are the labels and the vocabulary. Its schema is metadata_schema.fbs of tflite-support; the package itself is
+not needed to write these few tables.
 """
 
 import io
@@ -20,7 +20,7 @@ from convnlp.export.lite.float_operations import packed
 ENTRY = "TFLITE_METADATA"
 LABELS = "labels.txt"
 _SCHEMA, _PARSER = b"M001", "1.1.0"
-# Fields by their place in the tables of the schema.
+# The fields of the schema's tables, by their slots.
 _MODEL = {"name": 0, "description": 1, "subgraph_metadata": 3, "min_parser_version": 7}
 _SUBGRAPH = {"input_tensor_metadata": 2, "output_tensor_metadata": 3}
 _TENSOR = {"name": 0, "description": 1, "dimension_names": 2, "process_units": 4, "associated_files": 6}
@@ -29,7 +29,7 @@ _AXIS_LABELS, _SENTENCEPIECE_OPTIONS = 2, 5  # of AssociatedFileType and of the 
 
 
 def with_metadata(content, facts):
-    """A flatbuffer with the entry.
+    """Returns a flatbuffer with the entry "TFLITE_METADATA".
 
     Args:
         content: bytes of the model.
@@ -45,7 +45,7 @@ def with_metadata(content, facts):
 
 
 def with_archive(content, files, facts):
-    """A flatbuffer with a zip archive behind it: files, the facts as JSON, and the labels.
+    """Returns a flatbuffer followed by a zip archive: files, the facts as JSON, and the labels.
 
     Args:
         content: bytes of the model.
@@ -53,7 +53,7 @@ def with_archive(content, files, facts):
         facts: dict, see `EdgeModel`.
     """
     stream = io.BytesIO(content)
-    with zipfile.ZipFile(stream, "a") as zipped:  # its offsets count from the start of the model
+    with zipfile.ZipFile(stream, "a") as zipped:  # the archive's offsets count from the start of the model
         for name, path in files.items():
             zipped.write(path, name)
         zipped.writestr(FACTS, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
@@ -68,8 +68,8 @@ def _metadata(facts):
         source = {
             "name": builder.CreateString("token_ids"),
             "description": builder.CreateString(
-                f"Ids of the SentencePiece model {VOCABULARY}, closed by {facts['end_token_id']}, filled up "
-                f"with {facts['pad_token_id']}. What is beyond {facts['sequence_length']} places is cut."
+                f"Ids of the SentencePiece model {VOCABULARY}, ended by {facts['end_token_id']} and padded "
+                f"with {facts['pad_token_id']}. Ids beyond {facts['sequence_length']} positions are cut off."
             ),
             "dimension_names": _strings(builder, ["batch", "token"]),
             "process_units": _vector(builder, [_tokenizer(builder)]),
@@ -77,7 +77,7 @@ def _metadata(facts):
     else:
         source = {
             "name": builder.CreateString("text"),
-            "description": builder.CreateString("Texts; the tokenizer is inside of the model."),
+            "description": builder.CreateString("Texts; the tokenizer is inside the model."),
             "dimension_names": _strings(builder, ["batch"]),
         }
     target = {
@@ -98,7 +98,7 @@ def _metadata(facts):
     model = {
         "name": builder.CreateString("convnlp"),
         "description": builder.CreateString(
-            f"Text to {facts['output']}; {FACTS} in the archive behind the model has this as JSON."
+            f"Text to {facts['output']}; {FACTS} in the archive behind the model holds this as JSON."
         ),
         "subgraph_metadata": graphs,
         "min_parser_version": builder.CreateString(_PARSER),
@@ -108,7 +108,7 @@ def _metadata(facts):
 
 
 def _tokenizer(builder):
-    """A ProcessUnit: its options are a union, the type before the table."""
+    """Returns a ProcessUnit; its options are a union, stored as type and table."""
     model = _vector(builder, [_file(builder, VOCABULARY, "The SentencePiece model of the token ids.", 0)])
     options = _table(builder, {"sentencePiece_model": 0}, {"sentencePiece_model": model})
     builder.StartObject(2)
@@ -127,7 +127,7 @@ def _file(builder, name, description, kind):
 
 
 def _table(builder, places, fields):
-    """A table of offsets."""
+    """Returns a table of offsets."""
     builder.StartObject(max(places.values()) + 1)
     for name, value in fields.items():
         builder.PrependUOffsetTRelativeSlot(places[name], value, 0)

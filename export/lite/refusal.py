@@ -1,4 +1,4 @@
-"""Says which mixers of a model TFLite cannot hold."""
+"""Says which mixers of a model cannot be converted to TFLite."""
 
 import tensorflow as tf
 
@@ -10,24 +10,24 @@ _BATCH, _LENGTH = 2, 8
 
 
 def message(model, error):
-    """One line for a model that cannot be converted: the mixers that fail alone, or the converter's reason.
+    """Says in one line why a model cannot be converted: which mixers fail, or the converter's reason.
 
     Args:
         model: the model, of any task.
-        error: `conversion.UnsupportedError` of the whole.
+        error: `conversion.UnsupportedError` of the whole model.
     """
     reasons = {}
     for mixer in mixers(model):
         if reason := _reason(mixer):
             reasons.setdefault(type(mixer).__name__, reason)
     if not reasons:
-        return f"TFLite cannot hold this model: {error}"
+        return f"this model cannot be converted to TFLite: {error}"
     listed = "; ".join(f"{name} ({reason})" for name, reason in reasons.items())
     return f"TFLite has no built-in operations for the mixer {listed}"
 
 
 def mixers(model):
-    """The token mixers of the stack that reads a text, one of each class."""
+    """Returns the token mixers of the stack that reads a text, one of each class."""
     found = {}
     for mixer in reading_mixers(model.backbone):
         found.setdefault(type(mixer), mixer)
@@ -35,7 +35,7 @@ def mixers(model):
 
 
 def _reason(mixer):
-    """Why a mixer does not convert; None if it does."""
+    """Returns why a mixer cannot be converted, or None if it can."""
     specs = {
         "x": tf.TensorSpec([_BATCH, _LENGTH, mixer.hidden_dim]),
         "padding_mask": tf.TensorSpec([_BATCH, _LENGTH], tf.bool),

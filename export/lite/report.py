@@ -1,4 +1,4 @@
-"""What `convnlp.export.tflite_report` measures, and its table."""
+"""The measurements and the table of `convnlp.export.tflite_report`."""
 
 import tempfile
 
@@ -7,13 +7,13 @@ from convnlp.tasks import task_of
 
 
 def measure(candidate, token_ids, lengths, score):
-    """A row of the report.
+    """Measures one row of the report.
 
     Args:
         candidate: `comparison.Candidate`.
         token_ids: int32 [N,L].
         lengths: list of int.
-        score: function of the candidate's outputs [N,...] to a dict of floats.
+        score: function from the candidate's outputs [N,...] to a dict of floats.
 
     Returns:
         dict.
@@ -30,16 +30,16 @@ def measure(candidate, token_ids, lengths, score):
 
 
 def rows(preset_dir, model, source, fields, modes, calibrating, lengths):
-    """The rows of the SavedModel and of all modes.
+    """Measures the SavedModel and all modes.
 
     Args:
         preset_dir: str.
-        model: its model, of any task.
+        model: the preset's model, of any task.
         source: `convnlp.data.Source`.
         fields: `convnlp.tasks.Fields`.
-        modes: sequence of str, keys of `convnlp.export.lite.forms.FORMS`.
-        calibrating: list of int32 [1,T], for the modes that are calibrated; None without those.
-        lengths: list of int, tokens of the texts that are timed.
+        modes: sequence of str. Keys of `convnlp.export.lite.forms.FORMS`.
+        calibrating: list of int32 [1,T]. For the modes that are calibrated; None if there are none.
+        lengths: list of int. The numbers of tokens of the timed texts.
 
     Returns:
         (number of texts, list of dicts).
@@ -58,7 +58,7 @@ def rows(preset_dir, model, source, fields, modes, calibrating, lengths):
 
 
 def table(rows, lengths):
-    """Lines of a row each."""
+    """Returns the lines of a table of these rows."""
     scores = [name for name in rows[0] if name not in ("form", "megabytes", "milliseconds")]
     cells = [["form", "MB", *(f"ms, n = {n}" for n in lengths), *(name.replace("_", " ") for name in scores)]]
     for row in rows:

@@ -1,4 +1,4 @@
-"""TFLite files: conversion, what is in them, how fast and how far from the preset they are."""
+"""Writes TFLite files, and measures their speed and their distance from the preset."""
 
 import os
 import pathlib
@@ -22,20 +22,20 @@ def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
 
     Args:
         preset_dir: str. Name, or directory written by `save_to_preset`.
-        output: str. The file; one that exists is replaced.
-        mode: str, one of `convnlp.export.lite.forms.FORMS`.
+        output: str. The file; an existing file is replaced.
+        mode: str. One of `convnlp.export.lite.forms.FORMS`.
         inputs: "ids" or "text".
-        rows: list of int32 [1,T], token ids that calibrate a mode which is `calibrated`, see
-            `calibration.rows`; None for the others.
+        rows: list of int32 [1,T]. Token ids for a mode that is `calibrated`, see `calibration.rows`; None for
+            the others.
 
     Returns:
-        dict with "megabytes" (of the file), "milliseconds" (median for one text of full length on one thread)
-        and "largest_error" (of a logit, or of the embedding, over texts of all kinds at batch 1, 2 and 5).
+        dict with "megabytes" (size of the file), "milliseconds" (median for one text of full length on one
+        thread) and "largest_error" (of a logit or the embedding, over various texts at batch 1, 2 and 5).
 
     Raises:
-        ValueError: if the preset cannot be converted, or the result is not what was asked for: custom
-            operations, a number that is none, or an error beyond the `bound` of the form.
-        OSError: if the file cannot be written. Nothing is left behind then.
+        ValueError: if the preset cannot be converted, or the result has custom operations that it should not
+            have, a NaN, or an error beyond the `bound` of the form.
+        OSError: if the file cannot be written. In this case, nothing is left behind.
     """
     model = preset.load(preset_dir)
     servable, content = converted(model, mode, inputs, rows)
@@ -48,10 +48,10 @@ def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
 
 
 def converted(model, mode, inputs="ids", rows=None):
-    """The model as a servable and as a flatbuffer without metadata; arguments as of `export`.
+    """Returns the model as a servable and as a flatbuffer without metadata; arguments as for `export`.
 
     Raises:
-        ValueError: naming the mixers, or else the operations, that TFLite does not have.
+        ValueError: if TFLite lacks operations; the message names the mixers or else the operations.
     """
     try:
         with folded(model):
@@ -62,19 +62,21 @@ def converted(model, mode, inputs="ids", rows=None):
     custom = conversion.custom_operations(content)
     expected = conversion.TEXT_OPERATIONS if inputs == "text" else set()
     if custom != expected:
-        raise ValueError(f"{inputs} models have the custom operations {expected or '{}'}. Received: {custom}")
+        raise ValueError(
+            f"custom operations must be {expected or '{}'} for inputs={inputs}. Received: {custom or '{}'}"
+        )
     return servable, content
 
 
 def packed(content, model, servable, preset_dir, mode, inputs):
-    """The bytes of the file: a flatbuffer with its metadata, and the preset's files behind it."""
+    """Returns the bytes of the file: a flatbuffer with its metadata, followed by the preset's files."""
     facts = _facts(model, servable, mode, inputs)
     files = {os.path.basename(file): file for file in preset.asset_files(preset_dir)}
     return metadata.with_archive(metadata.with_metadata(content, facts), files, facts)
 
 
 def _facts(model, servable, mode, inputs):
-    """What the file says of itself, see `EdgeModel`."""
+    """Returns the facts that the file holds about itself, see `EdgeModel`."""
     answers = task_of(model).answers(model)
     tokenizer = model.preprocessor.tokenizer
     return {
@@ -89,7 +91,7 @@ def _facts(model, servable, mode, inputs):
 
 
 def runner(content, inputs="ids"):
-    """A function from an input array to the output array, on one thread of LiteRT.
+    """Returns a function from the input array to the output array, on one thread of LiteRT.
 
     Args:
         content: bytes of the file.
@@ -121,7 +123,7 @@ def _measured(model, servable, content, inputs):
 
 
 def milliseconds(run, array):
-    """The median time of `run(array)`."""
+    """Returns the median time of `run(array)` in milliseconds."""
     run(array)
     seconds = []
     for _ in range(TIMED_RUNS):

@@ -1,1 +1,1 @@
-"""SavedModels: signatures around a model, and the versioned directories that servers take."""
+"""SavedModels: signatures around a model, and the versioned directories that servers load."""

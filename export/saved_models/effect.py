@@ -1,4 +1,4 @@
-"""What the number type of an exported model does to its answers, on texts of the user."""
+"""Compares the answers of an exported model with the preset's, on texts of the user."""
 
 import dataclasses
 
@@ -15,9 +15,9 @@ class Effect:
     """How answers differ.
 
     Attributes:
-        largest: float, the greatest difference of a score.
-        changed: int, texts whose label, or one of whose labels, is another.
-        count: int, texts.
+        largest: float. The largest difference of a score.
+        changed: int. The number of texts with a changed label.
+        count: int. The number of texts.
         has_labels: bool. Whether there are labels that can change.
     """
 
@@ -27,12 +27,12 @@ class Effect:
     has_labels: bool
 
     def __str__(self):
-        labels = f"; another label for {self.changed}" if self.has_labels else ""
+        labels = f"; {self.changed} of the labels change" if self.has_labels else ""
         return f"{self.count} texts: scores differ from the preset by at most {self.largest:.2g}{labels}"
 
 
 def of_answers(found, expected):
-    """The `Effect` between two answers, {output: array [N,...]} each."""
+    """Returns the `Effect` between two answers, each {output: array [N,...]}."""
     largest, changed, has_labels = 0.0, np.zeros(0, bool), False
     for name, value in expected.items():
         if value.dtype.kind == "f":
@@ -46,10 +46,10 @@ def of_answers(found, expected):
 
 
 def of_saved_model(directory, model, token_ids):
-    """The `Effect` between the signature "ids" of a SavedModel and its preset.
+    """Returns the `Effect` between the signature "ids" of a SavedModel and its preset.
 
     Args:
-        directory: str or path. Of the SavedModel.
+        directory: str or path. The SavedModel.
         model: the preset's model in float32, of a task with `EncoderAnswers`.
         token_ids: int32 [N,L], with pads = 0.
     """
@@ -69,7 +69,7 @@ def of_saved_model(directory, model, token_ids):
 
 
 def _outputs(run, names, token_ids):
-    """{output: array [N,...]} of a function from token ids to a dict of tensors."""
+    """Returns {output: array [N,...]} of a function from token ids to a dict of tensors."""
     return {
         name: comparison.outputs(lambda ids, name=name: run(ids)[name].numpy(), token_ids) for name in names
     }

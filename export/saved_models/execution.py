@@ -1,4 +1,4 @@
-"""Which operations TensorFlow runs of a SavedModel, once it has optimised the graph."""
+"""Lists the operations of a SavedModel that TensorFlow runs after it has optimised the graph."""
 
 import pathlib
 
@@ -7,30 +7,31 @@ import tensorflow as tf
 from convnlp.export.operation import Operation, place
 from convnlp.export.verification.graph import Graph
 
-_NOTHING = {"Const", "NoOp", "_Arg", "_Retval"}  # which compute nothing
+_NOTHING = {"Const", "NoOp", "_Arg", "_Retval"}  # these compute nothing
 
 
 def operations(directory, signature, batch_size, length):
-    """The operations that run when a signature is asked for token ids.
+    """Returns the operations that run when a signature gets token ids.
 
     Args:
         directory: path of a SavedModel.
-        signature: str. Its one input must be "token_ids".
-        batch_size: int, B.
-        length: int, T: it is asked for ids [B,T].
+        signature: str. Its only input must be "token_ids".
+        batch_size: int. B.
+        length: int. T; the signature is run with ids [B,T].
 
     Returns:
-        list of `Operation`. Those of a loop or of a branch that is a function of its own stand in it once.
+        list of `Operation`. The operations of a loop or a branch that is a function of its own are listed
+        once.
 
     Raises:
-        ValueError: if there is no such signature, or it takes anything else.
+        ValueError: if there is no such signature, or it has other inputs.
     """
     from tensorflow.python.eager import context  # there is no public way to the optimised graph
 
     specs = _input_names(directory, signature)
     if specs != {"token_ids"}:
         raise ValueError(
-            f"`signature` must be one that takes token_ids and nothing else. Received: {signature!r}, which "
+            f"`signature` must be one that takes only token_ids. Received: {signature!r}, which "
             f"takes {', '.join(sorted(specs))}"
         )
     model = tf.saved_model.load(str(directory))

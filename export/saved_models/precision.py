@@ -1,4 +1,4 @@
-"""The number types of a SavedModel: of its matrix products, asked for or faster, and of its tables."""
+"""Chooses the number types of a SavedModel: that of its matrix products, and that of its tables."""
 
 import time
 
@@ -8,26 +8,26 @@ from convnlp.tasks import task_of
 
 DTYPES = ("auto", "float32", "bfloat16")
 
-_SHAPE = (256, 512, 1024)  # rows, inputs, outputs of the product that is timed
+_SHAPE = (256, 512, 1024)  # rows, inputs and outputs of the timed product
 _REPEATS = 7
-_WORTH_IT = 0.8  # of the time in float32; casts of activations have to be paid from the rest
+_WORTH_IT = 0.8  # share of the time in float32; less gain would be lost to casts of activations
 
 
 def resolve(dtype, model, share=None):
-    """The type of the products of an exported model.
+    """Returns the type of an exported model's matrix products.
 
     Args:
-        dtype: "float32", "bfloat16", or "auto": bfloat16 where this machine multiplies it clearly faster, and
-            the model can have it.
+        dtype: "float32", "bfloat16" or "auto". "auto" is bfloat16 if this machine multiplies it clearly
+            faster and the model allows it.
         model: a model of any task.
-        share: function without arguments to the time of a product in bfloat16, as a share of that in float32.
-            Default: `time_share`.
+        share: function without arguments that returns the time of a product in bfloat16 as a share of that in
+            float32. Default: `time_share`.
 
     Returns:
         "float32" or "bfloat16".
 
     Raises:
-        ValueError: on another `dtype`, or bfloat16 for a model that writes text.
+        ValueError: if `dtype` is another one, or is bfloat16 for a model that writes text.
     """
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: dtype={dtype!r}")
@@ -35,7 +35,7 @@ def resolve(dtype, model, share=None):
         return "float32"
     if dtype == "auto":
         return "bfloat16" if (share or time_share)() < _WORTH_IT else "float32"
-    if task_of(model).generates:  # a rounding may change a token, and with it all that follow
+    if task_of(model).generates:  # rounding may change a token, and thus all that follow
         raise ValueError(
             f"`dtype` must be float32 for a model that writes text, such as a {type(model).__name__}. "
             f"Received: dtype={dtype!r}"
@@ -44,23 +44,24 @@ def resolve(dtype, model, share=None):
 
 
 def check_tables(quantize_tables, model):
-    """Raises ValueError if tables are to be stored in int8 and the model cannot have it.
+    """Raises ValueError if tables should be stored in int8 and the model does not allow it.
 
     Args:
-        quantize_tables: bool. Whether they are to be.
+        quantize_tables: bool. Whether tables should be stored in int8.
         model: a model of any task.
     """
     if quantize_tables and task_of(model).generates:
         raise ValueError(
-            "`quantize_tables` must be False for a model that writes text, whose table of tokens gives its "
-            f"logits too, such as a {type(model).__name__}. Received: quantize_tables=True"
+            "`quantize_tables` must be False for a model that writes text, because its token table also "
+            f"gives the logits. Received: quantize_tables=True for a {type(model).__name__}"
         )
 
 
 def time_share():
-    """How long a matrix product in bfloat16 takes on this machine, as a share of the time in float32.
+    """Times a matrix product in bfloat16 on this machine, as a share of the time in float32.
 
-    The flags of a CPU do not tell: with avx512_bf16 but without amx_bf16 some are faster in it, others not.
+    The flags of a CPU do not tell: with avx512_bf16 but without amx_bf16, some CPUs are faster and some are
+    not.
     """
     rows, inputs, outputs = _SHAPE
     runs = {}
@@ -68,7 +69,7 @@ def time_share():
         factors = tf.ones([rows, inputs], dtype), tf.ones([inputs, outputs], dtype)
         runs[dtype] = tf.function(tf.matmul, autograph=False), factors
     best = dict.fromkeys(runs, float("inf"))
-    for _ in range(_REPEATS):  # in turns, or another program's work would count for one of them
+    for _ in range(_REPEATS):  # in turns, so that another program's work does not fall on only one of them
         for dtype, (product, factors) in runs.items():
             start = time.perf_counter()
             product(*factors).numpy()

@@ -1,9 +1,9 @@
-"""What an exported model answers: signatures around a Keras model that is itself never saved.
+"""The signatures of an exported model, around a Keras model that is itself never saved.
 
 A `tf.Module` that holds a Keras model saves each variable twice, as Keras' object and as the plain variable
-inside, and every Session (so TensorFlow Serving) then restores the one that the graph does not read: "Could
-not find variable ...". Here the model lives in the functions' closures only, and the module owns the plain
-variables.
+inside. Every Session, and thus TensorFlow Serving, then restores the one that the graph does not read: "Could
+not find variable ...". So the model exists only in the closures of the functions, and the module owns the
+plain variables.
 """
 
 import dataclasses
@@ -18,14 +18,14 @@ from convnlp.tasks.rows import TEXT, TOKEN_IDS, signature
 
 @dataclasses.dataclass(frozen=True)
 class Servable:
-    """What `tf.saved_model.save` gets. Trace it within `convnlp.kernels.implementation("inference")`.
+    """The arguments of `tf.saved_model.save`. Trace it within `convnlp.kernels.implementation("inference")`.
 
     Attributes:
-        module: tf.Module, the owner of the variables.
+        module: tf.Module. The owner of the variables.
         signatures: dict, name -> tf.function from named tensors to a dict of tensors.
-        rows: has `of_texts`, from texts to the token ids of the signature "ids"; None without that.
-        request: function of a signature's name and texts to its inputs, see `Answers.request`; None where
-            nothing is asked.
+        rows: object whose `of_texts` turns texts into the token ids of the signature "ids"; None without it.
+        request: function from the name of a signature and texts to its inputs, see `Answers.request`; None if
+            no requests are made.
     """
 
     module: tf.Module
@@ -34,16 +34,16 @@ class Servable:
     request: Callable | None = None
 
     def only(self, name):
-        """The same with one of the signatures."""
+        """Returns the same servable with only one signature."""
         return dataclasses.replace(self, signatures={name: self.signatures[name]})
 
 
 def servable(model, max_length=None, group_size=None):
-    """The signatures of a preset that are served.
+    """Returns the signatures of a model for serving.
 
-    B is the batch, any; D the width, C the number of classes, L the preprocessor's sequence length. Texts and
-    token ids are cut at L and padded to the longest of the batch, or to L where a mixer is not
-    `pad_length_invariant`. No output has a size that depends on what else is in its batch.
+    B is any batch size, D the width, C the number of classes, and L the preprocessor's sequence length. Texts
+    and token ids are cut at L, and padded to the longest of the batch, or to L if a mixer is not
+    `pad_length_invariant`. The size of an output never depends on the other examples of the batch.
 
     | model | signature | inputs | outputs |
     |---|---|---|---|
@@ -64,25 +64,25 @@ def servable(model, max_length=None, group_size=None):
 
     Args:
         model: a model of any task, with its preprocessor.
-        max_length: int >= 1. Bound of generated tokens, the end token included. Default: the preprocessor's
-            `decoder_sequence_length`.
-        group_size: int >= 1. How many rows of about one length are computed together, in a loop of the graph,
-            but for `explain`, which has a loop of its own. Default: all of a batch.
+        max_length: int >= 1. The most tokens to generate, including the end token. Default: the
+            preprocessor's `decoder_sequence_length`.
+        group_size: int >= 1. How many rows of similar length are computed together, in a loop of the graph,
+            except in `explain`, which has its own loop. Default: the whole batch.
 
     Raises:
-        ValueError: if the model has no preprocessor, or `max_length` is out of range or given for a model
-            that does not write text, or `group_size` for one that does.
+        ValueError: if the model has no preprocessor, `max_length` is out of range or given for a model that
+            does not write text, or `group_size` is given for one that does.
     """
     task = task_of(model)
     if max_length is not None and not task.generates:
         raise ValueError(
-            f"`max_length` is for models that write text: a {type(model).__name__} generates nothing. "
+            f"`max_length` must be None: a {type(model).__name__} does not write text. "
             f"Received: max_length={max_length}"
         )
     if group_size is not None and (task.generates or group_size < 1):
         raise ValueError(
-            "`group_size` must be at least 1, and is for models that do not write text. "
-            f"Received: group_size={group_size}, a {type(model).__name__}"
+            "`group_size` must be at least 1, and None for a model that writes text. "
+            f"Received: group_size={group_size} for a {type(model).__name__}"
         )
     answers = task.answers(model)
     answers.rows.group_size = group_size
@@ -97,7 +97,7 @@ def servable(model, max_length=None, group_size=None):
 
 
 def edge(model, inputs):
-    """The one signature of a TFLite model.
+    """Returns the only signature of a TFLite model.
 
     | model | inputs | outputs |
     |---|---|---|
@@ -128,7 +128,7 @@ def edge(model, inputs):
 
 
 def owner(model):
-    """A module with the plain variables of a Keras model, and nothing of Keras."""
+    """Returns a module with the plain variables of a Keras model, without any Keras objects."""
     module = tf.Module()
     module.model_variables = [variable._value for variable in model.variables]
     scales = [getattr(layer, "row_scales", None) for layer in model._flatten_layers()]

@@ -23,14 +23,14 @@ TFLITE_NAME = "model.tflite"  # where servers with --prefer_tflite_model look fo
 
 
 def made_since(output, preset_dir):
-    """The highest version in a base directory that is not older than a preset.
+    """Returns the highest version in a base directory that is not older than a preset.
 
     Args:
         output: str. The base directory; it need not exist.
         preset_dir: str. A directory written by `save_to_preset`.
 
     Returns:
-        pathlib.Path of the version; None where there is none.
+        pathlib.Path of the version, or None if there is none.
     """
     saved = max(path.stat().st_mtime for path in pathlib.Path(preset_dir).rglob("*") if path.is_file())
     found = [
@@ -58,24 +58,24 @@ def export(
     Args:
         preset_dir: str. Name, or directory written by `save_to_preset`.
         output: str. Base directory of the model with all signatures.
-        ids_output: str. Base directory of the model with the signature "ids" alone. Default `output` +
+        ids_output: str. Base directory of the model with only the signature "ids". Default: `output` +
             "_ids".
         version: int >= 0. Default: 1 more than the highest version in either directory.
         max_length: int. See `signatures.servable`.
-        check: bool. Run `checks.check` before anything appears in `output`.
-        tflite: bool. Write `model.tflite` beside the model with all signatures too, in mode "dynamic".
-        dtype: "float32", "bfloat16" or "auto", in which matrix products are computed; see `precision`.
+        check: bool. Whether to run `checks.check` before anything appears in `output`.
+        tflite: bool. Whether to write `model.tflite` beside the model with all signatures, in mode "dynamic".
+        dtype: "float32", "bfloat16" or "auto". The type of matrix products; see `precision`.
         group_size: int. See `signatures.servable`.
-        quantize_tables: bool. Store the tables of tokens and n-grams in int8; see
+        quantize_tables: bool. Whether to store the tables of tokens and n-grams in int8; see
             `convnlp.models.int8_tables`.
 
     Returns:
         (path of the version, path of its ids-only twin, the errors of `checks.check` or {}).
 
     Raises:
-        ValueError: if the preset is not fit for it, the version exists, or a signature differs from the
-            preset.
-        OSError: if it cannot be written. Nothing is left behind then.
+        ValueError: if the preset cannot be exported like this, the version exists, or a signature differs
+            from the preset.
+        OSError: if a version cannot be written. In this case, nothing is left behind.
     """
     bases = [pathlib.Path(output), pathlib.Path(ids_output or f"{output}_ids")]
     if version is None:
@@ -85,7 +85,7 @@ def export(
     targets = [base / str(version) for base in bases]
     for target in targets:
         if target.exists():
-            raise ValueError(f"`version` must be a new one. Received: {version}, but {target} exists")
+            raise ValueError(f"`version` must be new. Received: {version}, but {target} exists")
 
     model = served = preset.load(preset_dir)
     is_narrow = precision.resolve(dtype, model) == "bfloat16"
@@ -116,7 +116,7 @@ def export(
 
 
 def describe(directory):
-    """A line per signature of a SavedModel: its name, inputs and outputs, with types and shapes."""
+    """Returns a line per signature of a SavedModel: its name, inputs and outputs, with types and shapes."""
     from tensorflow.python.tools import saved_model_utils
 
     found = saved_model_utils.get_meta_graph_def(str(directory), "serve").signature_def
@@ -157,12 +157,12 @@ def _highest_version(base):
 
 
 def is_version(name):
-    """Whether servers take a name for a version: a number of at most 63 bits."""
+    """Whether servers accept a name as a version: a number of at most 63 bits."""
     return bool(re.fullmatch("[0-9]+", name)) and int(name) < 2**63
 
 
 def version_directory(path):
-    """The SavedModel at `path`, or the highest version in it."""
+    """Returns the SavedModel at `path`, or the highest version in it."""
     path = pathlib.Path(path)
     versions = [child for child in path.glob("*") if is_version(child.name) and child.is_dir()]
     if (path / "saved_model.pb").exists() or not versions:
@@ -172,10 +172,10 @@ def version_directory(path):
 
 @contextlib.contextmanager
 def _scratch(base):
-    """A directory inside of `base`, which TensorFlow Serving passes over because its name is not a number."""
+    """Yields a directory inside `base` that TensorFlow Serving ignores because its name is not a number."""
     is_new = not base.exists()
     base.mkdir(parents=True, exist_ok=True)
-    scratch = base / f".export-{os.getpid()}"  # not mkdtemp, whose directories nobody else may read
+    scratch = base / f".export-{os.getpid()}"  # not mkdtemp, whose directories only their owner may read
     scratch.mkdir()
     try:
         yield scratch

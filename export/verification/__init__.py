@@ -1,1 +1,1 @@
-"""Proof, in fresh processes, that an exported model answers what its preset does."""
+"""Checks in fresh processes that an exported model answers like its preset."""

@@ -1,8 +1,8 @@
 """Runs signatures by TensorFlow's C API: `python -I c_api.py JOBS RESULTS`, in a process without tensorflow.
 
-What is called here is what servers and programs in other languages call. JOBS is a pickled list of jobs as
-fresh_run.py has them; RESULTS a pickled pair of its rows and the serialized OpList of what TensorFlow itself
-registers. This file is run, not imported, and imports nothing of the project.
+These are the functions that servers and programs in other languages call. JOBS is a pickled list of jobs as
+in fresh_run.py; RESULTS is a pickled pair of rows, as there, and the serialized OpList of what TensorFlow
+itself registers. This file is run, not imported, and imports nothing from the project.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-# TF_DataType of those NumPy types that signatures may have.
+# TF_DataType of the NumPy types that signatures may have.
 _TYPES = {
     "float32": 1,
     "float64": 2,
@@ -76,7 +76,7 @@ _SIGNATURES = {
 
 
 def main(jobs_path, results_path):
-    """Answers all jobs; those without text ops first, while tensorflow_text's libraries are not there."""
+    """Answers all jobs, first those without text operations, before tensorflow_text is loaded."""
     with open(jobs_path, "rb") as file:
         jobs = sorted(pickle.load(file), key=lambda job: job[1])
     library = _library("tensorflow")
@@ -104,7 +104,7 @@ def main(jobs_path, results_path):
 
 
 def _library(package):
-    """TensorFlow's shared libraries, with the types of what is called of them."""
+    """Loads TensorFlow's shared libraries, and declares the types of the functions called."""
     folder = pathlib.Path(importlib.util.find_spec(package).origin).parent
     sys.modules["tensorflow"] = None  # importing it now raises ImportError
     for path in sorted(folder.glob("libtensorflow_framework.so*")):
@@ -125,7 +125,7 @@ def _load_text_ops(library):
 
 
 class _Status:
-    """`with _Status(library) as status:` raises RuntimeError if the call inside leaves an error in it."""
+    """`with _Status(library) as status:` raises RuntimeError if a call inside leaves an error in `status`."""
 
     def __init__(self, library):
         self._library = library
@@ -140,7 +140,7 @@ class _Status:
 
 
 class _Session:
-    """A session of a SavedModel, its variables restored."""
+    """A session of a SavedModel with restored variables."""
 
     def __init__(self, library, directory):
         self._library = library
@@ -153,7 +153,7 @@ class _Session:
             )
 
     def run(self, input_names, output_names, inputs):
-        """{output: array} of {input: array}, given the names of their tensors in the graph."""
+        """Returns {output: array} for {input: array}, given the names of their tensors in the graph."""
         library = self._library
         feeds = (_Output * len(inputs))(*(self._output(input_names[name]) for name in inputs))
         fetches = (_Output * len(output_names))(*map(self._output, output_names.values()))
@@ -175,7 +175,7 @@ class _Session:
                 status,
             )
         arrays = {name: _array(library, result) for name, result in zip(output_names, results, strict=True)}
-        for tensor in [*values, *results]:  # an output may share its strings with an input: copied before
+        for tensor in [*values, *results]:  # only now: an output may share its strings with an input
             library.TF_DeleteTensor(tensor)
         return arrays
 
@@ -194,7 +194,7 @@ class _Session:
 
 
 def _tensor(library, array):
-    """A TF_Tensor with a copy of a NumPy array; objects are bytes."""
+    """Returns a TF_Tensor with a copy of a NumPy array; an array of objects holds bytes."""
     dims = (ctypes.c_int64 * max(1, array.ndim))(*array.shape)
     if array.dtype != object:
         array = np.ascontiguousarray(array)
@@ -209,7 +209,7 @@ def _tensor(library, array):
 
 
 def _array(library, tensor):
-    """A NumPy array with a copy of a TF_Tensor."""
+    """Returns a NumPy array with a copy of a TF_Tensor."""
     shape = [library.TF_Dim(tensor, axis) for axis in range(library.TF_NumDims(tensor))]
     number = library.TF_TensorType(tensor)
     if number == _STRING:
@@ -222,12 +222,12 @@ def _array(library, tensor):
         content = ctypes.string_at(library.TF_TensorData(tensor), library.TF_TensorByteSize(tensor))
         array = np.frombuffer(content, _NAMES[number]).reshape(shape)
     else:
-        raise RuntimeError(f"an output has the TF_DataType {number}, which is not read here")
+        raise RuntimeError(f"an output has the unsupported TF_DataType {number}")
     return array
 
 
 def _strings(library, tensor, size):
-    """The addresses of a string tensor's elements."""
+    """Returns the addresses of a string tensor's elements."""
     start = library.TF_TensorData(tensor) if size else 0
     return [start + _STRING_BYTES * index for index in range(size)]
 

@@ -1,4 +1,4 @@
-"""What a server needs of a SavedModel, proven in processes without convnlp."""
+"""Checks what servers need from a SavedModel, in processes without convnlp."""
 
 import dataclasses
 
@@ -11,12 +11,12 @@ from convnlp.tasks.reference import relative_difference
 
 @dataclasses.dataclass
 class Report:
-    """What came of a verification.
+    """The result of a verification.
 
     Attributes:
         differences: dict, (directory, signature, loader) -> (largest difference from the "python" loader,
             largest difference from the preset or None). Signatures that failed have no entry.
-        violations: list of str, what does not hold; a line each.
+        violations: list of str. One line for each rule that does not hold.
     """
 
     differences: dict
@@ -24,21 +24,21 @@ class Report:
 
     @property
     def largest(self):
-        """The largest difference of all."""
+        """The largest of all differences."""
         return max(value for pair in self.differences.values() for value in pair if value is not None)
 
 
 def verify(asked, model=None, bound=None):
-    """Asks SavedModels by all `loaders.LOADERS`, and compares their answers and operations.
+    """Runs SavedModels with all `loaders.LOADERS`, and compares their answers and operations.
 
-    Floats are compared by their largest difference, relative to the largest value where that is above 1; all
-    else has to be equal. `parity.reference` tells what is compared with the preset. Examples of different
-    lengths are asked one by one as well, and their answers must fit together (`joining`).
+    Floats are compared by their largest difference, relative to the largest value if that is above 1;
+    everything else must be equal. `parity.reference` defines what is compared with the preset. Examples of
+    different lengths are also run one by one, and their answers must fit together (`joining`).
 
     Args:
-        asked: dict, directory of a SavedModel -> list of (signature, {input: array}), every signature in it.
-        model: the model, of any task, that they were exported from; None for any SavedModel.
-        bound: float. What may differ. Default: `parity.bound` of the graph.
+        asked: dict, directory of a SavedModel -> list of (signature, {input: array}), for every signature.
+        model: the model, of any task, from which they were exported; None if it is not known.
+        bound: float. The largest difference allowed. Default: `parity.bound` of the graph.
 
     Returns:
         `Report`.
@@ -51,7 +51,7 @@ def verify(asked, model=None, bound=None):
     report = Report({}, _failures(rows))
     for directory, graph in graphs.items():
         unasked = sorted(set(graph.signatures) - {name for name, _ in asked[directory]})
-        report.violations += [f"signature {name!r} of {directory} was not asked" for name in unasked]
+        report.violations += [f"signature {name!r} of {directory} was not run" for name in unasked]
     answered = [row for row in rows if not isinstance(row[-1], str)]
     _compare(report, answered, parity.reference(model) if model else None)
     for (directory, name, loader), pair in report.differences.items():
@@ -60,7 +60,7 @@ def verify(asked, model=None, bound=None):
             if difference is not None and not difference <= most:  # or NaN
                 report.violations.append(
                     f"signature {name!r} of {directory} ({loader} loader) differs from the {other} by "
-                    f"{difference:.3g}, more than the rounding of {most:g}"
+                    f"{difference:.3g}, more than the bound of {most:g}"
                 )
     report.violations += joining.violations(answered, graphs)
     for directory, graph in graphs.items():
@@ -69,7 +69,7 @@ def verify(asked, model=None, bound=None):
 
 
 def check(model, servables):
-    """Asks every signature of exported models at batch 1, 2 and 5, and compares with the preset's answers.
+    """Runs every signature of exported models at batch 1, 2 and 5, and compares it with the preset.
 
     Args:
         model: the model, of any task.
@@ -79,7 +79,7 @@ def check(model, servables):
         dict, (directory, signature, loader) -> largest difference from the preset.
 
     Raises:
-        ValueError: with the first thing that does not hold.
+        ValueError: if a rule does not hold; the message is the first violation.
     """
     report = verify({directory: requests.of_servable(one) for directory, one in servables.items()}, model)
     if report.violations:
@@ -88,20 +88,20 @@ def check(model, servables):
 
 
 def _answers(asked, graphs):
-    """`loaders.ask` with the requests of `joining.parts` behind the others."""
+    """Returns `loaders.ask`, with the requests of `joining.parts` after the others."""
     with_parts, cut = {}, set()
     for directory, graph in graphs.items():
         parts = joining.parts(asked[directory], graph)
         with_parts[directory] = [*asked[directory], *((name, inputs) for name, inputs, _ in parts)]
         cut |= {(directory, name, _key(inputs)) for name, inputs, is_cut in parts if is_cut}
     rows, core_ops = loaders.ask(graphs, with_parts)
-    # Half of an example may be no example to the model.
+    # A model may reject half of an example.
     rows = [row for row in rows if not isinstance(row[-1], str) or (*row[:2], _key(row[3])) not in cut]
     return rows, core_ops
 
 
 def _failures(rows):
-    """A line per loader and error, with the signatures that ended in it."""
+    """Returns a line per loader and error, with the signatures that failed with it."""
     failed = {}
     for directory, name, loader, _, outputs in rows:
         if isinstance(outputs, str):
@@ -115,13 +115,13 @@ def _failures(rows):
 
 
 def _compare(report, rows, reference):
-    """Fills in the differences; a language model's ids first, as its reference asks for."""
+    """Fills in the differences, first those of a language model's ids, as its reference requires."""
     firsts = {}
     for directory, name, loader, inputs, outputs in sorted(rows, key=lambda row: row[1] != "ids"):
         key = directory, name, _key(inputs)
         first, from_preset = firsts.get(key, (outputs, None))
         from_first = _difference(outputs, first)
-        if reference is not None and (key not in firsts or from_first != 0):  # the same answer errs the same
+        if reference is not None and (key not in firsts or from_first != 0):  # equal answers: equal errors
             from_preset = reference.error(name, inputs, outputs)
         firsts.setdefault(key, (outputs, from_preset))
         pair = from_first, from_preset
@@ -133,12 +133,12 @@ def _compare(report, rows, reference):
 
 
 def _key(inputs):
-    """The same for equal inputs, whichever process they come from."""
+    """Returns a key that is the same for equal inputs from any process."""
     return tuple((name, value.dtype.str, repr(value.tolist())) for name, value in sorted(inputs.items()))
 
 
 def _difference(outputs, expected):
-    """The largest difference of two answers; infinite where they differ in more than float values."""
+    """Returns the largest difference of two answers; infinite if they differ in more than float values."""
     if outputs.keys() != expected.keys():
         return np.inf
     found = [0.0]
@@ -147,7 +147,7 @@ def _difference(outputs, expected):
         if value.shape != other.shape or value.dtype != other.dtype:
             return np.inf
         if value.dtype.kind == "f":
-            differs = ~((value == other) | (np.isnan(value) & np.isnan(other)))  # infinities equal themselves
+            differs = ~((value == other) | (np.isnan(value) & np.isnan(other)))  # equal infinities are equal
             if differs.any():
                 found.append(relative_difference(value[differs], other[differs]))
         elif not np.array_equal(value, other):

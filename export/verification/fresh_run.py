@@ -1,10 +1,10 @@
-"""Runs signatures as a stranger would: `python -I fresh_run.py JOBS RESULTS`, in a process without convnlp.
+"""Runs signatures without convnlp, in a process of its own: `python -I fresh_run.py JOBS RESULTS`.
 
 JOBS is a pickled list of `(directory, uses_text_ops, tensor_names, [(signature, {input: array}), ...])`;
 tensor_names, {signature: ({input: tensor}, {output: tensor})}, is for runtimes that do not read signatures.
-RESULTS is a pickled list of `(directory, signature, loader, inputs, {output: array} or the error)` rows;
+RESULTS is a pickled list of rows `(directory, signature, loader, inputs, {output: array} or the error)`;
 loader is "python" for `tf.saved_model.load` and "session" for the Session that TensorFlow Serving runs. This
-file is run, not imported, and imports nothing of the project.
+file is run, not imported, and imports nothing from the project.
 """
 
 import pickle
@@ -15,7 +15,7 @@ for _name in ("convnlp", "export", "keras_hub", "keras_nlp"):
 
 
 def main(jobs_path, results_path):
-    """Answers all jobs; those without text ops first, while tensorflow_text is not there either."""
+    """Answers all jobs, first those without text operations, before tensorflow_text is imported."""
     import tensorflow as tf
 
     with open(jobs_path, "rb") as file:
@@ -23,7 +23,7 @@ def main(jobs_path, results_path):
     rows = []
     for directory, uses_text_ops, _, requests in jobs:
         if uses_text_ops:
-            import tensorflow_text  # noqa: F401 - registers the tokenizer's op
+            import tensorflow_text  # noqa: F401 - registers the tokenizer's operation
         elif any(name.startswith("tensorflow_text") for name in sys.modules):
             raise RuntimeError("tensorflow_text was loaded before a model that must do without it")
         for loader, load in (("python", _python), ("session", _session)):

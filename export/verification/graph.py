@@ -1,4 +1,4 @@
-"""What the file of a SavedModel says, read without loading the model."""
+"""Reads the file of a SavedModel without loading the model."""
 
 import pathlib
 
@@ -10,17 +10,17 @@ from tensorflow.python.framework import dtypes
 
 _INIT = "__saved_model_init_op"
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "Einsum")
-_LOOK_UPS = {"GatherV2": "Tparams", "ResourceGather": "dtype"}  # and where the type of their table stands
+_LOOK_UPS = {"GatherV2": "Tparams", "ResourceGather": "dtype"}  # and the attribute with the type of the table
 
 
 class Graph:
     """The graph of a SavedModel that servers run: the one tagged "serve".
 
     Args:
-        directory: str or path. Of the SavedModel.
+        directory: str or path. The SavedModel.
 
     Raises:
-        ValueError: if it holds no SavedModel, or none tagged "serve", or one without signatures.
+        ValueError: if it holds no SavedModel, or one without a graph tagged "serve" or without signatures.
 
     Attributes:
         signatures: dict, name -> SignatureDef.
@@ -46,13 +46,13 @@ class Graph:
             raise ValueError(f"{directory} has no signatures")
 
     def nodes(self):
-        """All nodes of the graph and of its functions."""
+        """Yields all nodes of the graph and of its functions."""
         yield from self._graph.node
         for function in self._graph.library.function:
             yield from function.node_def
 
     def op_names(self):
-        """The names of all operations."""
+        """Returns the names of all operations."""
         return {node.op for node in self.nodes()}
 
     def must_be_compiled(self):
@@ -61,17 +61,17 @@ class Graph:
         return any(holder.attr["_XlaMustCompile"].b for holder in holders)
 
     def has_custom_gradients(self):
-        """Whether it carries gradients along, which nobody asks of a server."""
+        """Whether it contains gradients, which a server never needs."""
         return any(node.attr["_gradient_op_type"].s.startswith(b"CustomGradient") for node in self.nodes())
 
     def product_dtype(self):
-        """What it multiplies matrices in, a key of `parity.BOUNDS`: "bfloat16" if any product is in that."""
+        """Returns the type of matrix products, a key of `parity.BOUNDS`: "bfloat16" if any has it."""
         products = (node for node in self.nodes() if node.op in _PRODUCTS)
         is_narrow = any(node.attr["T"].type == types_pb2.DT_BFLOAT16 for node in products)
         return "bfloat16" if is_narrow else "float32"
 
     def has_int8_tables(self):
-        """Whether it looks up rows of a table in int8."""
+        """Whether it looks up rows in a table of int8."""
         return any(
             node.attr[_LOOK_UPS[node.op]].type == types_pb2.DT_INT8
             for node in self.nodes()
@@ -79,7 +79,7 @@ class Graph:
         )
 
     def tensor_names(self, signature):
-        """({input: tensor}, {output: tensor}) of a signature: the names in the graph, such as "x:0"."""
+        """Returns ({input: tensor}, {output: tensor}) of a signature, by names in the graph such as "x:0"."""
         definition = self.signatures[signature]
         return tuple(
             {name: info.name for name, info in infos.items()}
@@ -87,17 +87,17 @@ class Graph:
         )
 
     def input_specs(self, signature):
-        """{input: (NumPy dtype, shape)} of a signature; None is any size, and a shape of None any shape."""
+        """Returns {input: (NumPy dtype, shape)} of a signature; a size or shape of None is unknown."""
         return _specs(self.signatures[signature].inputs)
 
     def output_specs(self, signature):
-        """The same of its outputs."""
+        """Returns the same for its outputs."""
         return _specs(self.signatures[signature].outputs)
 
     def max_length(self):
-        """How many tokens it generates at most; None if its signature "ids" generates none.
+        """Returns the most tokens that it generates; None if its signature "ids" generates none.
 
-        It says how many tokens of a prompt a `PrefixLM` keeps.
+        For a `PrefixLM` this decides how many tokens of a prompt are kept.
         """
         if "ids" not in self.signatures:
             return None

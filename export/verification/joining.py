@@ -1,8 +1,8 @@
-"""Whether answers can be put together, as a server that batches does with the parts of a request.
+"""Checks that answers can be joined, as a batching server does with the parts of a request.
 
-TensorFlow Serving with `enable_large_batch_splitting` runs a large request in parts, and joins the parts of
-every output along the batch. Where they differ in another axis, such as one that is as long as the longest
-text of a part, the process ends: a check fails in tensor_util.cc.
+With `enable_large_batch_splitting`, TensorFlow Serving runs a large request in parts, and joins the parts of
+every output along the batch. If they differ in another axis, such as one that is as long as the longest text
+of a part, a check in tensor_util.cc fails and the server dies.
 """
 
 import numpy as np
@@ -11,17 +11,17 @@ from google.protobuf.message import DecodeError
 
 
 def parts(asked, graph):
-    """Requests of one example, two per signature, which differ in length.
+    """Returns requests of one example, two per signature, which differ in length.
 
-    They are the shortest and the longest example of what is asked; where all are as long as each other, the
-    second is one of them without its latter half. A signature has none where its inputs have no free batch.
+    They are the shortest and the longest example of all requests. If all are equally long, the second one is
+    an example without its latter half. There are none for a signature whose batch size is fixed.
 
     Args:
         asked: list of (signature, {input: array}).
         graph: the SavedModel's `convnlp.export.verification.graph.Graph`.
 
     Returns:
-        list of (signature, {input: array}, whether it was cut, which the model need not understand).
+        list of (signature, {input: array}, whether it was cut; if so, the model may reject it).
     """
     found = []
     for name in dict.fromkeys(name for name, _ in asked):
@@ -43,10 +43,10 @@ def parts(asked, graph):
 
 
 def violations(rows, graphs):
-    """What cannot be joined.
+    """Returns the outputs that cannot be joined.
 
     Args:
-        rows: list of (directory, signature, loader, inputs, outputs), answered.
+        rows: list of (directory, signature, loader, inputs, outputs) that have been answered.
         graphs: dict, directory -> its `Graph`.
 
     Returns:
@@ -57,7 +57,7 @@ def violations(rows, graphs):
         if not _has_batch(inputs, graphs[directory].input_specs(name)):
             continue
         size = len(next(iter(inputs.values())))
-        # Only requests of equal rows ever meet in a batch.
+        # Only requests whose examples have the same shape can share a batch.
         kind = tuple((key, value.dtype.str, value.shape[1:]) for key, value in sorted(inputs.items()))
         for key, value in outputs.items():
             where = directory, name, key
@@ -70,13 +70,13 @@ def violations(rows, graphs):
                 found.setdefault(where, f"the shapes {both} for two requests")
     return [
         f"output {key!r} of signature {name!r} of {directory} has {shapes}: a server that batches cannot join"
-        " them, and TensorFlow Serving ends when it splits a request. Pad it to a fixed size"
+        " them, and TensorFlow Serving dies when it splits a request. Pad it to a fixed size"
         for (directory, name, key), shapes in found.items()
     ]
 
 
 def _has_batch(inputs, specs):
-    """Whether all inputs have as many examples along a first axis whose size the signature leaves free."""
+    """Whether all inputs have equally many examples along a first axis of any size."""
     shapes = [specs[key][1] for key in inputs if key in specs]
     is_free = all(shape is None or (len(shape) > 0 and shape[0] is None) for shape in shapes)
     sizes = {len(value) if value.ndim else 0 for value in inputs.values()}
@@ -84,7 +84,7 @@ def _has_batch(inputs, specs):
 
 
 def _length(example):
-    """How long an example is: bytes of strings, numbers that are not 0 (which pads)."""
+    """Returns the length of an example: the bytes of its strings, and its numbers other than 0, the pad."""
     return sum(
         sum(map(len, value.flat)) if value.dtype == object else int(np.count_nonzero(value))
         for value in example.values()
@@ -92,7 +92,7 @@ def _length(example):
 
 
 def _cut(value):
-    """The first half of each text, also in tf.Example messages, and of rows of whole numbers."""
+    """Returns the first half of each text, also in tf.Example messages, and of each row of integers."""
     if value.dtype == object:
         cut = np.empty_like(value)
         cut.flat = [_cut_string(string) for string in value.flat]

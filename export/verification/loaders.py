@@ -1,4 +1,4 @@
-"""Asks exported models in fresh processes, by each way that a server or program has to load them."""
+"""Runs exported models in fresh processes, in every way that a server or program may load them."""
 
 import pathlib
 import pickle
@@ -10,28 +10,28 @@ from tensorflow.core.framework import op_def_pb2
 
 from convnlp.export.verification import stock
 
-LOADERS = ("python", "session", "c_api")  # tf.saved_model.load, TensorFlow Serving's Session, the C library
+LOADERS = ("python", "session", "c_api")  # tf.saved_model.load, TensorFlow Serving's Session, the C API
 _FOLDER = pathlib.Path(__file__).parent
 
 
 def ask(graphs, asked):
-    """Asks SavedModels by all loaders.
+    """Runs SavedModels with all loaders.
 
     Args:
-        graphs: dict, directory -> its `graph.Graph`. Those without text operations are asked before those of
-            tensorflow_text are loaded.
+        graphs: dict, directory -> its `graph.Graph`. Those without text operations run first, before
+            tensorflow_text is loaded.
         asked: dict, directory -> list of (signature, {input: array}).
 
     Returns:
         (rows, set of the operations that TensorFlow itself registers). A row is (directory, signature,
-        loader, inputs, outputs), outputs {output: array} or the error that was raised.
+        loader, inputs, outputs), where outputs is {output: array} or the error that was raised.
 
     Raises:
         ValueError: if a process ends without an answer.
     """
     jobs, given = [], {}
     for directory, graph in graphs.items():
-        path = str(pathlib.Path(directory).resolve())  # for the processes, which stand elsewhere
+        path = str(pathlib.Path(directory).resolve())  # the processes have another working directory
         given[path] = directory
         names = {signature: graph.tensor_names(signature) for signature, _ in asked[directory]}
         jobs.append((path, stock.uses_text_ops(graph), names, asked[directory]))
@@ -42,7 +42,7 @@ def ask(graphs, asked):
 
 
 def _run(file, jobs):
-    """What a file of this folder makes of the jobs."""
+    """Runs a file of this folder on the jobs, and returns its results."""
     with tempfile.TemporaryDirectory() as scratch:
         jobs_path, results_path = pathlib.Path(scratch, "jobs"), pathlib.Path(scratch, "results")
         jobs_path.write_bytes(pickle.dumps(jobs))
@@ -54,6 +54,6 @@ def _run(file, jobs):
 
 
 def _isolated(file, *arguments, directory):
-    """The finished process of `python -I file arguments`."""
+    """Returns the finished process of `python -I file arguments`."""
     command = [sys.executable, "-I", file, *arguments]
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)

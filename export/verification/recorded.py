@@ -1,4 +1,4 @@
-"""Requests to SavedModels that we know nothing of: the ones recorded beside them, else ones made up."""
+"""Requests to SavedModels of unknown origin: those recorded beside them, else made-up ones."""
 
 import math
 import pathlib
@@ -13,15 +13,15 @@ _MAX_ELEMENTS = 2**24
 
 
 def of_saved_model(directory, graph):
-    """What to ask of every signature of a SavedModel.
+    """Returns requests to every signature of a SavedModel.
 
-    The requests are the recorded ones of `assets.extra/tf_serving_warmup_requests`, and one of them with its
-    rows repeated to batch 1, 2 and 5, and cut to an odd length where inputs have one. Where there are none,
-    the values are made up from the signature's shapes and types: ones for whole numbers, normal for floats,
-    texts for strings, and an empty tf.Example where the method classifies or regresses.
+    These are the ones recorded in `assets.extra/tf_serving_warmup_requests`, and the largest of them with its
+    rows repeated to batch 1, 2 and 5, and cut to an odd length if its inputs have a length. If there are
+    none, the values are made up from the signature's shapes and types: ones for integers, a normal
+    distribution for floats, texts for strings, and an empty tf.Example if the method classifies or regresses.
 
     Args:
-        directory: str or path. Of the SavedModel.
+        directory: str or path. The SavedModel.
         graph: its `convnlp.export.verification.graph.Graph`.
 
     Returns:
@@ -41,7 +41,7 @@ def of_saved_model(directory, graph):
 
 
 def _warm_up(path):
-    """{signature: its inputs, a dict each} of a file of PredictionLogs; {} if there is none."""
+    """Returns {signature: list of inputs, each a dict} from a file of PredictionLogs; {} if there is none."""
     from tensorflow_serving.apis import prediction_log_pb2
 
     found = {}
@@ -63,7 +63,7 @@ def _warm_up(path):
 
 
 def _array(proto, path):
-    """The array of a TensorProto, which may declare far more elements than it holds values."""
+    """Returns the array of a TensorProto, which may declare far more elements than it holds values."""
     sizes = [dim.size for dim in proto.tensor_shape.dim]
     if min(sizes, default=0) < 0 or math.prod(sizes) > _MAX_ELEMENTS:
         raise ValueError(
@@ -94,7 +94,7 @@ def _made_up(graph, name, specs):
 
 
 def _variants(inputs, specs):
-    """The inputs at batch 1, 2 and 5, and at odd lengths, as far as the shapes of the signature are free."""
+    """Returns the inputs at batch 1, 2 and 5 and at odd lengths, if the shapes of the signature allow it."""
     shapes = {name: shape for name, (_, shape) in specs.items() if name in inputs}
     is_free = [shape is None or (len(shape) > 0 and shape[0] is None) for shape in shapes.values()]
     if not all(is_free):

@@ -1,4 +1,4 @@
-"""Requests to every signature of an exported model: what warms a server up, and what the checks ask."""
+"""Requests to every signature of an exported model, for the warm-up of a server and for the checks."""
 
 import tensorflow as tf
 
@@ -14,36 +14,36 @@ _TEXTS = (
 
 
 def texts(batch_size):
-    """`batch_size` <= 5 strings; short and long, empty and foreign."""
+    """Returns `batch_size` <= 5 strings: short and long, empty and in foreign scripts."""
     return list(_TEXTS[:batch_size])
 
 
 def request(servable, name, batch_size):
-    """The inputs of one request.
+    """Returns the inputs of one request.
 
     Args:
         servable: a `Servable`.
-        name: str, one of its signatures.
+        name: str. One of its signatures.
         batch_size: int in 1..5.
 
     Returns:
         dict, input name -> NumPy array.
 
     Raises:
-        ValueError: if the task does not say what an input is asked.
+        ValueError: if the task does not give a value for an input.
     """
     values = servable.request(name, texts(batch_size))
     inputs = [spec.name for spec in servable.signatures[name].input_signature]
     if missing := sorted(set(inputs) - set(values)):
         raise ValueError(
-            f"`request` of the task's answers must give every input of signature {name!r}, also "
+            f"`request` of the task's answers must give every input of signature {name!r}, including "
             f"{', '.join(missing)}. Received: {', '.join(values)}"
         )
     return {key: values[key] for key in inputs}
 
 
 def of_servable(servable):
-    """What a check asks, (signature, inputs): all signatures and batch sizes, ids of odd lengths as well."""
+    """Returns (signature, inputs) of a check: all signatures at all batch sizes, and ids of odd lengths."""
     asked = []
     for name in servable.signatures:
         for batch_size in BATCH_SIZES:
@@ -54,14 +54,14 @@ def of_servable(servable):
 
 
 def odd_length(inputs, batch_size):
-    """The inputs cut to 2 * batch_size - 1 places: 1, 3, 9; None where they have no axis for it."""
+    """Returns the inputs cut to 2 * batch_size - 1 positions (1, 3 or 9); None if they have no such axis."""
     if any(value.ndim < 2 for value in inputs.values()):
         return None
     return {name: value[:, : 2 * batch_size - 1] for name, value in inputs.items()}
 
 
 def warm_up_records(servable):
-    """Serialized PredictionLogs, a request per signature and batch size, for `tf_serving_warmup_requests`."""
+    """Returns serialized PredictionLogs for `tf_serving_warmup_requests`: each signature and batch size."""
     from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
     records = []

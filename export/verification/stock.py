@@ -1,7 +1,7 @@
 """The operations that TensorFlow Serving's stock server has: TensorFlow's own and those of tensorflow_text.
 
-model_servers/BUILD of TensorFlow Serving links `@org_tensorflow_text//tensorflow_text:ops_lib` (2.20.0). What
-TensorFlow itself registers is asked of its C library, which holds no Python
+model_servers/BUILD of TensorFlow Serving links `@org_tensorflow_text//tensorflow_text:ops_lib` (2.20.0). The
+operations that TensorFlow itself registers come from its C library, which contains no Python
 (`convnlp.export.verification.c_api`).
 """
 
@@ -17,7 +17,7 @@ TFText>RoundRobinTrim TFText>Utf8Binarize TFText>WhitespaceTokenizeWithOffsetsV2
 UnicodeScriptTokenizeWithOffsets WhitespaceTokenizeWithOffsets WordpieceTokenizeWithOffsets
 """
 TEXT_OPS = frozenset(_TEXT.split())
-# Registered everywhere, but they call back into Python, or into a compiler that the server is built without.
+# Registered everywhere, but they call Python, or a compiler that the server is built without.
 UNSERVABLE_OPS = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless", "XlaLaunch", "XlaLaunchV2"])
 
 
@@ -27,17 +27,17 @@ def uses_text_ops(graph):
 
 
 def violations(graph, core_ops):
-    """What of a `Graph` the stock server cannot run, a line each.
+    """Returns what the stock server cannot run in a `Graph`, one line per reason.
 
     Args:
         graph: `convnlp.export.verification.graph.Graph`.
-        core_ops: set of str, the operations of TensorFlow itself.
+        core_ops: set of str. The operations of TensorFlow itself.
     """
     found = []
     if unservable := sorted(graph.op_names() & UNSERVABLE_OPS):
-        found.append(f"operations that need Python or a compiler beside the server: {', '.join(unservable)}")
+        found.append(f"operations that need Python or a compiler: {', '.join(unservable)}")
     if unknown := sorted(graph.op_names() - core_ops - TEXT_OPS):
         found.append(f"operations that the stock server does not have: {', '.join(unknown)}")
     if graph.must_be_compiled():
-        found.append("functions that XLA has to compile (jit_compile=True), which the stock server does not")
+        found.append("functions that XLA must compile (jit_compile=True), which the stock server cannot do")
     return found

@@ -173,5 +173,5 @@ def test_a_wrong_weight_is_seen_beside_the_rounding(small, tmp_path):
     with kernels.implementation("inference"):
         servable = signatures.servable(model).only("ids")
         tf.saved_model.save(servable.module, str(tmp_path), signatures=servable.signatures)
-    with pytest.raises(ValueError, match=f"more than the rounding of {BOUND:g}"):
+    with pytest.raises(ValueError, match=f"more than the bound of {BOUND:g}"):
         checks.check(small, {tmp_path: servable})

@@ -137,7 +137,7 @@ def _repacked(fp32_file, path, changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({FACTS: b"[]"}, "model.json holds no JSON object"),
+        ({FACTS: b"[]"}, "model.json must hold a JSON object"),
         ({FACTS: b"[" * 100_000}, "is not a file of export.tflite"),
         ({FACTS: b"{}"}, "'inputs' in model.json must be of type str"),
         ({FACTS: b"\xff"}, "is not a file of export.tflite"),
@@ -244,7 +244,7 @@ def test_a_text_too_long_is_cut_where_the_metadata_says(model, fp32_file):
     for beyond in (np.full([1, 7], 5, np.int32), np.full([1, 300], 9, np.int32)):
         np.testing.assert_allclose(model.run(np.concatenate([ids, beyond], 1)), expected, atol=1e-6)
     # In the flatbuffer itself, which ends where the archive begins.
-    assert b"What is beyond %d places is cut." % LENGTH in fp32_file.read_bytes()
+    assert b"Ids beyond %d positions are cut off." % LENGTH in fp32_file.read_bytes()
 
 
 @pytest.mark.multiprocess

@@ -115,8 +115,8 @@ class Half(Form):
         ({"name": "int8"}, r"'int8' is convnlp\.export\.lite\.forms\.full_int8\.FullInt8"),
         ({"name": "a b"}, r"`name` of Own must be an identifier\. Received: name='a b'"),
         ({"name": None}, r"`name` of Own must be an identifier\. Received: name=None"),
-        ({"name": "own", "summary": ""}, r"`summary` of Own must be a text\. Received: summary=''"),
-        ({"name": "own", "inputs": ("pixels",)}, r"`inputs` of Own must be of ids, text\. Received"),
+        ({"name": "own", "summary": ""}, r"`summary` of Own must be a str, not empty\. Received: ''"),
+        ({"name": "own", "inputs": ("pixels",)}, r"`inputs` of Own must be some of ids, text\. Received"),
     ],
 )
 def test_what_cannot_be_registered_is_named(members, message):

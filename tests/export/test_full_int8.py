@@ -39,7 +39,7 @@ def test_modes_and_their_arguments(classifier):
     for mode, rows in (("int8", None), ("int8", []), ("dynamic", [np.ones([1, 4], np.int32)])):
         with pytest.raises(ValueError, match="`calibration` is needed for mode int8, and for no other"):
             tflite_files.converted(classifier, mode, "ids", rows)
-    with pytest.raises(ValueError, match="mode int8 is for inputs=ids"):
+    with pytest.raises(ValueError, match="mode int8 needs inputs=ids"):
         tflite_files.converted(classifier, "int8", "text", [np.ones([1, 4], np.int32)])
 
 

@@ -197,7 +197,7 @@ def test_the_program_says_what_it_stores(small_dir, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "matrix products in float32, tables in int8\n" in done.stdout
-    assert "what that does to your scores: give texts by --check_source" in done.stdout
+    assert "to see what that does to your scores, give texts with --check_source" in done.stdout
     assert Graph(tmp_path / "m" / "1").has_int8_tables()
 
 
@@ -212,5 +212,5 @@ def test_a_wrong_table_is_seen_beside_the_rounding(small, tmp_path):
         servable = signatures.servable(model).only("ids")
         tf.saved_model.save(servable.module, str(tmp_path), signatures=servable.signatures)
     assert Graph(tmp_path).has_int8_tables()
-    with pytest.raises(ValueError, match=r"more than the rounding of 0\.1"):
+    with pytest.raises(ValueError, match=r"more than the bound of 0\.1"):
         checks.check(small, {tmp_path: servable})

@@ -66,5 +66,7 @@ def test_every_signature_is_asked_its_own_inputs(model, monkeypatch):
 def test_a_task_says_what_its_own_inputs_are_asked(model, monkeypatch):
     found = asked(model, AsksQuestions, monkeypatch)
     assert [inputs["question"][0] for inputs in found["ask"]] == [f"{requests.texts(1)[0]}?".encode()] * 3
-    with pytest.raises(ValueError, match=r"every input of signature 'ask', also question\. Received: text, "):
+    with pytest.raises(
+        ValueError, match=r"every input of signature 'ask', including question\. Received: text, "
+    ):
         asked(model, WithQuestion, monkeypatch)

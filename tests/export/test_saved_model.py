@@ -280,7 +280,7 @@ def test_nothing_is_left_of_a_failed_export(small_dir, tmp_path, monkeypatch):
 
 def test_what_cannot_be_exported(small, small_dir, preset_of, tmp_path):
     output = str(tmp_path / "m")
-    with pytest.raises(ValueError, match="`max_length` is for models that write text: a TextClassifier gen"):
+    with pytest.raises(ValueError, match="`max_length` must be None: a TextClassifier does not write"):
         versions.export(str(small_dir), output, max_length=5)
     with pytest.raises(ValueError, match="`max_length` must be >= 1"):
         versions.export(str(preset_of("lm", SHORT)), output, max_length=0)

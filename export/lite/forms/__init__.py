@@ -1,9 +1,8 @@
-"""The forms of a TFLite file: how weights and activations are stored; one per file, one table, one contract.
+"""The forms of a TFLite file: how weights and activations are stored. Each form has its own file.
 
-The programs know a form by its name in `FORMS`, the value of `--mode`; docs/edge.md adds one. A SavedModel is
-no form of these: it is a directory of versions that servers load, with programs, flags and checks of its own.
-What the two have in common is what any exported model answers, and that is the task's
-(`convnlp.tasks.Answers`).
+The programs know a form by its name in `FORMS`, the value of `--mode`; docs/edge.md shows how to add one. A
+SavedModel is not a form: it is a directory of versions that servers load, with its own programs, flags and
+checks. The answers of any exported model are defined by the task (`convnlp.tasks.Answers`).
 """
 
 from convnlp.export.lite.forms.form import INPUTS, Form

@@ -1,4 +1,4 @@
-"""Dynamic range: weights as int8; activations are float32, and int8 inside of products with matrices."""
+"""Dynamic range: int8 weights and float32 activations, which are int8 inside products with matrices."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Float16: weights of half the size, which are made float32 as they are read."""
+"""Float16: weights of half the size, which become float32 when they are read."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ from convnlp.export.lite.forms.form import Form
 
 
 class Float16(Form):
-    """Half the size, next to no error."""
+    """Half the size, almost no error."""
 
     name = "fp16"
     summary = "float16 weights, float activations"

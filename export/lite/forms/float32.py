@@ -5,7 +5,7 @@ from convnlp.export.verification import parity
 
 
 class Float32(Form):
-    """The preset itself, but for the order of its sums."""
+    """Equal to the preset except for the order of sums."""
 
     name = "fp32"
     summary = "float32, equal to the preset"

@@ -1,4 +1,4 @@
-"""Full int8: weights, and the activations around matrices, whose ranges come from a user's texts."""
+"""Full int8: int8 weights, and int8 activations around matrices, with ranges from texts of the user."""
 
 import tensorflow as tf
 from tensorflow.lite.python.convert import mlir_quantize
@@ -10,8 +10,8 @@ from convnlp.export.lite.forms.form import Form
 class FullInt8(Form):
     """For hardware that wants integers.
 
-    Norms and softmax, and whatever meets the large values that hide positions, compute in float32 inside of
-    it (`convnlp.export.lite.float_operations`); so do the logits that come out.
+    Some operations stay in float32, such as norms, softmax and those that give the logits; see
+    `convnlp.export.lite.float_operations`.
     """
 
     name = "int8"

@@ -1,4 +1,4 @@
-"""The table of forms, and what reads it."""
+"""The table of forms, and functions to look up and register a form."""
 
 from convnlp import tables
 from convnlp.export.lite.forms.dynamic_range import DynamicRange
@@ -16,7 +16,7 @@ FORMS = {
 
 
 def form_named(name):
-    """The form of that name, a `Form`.
+    """Returns the `Form` of this name.
 
     Raises:
         ValueError: if there is none.
@@ -29,11 +29,11 @@ def form_named(name):
 def register_form(cls):
     """Adds a form of your own to `FORMS`, under its `name`.
 
-    It holds for this process: a program does it for the modules of `--modules`.
+    It applies to the current process; a program imports the modules of `--modules` for this purpose.
 
     Args:
         cls: a subclass of `Form` with a `name` and a `summary`. Running the same definition again, as in a
-            notebook, replaces it.
+            notebook, replaces the class.
 
     Returns:
         `cls`, so that it can decorate the class.
@@ -45,11 +45,11 @@ def register_form(cls):
 
 
 def _check(cls):
-    """Raises ValueError if the programs could not show a form, or give it what it takes."""
+    """Raises ValueError if `summary` or `inputs` is not usable by the programs."""
     summary = getattr(cls, "summary", None)
     if not isinstance(summary, str) or not summary:
-        raise ValueError(f"`summary` of {cls.__name__} must be a text. Received: summary={summary!r}")
+        raise ValueError(f"`summary` of {cls.__name__} must be a str, not empty. Received: {summary!r}")
     if not cls.inputs or not set(cls.inputs) <= set(INPUTS):
         raise ValueError(
-            f"`inputs` of {cls.__name__} must be of {', '.join(INPUTS)}. Received: inputs={cls.inputs!r}"
+            f"`inputs` of {cls.__name__} must be some of {', '.join(INPUTS)}. Received: inputs={cls.inputs!r}"
         )
