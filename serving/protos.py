@@ -1,9 +1,8 @@
-"""Protobuf messages that no Python package holds, or none without TensorFlow, built from their descriptors.
+"""Builds protobuf messages that no Python package provides, or none without TensorFlow, from descriptors.
 
-Here are the configuration messages of TF Serving: `BatchingParameters`
-(servables/tensorflow/session_bundle_config.proto) and `MonitoringConfig` (config/monitoring_config.proto),
-with the fields' names, numbers and types, in the package tensorflow.serving.
-`convnlp.serving.client.grpc_messages` has those of gRPC.
+This module has the configuration messages of TF Serving, with the names, numbers and types of their fields,
+in the package tensorflow.serving: `BatchingParameters` (servables/tensorflow/session_bundle_config.proto) and
+`MonitoringConfig` (config/monitoring_config.proto). `convnlp.serving.client.grpc_messages` has those of gRPC.
 """
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
@@ -28,11 +27,11 @@ def build_messages(file_name, package, messages, pool=None):
     Args:
         file_name: str. The name of the proto file.
         package: str. The package of its messages.
-        messages: dict of message name to {field name: (number, type)}. A type is one of the scalar types, the
-            name of a message of this file or the full name of another, with "repeated " before it, or "map "
-            for a map from strings.
-        pool: descriptor_pool.DescriptorPool or None. Where they are registered, with google/protobuf/wrappers
-            in it; the default one, which all of the process shares, if None.
+        messages: dict of message name to {field name: (number, type)}. A type is a scalar type, the name of a
+            message of this file, or the full name of another message; "repeated " or "map " (for a map from
+            strings) may precede it.
+        pool: descriptor_pool.DescriptorPool or None. Where the messages are registered; it must contain
+            google/protobuf/wrappers. None: the default pool of the process.
 
     Returns:
         dict of message name to class.

@@ -1,10 +1,11 @@
-r"""The local server: SavedModels over REST and gRPC, by the flags and interfaces of tensorflow_model_server.
+r"""The local server: SavedModels over REST and gRPC, like tensorflow_model_server.
 
     python -m serving.server --rest_api_port=8501 --model_name=classifier --model_base_path=DIR
 
-serves the newest version in DIR (DIR/1, DIR/2, ...) and takes over newer ones as they appear. It knows
-nothing of convnlp's models: it serves any SavedModel. It listens on this machine only, unless --host says
-otherwise. docs/serving.md names the few differences from TF Serving, which is what to deploy.
+This serves the newest version in DIR (DIR/1, DIR/2, ...), and newer versions as they appear. The server has
+the original's flags and interfaces, and serves any SavedModel, not only those of convnlp. It listens only on
+this machine, unless --host says otherwise. TF Serving is what to deploy; docs/serving.md lists the few
+differences.
 """
 
 import functools
@@ -29,26 +30,26 @@ from convnlp.serving.core.runner import Runner
 from convnlp.serving.core.without_keras import import_tensorflow
 
 _SWITCH_SECONDS = 0.0005
-# How many objects more there are before Python looks for dead ones: requests under way are some hundred each.
+# How many new objects there must be before Python collects garbage: each request under way has a few hundred.
 _COLLECTOR_THRESHOLD = 20_000
 _REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface; 0 for none.", 0, 65535)
 _GRPC_PORT = flags.DEFINE_integer(
-    "port", 8500, "Port of the gRPC interface; 0 for none. The default one may be in use.", 0, 65535
+    "port", 8500, "Port of the gRPC interface; 0 for none. The default port may be in use.", 0, 65535
 )
-_HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; no flag of tensorflow_model_server.")
-_MODEL_NAME = flags.DEFINE_string("model_name", "default", "Name of the model, without --model_config_file.")
+_HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; not in tensorflow_model_server.")
+_MODEL_NAME = flags.DEFINE_string("model_name", "default", "Name of the model, with --model_base_path.")
 _MODEL_BASE_PATH = flags.DEFINE_string("model_base_path", None, "Directory of the model's versions.")
 _MODEL_CONFIG_FILE = flags.DEFINE_string(
-    "model_config_file", None, "ModelServerConfig in text format; instead of --model_base_path."
+    "model_config_file", None, "ModelServerConfig in text format, instead of --model_base_path."
 )
 _CONFIG_POLL = flags.DEFINE_integer(
-    "model_config_file_poll_wait_seconds", 0, "Seconds between two looks at that file; 0 reads it once.", 0
+    "model_config_file_poll_wait_seconds", 0, "Seconds between two reads of that file; 0 reads it once.", 0
 )
 _THREADS = flags.DEFINE_integer(
     "rest_api_num_threads", 4 * (os.cpu_count() or 1), "How many requests run at the same time.", 1
 )
 _CORS = flags.DEFINE_boolean(
-    "rest_api_enable_cors_support", False, "Let pages of other origins read answers."
+    "rest_api_enable_cors_support", False, "Let pages of other origins read the answers."
 )
 _POLL = flags.DEFINE_integer(
     "file_system_poll_wait_seconds", 1, "Seconds between two looks for new versions; 0 looks once.", 0
@@ -57,17 +58,17 @@ _ANY_LABELS = flags.DEFINE_boolean(
     "allow_version_labels_for_unavailable_models", False, "Let labels name versions that are not loaded."
 )
 _MAX_RETRIES = flags.DEFINE_integer(
-    "max_num_load_retries", 5, "How often a version that does not load is tried again.", 0
+    "max_num_load_retries", 5, "How often to retry a version that does not load.", 0
 )
 _RETRY_MICROS = flags.DEFINE_integer(
-    "load_retry_interval_micros", 60_000_000, "How long to wait before that.", 0
+    "load_retry_interval_micros", 60_000_000, "Microseconds to wait before each retry.", 0
 )
-_WARMUP = flags.DEFINE_boolean("enable_model_warmup", True, "Ask a new version its warm-up requests first.")
+_WARMUP = flags.DEFINE_boolean("enable_model_warmup", True, "Send a new version its warm-up requests first.")
 _WARMUP_ITERATIONS = flags.DEFINE_integer(
-    "num_request_iterations_for_warmup", 1, "How often each of these requests.", 1
+    "num_request_iterations_for_warmup", 1, "How often to send each warm-up request.", 1
 )
 _PREFER_TFLITE = flags.DEFINE_boolean(
-    "prefer_tflite_model", False, "Answer by model.tflite beside saved_model.pb, where there is one."
+    "prefer_tflite_model", False, "Answer with model.tflite if there is one beside saved_model.pb."
 )
 _MONITORING_CONFIG_FILE = flags.DEFINE_string(
     "monitoring_config_file", None, "MonitoringConfig in text format: whether and where Prometheus reads."
@@ -75,17 +76,17 @@ _MONITORING_CONFIG_FILE = flags.DEFINE_string(
 _BATCHING = flags.DEFINE_boolean("enable_batching", False, "Run the requests of several clients as one.")
 _BATCHING_FILE = flags.DEFINE_string("batching_parameters_file", None, "BatchingParameters in text format.")
 _TIMEOUT = flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "How long a request may take.", 1)
-# The flags that follow are not tensorflow_model_server's.
+# tensorflow_model_server does not have the following flags.
 _NUM_WORKERS = flags.DEFINE_integer(
-    "num_workers", 1, "How many processes serve, each with the models of its own.", 1
+    "num_workers", 1, "How many processes serve, each with its own models.", 1
 )
 _PAGE = flags.DEFINE_boolean("page", True, "Show browsers a page at / to try the models.")
 _ALLOWED_HOSTS = flags.DEFINE_list(
     "allowed_hosts",
     None,
-    "Names by which HTTP clients may call the server, besides addresses and names without a dot, against DNS"
-    " rebinding: a.example, or .example for all that end so, or * for any. By default any, but none if --host"
-    " is this machine's own.",
+    "Names by which HTTP clients may call the server, against DNS rebinding: a.example, .example for all"
+    " names that end in it, or * for any. Addresses and names without a dot are always allowed. Default: any"
+    " name, or no further name if --host is a loopback address.",
 )
 _IDLE = flags.DEFINE_integer(
     "rest_api_idle_timeout_in_ms", 60_000, "How long an HTTP connection may wait for its next request.", 1
@@ -99,20 +100,20 @@ _WRITE = flags.DEFINE_integer(
 _DRAIN = flags.DEFINE_integer(
     "drain_timeout_in_ms",
     10_000,
-    "How long requests under way may take after SIGTERM, then they are cut off.",
+    "How long requests under way may take after SIGTERM before they are cut off.",
     1,
 )
 _LIMITS = {
     name: flags.DEFINE_integer(f"max_{name}", getattr(Limits, name), description, 1)
     for name, description in {
-        "body_bytes": "Largest request, in bytes.",
-        "decompressed_bytes": "Largest request after decompression, in bytes.",
-        "bytes_in_flight": "Most bytes of all requests under way; the first 64 KiB of each are free.",
-        "json_nodes": "Most arrays, objects and members of objects a JSON request.",
-        "batch_size": "Most examples a request.",
-        "text_bytes": "Longest string, in bytes.",
-        "queue_length": "Most requests that wait for a model.",
-        "concurrent_requests": "Most requests under way.",
+        "body_bytes": "The largest request, in bytes.",
+        "decompressed_bytes": "The largest request after decompression, in bytes.",
+        "bytes_in_flight": "The most bytes of all requests under way; the first 64 KiB of each are free.",
+        "json_nodes": "The most arrays, objects and members of objects in a JSON request.",
+        "batch_size": "The most examples per request.",
+        "text_bytes": "The longest string, in bytes.",
+        "queue_length": "The most requests waiting for a model.",
+        "concurrent_requests": "The most requests under way.",
     }.items()
 }
 
@@ -121,17 +122,17 @@ def main(argv):
     """Loads the models and serves them until SIGTERM or Ctrl-C."""
     if len(argv) > 1:
         raise app.UsageError(f"unexpected arguments: {argv[1:]}")
-    # A thread that has run a batch must not wait 5 ms, the default, until the event loop lets it go on.
+    # The default is 5 ms: too long for a thread that has run a batch to wait for the event loop.
     sys.setswitchinterval(_SWITCH_SECONDS)
     _end_on_signals()
-    grpc_servers = []  # there is one as soon as it has started
+    grpc_servers = []  # holds the server as soon as it has started
 
     def drain_this_process():
         drain(_DRAIN.value / 1000, lambda: [each.stop(_DRAIN.value / 1000) for each in grpc_servers])
 
     worker = None
     if _NUM_WORKERS.value == 1:
-        drain_this_process()  # by threads, of which a supervisor may have none
+        drain_this_process()  # this starts threads, which a supervisor must not have
     try:
         _check_flags()
         listener = _listener(_HOST.value, _REST_PORT.value)
@@ -159,7 +160,8 @@ def main(argv):
 
 
 def _end_on_signals():
-    # Once it serves, uvicorn takes these signals, finishes the requests under way, and raises them again.
+    # Once it is serving, uvicorn handles these signals: it finishes the requests under way and raises them
+    # again.
     for number in SIGNALS:
         signal.signal(number, lambda *_: sys.exit(0))
 
@@ -175,8 +177,8 @@ def _supervise(listener):
     """Forks the workers.
 
     Returns:
-        In each of them its `Worker`, the listener that they share, and the port of gRPC, 0 for none; in this
-        process (exit code, None, 0) once all have ended.
+        In each worker: its `Worker`, the shared listener, and the gRPC port, or 0 for none. In this process,
+        once all workers have ended: (exit code, None, 0).
     """
     from convnlp.serving.workers.sockets import shared
     from convnlp.serving.workers.supervisor import Supervisor
@@ -184,11 +186,11 @@ def _supervise(listener):
     reservation, grpc_port = _reserve_grpc(_HOST.value, _GRPC_PORT.value)
     address, listener = _address(listener), shared(listener)
     import_tensorflow()
-    _model_configs()  # what is wrong with the file is told once
+    _model_configs()  # so that an error in the file is reported only once
     for module in ("warmup", "lite") if _PREFER_TFLITE.value else ("warmup",):
         importlib.import_module(f"convnlp.serving.core.{module}")
     for name in ("uvicorn", "convnlp.serving.grpc.service", "convnlp.serving.rest.interface"):
-        importlib.import_module(name)  # once for all of them: what is imported takes more memory than a model
+        importlib.import_module(name)  # once for all workers: imported modules take more memory than a model
     supervisor = Supervisor(
         _NUM_WORKERS.value,
         [listener, reservation] if reservation else [listener],
@@ -209,12 +211,12 @@ def _supervise(listener):
 
 
 def _share(number):
-    """A worker's part of a number of threads, at least 1."""
+    """Returns a worker's share of a number of threads, at least 1."""
     return max(1, number // _NUM_WORKERS.value)
 
 
 def _announce(served, address, grpc_port):
-    """Says what is served, and where."""
+    """Prints what is served, and where."""
     for name, version in served:
         print(f"serving {name} version {version}: http://{address}/v1/models/{name}", flush=True)
     if _PAGE.value:
@@ -224,14 +226,14 @@ def _announce(served, address, grpc_port):
 
 
 def _start(listener, grpc_port, worker=None):
-    """Loads the models, and returns the HTTP server that is to serve them and the gRPC server, which does.
+    """Loads the models, and returns the HTTP server, yet to be started, and the running gRPC server.
 
     Args:
         listener: socket.
-        grpc_port: int, 0 for none.
-        worker: `Worker`, if there are several, else None.
+        grpc_port: int. 0 for none.
+        worker: `Worker` or None. None if there is only one process.
     """
-    # TensorFlow takes seconds to load and writes notes to stderr: what is wrong with a flag comes first.
+    # TensorFlow takes seconds to load and writes to stderr, so flags are checked before that.
     import_tensorflow()
     import tensorflow as tf
     import uvicorn
@@ -244,7 +246,7 @@ def _start(listener, grpc_port, worker=None):
 
     tf.get_logger().setLevel(logging.ERROR)
     gc.set_threshold(_COLLECTOR_THRESHOLD)
-    gc.freeze()  # modules do not die
+    gc.freeze()  # modules are never freed
     metrics = Metrics()
     limits = Limits(timeout_ms=_TIMEOUT.value, **{name: flag.value for name, flag in _LIMITS.items()})
     num_threads = _THREADS.value if _is_given(_THREADS) or not worker else max(4, _share(_THREADS.value))
@@ -274,7 +276,7 @@ def _start(listener, grpc_port, worker=None):
         worker.start(metrics)
         manager = worker.load(build_manager, _ANY_LABELS.value)
         site = _site(worker, manager)
-        # Its port is taken last: what came in before it answers would wait.
+        # Its port is taken last: requests that arrive before it answers would have to wait.
         grpc_server = build_grpc(manager, worker.reload)
         _bind_grpc(grpc_server, _HOST.value, grpc_port)
     else:
@@ -335,9 +337,9 @@ def _site(metrics, manager):
 
 
 def _listener(host, port):
-    """Takes the port before the models are loaded, so that a port in use is known at once."""
+    """Binds the port before the models are loaded, so that a port in use is reported at once."""
     if not port:
-        raise ValueError("no interface to serve on: give --rest_api_port=PORT")
+        raise ValueError("no REST port: give --rest_api_port=PORT")
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -350,7 +352,7 @@ def _listener(host, port):
 
 
 def _bind_grpc(server, host, port):
-    """Takes the port of gRPC; one that nobody asked for may be in use. Returns it, or 0."""
+    """Binds the gRPC port and returns it; returns 0 for none, or if the default port is in use."""
     if not port:
         return 0
     try:
@@ -360,7 +362,7 @@ def _bind_grpc(server, host, port):
 
 
 def _reserve_grpc(host, port):
-    """The same for workers, which bind it themselves: (socket that keeps it or None, the port or 0)."""
+    """Reserves the gRPC port, which the workers bind: (socket that holds it or None, port or 0)."""
     from convnlp.serving.workers.sockets import reserve
 
     if not port:
@@ -372,15 +374,15 @@ def _reserve_grpc(host, port):
 
 
 def _no_grpc(host, port, error):
-    """Returns 0, or raises if the port was asked for."""
+    """Returns 0, or raises ValueError if the user has chosen the port."""
     if _is_given(_GRPC_PORT):
         raise ValueError(f"cannot listen on {host} port {port} (--port): in use?") from error
-    print(f"no gRPC: port {port} is in use, choose another one by --port", file=sys.stderr)
+    print(f"no gRPC: port {port} is in use, choose another one with --port", file=sys.stderr)
     return 0
 
 
 def _is_given(flag):
-    """Whether a flag stands on the command line."""
+    """Whether a flag was set on the command line."""
     return flags.FLAGS[flag.name].present > 0
 
 

@@ -1,15 +1,15 @@
-"""Runs the requests of several clients as one batch, by TF Serving's batching parameters.
+"""Runs the requests of several clients as one batch, with TF Serving's batching parameters.
 
-Every signature of a model has a queue of its own. A thread of the batcher takes the oldest batch that is full
-or has waited for `batch_timeout_micros`, of the queue that has waited longest for its turn: slow requests of
-one signature leave the others theirs. While all threads are busy, batches fill up; with a time-out of 0
-nobody waits while one is free.
+Every signature of a model has its own queue. A thread of the batcher takes the oldest batch that is full or
+has waited for `batch_timeout_micros`, from the queue that has waited longest for its turn; so slow requests
+to one signature do not block the others. While all threads are busy, batches fill up; with a time-out of 0,
+no request waits while a thread is free.
 
-Departs from TF Serving where one client could spoil the answers of others: requests whose tensors differ in
-shape or type never meet in one batch (there, the batch fails), and the requests of a batch that fails are run
-again one by one, so that only the one to blame gets the error. A request that nobody waits for any more is
-taken out of its batch, and a batch that runs is ended once nobody waits for any of its requests. And what an
-idle server can run at once is never refused, whatever `max_enqueued_batches` is.
+This departs from TF Serving where one client could spoil the answers of others. Requests whose tensors differ
+in shape or type never share a batch (in TF Serving the batch fails). If a batch fails, its requests run again
+one by one, so that only the faulty one gets the error. A request that nobody waits for any more is removed
+from its batch, and a running batch is stopped once nobody waits for any of its requests. And a request that
+an idle server can run at once is never refused, whatever `max_enqueued_batches` is.
 """
 
 import itertools
@@ -25,7 +25,7 @@ import numpy as np
 from convnlp.serving.core.cancellation import CancellableFuture, Cancellation
 from convnlp.serving.core.errors import ServingError, invalid_argument
 
-_MAX_TURNS = 1000  # queues that are remembered: clients choose their outputs, and must not fill the memory
+_MAX_TURNS = 1000  # of the queues remembered: clients choose their outputs, and must not fill the memory
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class BatchingOptions:
     Args:
         max_batch_size: int. The most examples per request, and per batch unless large ones are split.
         batch_timeout_micros: int. How long a batch waits to be filled.
-        max_enqueued_batches: int. How many batches of a queue may wait; the next request is refused.
+        max_enqueued_batches: int. How many batches of a queue may wait; further requests are refused.
         num_batch_threads: int. How many batches run at the same time.
         allowed_batch_sizes: tuple of int. If not empty, batches are padded to the next of these sizes.
         pad_variable_length_inputs: bool. Whether tensors of different lengths are padded to the longest.
-        enable_large_batch_splitting: bool. Whether requests are split that are larger than
-            `max_execution_batch_size`. No request may be larger than `max_batch_size`, split or not.
+        enable_large_batch_splitting: bool. Whether requests larger than `max_execution_batch_size` are split.
+            No request may be larger than `max_batch_size`, split or not.
         max_execution_batch_size: int. The most examples per batch when requests are split.
     """
 
@@ -65,7 +65,7 @@ class BatchingOptions:
         sizes = list(self.allowed_batch_sizes)
         if sizes and (sizes != sorted(set(sizes)) or sizes[-1] != self.batch_limit):
             raise ValueError(
-                "`allowed_batch_sizes` must grow up to the largest batch."
+                "`allowed_batch_sizes` must increase and end with the size of the largest batch."
                 f" Received: allowed_batch_sizes={sizes}, largest batch={self.batch_limit}"
             )
 
@@ -79,7 +79,7 @@ class BatchingOptions:
 
 @dataclass
 class _Task:
-    """The tensors of one request, or of a part of one, and where its values go."""
+    """The tensors of one request, or of a part of one, and the future of its values."""
 
     feeds: dict
     size: int
@@ -100,7 +100,7 @@ class _Batch:
 
     @property
     def queue(self):
-        """What has turns of its own: a signature of a model, which it does not keep alive."""
+        """The queue, which takes turns with others: a signature of a model, which it does not keep alive."""
         return id(self.servable), self.fetches
 
 
@@ -112,7 +112,7 @@ class Batcher:
         metrics: `Metrics`.
 
     Attributes:
-        num_runs: int. How many batches run at the same time, at most.
+        num_runs: int. The most batches that run at the same time.
     """
 
     def __init__(self, options, metrics):
@@ -122,10 +122,10 @@ class Batcher:
         self._timeout = options.batch_timeout_micros / 1e6
         self._changed = threading.Condition()
         self._waiting = []  # batches, oldest first
-        self._open = {}  # the batch of each kind that still takes tasks
-        self._turns = {}  # of each queue, when its last batch was taken: a number that grows
+        self._open = {}  # for each kind, the batch that still takes tasks
+        self._turns = {}  # for each queue, the turn at which its last batch was taken
         self._num_turns = 0
-        self._num_busy = 0  # threads that run a batch
+        self._num_busy = 0  # threads that are running a batch
         self._closed = False
         for number in range(options.num_batch_threads):
             threading.Thread(target=self._work, name=f"batch-{number}", daemon=True).start()
@@ -134,8 +134,8 @@ class Batcher:
         """Adds a request to a batch; see `convnlp.serving.core.runner.Runner.submit`.
 
         Raises:
-            ServingError: if the tensors have no common batch axis, there are too many of them, or too many
-                batches wait. Nothing of the request waits then.
+            ServingError: if the tensors have no common batch axis, there are too many examples, or too many
+                batches wait. In this case, no part of the request is queued.
         """
         size = _batch_size(feeds)
         most = self._options.max_batch_size
@@ -159,17 +159,17 @@ class Batcher:
         return tasks[0].future if len(tasks) == 1 else _Joined([task.future for task in tasks])
 
     def close(self):
-        """Ends the threads once the batches that wait are done."""
+        """Ends the threads once the waiting batches are done."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def _room(self, key):
-        """How many examples the open batch of a kind still takes."""
+        """Returns how many more examples the open batch of a kind takes."""
         return self._options.batch_limit - self._open[key].size if key in self._open else 0
 
     def _split(self, whole, room):
-        """The tasks of a request; the first one fills the open batch where the request is split at all."""
+        """Returns the tasks of a request; if it is split, the first task fills the open batch."""
         limit = self._options.batch_limit
         first = room or limit
         if whole.size <= first or not self._options.enable_large_batch_splitting:
@@ -180,7 +180,7 @@ class Batcher:
         ]
 
     def _check_capacity(self, key, tasks, size):
-        """Refuses a request for which too many batches wait; none of them does while a thread is idle."""
+        """Refuses a request if too many batches wait; those that an idle thread can take do not count."""
         room = self._room(key)
         new = len(tasks) - (0 < tasks[0].size <= room)
         if not new:
@@ -216,7 +216,7 @@ class Batcher:
             servable, fetches, _ = key
             batch = _Batch(key, servable, fetches)
             self._waiting.append(batch)
-            if task.size:  # nothing joins an empty task, whose outputs could not be told apart
+            if task.size:  # nothing may join an empty task, whose outputs could not be told apart
                 self._open[key] = batch
         batch.tasks.append(task)
         batch.size += task.size
@@ -224,7 +224,7 @@ class Batcher:
             self._open.pop(key, None)
 
     def _forget(self, key, future):
-        """Takes a task that nobody waits for out of the batch it waits in, and an empty batch away."""
+        """Removes a task that nobody waits for from its waiting batch, and the batch if it is empty then."""
         with self._changed:
             for batch in self._waiting:
                 left = [task for task in batch.tasks if task.future is not future]
@@ -235,7 +235,7 @@ class Batcher:
                     break
 
     def _take(self, batch):
-        """Takes a batch out of those that wait."""
+        """Removes a batch from those that wait."""
         self._waiting.remove(batch)
         if self._open.get(batch.key) is batch:
             del self._open[batch.key]
@@ -250,15 +250,15 @@ class Batcher:
             if tasks:
                 self._process(batch, tasks)
             num_done = 1
-            del batch, tasks  # so that an idle thread holds no model
+            del batch, tasks  # so that an idle thread does not keep a model alive
 
     def _next_batch(self, num_done):
-        """Waits for a batch that is ready, and takes the next in turn; None when the batcher is closed."""
+        """Waits until a batch is ready, and takes the next one in turn; returns None when closed."""
         with self._changed:
             self._num_busy -= num_done
             while True:
                 now = time.monotonic()
-                ready = {}  # the oldest of each queue
+                ready = {}  # the oldest ready batch of each queue
                 for batch in self._waiting:
                     is_open = self._open.get(batch.key) is batch
                     if not is_open or now >= batch.created + self._timeout or self._closed:
@@ -292,7 +292,7 @@ class Batcher:
             task.future.set_result(values)
 
     def _run(self, batch, tasks):
-        """Runs tasks as one and returns the list of values of each."""
+        """Runs tasks as one batch, and returns a list of values for each."""
         size = sum(task.size for task in tasks)
         allowed = (allowed for allowed in self._options.allowed_batch_sizes if allowed >= size)
         padding = next(allowed, size) - size
@@ -321,7 +321,7 @@ class Batcher:
 
 
 class _Joined(Future):
-    """The values of all parts of a request, one behind the other; cancelled, it cancels them all.
+    """The values of all parts of a request, joined in order; cancelling it cancels all parts.
 
     Args:
         parts: list of `CancellableFuture`.
@@ -337,7 +337,7 @@ class _Joined(Future):
             part.add_done_callback(self._arrived)
 
     def cancel(self):
-        """As of a Future."""
+        """Like `Future.cancel`."""
         if not super().cancel():
             return False
         for part in self._parts:
@@ -345,7 +345,7 @@ class _Joined(Future):
         return True
 
     def _arrived(self, part):
-        """Called when a part is done; the request is with the last one, or with the first that fails."""
+        """Called when a part is done; the last part, or the first that fails, completes the request."""
         failed = part.cancelled() or part.exception() is not None
         with self._count_lock:
             self._num_missing -= 1
@@ -361,20 +361,20 @@ class _Joined(Future):
                 raise part.exception()
             values = zip(*(each.result() for each in self._parts), strict=True)
             self.set_result([_concatenated(arrays) for arrays in values])
-        except Exception as error:  # whatever it is, it must reach whoever waits
+        except Exception as error:  # any error must reach whoever waits
             self.set_exception(error)
 
 
 def _concatenated(arrays):
-    """The values of the parts of a request, as one array."""
+    """Returns the values of the parts of a request as one array."""
     rows = {array.shape[1:] for array in arrays}
     if len(rows) > 1:
         shapes = " and ".join(sorted({str(list(row)) for row in rows})[:2])
         raise ServingError(
             "FAILED_PRECONDITION",
-            "The parts of a request that was split cannot be joined: an output of the model has rows of the"
-            f" shapes {shapes}. Its size must not depend on its batch, or the request must be smaller than"
-            " max_execution_batch_size",
+            "The parts of a split request cannot be joined: an output of the model has rows of the shapes"
+            f" {shapes}. The size of an output must not depend on its batch; otherwise a request must not be"
+            " larger than max_execution_batch_size",
         )
     return np.concatenate(arrays)
 
@@ -391,14 +391,14 @@ def _batch_size(feeds):
 
 
 def _merged(arrays, padding):
-    """Joins the arrays of several tasks; rows and batch are padded with values that are there already."""
+    """Joins the arrays of several tasks, padding rows and batch with existing values."""
     longest = tuple(max(sizes) for sizes in zip(*(array.shape[1:] for array in arrays), strict=True))
     arrays = [array if array.shape[1:] == longest else _padded(array, longest) for array in arrays]
     return np.concatenate([*arrays, *[arrays[-1][:1]] * padding])
 
 
 def _padded(array, longest):
-    """Fills rows up with the array's first value, as TF Serving does."""
+    """Pads rows with the array's first value, as TF Serving does."""
     if not array.size:
         raise invalid_argument("Got empty tensor in batch of non-empty tensors.")
     padded = np.full((len(array), *longest), array.reshape(-1)[0], array.dtype)

@@ -1,4 +1,4 @@
-"""Tells what runs that nobody waits for it any more."""
+"""Tells a running computation that nobody waits for it any more."""
 
 import threading
 from concurrent.futures import Future
@@ -7,7 +7,7 @@ from convnlp.serving.core.errors import ServingError
 
 
 class CancellableFuture(Future):
-    """A Future of something that can be given up while it runs, too."""
+    """A Future of something that can be given up even while it runs."""
 
     def __init__(self):
         super().__init__()
@@ -15,7 +15,7 @@ class CancellableFuture(Future):
         self._callbacks = []
 
     def cancel(self):
-        """As of a Future; what runs already is told, and ends with an error soon."""
+        """Like `Future.cancel`; something that is already running is told, and soon ends with an error."""
         is_cancelled = super().cancel()
         with self._condition:
             callbacks, self._callbacks, self._is_abandoned = self._callbacks, [], True
@@ -24,7 +24,7 @@ class CancellableFuture(Future):
         return is_cancelled
 
     def when_abandoned(self, callback):
-        """Calls a function with the Future once somebody cancels it: at once if that was before."""
+        """Calls a function with the Future when somebody cancels it, or at once if that has happened."""
         with self._condition:
             if not self._is_abandoned:
                 self._callbacks.append(callback)
@@ -33,10 +33,10 @@ class CancellableFuture(Future):
 
 
 class Cancellation:
-    """Says whether anybody still waits for a run, which may be of several requests.
+    """Says whether anybody still waits for a run, which may serve several requests.
 
     Args:
-        futures: list of `CancellableFuture`. Theirs, all of them running.
+        futures: list of `CancellableFuture`. The futures of these requests, all of them running.
     """
 
     def __init__(self, futures):
@@ -47,19 +47,19 @@ class Cancellation:
             future.when_abandoned(self._leave)
 
     def check(self):
-        """Raises the error of a run that nobody waits for."""
+        """Raises `ServingError` if nobody waits for the run any more."""
         if not self._num_waiting:
             raise ServingError("CANCELLED", "The client has gone")
 
     def attach(self, stop):
-        """Has a function called once nobody waits any more: at once if that is so, never after `detach`."""
+        """Has a function called when nobody waits any more, perhaps at once, but never after `detach`."""
         with self._lock:
             self._stop = stop
             if not self._num_waiting:
                 stop()
 
     def detach(self):
-        """Ends what `attach` began; what it may call has returned then."""
+        """Undoes `attach`; if the function was called, it has returned by then."""
         with self._lock:
             self._stop = None
 

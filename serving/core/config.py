@@ -21,7 +21,7 @@ def read_model_configs(path):
         list of `ModelConfig`.
 
     Raises:
-        ValueError: naming the file and what is wrong in it.
+        ValueError: if the file is wrong; the message names the file and the error in it.
         OSError: if it cannot be read.
     """
     models = _read(path, model_server_config_pb2.ModelServerConfig()).model_config_list.config
@@ -34,7 +34,7 @@ def read_model_configs(path):
 
 
 def read_batching_options(path):
-    """Reads a file of BatchingParameters as `BatchingOptions`; it raises as `read_model_configs` does."""
+    """Reads a file of BatchingParameters as `BatchingOptions`; raises the errors of `read_model_configs`."""
     parameters = _read(path, BatchingParameters())
     options = {}
     for field, value in parameters.ListFields():
@@ -49,10 +49,10 @@ def read_batching_options(path):
 
 
 def read_metrics_path(path):
-    """Reads a file of MonitoringConfig; it raises as `read_model_configs` does.
+    """Reads a file of MonitoringConfig; raises the errors of `read_model_configs`.
 
     Returns:
-        str or None. Where Prometheus finds the metrics; None if nowhere.
+        str or None. The path at which Prometheus reads the metrics; None if there is none.
     """
     prometheus = _read(path, MonitoringConfig()).prometheus_config
     return (prometheus.path or METRICS_PATH) if prometheus.enable else None
@@ -68,7 +68,7 @@ def _read(path, message):
 
 
 def model_configs(models):
-    """Reads a list of ModelConfig messages as `ModelConfig`; raises ValueError if one is wrong."""
+    """Converts a list of ModelConfig messages to `ModelConfig`; raises ValueError if one is wrong."""
     return [_model_config(model) for model in models]
 
 

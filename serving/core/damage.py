@@ -1,4 +1,4 @@
-"""Which file of a SavedModel is damaged, where TensorFlow only says that something is."""
+"""Finds the damaged file of a SavedModel; TensorFlow only says that something is damaged."""
 
 import fnmatch
 import os
@@ -10,15 +10,15 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 
 def damaged_file(directory):
-    """Looks for the file of a SavedModel that cannot be read as a whole.
+    """Looks for a file of a SavedModel that cannot be read completely.
 
-    It reads all variables once more: it is for directories that have failed to load.
+    This reads all variables again, so it is meant for directories that failed to load.
 
     Args:
-        directory: str. Of the SavedModel.
+        directory: str. The SavedModel.
 
     Returns:
-        (path, what is wrong with it), or None if every file can be read.
+        (path, what is wrong with the file), or None if every file can be read.
     """
     graph = os.path.join(directory, "saved_model.pb")
     try:
@@ -44,13 +44,13 @@ def _damage_of_graph(path):
 def _damage_of_variables(prefix):
     index, folder = f"{prefix}.index", os.path.dirname(prefix)
     if not os.path.isdir(folder):
-        return None  # of a model without variables
+        return None  # a model without variables
     if not os.path.exists(index):
         return index, "it is missing"
     try:
         reader = tf.train.load_checkpoint(prefix)
         names = sorted(reader.get_variable_to_shape_map())
-    except Exception as error:  # of several kinds
+    except Exception as error:  # of several classes
         return index, f"it is truncated or damaged: {first_line(error)}"
     for name in names:
         try:
@@ -64,6 +64,6 @@ def _damage_of_variables(prefix):
 
 
 def first_line(error):
-    """The words of an error of TensorFlow, without those that all of them have."""
+    """Returns the first line of a TensorFlow error, without the phrase that all of them begin with."""
     message = str(getattr(error, "message", error)).replace("Graph execution error:", "")
     return next((line.strip() for line in message.splitlines() if line.strip()), type(error).__name__)

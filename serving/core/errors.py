@@ -1,4 +1,4 @@
-"""The errors of the server: an exception with a canonical status code, and what HTTP makes of each code."""
+"""The errors of the server: an exception with a canonical status code, and the HTTP status of each code."""
 
 HTTP_STATUS = {
     "OK": 200,
@@ -23,15 +23,15 @@ class ServingError(Exception):
 
     Args:
         code: str. A canonical status code, such as "NOT_FOUND".
-        message: str. What the client is told.
-        http_status: int or None. The HTTP status, if it is not the code's own.
+        message: str. The message for the client.
+        http_status: int or None. The HTTP status, if it differs from that of the code.
     """
 
     def __init__(self, code, message, http_status=None):
         super().__init__(message)
         self.code = code
         self.message = message
-        # What is not the client's doing is 500.
+        # Anything that is not the client's fault is 500.
         self.http_status = http_status or HTTP_STATUS.get(code, 500)
 
     def __str__(self):
@@ -39,7 +39,7 @@ class ServingError(Exception):
 
 
 def invalid_argument(message):
-    """Returns the error of a request that is wrong in itself."""
+    """Returns the error of an invalid request."""
     return ServingError("INVALID_ARGUMENT", message)
 
 

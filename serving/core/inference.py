@@ -1,7 +1,7 @@
-"""What a request asks of a model's graph, and what its answer says, however the request came in.
+"""Turns requests into runs of a model's graph, and the fetched values into answers, for every interface.
 
-Each of the methods checks a signature and says which tensors to feed and to fetch, and what to make of the
-values fetched. REST, gRPC and the warm-up differ only in how they read requests and write answers.
+Each method checks a signature, and says which tensors to feed and to fetch and how to make the answer from
+the fetched values. REST, gRPC and the warm-up differ only in how they read requests and write answers.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from convnlp.serving.core.errors import ServingError, invalid_argument
 DEFAULT_SIGNATURE = "serving_default"
 CLASSIFY_METHOD = "tensorflow/serving/classify"
 REGRESS_METHOD = "tensorflow/serving/regress"
-# What protobuf puts before a message shown for debugging.
+# Protobuf puts this before a message that is shown for debugging.
 _DEBUG_MARK = "goo.gle/debugonly   \n"
 
 
@@ -27,7 +27,7 @@ class Computation:
     Args:
         feeds: dict of str to array. Values by the names of tensors.
         fetches: tuple of str. The names of tensors.
-        finish: Callable. Makes the answer of the list of values fetched.
+        finish: Callable. Makes the answer from the list of fetched values.
     """
 
     feeds: dict
@@ -36,18 +36,18 @@ class Computation:
 
 
 def predict(signature, arrays, output_filter=()):
-    """Feeds tensors by the names of a signature.
+    """Feeds tensors to the inputs of a signature.
 
     Args:
         signature: SignatureDef.
         arrays: dict of str to array. A value for each input; inputs with a default may be missing.
-        output_filter: sequence of str. The outputs wanted; all of them if empty.
+        output_filter: sequence of str. The outputs to return; all of them if empty.
 
     Returns:
         `Computation`, finished as a dict of output name to array.
 
     Raises:
-        ServingError: if the names are not those of the signature.
+        ServingError: if the names do not match the signature.
     """
     names, defaults = sorted(signature.inputs), signature.defaults
     if len(arrays) > len(names) or (len(arrays) < len(names) and not defaults):
@@ -103,10 +103,10 @@ def classify(signature, examples):
         examples: list of bytes. Serialized tf.train.Example messages.
 
     Returns:
-        `Computation`, finished as a list of one list of (label, score) an example; label is bytes.
+        `Computation`, finished as a list with one list of (label, score) per example; label is bytes.
 
     Raises:
-        ServingError: if the signature is none for classification; on finishing, if its outputs are not.
+        ServingError: if the signature is not for classification; when finishing, if its outputs are not.
     """
     count = len(signature.outputs)
     _check_inputs(signature, "classification", count in (1, 2), f"one or two output Tensors, found {count}")
@@ -149,7 +149,7 @@ def regress(signature, examples):
         `Computation`, finished as a list of float.
 
     Raises:
-        ServingError: if the signature is none for regression; on finishing, if its output is not.
+        ServingError: if the signature is not for regression; when finishing, if its output is not.
     """
     _check_inputs(signature, "regression", len(signature.outputs) == 1, "one output Tensor.")
     if "outputs" not in signature.outputs:
@@ -189,7 +189,7 @@ def multi_inference(servable, tasks, examples):
         `Computation`, finished as a list of the results of the tasks.
 
     Raises:
-        ServingError: if a task names no signature of the model, or the same as another.
+        ServingError: if a task names an unknown signature, or two tasks name the same one.
     """
     parts, seen = [], set()
     for method, name in tasks:
@@ -228,7 +228,7 @@ def _feeds(signature, examples):
 
 
 def _check_classes(kind, array, num_examples):
-    """Classes must be strings and scores float32, each [examples, classes]."""
+    """Checks that classes are strings and scores float32, each [examples, classes]."""
     if array.ndim != 2:
         raise invalid_argument(f"Expected Tensor shape: [batch_size num_classes] but got {_shape(array)}")
     expected = {"classes": ("DT_STRING", object), "scores": ("DT_FLOAT", np.float32)}

@@ -1,7 +1,8 @@
 """Loads a SavedModel into a Session that takes little memory, and little time to prepare a run.
 
-By default a Session takes ten times a small model's weights: everyone who handles its functions keeps a copy
-of them, of some 12 MB for 3 MB of file. And every choice of inputs and outputs is optimised anew.
+By default a Session takes ten times as much memory as the weights of a small model: every part of TensorFlow
+that handles its functions keeps a copy of them, about 12 MB for a file of 3 MB. And every choice of inputs
+and outputs is optimised separately.
 """
 
 import tensorflow as tf
@@ -15,8 +16,8 @@ _TAGS = [tf.saved_model.SERVING]
 class _Loader(loader_impl.SavedModelLoader):
     """Loads a SavedModel without the shapes of its inputs.
 
-    TF Serving leaves it to the model's own ops whether a shape fits, while a Session of Python compares with
-    the shape of the placeholder first. The signatures keep their shapes; only the placeholders lose them.
+    TF Serving lets the model's own ops decide whether a shape fits, whereas a Python Session first compares
+    it with the shape of the placeholder. Signatures keep their shapes; only the placeholders lose them.
     """
 
     def get_meta_graph_def_from_tags(self, tags):
@@ -34,12 +35,13 @@ class _Loader(loader_impl.SavedModelLoader):
 class LeanSession:
     """A SavedModel in a Session.
 
-    The Session takes the graph as it is when it is first run, and copies all functions of the model each time
-    that it has grown since. So what is to be added belongs between the two steps, this and `restore`.
+    The Session takes the graph as it is at the first run, and copies all functions of the model whenever the
+    graph has grown since. So anything to be added belongs between the two steps: after this, before
+    `restore`.
 
     Args:
         path: str. The SavedModel's directory.
-        config: ConfigProto. Is changed.
+        config: ConfigProto. It is modified.
 
     Attributes:
         session: tf.compat.v1.Session.
@@ -51,20 +53,20 @@ class LeanSession:
 
     def __init__(self, path, config):
         config.experimental.disable_output_partition_graphs = True  # a copy of each graph, for debugging
-        # Leaves the graphs of exported models as they are, and takes a third of the time.
+        # This optimiser takes a third of the time, and does not change the graphs of exported models.
         config.graph_options.rewrite_options.disable_tfg_optimizer = True
         self._loader = _Loader(path)
         with tf.Graph().as_default() as graph:
             self.session = tf.compat.v1.Session(graph=graph, config=config)
             self._saver, _ = self._loader.load_graph(graph, _TAGS)
-        # A part of a message would keep all of it in memory.
+        # Copies, because a part of a message would keep the whole message in memory.
         self.signatures = {
             name: meta_graph_pb2.SignatureDef.FromString(signature.SerializeToString())
             for name, signature in self._loader.get_meta_graph_def_from_tags(_TAGS).signature_def.items()
         }
 
     def restore(self):
-        """Reads the variables; the model can be asked then.
+        """Reads the variables, after which the model can be run.
 
         Raises:
             Exception: whatever TensorFlow finds wrong with the directory.
@@ -74,5 +76,5 @@ class LeanSession:
             self._loader.run_init_ops(self.session, _TAGS)
         del self._loader, self._saver
         self.session._extend_graph()  # a model without variables has not been run yet
-        for name in list(graph._functions):  # the Session has its own
+        for name in list(graph._functions):  # the Session has its own copies
             graph._remove_function(name)

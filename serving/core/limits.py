@@ -1,4 +1,4 @@
-"""How much the server takes on: what is over a limit is refused before it costs anything."""
+"""The limits of the server: a request beyond a limit is refused before it costs anything."""
 
 import math
 import threading
@@ -9,18 +9,18 @@ from convnlp.serving.core.errors import ServingError, too_large
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one server. TF Serving has none of them but the time-out.
+    """The limits of one server. Of these, TF Serving has only the time-out.
 
     Args:
         body_bytes: int. The largest request.
         decompressed_bytes: int. The largest request after decompression.
         bytes_in_flight: int. The most bytes of all requests under way, not counting the beginning of each.
-        json_nodes: int. The most arrays, objects and members of objects a request.
-        batch_size: int. The most examples a request: the first dimension of any of its tensors.
-        text_bytes: int. The longest string, or serialized example.
-        queue_length: int. The most requests that wait for a model while others run.
+        json_nodes: int. The most arrays, objects and members of objects in a request.
+        batch_size: int. The most examples in a request: the first dimension of any of its tensors.
+        text_bytes: int. The longest string or serialized example.
+        queue_length: int. The most requests waiting for a model while others run.
         concurrent_requests: int. The most requests under way, from the end of the body to the answer.
-        timeout_ms: int. How long a request may take; 0 for as long as it likes.
+        timeout_ms: int. How long a request may take; 0 for no limit.
     """
 
     body_bytes: int = 64 * 2**20
@@ -40,7 +40,7 @@ class Limits:
             feeds: dict of str to array.
 
         Raises:
-            ServingError: naming the limit.
+            ServingError: if a tensor is too large; the message names the limit.
         """
         for array in feeds.values():
             if array.ndim:
@@ -53,51 +53,51 @@ class Limits:
                     )
 
     def check_batch_size(self, size):
-        """Refuses a batch that is too large; it takes no tensor, so that there need not be one yet.
+        """Refuses a batch that is too large, by its size, so that no tensor is needed yet.
 
         Args:
             size: int. The number of examples.
 
         Raises:
-            ServingError: naming the limit.
+            ServingError: if the batch is too large; the message names the limit.
         """
         if size > self.batch_size:
             raise too_large(f"Batch of {size} is larger than {self.batch_size} (--max_batch_size)")
 
     def check_tensor(self, shape, item_bytes):
-        """Refuses a tensor by what it would take, before it is made.
+        """Refuses a tensor that would take too much memory, before it is made.
 
         Args:
             shape: tuple of int.
             item_bytes: int. The size of an element.
 
         Raises:
-            ServingError: naming the limit.
+            ServingError: if the tensor is too large; the message names the limit.
         """
         if shape:
             self.check_batch_size(shape[0])
         self.check_bytes(math.prod(shape) * item_bytes, f"Tensor of the shape {list(shape)}")
 
     def check_bytes(self, size, what):
-        """Refuses what would take more than a request may have.
+        """Refuses something larger than a request may be.
 
         Args:
             size: int.
             what: str. What it is, for the message.
 
         Raises:
-            ServingError: naming the limit.
+            ServingError: if it is too large; the message names the limit.
         """
         if size > self.body_bytes:
             raise too_large(f"{what} takes {size} bytes, more than {self.body_bytes} (--max_body_bytes)")
 
 
 class Gate:
-    """Counts what is inside and refuses what is over the limit.
+    """Counts what is inside, and refuses entry beyond the limit.
 
     Args:
         limit: int. How many may be inside.
-        what: str. What is counted and the flag that sets the limit, for the message.
+        what: str. What is counted, and the flag that sets the limit, for the message.
     """
 
     def __init__(self, limit, what):
@@ -107,17 +107,17 @@ class Gate:
         self.inside = 0
 
     def check(self, count=1):
-        """Raises `ServingError` if so many more may not enter."""
+        """Raises `ServingError` if this many more may not enter."""
         if self.inside + count > self._limit:
             raise ServingError("RESOURCE_EXHAUSTED", f"More than {self._limit} {self._what}")
 
     def enter(self, count=1):
-        """Counts so many in, or raises `ServingError`."""
+        """Counts this many in, or raises `ServingError`."""
         with self._lock:
             self.check(count)
             self.inside += count
 
     def leave(self, count=1):
-        """Counts so many out."""
+        """Counts this many out."""
         with self._lock:
             self.inside -= count

@@ -1,8 +1,8 @@
-"""A version of a model whose texts go through a TFLite file of its directory: `--prefer_tflite_model`.
+"""A version of a model that runs texts through the TFLite file in its directory: `--prefer_tflite_model`.
 
-TF Serving then runs that file alone, which takes token ids. Here the tokenizer that the file carries runs
-first, so that clients send what they always do; what the file cannot answer, such as `explain`, the
-SavedModel beside it does.
+With this flag, TF Serving runs only that file, which takes token ids. This server first runs the tokenizer
+that the file contains, so clients send the same requests as without the flag; the SavedModel beside it
+answers what the file cannot, such as `explain`.
 """
 
 import os
@@ -22,32 +22,32 @@ _INPUTS = {
 
 
 class LiteServable(Servable):
-    """A `Servable` that answers by LiteRT what its TFLite file can.
+    """A `Servable` that answers with LiteRT whatever its TFLite file can answer.
 
-    Those are the signatures `serving_default`, `pair` and `ids` of classifiers, `embed` of language models. A
-    run of the file takes one core and cannot be ended; several run at the same time, each in an interpreter
-    of its own.
+    These are the signatures `serving_default`, `pair` and `ids` of classifiers, and `embed` of language
+    models. A run of the file takes one core and cannot be stopped; several may run at the same time, each in
+    its own interpreter.
 
     Args:
         name, version: as for `Servable`.
         file: str. The TFLite file.
         path, timeout_ms: as for `Servable`.
-        num_interpreters: int. How many runs there may be at the same time. Default: one per core.
+        num_interpreters: int. The most runs at the same time. Default: one per core.
 
     Raises:
-        ValueError: if the file is none of `convnlp.export.tflite` for token ids.
-        Exception: as `Servable`.
+        ValueError: if the file was not written by `convnlp.export.tflite` for token ids.
+        Exception: as for `Servable`.
     """
 
     def __init__(self, name, version, file, path, timeout_ms=0, num_interpreters=None):
-        self._interpreters = queue.LifoQueue()  # the one that ran last has its memory in the cache
+        self._interpreters = queue.LifoQueue()  # the last one to run still has its memory in the cache
         for _ in range(num_interpreters or os.cpu_count() or 1):
             model = EdgeModel(file)
             self._interpreters.put(model)
         super().__init__(name, version, path, timeout_ms)
         self._num_ids = model.num_token_ids
         self._answers = _answers(model.facts)
-        self._asked = {}  # the tensors that a signature is fed with -> (its columns, tensor -> output)
+        self._asked = {}  # the tensors fed to a signature -> (its columns, tensor -> output)
         for signature, columns in _INPUTS.items():
             found = self.signatures.get(signature)
             if found is None or {*found.inputs} != {*columns} or not {*found.outputs} <= {*self._answers}:
@@ -57,7 +57,7 @@ class LiteServable(Servable):
             self._asked[frozenset(inputs)] = inputs, outputs
 
     def run(self, feeds, fetches, cancellation=None):
-        """As `Servable.run`."""
+        """Like `Servable.run`."""
         inputs, outputs = self._asked.get(frozenset(feeds), ((), {}))
         columns = _readable([feeds[name] for name in inputs])
         if not columns or not {*fetches} <= {*outputs} or not self._fit(columns):
@@ -73,32 +73,32 @@ class LiteServable(Servable):
         return [self._answers[outputs[name]](raw) for name in fetches]
 
     def _fit(self, columns):
-        """Whether the file can be asked: to all else the SavedModel has an answer, or the right error."""
+        """Whether the file can answer; otherwise the SavedModel gives an answer or the right error."""
         first = columns[0]
         if isinstance(first, np.ndarray):
             return first.size > 0 and 0 <= first.min() <= first.max() < self._num_ids
         return all(len(column) == len(first) > 0 for column in columns)
 
     def close(self):
-        """As `Servable.close`."""
+        """Like `Servable.close`."""
         self._interpreters = queue.LifoQueue()
         super().close()
 
 
 def _readable(columns):
-    """Token ids int32 [B,T] as they are, texts as lists of str; [] where there are others among them."""
+    """Returns token ids int32 [B,T] unchanged and texts as lists of str; [] if a column is neither."""
     if all(column.dtype == np.int32 and column.ndim == 2 for column in columns):
         return columns
     if not all(column.dtype == object and column.ndim == 1 for column in columns):
         return []
     try:
         return [[text.decode() for text in column.tolist()] for column in columns]
-    except UnicodeDecodeError:  # each tokenizer has its own way with such bytes
+    except UnicodeDecodeError:  # the two tokenizers treat such bytes differently
         return []
 
 
 def _answers(facts):
-    """What the outputs of the signatures are, of the output [B,N] of the file: name -> function of it."""
+    """Returns how to compute the outputs of signatures from the file's output [B,N]: name -> function."""
     labels = np.array([label.encode() for label in facts["labels"] or ()], object)
     return {
         "logits": {"label": lambda logits: labels[np.argmax(logits, axis=1)], "scores": _softmax},

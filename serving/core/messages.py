@@ -1,4 +1,4 @@
-"""TF Serving's protobuf messages: requests to computations, and results to responses."""
+"""Converts TF Serving's protobuf messages: requests to computations, and results to responses."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ from convnlp.serving.core import inference
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.tensors import serialized_examples, to_array
 
-# The field of a TensorProto that holds the values of a type, for the clients that read it directly.
+# The field of a TensorProto that holds the values of a type, for clients that read it directly.
 _VALUE_FIELDS = {
     tf.float32: "float_val",
     tf.float64: "double_val",
@@ -48,7 +48,7 @@ def predict(servable, request, limits):
     name = request.model_spec.signature_name or inference.DEFAULT_SIGNATURE
     if name not in servable.signatures:
         raise ServingError("FAILED_PRECONDITION", f'Serving signature key "{name}" not found.')
-    # The names first: tensors that no signature asks for are never made.
+    # Names are checked first, so that tensors of unknown inputs are never made.
     computation = inference.predict(servable.signatures[name], dict(request.inputs), request.output_filter)
     feeds = {
         name: to_array(value, limits) if isinstance(value, tensor_pb2.TensorProto) else value
@@ -77,7 +77,7 @@ def multi_inference(servable, request, limits):
 
 
 def tensor_proto(array):
-    """Returns an array as a TensorProto with a field of values, as TF Serving writes it."""
+    """Returns an array as a TensorProto with its values in a typed field, as TF Serving writes it."""
     dtype = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
     if dtype not in _VALUE_FIELDS:
         return tf.make_tensor_proto(array)
@@ -106,7 +106,7 @@ def regression_result(values):
 
 
 def model_spec(servable, signature_name=None):
-    """Returns who answered: the model's name and version, and the signature if one was asked."""
+    """Returns who answered: the model's name and version, and the signature if one was requested."""
     spec = model_pb2.ModelSpec(name=servable.name)
     spec.version.value = servable.version
     if signature_name is not None:

@@ -1,20 +1,21 @@
-"""What the server counts, by TF Serving's names and in its Prometheus format.
+"""The metrics of the server, with TF Serving's names and in its Prometheus format.
 
-A name such as ":tensorflow:serving:request_count" is how the real server writes "/tensorflow/serving/...".
+The real server writes "/tensorflow/serving/request_count" as ":tensorflow:serving:request_count".
 """
 
 import bisect
 import re
 import threading
 
-# Label values beyond this many are counted without them: clients must not be able to fill the memory.
+# Further combinations of label values are counted without labels: clients must not be able to fill the
+# memory.
 _MAX_CELLS = 1000
 _LATENCY_LIMITS = [10 * 1.8**power for power in range(33)]
 _SIZE_LIMITS = [2.0**power for power in range(14)]
 
 
 class Counter:
-    """A number for every combination of label values that only grows.
+    """A number that only grows, for every combination of label values.
 
     Args:
         name: str. Such as "/tensorflow/serving/request_count".
@@ -30,13 +31,13 @@ class Counter:
         self._cells = {}
 
     def add(self, *values, by=1):
-        """Adds to the number of these label values."""
+        """Adds to the number for these label values."""
         with self._lock:
             values = self._cell(values)
             self._cells[values] = self._cells.get(values, 0) + by
 
     def value(self, *values):
-        """Returns the number of these label values."""
+        """Returns the number for these label values."""
         return self._cells.get(values, 0)
 
     def lines(self):
@@ -61,12 +62,12 @@ class Counter:
 
 
 class Histogram(Counter):
-    """How values are distributed, for every combination of label values.
+    """The distribution of values, for every combination of label values.
 
     Args:
         name: str.
         *labels: str. The names of the labels.
-        limits: list of float. The upper limits of the buckets; the last one has none.
+        limits: list of float. The upper limits of all buckets but the last, which has none.
     """
 
     kind = "histogram"
@@ -105,7 +106,7 @@ class Histogram(Counter):
 
 
 class Metrics:
-    """All that one server counts; times are in microseconds."""
+    """Everything that one server counts; times are in microseconds."""
 
     def __init__(self):
         serving, saved_model = "/tensorflow/serving", "/tensorflow/cc/saved_model"

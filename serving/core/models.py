@@ -1,4 +1,4 @@
-"""Which versions of which models are served: policies, labels, and the watch over the directories."""
+"""Decides which versions of which models are served, by policies and labels, and watches the directories."""
 
 import logging
 import os
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from convnlp.serving.core.errors import ServingError, invalid_argument
 
-_MAX_VERSION = 2**63 - 1  # of TF Serving, and of the messages that name versions
+_MAX_VERSION = 2**63 - 1  # in TF Serving, and in the messages that name versions
 _log = logging.getLogger("serving")
 
 
 class PutOffError(Exception):
-    """A version that is not served yet, though nothing is wrong with it; the next look loads it again."""
+    """Raised for a version that is sound but not served yet; the next look at its directory reloads it."""
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,17 @@ class ModelConfig:
     labels: dict = field(default_factory=dict)
 
     def wanted(self):
-        """Returns the versions that the policy asks for, of those on disk: a dict of version to directory.
+        """Returns the versions on disk that the policy selects, as a dict of version to directory.
 
-        Whatever else lies there is passed over. Of two names of the same version, such as 1 and 01, it is the
-        shorter one.
+        Other files and directories are ignored. Of two names for the same version, such as 1 and 01, the
+        shorter one counts.
         """
         on_disk = self.on_disk()
         chosen = self.versions or sorted(on_disk)[-self.num_latest if self.num_latest else None :]
         return {version: on_disk[version] for version in chosen if version in on_disk}
 
     def on_disk(self):
-        """Returns all versions there are, a dict of version to directory."""
+        """Returns all versions on disk, as a dict of version to directory."""
         try:
             names = os.listdir(self.base_path)
         except OSError:
@@ -54,7 +54,7 @@ class ModelConfig:
         on_disk = {}
         for name in sorted(names, key=len, reverse=True):
             path = os.path.join(self.base_path, name)
-            # isdir is false of what cannot be looked at, such as a link in a loop.
+            # isdir is false for what cannot be examined, such as a circular link.
             if re.fullmatch("[0-9]+", name) and int(name) <= _MAX_VERSION and os.path.isdir(path):
                 on_disk[int(name)] = path
         return on_disk
@@ -62,16 +62,16 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class VersionState:
-    """The state of a version, in TF Serving's words.
+    """The state of a version, in TF Serving's terms.
 
     Args:
         state: str. START, LOADING, AVAILABLE, UNLOADING or END.
         error_code: str. A canonical status code.
         error_message: str.
-        servable: `Servable` or None. The model itself while it can be asked.
-        attempts: int. How often it could not be loaded.
-        tried_at: float. When it was tried last, on the monotonic clock.
-        fingerprint: tuple. What lay in its directory then.
+        servable: `Servable` or None. The model itself, while requests can use it.
+        attempts: int. How often loading it has failed.
+        tried_at: float. When loading was last tried, on the monotonic clock.
+        fingerprint: tuple. The content of its directory at that time.
     """
 
     state: str
@@ -86,16 +86,16 @@ class VersionState:
 class ModelManager:
     """Loads, finds and unloads versions of models.
 
-    A new version is loaded before the old one is dropped, requests under way keep the version they began
-    with, and a model whose directory has been emptied keeps its last version.
+    A new version is loaded before the old one is dropped. Requests under way keep the version with which they
+    began. A model whose directory has been emptied keeps its last version.
 
     Args:
         configs: list of `ModelConfig`.
-        load: Callable. Called with name, version and directory; returns a `Servable` that is ready to be
-            asked, or raises.
-        max_retries: int. How often a version that does not load is tried again.
-        retry_seconds: float. How long to wait before. A directory that has changed, such as one that was
-            still being copied, is tried at once.
+        load: Callable. Called with name, version and directory; returns a `Servable` that is ready for
+            requests, or raises.
+        max_retries: int. How often to retry a version that does not load.
+        retry_seconds: float. How long to wait before each retry. If the directory has changed, for example
+            because it was still being copied, loading is retried at once.
 
     Raises:
         ValueError: if two models have the same name.
@@ -116,12 +116,12 @@ class ModelManager:
 
         Args:
             allow_labels_for_unavailable: bool. Whether a label may name a version that is not loaded.
-            kept: list of (name, version). What other processes serve: as long as the policy's own versions
-                do not load, these are served here too, as far as they are on disk.
+            kept: list of (name, version). What other processes serve. As long as the versions of the policy
+                do not load, these are served here too if they are on disk.
 
         Raises:
-            ValueError: naming the model that has no version, the version that does not load, or the bad
-                label.
+            ValueError: if a model has no version, a version does not load, or a label is wrong; the message
+                names it.
         """
         for name, config in self._configs.items():
             self._load_kept(config, {version for of, version in kept if of == name})
@@ -147,7 +147,7 @@ class ModelManager:
                         )
 
     def reload(self, configs, allow_labels_for_unavailable=False):
-        """Serves other models from now on; versions that both configurations want stay as they are.
+        """Serves other models from now on; versions that both configurations want stay loaded.
 
         Args:
             configs: list of `ModelConfig`.
@@ -183,11 +183,11 @@ class ModelManager:
                     )
 
     def watch(self, interval_seconds):
-        """Looks for new and removed versions at intervals, in a thread that ends with the process."""
+        """Looks regularly for new and removed versions, in a thread that ends with the process."""
         threading.Thread(target=self._watch, args=(interval_seconds,), daemon=True).start()
 
     def watch_configs(self, read, interval_seconds, allow_labels_for_unavailable=False):
-        """Reads the configuration at intervals, in a thread, and serves what it says if it has changed.
+        """Reads the configuration regularly, in a thread, and serves other models if it has changed.
 
         Args:
             read: Callable. Returns the list of `ModelConfig`.
@@ -203,7 +203,7 @@ class ModelManager:
         threading.Thread(target=watch, daemon=True).start()
 
     def look_at_configs(self, read, allow_labels_for_unavailable=False):
-        """What `watch_configs` does each time."""
+        """Reads the configuration once, and serves other models if it has changed."""
         try:
             configs = read()
             if not self.has(configs):
@@ -216,7 +216,7 @@ class ModelManager:
         return _by_name(configs) == self._configs
 
     def acquire(self, name, version=None, label=None):
-        """Returns the loaded version that a request asks for, the newest if it asks for none.
+        """Returns the loaded version that a request asks for, or the newest if it names none.
 
         Args:
             name: str. The model.
@@ -248,7 +248,7 @@ class ModelManager:
             return state.servable
 
     def release(self, servable):
-        """Ends the use of a version; one that is to be unloaded is, after its last user."""
+        """Ends the use of a version; one that is out of service is unloaded after its last use."""
         with self._lock:
             self._users[servable] -= 1
             idle = self._users[servable] == 0
@@ -256,7 +256,7 @@ class ModelManager:
                 del self._users[servable]
             unload = idle and self._states[servable.name][servable.version].servable is not servable
         if unload:
-            # Not in the thread of a request: it takes its time.
+            # Not in the thread of a request, because it takes long.
             threading.Thread(target=self._unload, args=(servable,)).start()
 
     def status(self, name, version=None):
@@ -264,13 +264,13 @@ class ModelManager:
 
         Args:
             name: str. The model.
-            version: int or None. Only this one.
+            version: int or None. If given, only this version.
 
         Returns:
             dict of int to `VersionState`.
 
         Raises:
-            ServingError: if the model or the version has never been there.
+            ServingError: if the model or the version has never existed.
         """
         states = self._states.get(name, {})
         if version is not None:
@@ -304,8 +304,8 @@ class ModelManager:
         for config in list(self._configs.values()):
             try:
                 self._update(config)
-            except Exception:  # one model must not stop the updates of all
-                _log.exception("model %s is not brought up to date", config.name)
+            except Exception:  # one model must not stop the updates of the others
+                _log.exception("model %s could not be updated", config.name)
 
     def _load_kept(self, config, versions):
         with self._update_lock:
@@ -314,7 +314,7 @@ class ModelManager:
                     self._load_version(config.name, version, path)
 
     def _update(self, config):
-        """Brings the loaded versions of one model in line with what its policy wants of the disk."""
+        """Loads and drops versions of one model according to its policy and the versions on disk."""
         with self._update_lock:
             states = self._states.setdefault(config.name, {})
             wanted = config.wanted()
@@ -328,7 +328,7 @@ class ModelManager:
                         self._retire(config.name, version)
 
     def _is_due(self, known, path):
-        """Whether a version is to be loaded: it is new, was served before, or may load by now."""
+        """Whether to load a version: it is new, was served before, or may load by now."""
         if known is None:
             return True
         if known.servable or known.state == "UNLOADING":
@@ -346,7 +346,7 @@ class ModelManager:
             servable = self._load(name, version, path)
         except PutOffError as error:
             state = VersionState("LOADING", error_message=str(error), attempts=attempts)
-        except Exception as error:  # a broken directory fails in many ways, and must not stop the server
+        except Exception as error:  # a broken directory fails in many ways, none of which may stop the server
             message = str(getattr(error, "message", error)).strip().split("\n")[0]
             _log.error("model %s version %d does not load: %s", name, version, message)
             state = VersionState(
@@ -363,7 +363,7 @@ class ModelManager:
         self._set(name, version, state)
 
     def _retire(self, name, version):
-        """Takes a version out of service; requests under way keep it."""
+        """Takes a version out of service; requests under way continue to use it."""
         with self._lock:
             servable = self._states[name][version].servable
             in_use = servable in self._users
@@ -380,7 +380,7 @@ class ModelManager:
             self._set(servable.name, servable.version, VersionState("END"))
 
     def _set(self, name, version, state):
-        """Replaces a model's states by a changed copy, so that other threads never see one change."""
+        """Replaces a model's states by a changed copy, because other threads may be reading them."""
         with self._lock:
             self._states[name] = {**self._states[name], version: state}
 
@@ -393,7 +393,7 @@ def _by_name(configs):
 
 
 def _fingerprint(path):
-    """What lies in a version's directory: names, sizes and times of its files."""
+    """Returns the content of a version's directory: names, sizes and times of its files."""
     found = []
     for folder, _, names in os.walk(path):
         for name in sorted(names):

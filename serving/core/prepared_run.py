@@ -1,9 +1,9 @@
-"""Runs of a Session for one choice of inputs and outputs, prepared once: a small run then costs half.
+"""Runs a Session for one choice of inputs and outputs, prepared once: this halves the cost of a small run.
 
-What makes it possible to end a run early (see `stop_switch`) costs as much as a few layers of a small model,
-and the Session prepares, and keeps in memory, a second graph for it. So the first run goes without, and so
-does one that follows a short one, for a second at most: one that is not over by then is begun again as a run
-that can be ended, and all later ones can be.
+Being able to stop a run early (see `stop_switch`) costs as much as a few layers of a small model, and the
+Session prepares a second graph for it and keeps that in memory. So the first run, and any run that follows a
+short one, cannot be stopped, but gets only one second as a trial. If it takes longer, it is started again as
+a run that can be stopped, like all later runs.
 """
 
 import functools
@@ -14,25 +14,25 @@ from tensorflow.core.protobuf import config_pb2
 
 from convnlp.serving.core.stop_switch import POOL
 
-# What is over by then gains nothing by being ended early.
+# It is not worthwhile to stop a run that ends within this time anyway.
 _SHORT_SECONDS = 0.1
 _MAX_TRIAL_MS = 1000
 
 
 class PreparedRun:
-    """Runs of a graph that are fed and fetch the same tensors.
+    """Runs a graph, always with the same tensors fed and fetched.
 
     Args:
         session: tf.compat.v1.Session.
         switches: `StopSwitches` of the Session.
         feeds: tuple of str. The names of the tensors to feed.
         fetches: tuple of str. The names of the tensors to return.
-        timeout_ms: int. How long a run may take; 0 for as long as it likes.
+        timeout_ms: int. How long a run may take; 0 for no limit.
     """
 
-    _is_new = True  # the first run makes kernels, so that its time says little
+    _is_new = True  # the first run creates kernels, so its time says little
     _was_short = True
-    _was_too_long = False  # for a trial, once
+    _was_too_long = False  # whether a trial other than the first has ever timed out
 
     def __init__(self, session, switches, feeds, fetches, timeout_ms):
         self._session = session
@@ -46,15 +46,15 @@ class PreparedRun:
         """Runs the graph.
 
         Args:
-            values: sequence of array. What to feed.
-            cancellation: `Cancellation` or None. What ends the run before its time.
+            values: sequence of array. The values to feed.
+            cancellation: `Cancellation` or None. May stop the run early.
 
         Returns:
             list of array, one per fetch.
 
         Raises:
-            tf.errors.OpError: of the op that failed, or DeadlineExceededError after the time-out.
-            ServingError: CANCELLED, if nobody waits.
+            tf.errors.OpError: the error of the op that failed, or DeadlineExceededError after the time-out.
+            ServingError: CANCELLED, if nobody waits for the run any more.
         """
         if self._was_short and not self._was_too_long:
             trial = self._trial
@@ -69,7 +69,7 @@ class PreparedRun:
             else:
                 self._was_short = is_new or time.monotonic() < started + _SHORT_SECONDS
                 if not self._was_short:
-                    _ = self._stoppable  # is prepared now, not in the next request
+                    _ = self._stoppable  # prepares it now, not during the next request
                 return outputs
         stoppable = self._stoppable
         if cancellation:
@@ -82,7 +82,8 @@ class PreparedRun:
         except tf.errors.OpError:
             if cancellation:
                 cancellation.check()
-            # An op of the model has failed: beside ours, its words may be others than the real server's.
+            # An op of the model has failed. The run is repeated without our ops, for the real server's
+            # message.
             return self._plain(*values)
         self._was_short = time.monotonic() < started + _SHORT_SECONDS
         return outputs

@@ -8,14 +8,14 @@ from convnlp.serving.core.limits import Gate
 
 
 class Runner:
-    """Runs each computation as it comes.
+    """Runs each computation by itself.
 
     Args:
         num_threads: int. How many may run at the same time.
-        queue_length: int. How many may wait for a thread; the next one is refused.
+        queue_length: int. How many may wait for a thread; further ones are refused.
 
     Attributes:
-        num_runs: int. How many run at the same time, at most.
+        num_runs: int. The most that run at the same time.
     """
 
     def __init__(self, num_threads, queue_length):
@@ -33,17 +33,18 @@ class Runner:
             fetches: tuple of str. The names of tensors.
 
         Returns:
-            `CancellableFuture` of the list of values fetched. Cancelled before its turn, it never runs.
+            `CancellableFuture` of the list of fetched values. If it is cancelled before its turn, it never
+            runs.
 
         Raises:
-            ServingError: if too many wait already.
+            ServingError: if too many computations are waiting already.
         """
         with self._lock:
             self._gate.enter()
         future = CancellableFuture()
         future.add_done_callback(self._leave)
         queued = self._pool.submit(_run, future, servable, feeds, fetches)
-        queued.add_done_callback(lambda done: done.cancelled() and future.cancel())  # by `close`
+        queued.add_done_callback(lambda done: done.cancelled() and future.cancel())  # after `close`
         return future
 
     def _leave(self, _):
@@ -60,7 +61,7 @@ def _run(future, servable, feeds, fetches):
         return
     try:
         values = servable.run(feeds, fetches, Cancellation([future]))
-    except BaseException as error:  # whatever it is, it must reach whoever waits
+    except BaseException as error:  # any error must reach whoever waits
         future.set_exception(error)
     else:
         future.set_result(values)

@@ -1,4 +1,4 @@
-"""One version of a model: a SavedModel in a Session of its own, as TF Serving runs it."""
+"""One version of a model: a SavedModel in its own Session, as TF Serving runs it."""
 
 import threading
 
@@ -13,23 +13,23 @@ from convnlp.serving.core.prepared_run import PreparedRun
 from convnlp.serving.core.spare_memory import give_back
 from convnlp.serving.core.stop_switch import StopSwitches, session_config
 
-# How many are kept, one for each choice of inputs and outputs that was asked for.
+# The most to keep; there is one for each choice of inputs and outputs that was requested.
 _MAX_PREPARED_RUNS = 64
 
 
 class Servable:
     """A loaded version of a model.
 
-    It runs in a Session, not by `tf.saved_model.load`, for the sake of the same answers: a model that a
-    Session cannot run (see the export's notes on Keras variables) must fail here too, before it fails in
-    production.
+    It runs in a Session, not with `tf.saved_model.load`, so that it answers like TF Serving: a model that a
+    Session cannot run (see `convnlp.export.saved_models.signatures` on Keras variables) must fail here,
+    before it fails in production.
 
     Args:
         name: str. The model's name.
         version: int.
         path: str. The SavedModel's directory.
-        timeout_ms: int. How long a run may take; 0 for as long as it likes.
-        num_runs: int or None. How many runs there are at a time, at most. Default: four per core.
+        timeout_ms: int. How long a run may take; 0 for no limit.
+        num_runs: int or None. The most runs at a time. Default: four per core.
 
     Raises:
         Exception: whatever TensorFlow finds wrong with the directory.
@@ -58,13 +58,14 @@ class Servable:
         Args:
             feeds: dict of str to array. Values for tensors, by their names in the graph.
             fetches: tuple of str. The names of the tensors to return.
-            cancellation: `Cancellation` or None. What ends the run before its time.
+            cancellation: `Cancellation` or None. May stop the run early.
 
         Returns:
             list of array, one per fetch.
 
         Raises:
-            ServingError: with the status and the words of the op that failed; CANCELLED if nobody waits.
+            ServingError: with the status and message of the op that failed; CANCELLED if nobody waits for the
+                run any more.
         """
         if cancellation:
             cancellation.check()
@@ -74,7 +75,7 @@ class Servable:
             raise timed_out() from error
         except tf.errors.OpError as error:
             raise ServingError(error_codes_pb2.Code.Name(error.error_code), error.message) from error
-        # A scalar string comes as bytes, of which NumPy would make an array without their final NULs.
+        # A scalar string arrives as bytes, from whose end NumPy would strip NULs.
         return [np.asarray(value, object if isinstance(value, bytes) else None) for value in outputs]
 
     def _prepared_run(self, feeds, fetches):
@@ -90,13 +91,13 @@ class Servable:
         return found
 
     def close(self):
-        """Frees the model; nothing may run it any more."""
+        """Frees the model, which can no longer be run."""
         with self._lock:
             self._prepared_runs.clear()
             session, self._session, self._switches = self._session, None, None
         if session is None:
             return
         session.close()
-        ops.dismantle_graph(session.graph)  # whose parts refer to each other
+        ops.dismantle_graph(session.graph)  # its parts refer to each other
         del session
         give_back()

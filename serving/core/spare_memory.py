@@ -1,12 +1,13 @@
-"""Returns memory to the system that the C library keeps for later."""
+"""Returns memory to the system that the C library keeps for later use."""
 
 import ctypes
 
 
 def give_back():
-    """Returns what has been freed, where the C library can: glibc does not by itself.
+    """Returns freed memory to the system, if the C library has a function for that.
 
-    What it takes to read a model and to warm it up is more than what stays of it.
+    Reading a model and warming it up takes more memory than the model itself, and glibc does not return it by
+    itself.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

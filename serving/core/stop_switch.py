@@ -1,9 +1,9 @@
-"""Ends a run of a Session that has begun, for which Python has no call.
+"""Stops a run of a Session that has already begun, for which Python has no function.
 
-A run fails as a whole when one of its ops does. So beside every tensor that is fetched runs an op that waits
-for an element of a queue. The tensor itself puts one there; whoever wants the run to end closes the queue, at
-which the op fails, at once and in that thread, as those of the Session may all be at work. Ops that run
-already come to their end, those after them never begin: it is how a run ends at its time-out, too.
+A run fails as a whole if one of its ops fails. So for every fetched tensor, the run has another op that waits
+for an element of a queue. The tensor itself enqueues one when it is computed. Whoever wants to stop the run
+closes the queue, and the op fails at once, in the thread of the caller, since all threads of the Session may
+be busy. Ops that are already running finish, and no other begins; a run ends in the same way at its time-out.
 """
 
 import contextlib
@@ -21,22 +21,22 @@ _RAW = tf.compat.v1.raw_ops
 _SCOPE = "stop_switch"
 _HERE = config_pb2.RunOptions(inter_op_thread_pool=-1)  # in the thread of the caller
 _AT_A_TIME = 16
-POOL = 1  # of a Session, which runs that can be stopped have to themselves
+POOL = 1  # the thread pool of a Session that is reserved for runs that can be stopped
 
 
 def session_config(num_runs=None):
-    """The ConfigProto of a Session with `POOL`; as the other one, it is shared by Sessions of as many runs.
+    """Returns the ConfigProto of a Session with `POOL`; Sessions with equal `num_runs` share both pools.
 
-    A loop keeps a thread until it ends. Were there no more threads than runs, loops could have them all
-    before the ops beside them have begun to wait.
+    A loop keeps a thread until it ends. If there were no more threads than runs, loops could take all of them
+    before the waiting ops have begun.
 
     Args:
-        num_runs: int or None. How many runs that can be stopped there are at a time, at most. Default: four
-            per core, as a server has by default.
+        num_runs: int or None. The most runs at a time that can be stopped. Default: four per core, like a
+            server.
     """
     num_cores = os.cpu_count() or 1
     num_threads = (num_runs or 4 * num_cores) + num_cores
-    # TensorFlow refuses a name that it knows with another number.
+    # TensorFlow refuses a known name with another number of threads.
     name = f"runs that can be stopped, {num_threads}"
     pools = [
         config_pb2.ThreadPoolOptionProto(num_threads=num_cores, global_name="runs"),
@@ -48,17 +48,17 @@ def session_config(num_runs=None):
 class StopSwitches:
     """The switches of a Session, one for each run under way.
 
-    A Session copies all functions of its model each time that its graph grows, and what it has prepared
-    before keeps the old copies. So all ops are added here, and only more switches at a time than
-    `_AT_A_TIME`, and other tensors than `outputs`, let the graph grow again. A switch is made when a run
-    first needs it.
+    A Session copies all functions of its model whenever its graph grows, and runs that were prepared earlier
+    keep the old copies. So all ops are added at the beginning; the graph grows again only for more than
+    `_AT_A_TIME` switches at a time, and for tensors other than `outputs`. A switch is made when a run first
+    needs it.
 
     Args:
         session: tf.compat.v1.Session, with `session_config`, that has not been run yet.
         outputs: sequence of str. The names of the tensors that runs fetch.
 
     Attributes:
-        feed: str. The name of the tensor to which a run is fed the name of its switch, after all others.
+        feed: str. The name of the tensor to which the name of a run's switch is fed, after all other feeds.
     """
 
     def __init__(self, session, outputs):
@@ -67,10 +67,10 @@ class StopSwitches:
         self._free = []
         self._unmade = []  # (queue, handle) of switches
         self._num_switches = 0
-        self._lock = threading.Lock()  # of the graph
+        self._lock = threading.Lock()  # protects the graph
         with self._building():
             name = tf.compat.v1.placeholder(tf.string, [])
-            # A handle of a resource can be neither fed nor fetched; the Session keeps it under a name.
+            # The handle of a resource can be neither fed nor fetched; the Session keeps it under a name.
             self._queue = _RAW.GetSessionTensor(handle=name, dtype=tf.resource)
             self._close_op = _RAW.QueueCloseV2(handle=self._queue)
             self._destroy_op = _RAW.DestroyResourceOp(resource=self._queue)
@@ -79,31 +79,31 @@ class StopSwitches:
         self._add_switches()
 
     def targets(self, fetches):
-        """Adds what a run needs that can be stopped.
+        """Adds the ops that a run needs so that it can be stopped.
 
         Args:
-            fetches: sequence of str. The names of the tensors that it fetches.
+            fetches: sequence of str. The names of the tensors that the run fetches.
 
         Returns:
-            list of str. The names of the ops to run beside.
+            list of str. The names of the ops to run with it.
         """
         with self._lock:
             found = [self._watch(name) for name in dict.fromkeys(fetches)]
         return [target for targets in found for target in targets] if all(found) else []
 
     def run(self, prepared, values, cancellation=None):
-        """Makes a run that can be stopped.
+        """Executes a run that can be stopped.
 
         Args:
             prepared: Callable of the Session, on `POOL`, with `targets` and, as its last feed, `feed`.
-            values: sequence of array. What else it is fed.
+            values: sequence of array. The values of the other feeds.
             cancellation: `Cancellation` or None. Says when to stop.
 
         Returns:
-            list of array. What is fetched.
+            list of array. The fetched values.
 
         Raises:
-            tf.errors.OpError: of the op that failed; of ours if the run was stopped.
+            tf.errors.OpError: the error of the op that failed, which is ours if the run was stopped.
         """
         try:
             switch = self._free.pop()
@@ -126,7 +126,7 @@ class StopSwitches:
 
     @contextlib.contextmanager
     def _building(self):
-        """The scope of new ops: in the graph, by a name of their own, on the CPU, where queues are."""
+        """The scope of new ops: in the graph, under a common name, and on the CPU, like queues."""
         with self._session.graph.as_default(), tf.device("/CPU:0"), tf.name_scope(_SCOPE):
             yield
 
@@ -139,12 +139,12 @@ class StopSwitches:
         return self._prepared([self.feed], self._destroy_op)
 
     def _watch(self, name):
-        """Adds what watches a tensor, once; returns the names of its ops, () if there is no such tensor."""
+        """Adds the ops for a fetched tensor, once; returns their names, or () if there is no such tensor."""
         if name not in self._watches:
             full_name = name if ":" in name else f"{name}:0"
             try:
                 tensor = self._session.graph.get_tensor_by_name(full_name)
-            except (KeyError, ValueError):  # the Session says it in its words
+            except (KeyError, ValueError):  # the Session will report it in its own words
                 return ()
             self._watches[name] = self._watched(tensor)
         return self._watches[name]
@@ -152,7 +152,7 @@ class StopSwitches:
     def _watched(self, tensor):
         """Adds the ops that take part in a run that fetches a tensor; returns their names."""
         with self._building():
-            # Not the tensor's own op, since control edges of that would keep it out of fused ops.
+            # Not the tensor's own op, because control edges would prevent its fusion with others.
             fetched = tf.identity(tensor)
             with tf.control_dependencies([fetched]):
                 always = _RAW.ControlTrigger()  # even if the tensor is in a branch that was not taken
@@ -175,11 +175,12 @@ class StopSwitches:
             if not self._unmade:
                 self._add_switches()
             queue, handle = self._unmade.pop()
-        # `Session.run` would make an object of it, which asks the Session when it dies: that may be closed.
+        # `Session.run` would return an object that calls the Session when it is freed, which may be closed by
+        # then.
         (name,) = self._prepared([], fetch=[handle.name])()
         switch = _Switch(self._prepared([], queue.op), self._close, np.array(name, object))
         switch.turn()
-        self._renewed(switch)  # so that all is prepared, and turning it takes no time
+        self._renewed(switch)  # so that everything is prepared, and turning it takes no time
         return switch
 
     def _renewed(self, switch):
@@ -200,7 +201,7 @@ class StopSwitches:
 
 @dataclass(eq=False)
 class _Switch:
-    """Stops one run, if it is turned while that lasts."""
+    """Stops one run if it is turned during that run."""
 
     make_queue: Callable
     close_queue: Callable
@@ -208,6 +209,6 @@ class _Switch:
     is_turned: bool = False
 
     def turn(self):
-        """Stops the run that has the switch."""
+        """Stops the run that uses this switch."""
         self.is_turned = True
         self.close_queue(self.name)

@@ -1,6 +1,6 @@
-"""What clients send as TensorProto and tf.Example messages: what it declares is checked before it is made.
+"""Reads TensorProto and tf.Example messages of clients; checks what they declare before making arrays.
 
-A TensorProto may hold fewer values than its shape has elements: the last one is then repeated. So a message
+A TensorProto may hold fewer values than its shape has elements; the last value is then repeated. So a message
 of 60 bytes can declare a tensor of gigabytes.
 """
 
@@ -11,9 +11,9 @@ from tensorflow.core.framework import types_pb2
 
 from convnlp.serving.core.errors import invalid_argument, too_large
 
-_MAX_RANK = 254  # of TensorFlow
-_STRING_BYTES = 24  # of a tensor, for each string, beside what is in it
-# How many elements a tensor may have whose last value is repeated.
+_MAX_RANK = 254  # in TensorFlow
+_STRING_BYTES = 24  # of memory per string in a tensor, besides its content
+# The most elements of a tensor whose last value is repeated.
 _MAX_REPEATED = 2**20
 
 
@@ -36,8 +36,8 @@ def to_array(proto, limits):
         given = _num_values(proto, dtype)
         if given < count > _MAX_REPEATED:
             raise too_large(
-                f"Tensor of the shape {list(shape)} must hold its {count} values: only up to {_MAX_REPEATED}"
-                f" are filled up with the last one. Received: {given}"
+                f"Tensor of the shape {list(shape)} must hold all {count} values: the last value is repeated"
+                f" only up to {_MAX_REPEATED} elements. Received: {given} values"
             )
     elif dtype == tf.string or len(proto.tensor_content) != count * item_bytes:
         raise invalid_argument(
@@ -54,7 +54,7 @@ def to_array(proto, limits):
 
 
 def serialized_examples(message, limits):
-    """Returns the examples of an Input, serialized, each with the context that all of them share before it.
+    """Returns the serialized examples of an Input, each preceded by the context that they share.
 
     Args:
         message: Input.
@@ -64,7 +64,7 @@ def serialized_examples(message, limits):
         list of bytes.
 
     Raises:
-        ServingError: if there are too many, or they are too large.
+        ServingError: if there are too many examples, or they are too large.
     """
     kind = message.WhichOneof("kind")
     if kind is None:
@@ -91,7 +91,7 @@ def _dtype(proto):
 
 
 def _shape(proto):
-    """The sizes of a TensorShapeProto, each known."""
+    """Returns the sizes of a TensorShapeProto; raises ServingError if one is unknown."""
     if proto.unknown_rank or len(proto.dim) > _MAX_RANK:
         rank = "an unknown rank" if proto.unknown_rank else f"{len(proto.dim)} dimensions"
         raise invalid_argument(f"Tensor must have at most {_MAX_RANK} dimensions. Received: {rank}")
@@ -102,7 +102,7 @@ def _shape(proto):
 
 
 def _num_values(proto, dtype):
-    """How many values a TensorProto holds in the field of its type."""
+    """Returns how many values a TensorProto holds in the field of its type."""
     values = {field.name: value for field, value in proto.ListFields() if field.name.endswith("_val")}
     count = max(map(len, values.values()), default=0)
     return count // 2 if dtype.is_complex else count

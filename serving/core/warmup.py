@@ -1,7 +1,7 @@
-"""Loads a version of a model and asks it the requests that lie beside it, before anybody else does.
+"""Loads a version of a model, and runs the requests in its directory before it is served.
 
-TF Serving's warm-up: `assets.extra/tf_serving_warmup_requests` in the version's directory is a TFRecord file
-of PredictionLog messages, 1,000 at most. A version whose warm-up fails is not served.
+This is TF Serving's warm-up: `assets.extra/tf_serving_warmup_requests` in the version's directory is a
+TFRecord file of at most 1,000 PredictionLog messages. A version whose warm-up fails is not served.
 """
 
 import os
@@ -29,10 +29,10 @@ class Loader:
 
     Args:
         metrics: `Metrics`.
-        timeout_ms: int. How long a run may take; 0 for as long as it likes.
-        num_iterations: int. How often each request of the warm-up is asked; 0 for no warm-up.
-        limits: `Limits`. How large the requests of the warm-up may be.
-        prefer_tflite: bool. Whether `model.tflite` answers what it can, where there is one.
+        timeout_ms: int. How long a run may take; 0 for no limit.
+        num_iterations: int. How often to run each warm-up request; 0 for no warm-up.
+        limits: `Limits`. How large the warm-up requests may be.
+        prefer_tflite: bool. Whether to answer with `model.tflite`, if there is one, whatever it can answer.
         num_interpreters: int or None. See `LiteServable`.
         num_runs: int or None. See `Servable`.
     """
@@ -56,7 +56,7 @@ class Loader:
         self._num_runs = num_runs
 
     def __call__(self, name, version, path):
-        """Returns the `Servable` of a directory, warmed up; raises whatever is wrong with it."""
+        """Loads the `Servable` of a directory and warms it up; raises an exception if anything is wrong."""
         started, status = time.monotonic(), "fail"
         try:
             servable = self._load(name, version, path)
@@ -79,7 +79,7 @@ class Loader:
             raise ServingError("DATA_LOSS", str(error)) from error
         try:
             if self._prefer_tflite and os.path.exists(os.path.join(path, _TFLITE_NAME)):
-                from convnlp.serving.core.lite import LiteServable  # LiteRT is loaded where it is wanted
+                from convnlp.serving.core.lite import LiteServable  # loads LiteRT only if it is needed
 
                 file = os.path.join(path, _TFLITE_NAME)
                 return LiteServable(name, version, file, path, self._timeout_ms, self._num_interpreters)
@@ -116,7 +116,7 @@ class Loader:
 
 
 def _computations(servable, log, limits):
-    """Returns the computation that a record asks for; one of no known kind asks for none."""
+    """Returns a list with the computation of a record; it is empty if the record has no content."""
     kind = log.WhichOneof("log_type")
     if kind == "predict_log":
         return [messages.predict(servable, log.predict_log.request, limits)]

@@ -1,4 +1,4 @@
-"""What gRPC leaves to the server: calls that end early, and requests that are not messages."""
+"""Handles what gRPC leaves to the server: calls that end early, and requests that are not messages."""
 
 import threading
 
@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 
 from convnlp.serving.core.errors import ServingError, invalid_argument, timed_out
 
-# The words of a status travel in HTTP headers, of which clients take 8 kB, and which triple most bytes.
+# A status message travels in an HTTP header. Clients accept 8 kB, and most bytes are encoded as three.
 _MAX_DETAILS_BYTES = 2000
 
 
@@ -19,7 +19,7 @@ def fail(context, error):
         error: `ServingError`.
 
     Raises:
-        Exception: what gRPC looks for.
+        Exception: always; gRPC expects it.
     """
     details = error.message.encode("utf-8", "replace")
     if len(details) > _MAX_DETAILS_BYTES:
@@ -28,24 +28,25 @@ def fail(context, error):
 
 
 def wait(future, context, seconds):
-    """Waits for a future, and cancels it when nobody waits for the call any more.
+    """Waits for a future, and cancels it if nobody waits for the call any more.
 
     Args:
         future: concurrent.futures.Future.
-        context: grpc.ServicerContext. It ends with the client's deadline, or when the client cancels or goes.
+        context: grpc.ServicerContext. It ends at the client's deadline, or when the client cancels or
+            disconnects.
         seconds: float or None. How long to wait.
 
     Returns:
         The future's result.
 
     Raises:
-        ServingError: DEADLINE_EXCEEDED or CANCELLED, once the future is cancelled.
-        Exception: the future's.
+        ServingError: DEADLINE_EXCEEDED or CANCELLED, after cancelling the future.
+        Exception: the exception of the future.
     """
-    over = threading.Event()  # the future or the call
+    over = threading.Event()  # set when the future or the call is over
     future.add_done_callback(lambda _: over.set())
     if not context.add_callback(over.set):
-        over.set()  # the call is, already
+        over.set()  # the call is over already
     over.wait(seconds)
     if future.done():
         return future.result()
@@ -56,9 +57,9 @@ def wait(future, context, seconds):
 
 
 class Careful:
-    """A server for generated `add_..._to_server` functions; requests that are not messages get a status.
+    """Wraps a server for generated `add_..._to_server` functions; answers requests that are not messages.
 
-    gRPC would log a traceback for each of them.
+    gRPC itself would log a traceback for each of them.
 
     Args:
         server: grpc.Server.
@@ -68,11 +69,11 @@ class Careful:
         self._server = server
 
     def add_generic_rpc_handlers(self, handlers):
-        """As of a grpc.Server."""
+        """Like `grpc.Server.add_generic_rpc_handlers`."""
         self._server.add_generic_rpc_handlers(tuple(map(_Handlers, handlers)))
 
     def add_registered_method_handlers(self, service_name, method_handlers):
-        """As of a grpc.Server, for code that newer generators write; the generic handlers serve them all."""
+        """For code from newer generators; does nothing, because the generic handlers serve all methods."""
 
 
 class _Handlers(grpc.GenericRpcHandler):

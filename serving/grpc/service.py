@@ -1,4 +1,4 @@
-"""The gRPC interface: TF Serving's PredictionService and ModelService, on the same models and threads."""
+"""The gRPC interface: TF Serving's PredictionService and ModelService, with the models and runner of REST."""
 
 import logging
 import time
@@ -34,16 +34,16 @@ def build_grpc_server(
     reload=None,
     shares_port=False,
 ):
-    """Builds the gRPC server; it takes a port before it starts.
+    """Builds the gRPC server; the caller binds its port and starts it.
 
     Args:
         manager: `ModelManager`. The models.
-        runner: `Runner` or `Batcher`. Where they run.
-        metrics: `Metrics`. What is counted.
+        runner: `Runner` or `Batcher`. Runs the models.
+        metrics: `Metrics`. Counts requests.
         limits: `Limits`.
-        num_threads: int. How many requests are read and written at the same time.
-        allow_any_labels: bool. Whether labels may name versions that are not loaded, in a new configuration.
-        reload: Callable. What a new configuration is given to. Default: `manager.reload`.
+        num_threads: int. How many requests are handled at the same time.
+        allow_any_labels: bool. Whether labels in a new configuration may name versions that are not loaded.
+        reload: Callable. Called with a new configuration. Default: `manager.reload`.
         shares_port: bool. Whether other processes listen on its port too.
 
     Returns:
@@ -73,12 +73,12 @@ class _Service:
     """Turns exceptions into the status of a call."""
 
     def _guarded(self, context, answer, count=lambda code: None):
-        """Returns what `answer` returns; a failure ends the call with its status.
+        """Returns the result of `answer`; an exception ends the call with its status.
 
         Args:
             context: grpc.ServicerContext.
             answer: Callable without arguments.
-            count: Callable. Called with the code of the status before the call ends.
+            count: Callable. Called with the status code before the call ends.
         """
         try:
             response = answer()
@@ -236,7 +236,7 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
 
 
 class ModelService(_Service, model_service_pb2_grpc.ModelServiceServicer):
-    """The state of the models, and a way to serve others; see `build_grpc_server` for the arguments."""
+    """The states of models, and changes of the configuration; see `build_grpc_server` for the arguments."""
 
     def __init__(self, manager, allow_any_labels, reload=None):
         self._manager = manager
@@ -256,7 +256,7 @@ class ModelService(_Service, model_service_pb2_grpc.ModelServiceServicer):
         return self._guarded(context, answer)
 
     def HandleReloadConfigRequest(self, request, context):
-        """Serves the models of a new configuration; the answer comes when they are loaded."""
+        """Serves the models of a new configuration; answers when they are loaded."""
 
         def answer():
             if request.config.WhichOneof("config") != "model_config_list":

@@ -1,1 +1,1 @@
-"""The page at `/`, where the models that are served can be tried in a browser."""
+"""The page at `/`, on which the served models can be tried in a browser."""

@@ -1,4 +1,4 @@
-// One model's answer, as elements. Whatever comes from outside is put in as text.
+// Shows the answer of one model as elements. Anything from outside is inserted as text.
 
 /** Makes an element with attributes and children, which are elements or texts. */
 export function element(tag, attributes = {}, ...children) {
@@ -8,13 +8,13 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** A summary in a few words, for the line that screen readers read out. */
+/** Returns a summary in a few words, for the line that screen readers read out. */
 export function inShort({ label, scores, ...others }) {
   if (label === undefined) return shown(others.generated_text ?? Object.values(others)[0]).slice(0, 80);
   return isNumbers(scores) ? `${shown(label)}, ${percent(Math.max(...scores))}` : shown(label);
 }
 
-/** The outputs of a model: label, probabilities, and whatever else there is. */
+/** Shows the outputs of a model: label, probabilities, and anything else. */
 export function showOutputs({ label, scores, ...others }, classes) {
   const parts = [];
   if (label !== undefined) parts.push(element("p", { class: "label" }, shown(label)));
@@ -27,15 +27,15 @@ export function showOutputs({ label, scores, ...others }, classes) {
 }
 
 /**
- * The pieces of the text on a ground the deeper, the more they mattered for the label. The scale is absolute, so
- * that answers can be compared: the depth is the share of the label's probability that is lost without the piece,
- * or, where the piece speaks against it, the share of the other that is not there with it.
+ * Shows the pieces of the text; the more a piece mattered for the label, the deeper its background. The scale is
+ * absolute, so that answers can be compared. The depth is the share by which the label's probability falls without the
+ * piece; for a piece that speaks against the label, it is the share by which the piece lowers that probability.
  */
 export function showTokens({ tokens, importances, label }) {
   const pieces = [tokens].flat().map((token, i) => ({ token, value: [importances].flat()[i] }));
   const kept = pieces.filter(({ token }) => token !== ""); // the rest are the end token and pads
   const heading = element("h3", {}, "What mattered");
-  if (!kept.length) return [heading, element("p", { class: "quiet" }, "The model has read no piece of the text.")];
+  if (!kept.length) return [heading, element("p", { class: "quiet" }, "The model has not read any piece of the text.")];
   const text = element("p", { class: "tokens" });
   const rows = element("tbody");
   for (const { token, value } of kept) {
@@ -71,7 +71,7 @@ function depth(value) {
 function legend(pieces, label) {
   const { token, value } = pieces.reduce((most, one) => (depth(one.value) > depth(most.value) ? one : most));
   if (depth(value) < MUCH) {
-    return `Nothing mattered much: whichever piece is left out, the probability of “${shown(label)}” changes by less than 5 %.`;
+    return `Nothing mattered much: without any one piece, the probability of “${shown(label)}” changes by less than 5 %.`;
   }
   return (
     `Blue speaks for “${shown(label)}”; orange, underlined, against it: at half of the full depth, the piece doubles ` +
@@ -79,10 +79,10 @@ function legend(pieces, label) {
   );
 }
 
-/** What becomes of a probability whose logarithm falls by a value. */
+/** Describes the change of a probability whose logarithm falls by a value. */
 function change(value) {
   const factor = Math.exp(-value);
-  const part = percent(Math.abs(factor - 1)).replaceAll(" ", "\u00a0"); // which no line ends in
+  const part = percent(Math.abs(factor - 1)).replaceAll(" ", "\u00a0"); // so that no line breaks there
   if (factor < 1) return `falls by ${part}`;
   return factor > 10 ? "is more than ten times as large" : `rises by ${part}`;
 }
@@ -101,7 +101,7 @@ function bars(scores, classes, label) {
     list.append(element("li", {}, element("span", { class: "name" }, shown(name)), track, value));
   }
   if (named.length <= 10) return list;
-  const more = element("p", { class: "quiet" }, `and ${named.length - 10} classes of less`);
+  const more = element("p", { class: "quiet" }, `and ${named.length - 10} less probable classes`);
   return element("div", {}, list, more);
 }
 
@@ -125,5 +125,5 @@ function percent(score) {
 }
 
 function signed(value) {
-  return typeof value === "number" ? `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}` : "no number";
+  return typeof value === "number" ? `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}` : "not a number";
 }

@@ -1,4 +1,4 @@
-// The page at `/`: asks the models that are served, as any client of the REST interface does.
+// The page at `/`: sends texts to the served models, like any client of the REST interface.
 
 import { element, inShort, showOutputs, showTokens } from "./answer.js";
 import { cutAfter, cutByEmbedding } from "./cut.js";
@@ -14,7 +14,7 @@ let looks = 0;
 let again; // the next look at a server that does not answer
 const AGAIN_MILLISECONDS = 2000;
 
-/** Looks what is served now, and keeps what is chosen; of a server that does not answer, what it served last. */
+/** Shows what is served now, and keeps the user's choices; if the server does not answer, keeps the last list. */
 async function refresh() {
   const look = ++looks;
   clearTimeout(again);
@@ -34,7 +34,7 @@ async function refresh() {
   const options = () => served.map((one) => new Option(titleOf(one), one.path));
   choose(model, options());
   choose(other, [new Option("nothing", ""), ...options()]);
-  if (served.length) form.hidden = false; // and it stays, with what has been typed
+  if (served.length) form.hidden = false; // from now on it stays, with what has been typed
   notice.textContent = served.length ? "" : whyNone(versions);
   showSecond();
 }
@@ -47,7 +47,7 @@ function whyNone(versions) {
 
 function choose(select, options) {
   const same = (one, i) => one.text === select.options[i].text && one.value === select.options[i].value;
-  if (options.length === select.options.length && options.every(same)) return; // it may be in use
+  if (options.length === select.options.length && options.every(same)) return; // it may be open
   const chosen = select.value;
   select.replaceChildren(...options);
   if (options.some(({ value }) => value === chosen)) select.value = chosen;
@@ -83,7 +83,7 @@ function row({ name, version, state, error, signatures, tasks }) {
   return element("li", {}, about, element("span", { class: why ? "error" : "quiet" }, why || use));
 }
 
-/** Asks the chosen models one after the other, so that neither takes the other's time. */
+/** Asks the chosen models one after the other, so that neither slows down the other. */
 async function run() {
   const missing = !text.value.trim() ? "Type or paste a text first." : !chosenModels().length ? "No model to ask." : "";
   text.setAttribute("aria-invalid", String(!text.value.trim()));
@@ -109,17 +109,17 @@ async function run() {
     }
     message.textContent = summaries.join(" ");
     for (const [i, one] of chosen.entries()) {
-      if (articles[i].querySelector(".error")) continue; // what is more would fail too
+      if (articles[i].querySelector(".error")) continue; // further requests would fail too
       await part(articles[i], () => furtherAnswers(one, articles[i], signal));
     }
     await refresh();
     answers.removeAttribute("aria-busy");
   } catch (error) {
-    if (error.name !== "AbortError") throw error; // a newer question has been asked
+    if (error.name !== "AbortError") throw error; // a newer request has replaced this one
   }
 }
 
-/** Runs a part; its failure is shown in the model's article, and the others go on. */
+/** Runs one step; if it fails, shows the error in the model's article, so that the others can go on. */
 async function part(article, task) {
   try {
     return await task();
@@ -144,13 +144,13 @@ async function answer(one, article, signal) {
   const inputs = pair ? { [first]: text.value, [pair]: second.value } : { [first]: text.value };
   const { outputs, milliseconds } = await predict(one, signature, inputs, signal);
   const taken = `${milliseconds.toFixed(milliseconds < 100 ? 1 : 0)} ms`;
-  const ofOne = hasSecond() && !pair ? "; this model reads the first text alone" : "";
+  const ofOne = hasSecond() && !pair ? "; this model reads only the first text" : "";
   const latency = element("p", { class: "quiet latency" }, `${taken} to the server and back${ofOne}`);
   article.append(...showOutputs(outputs, one.classes), latency);
   return `${one.name}: ${inShort(outputs)}, in ${taken}.`;
 }
 
-/** What takes longer: generated text, the pieces of the text that mattered, and whether it was cut. */
+/** Shows what takes longer: generated text, the pieces of the text that mattered, and whether it was cut. */
 async function furtherAnswers(one, article, signal) {
   const { generate, explain } = one.tasks;
   const asked = isPair(one) ? `${text.value} ${second.value}` : text.value; // the two share a row
@@ -168,10 +168,10 @@ async function furtherAnswers(one, article, signal) {
   }
   if (end !== undefined) return;
   const cut = await cutByEmbedding(one, asked, signal).catch((error) => {
-    if (error.name === "AbortError") throw error; // any other failure is none of the answer
+    if (error.name === "AbortError") throw error; // other failures do not concern the answer
   });
   if (cut === "cut") showCut(one, article, "The text was cut: it is longer than what the model reads.");
-  if (cut === "perhaps") showCut(one, article, "The model reads just so much: the last word may have been cut.");
+  if (cut === "perhaps") showCut(one, article, "The model reads no more than this: the last word may have been cut.");
 }
 
 function showCut(one, article, sentence) {

@@ -1,9 +1,9 @@
-// The server's REST interface: which models there are, what can be asked of them, and the asking.
+// The server's REST interface: lists the models and what they can do, and sends them requests.
 
-/** What is thrown where there is no answer at all. */
+/** Thrown if there is no answer at all. */
 export class Unanswered extends Error {}
 
-/** Asks once. Returns the answer and the milliseconds from here to the server and back. */
+/** Sends one request. Returns the answer and the milliseconds from here to the server and back. */
 export async function ask(path, body, signal) {
   const options = body ? { method: "POST", body: JSON.stringify(body), signal } : { signal };
   const started = performance.now();
@@ -17,12 +17,12 @@ export async function ask(path, body, signal) {
   }
   const milliseconds = performance.now() - started;
   const answer = parse(text);
-  if (!response.ok) throw new Error(answer?.error ?? `The server answers ${response.status}.`);
-  if (!isObject(answer)) throw new Error("The server's answer is not what TensorFlow Serving's would be.");
+  if (!response.ok) throw new Error(answer?.error ?? `The server answered with status ${response.status}.`);
+  if (!isObject(answer)) throw new Error("The server's answer is not in the format of TensorFlow Serving.");
   return { answer, milliseconds };
 }
 
-/** Runs a signature on a batch; inputs is an object of lists of texts. Returns its outputs by name. */
+/** Runs a signature on a batch; `inputs` is an object of lists of texts. Returns the outputs by name. */
 export async function predictBatch(model, signature, inputs, signal) {
   const body = { signature_name: signature, inputs };
   const { answer, milliseconds } = await ask(`${model.path}:predict`, body, signal);
@@ -32,7 +32,7 @@ export async function predictBatch(model, signature, inputs, signal) {
   return { outputs, milliseconds };
 }
 
-/** Runs a signature on one example; inputs is an object of texts. Returns its outputs by name. */
+/** Runs a signature on one example; `inputs` is an object of texts. Returns the outputs by name. */
 export async function predict(model, signature, inputs, signal) {
   const columns = Object.fromEntries(Object.entries(inputs).map(([name, text]) => [name, [text]]));
   const { outputs, milliseconds } = await predictBatch(model, signature, columns, signal);
@@ -42,7 +42,7 @@ export async function predict(model, signature, inputs, signal) {
   return { outputs, milliseconds };
 }
 
-/** What a version can be asked: its signatures, their tasks, and the names of its classes, if it tells. */
+/** Returns the abilities of a version: its signatures, their tasks, and the names of its classes, if it tells them. */
 async function abilities(base, version) {
   const path = `${base}/versions/${version}`;
   const { answer } = await ask(`${path}/metadata`);
@@ -60,19 +60,19 @@ async function abilities(base, version) {
   return { signatures, tasks, classes };
 }
 
-const known = new Map(); // of versions that have been asked for them
+const known = new Map(); // the abilities of versions, once requested
 
-/** Forgets what versions can be asked: a server that comes back may serve others by the same numbers. */
+/** Forgets the abilities of versions: a server that comes back may serve others under the same numbers. */
 export function forget() {
   known.clear();
 }
 
-/** The versions of a model, newest first; those that can be asked have a path, signatures and tasks. */
+/** Returns the versions of a model, newest first; those that are available have a path, signatures and tasks. */
 export async function versionsOf(name) {
   const base = `v1/models/${encodeURIComponent(name)}`;
   const { answer } = await ask(base);
   const found = (answer.model_version_status ?? []).sort((a, b) => Number(b.version) - Number(a.version));
-  let path = base; // the newest one is asked as clients ask: by the model's name
+  let path = base; // requests to the newest version name only the model, like those of clients
   const models = [];
   for (const { version, state, status } of found) {
     const model = { name, version, state, error: status?.error_message, signatures: {}, tasks: {} };
@@ -88,7 +88,7 @@ export async function versionsOf(name) {
   return models;
 }
 
-/** Which signature serves which purpose: `text` answers a text; the others may be missing. */
+/** Returns which signature serves which purpose: `text` answers a text; the others may be missing. */
 function tasksOf(signatures) {
   const has = (name, inputs, ...outputs) =>
     signatures[name] &&
@@ -102,12 +102,12 @@ function tasksOf(signatures) {
     explain: has("explain", 1, "tokens", "importances") ? "explain" : undefined,
     generate: has("generate", 1) && saysMore() ? "generate" : undefined,
     classes: signatures.classify?.outputs.classes ? "classify" : undefined,
-    // Of the exports of this library, which have both, it is known that the embedding hears every word.
+    // Exports of this library have both signatures, and their embedding depends on every word.
     embed: has("embed", 1, "embedding") && signatures.ids ? "embed" : undefined,
   };
 }
 
-/** The names of a signature's inputs if all of them are batches of texts, in order; else none. */
+/** Returns the names of a signature's inputs, sorted, if all of them are batches of texts; else none. */
 export function textInputs({ inputs, outputs }) {
   const isText = ({ dtype, tensor_shape: shape }) =>
     dtype === "DT_STRING" && (shape.unknown_rank || shape.dim.length === 1);
@@ -123,7 +123,7 @@ function isObject(value) {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** JSON as the server writes it: with NaN and Infinity, which are null here. */
+/** Reads JSON as the server writes it: with NaN and Infinity, which become null. */
 function parse(text) {
   const stringsAndSpecials = /"(?:[^"\\]|\\.)*"|-?(?:NaN|Infinity)/g;
   try {

@@ -1,7 +1,7 @@
-"""The page at `/`, where the models that are served can be tried in a browser.
+"""The page at `/`, on which the served models can be tried in a browser.
 
-It asks the REST interface, as any client does; only the models' names,
-which that interface does not list, stand in the page.
+It uses the REST interface like any client. Only the names of the models, which that interface does not list,
+are written into the page.
 """
 
 import html
@@ -40,11 +40,11 @@ _HEADERS = {
 def page_routes(model_names):
     """Returns the routes of the page.
 
-    The real server has nothing at `/`: only a client that accepts HTML, as browsers say they do, is shown the
-    page; others get the 404 that they would get there.
+    The real server has nothing at `/`. So only clients that accept HTML, as browsers do, get the page; others
+    get the real server's 404.
 
     Args:
-        model_names: Callable. Returns the names of the models, at any time.
+        model_names: Callable. Returns the current names of the models.
 
     Returns:
         list of starlette Route.

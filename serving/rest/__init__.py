@@ -1,1 +1,1 @@
-"""TF Serving's REST interface: HTTP, its JSON dialect, the methods."""
+"""TF Serving's REST interface: HTTP, its JSON dialect, and the methods."""

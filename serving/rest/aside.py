@@ -1,4 +1,4 @@
-"""Threads for what would hold up the event loop, on which all requests wait."""
+"""Threads for work that would hold up the event loop, and with it all requests."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,7 +6,7 @@ _LARGE_BYTES = 2**20
 
 
 class Aside:
-    """Runs functions in threads: those on much data one after the other, so that the others find a thread."""
+    """Runs functions in threads: those on much data one by one, so that there are threads for the others."""
 
     def __init__(self):
         self._small = ThreadPoolExecutor(2, "aside")
@@ -17,9 +17,10 @@ class Aside:
 
         Args:
             function: Callable without arguments.
-            size: int. How many bytes it is to work on.
+            size: int. How many bytes the function works on.
 
         Returns:
-            concurrent.futures.Future of what it returns. Cancelled before its turn, it is never called.
+            concurrent.futures.Future of its result. If it is cancelled before its turn, the function is not
+            called.
         """
         return (self._large if size > _LARGE_BYTES else self._small).submit(function)

@@ -1,4 +1,4 @@
-"""Reads the body of a request, decompressed, within the limits: none is passed by more than a piece."""
+"""Reads and decompresses the body of a request, exceeding no limit by more than one piece."""
 
 import asyncio
 import functools
@@ -6,19 +6,19 @@ import zlib
 
 from convnlp.serving.core.errors import ServingError, too_large
 
-# How much is decompressed at a time, and how much compressed data is looked at for it.
+# The most compressed and the most decompressed data to handle at a time.
 _PIECE_BYTES = 2**20
-# The beginning of a body is taken in whatever else is under way: small requests go on beside large ones.
+# The beginning of every body is accepted, so that small requests get through beside large ones.
 _FREE_BYTES = 2**16
 
 
 class Body:
-    """The body of one request, and the work on it. It is under way until it is closed and the work has ended.
+    """The body of one request, and the work on it. It is under way until it is closed and the work done.
 
     Args:
         limits: `Limits`.
         in_flight: `Gate`. Counts the bytes of all requests.
-        aside: `Aside`. Where the work is done.
+        aside: `Aside`. Does the work.
     """
 
     def __init__(self, limits, in_flight, aside):
@@ -29,17 +29,17 @@ class Body:
         self._work = None
 
     async def read(self, scope, receive):
-        """Reads the body, decompressed if it says it is gzip; what cannot be decompressed counts as empty.
+        """Reads the body, and decompresses it if the request says gzip; broken gzip counts as an empty body.
 
         Args:
-            scope: dict. ASGI's.
-            receive: Callable. ASGI's.
+            scope: dict. The ASGI scope.
+            receive: Callable. ASGI's `receive`.
 
         Returns:
             bytes.
 
         Raises:
-            ServingError: if it is larger than a limit, or the client goes.
+            ServingError: if the body is larger than a limit, or the client disconnects.
         """
         limit = self._limits.body_bytes
         announced = header(scope, b"content-length")
@@ -88,22 +88,22 @@ class Body:
 
         Args:
             function: Callable without arguments.
-            size: int. How many bytes it is to work on.
+            size: int. How many bytes the function works on.
 
         Returns:
-            What it returns. If the wait is cancelled, a function whose turn has not come is not called.
+            The result of the function. If the wait is cancelled before its turn, the function is not called.
         """
         self._work = self._aside.submit(function, size)
         return await asyncio.wrap_future(self._work)
 
     def close(self):
-        """Counts it out, once nothing works on it."""
+        """Stops counting the body as soon as nothing works on it."""
         counted = max(self._size - _FREE_BYTES, 0)
         if counted:
             self.when_idle(lambda: self._in_flight.leave(counted))
 
     def when_idle(self, function):
-        """Calls a function once nothing works on the body: a request may have given up work that goes on."""
+        """Calls a function as soon as nothing works on the body; work may outlast its request."""
         if self._work:
             self._work.add_done_callback(lambda _: function())
         else:
@@ -111,12 +111,12 @@ class Body:
 
 
 def header(scope, name):
-    """Returns the value of the first header of that name, "" if there is none."""
+    """Returns the value of the first header of this name, or "" if there is none."""
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
 
 
 def _unzip(body):
-    """Yields the pieces of decompressed data, none of them empty; raises zlib.error if the end is missing."""
+    """Yields non-empty pieces of decompressed data; raises zlib.error if the end is missing."""
     unzip = zlib.decompressobj(wbits=31)
     for start in range(0, len(body), _PIECE_BYTES):
         rest, is_full = body[start : start + _PIECE_BYTES], True

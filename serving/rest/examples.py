@@ -1,4 +1,4 @@
-"""The :classify and :regress methods: JSON objects to tf.train.Example messages, and the answers to JSON."""
+"""The :classify and :regress methods: JSON objects to tf.train.Example messages, and answers to JSON."""
 
 import tensorflow as tf
 
@@ -17,15 +17,15 @@ def read_examples(document, limits):
     """Reads the examples of a request.
 
     Args:
-        document: `Object`. With "examples", a list of objects of features, and perhaps "context", an object
-            of the features that all of them have.
-        limits: `Limits`. How many there may be.
+        document: `Object`. With "examples", a list of objects of features, and optionally "context", an
+            object of features that all examples share.
+        limits: `Limits`. How many examples there may be.
 
     Returns:
-        list of bytes. Serialized tf.train.Example messages; the context stands before each.
+        list of bytes. Serialized tf.train.Example messages, each preceded by the context.
 
     Raises:
-        ServingError: naming the feature that cannot be one.
+        ServingError: if an example is invalid; the message names the feature.
     """
     context = document.find(b"context")
     shared = _example(context[1]) if context else b""
@@ -86,12 +86,12 @@ def _read(document, find_servable, limits, method):
 
 
 def _example(value):
-    """Serializes one example. Of features with the same name the last one counts."""
+    """Serializes one example. Of several features with the same name, the last one counts."""
     if not isinstance(value, Object):
         raise invalid_argument(f"Example must be JSON object but got JSON {type_name(value)}")
     example = tf.train.Example()
     for key, content in value:
-        name = key.split(b"\0")[0]  # it ends there, as in C
+        name = key.split(b"\0")[0]  # ends at a NUL character, as in C
         is_list = isinstance(content, list) and not isinstance(content, Object)
         feature = tf.train.Feature()
         if not (is_list and _add_plain(content, feature)):
@@ -102,7 +102,7 @@ def _example(value):
 
 
 def _add_plain(values, feature):
-    """Fills a feature with values that are all of one plain type, if they are; returns whether they are."""
+    """Fills a feature with values if all have the same plain type; returns whether they have."""
     kinds = set(map(type, values))
     kind = _PLAIN_KINDS.get(kinds.pop()) if len(kinds) == 1 else None
     if kind is None or (kind == "int64_list" and max(values) >= 2**63):
@@ -112,7 +112,7 @@ def _add_plain(values, feature):
 
 
 def _add(value, name, feature):
-    """Appends a value to a feature, all of whose values are of one kind."""
+    """Appends a value to a feature; all values of a feature must be of the same kind."""
     if isinstance(value, bool | int):
         kind = "int64_list"
     elif isinstance(value, float):

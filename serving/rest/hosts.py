@@ -1,25 +1,27 @@
-"""By which names clients may call the server: against DNS rebinding.
+"""Decides by which names clients may call the server, as a protection against DNS rebinding.
 
-The owner of a name can let it point to this machine after a browser has loaded their page: the browser then
-takes our answers for the page's own, and shows them to it. But it says which name it has asked for.
+The owner of a domain name can make it point to this machine after a browser has loaded their page. The
+browser then believes that our answers come from the page's own server, and lets the page read them. But it
+sends the name.
 """
 
 import functools
 import ipaddress
 import re
 
-# A name or an address, the port, and nothing else.
+# A name or an address, optionally a port, and nothing else.
 _HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 
 
 class AllowedHosts:
-    """Names that requests may give as their Host.
+    """The names that requests may give as their Host.
 
-    Addresses, and names without a dot, such as localhost or that of a container, belong to nobody in the DNS:
-    these are always allowed, and so are names that end in .localhost, and requests without a Host.
+    Addresses, and names without a dot such as localhost or a container's name, belong to nobody in the DNS.
+    These are always allowed, and so are names that end in .localhost, and requests without a Host.
 
     Args:
-        names: iterable of str. Further names; ".example.com" allows example.com and all names that end so.
+        names: iterable of str. Further names; ".example.com" allows example.com and all names that end in
+            .example.com.
     """
 
     def __init__(self, names=()):
@@ -32,7 +34,7 @@ class AllowedHosts:
         """Looks for a name that is not allowed.
 
         Args:
-            headers: iterable of pairs of bytes. ASGI's.
+            headers: iterable of pairs of bytes. The headers in the ASGI scope.
 
         Returns:
             str or None. The first Host that is not allowed.
@@ -51,12 +53,12 @@ class AllowedHosts:
 
 
 def allowed_hosts(names, address):
-    """Makes `AllowedHosts` of what the user says.
+    """Makes `AllowedHosts` from the user's flags.
 
     Args:
-        names: list of str or None. What is allowed; "*" is everything. None is everything too, unless only
-            this machine can reach the server.
-        address: str. What the server listens on.
+        names: list of str or None. The allowed names; "*" allows any name. None also allows any name, unless
+            only this machine can reach the server.
+        address: str. The address on which the server listens.
 
     Returns:
         `AllowedHosts`, or None if everything is allowed.
@@ -67,7 +69,7 @@ def allowed_hosts(names, address):
 
 
 def is_loopback(address):
-    """Whether an address or name is this machine's own."""
+    """Whether an address or name is a loopback address of this machine."""
     return address == "localhost" or (_is_address(address) and ipaddress.ip_address(address).is_loopback)
 
 

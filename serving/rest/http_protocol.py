@@ -1,8 +1,9 @@
-"""HTTP on uvicorn's protocol for the parser httptools, which is that of Node.js.
+"""HTTP, based on uvicorn's protocol for httptools, the parser of Node.js.
 
-What is different here: an offer of another protocol is declined and the request answered; whoever sends or
-reads too slowly is left; what a client that has gone asked for is given up; an answer leaves in one piece,
-which saves a system call and a packet; HEAD and unknown verbs are answered as TF Serving does.
+It differs in these points. An offer to switch to another protocol is declined, and the request answered. A
+client that sends or reads too slowly is disconnected. If a client disconnects, its request is given up. An
+answer is sent in one piece, which saves a system call and a packet. HEAD and unknown verbs are answered as by
+TF Serving.
 """
 
 import asyncio
@@ -15,12 +16,12 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 VERBS = {"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _REQUEST_LINE = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/1\.[01]\r?\n")
 _PATH = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?#]|%[0-9A-Fa-f]{2})*")
-# The scheme and host of a path as proxies are sent it.
+# The scheme and host in a request to a proxy.
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _MAX_HEAD_BYTES = 2**16
-# What a slow reader must take each time that `Timeouts.write` passes, if it does not take all.
+# How much a slow client must read within `Timeouts.write`, unless it reads everything.
 _LEAST_PROGRESS_BYTES = 2**16
-# How long a body that nobody wants may go on after its answer: were it cut off, the answer would be lost.
+# How long an unwanted body may continue after its answer; if it were cut off, the answer would be lost.
 _LINGER_SECONDS = 5.0
 
 
@@ -29,9 +30,9 @@ class Timeouts:
     """How long a client may take, in seconds.
 
     Args:
-        idle: float. From one answer, or from connecting, to the next request.
+        idle: float. Between the connection or an answer, and the next request.
         read: float. For the head of a request, and for each pause in its body.
-        write: float. To take 64 KiB of an answer, or the rest of it.
+        write: float. To read 64 KiB of an answer, or the rest of it.
     """
 
     idle: float = 60.0
@@ -43,7 +44,7 @@ DEFAULT_TIMEOUTS = Timeouts()
 
 
 def html(status):
-    """Returns the page that libevent sends for errors below the REST interface."""
+    """Returns the page that libevent sends for errors that do not reach the REST interface."""
     title = STATUS_LINE[status].decode().split(" ", 2)[2].strip()
     return (
         f"<HTML><HEAD>\n<TITLE>{status} {title}</TITLE>\n</HEAD><BODY>\n<H1>{title}</H1>\n</BODY></HTML>\n"
@@ -53,25 +54,25 @@ def html(status):
 class Protocol(HttpToolsProtocol):
     """One connection.
 
-    The application finds the path in the scope as it was sent, query included, under "target"; it is None
-    where it is not a path, or a request of HTTP 0.9.
+    The entry "target" of the scope is the path as it was sent, including the query; it is None if that is not
+    a path, or for HTTP 0.9.
 
     Args:
-        *args: of uvicorn's protocol.
+        *args: as for uvicorn's protocol.
         timeouts: `Timeouts`.
-        **kwargs: of uvicorn's protocol.
+        **kwargs: as for uvicorn's protocol.
     """
 
     def __init__(self, *args, timeouts=DEFAULT_TIMEOUTS, **kwargs):
         super().__init__(*args, **kwargs)
         self.timeout_keep_alive = timeouts.idle
         self._timeouts = timeouts
-        self._head_bytes = 0  # what has come that is not body, without what came with the beginning
+        self._head_bytes = 0  # received bytes that are not body, not counting those with the beginning
         self._head_since = None  # while a head is incomplete
         self._idle_since = 0.0
         self._declines_upgrade = False
         self._is_lingering = False
-        self._running = None  # the cycle that the application works on, and its task
+        self._running = None  # the cycle on which the application works, and its task
         self._task = None
         self._written = 0
         self._progress = 0
@@ -91,7 +92,7 @@ class Protocol(HttpToolsProtocol):
             self._running.disconnected = True
             self._task.cancel()
 
-    # What comes in.
+    # Receiving.
 
     def data_received(self, data):
         if self._is_lingering:
@@ -115,9 +116,9 @@ class Protocol(HttpToolsProtocol):
                 self.parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as upgrade:
-                if not self._declines_upgrade:  # CONNECT: what follows is no HTTP
+                if not self._declines_upgrade:  # CONNECT: what follows is not HTTP
                     return
-                # The parser would stop here: another one reads the same request without the offer.
+                # The parser would stop here, so another one reads the same request without the offer.
                 data = data[upgrade.args[0] :]
                 head = [b"%s %s HTTP/1.1\r\n" % (self.parser.get_method(), self.url)]
                 head += [b"%s: %s\r\n" % pair for pair in self.headers if pair[0] != b"upgrade"]
@@ -161,7 +162,7 @@ class Protocol(HttpToolsProtocol):
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            # To a HEAD there may be a body, behind which a client does not find the next answer.
+            # The answer to a HEAD may have a body, after which a client would not find the next answer.
             keep_alive=scope["http_version"] != "1.0"
             and method != "HEAD"
             and self.parser.should_keep_alive(),
@@ -182,7 +183,7 @@ class Protocol(HttpToolsProtocol):
             self._head_bytes = 0
             super().on_message_complete()
             if not self.pipeline:
-                self.flow.resume_reading()  # so that the end of the connection is seen
+                self.flow.resume_reading()  # so that the end of the connection is noticed
 
     def _start_asgi_task(self, cycle, app):
         self._running = cycle
@@ -190,12 +191,12 @@ class Protocol(HttpToolsProtocol):
         self._task.add_done_callback(self.tasks.discard)
         self.tasks.add(self._task)
 
-    # Who is slow.
+    # Slow clients.
 
     def _wait_for_more(self):
-        """Sets the time for what has yet to come, if it is the client's turn."""
+        """Sets a time limit for more data, if it is the client's turn."""
         if self.cycle is None or self.cycle.response_complete:
-            # Not from now on, or a byte at a time would keep the connection for ever.
+            # Does not start again now, or sending a byte at a time would keep the connection open for ever.
             since, seconds = self._idle_since, self._timeouts.idle
             if self._head_since is not None:
                 since, seconds = self._head_since, self._timeouts.read
@@ -210,7 +211,7 @@ class Protocol(HttpToolsProtocol):
         is_idle = self.cycle is None or self.cycle.response_complete
         if self.transport.is_closing():
             return
-        if not is_idle and self.flow.read_paused:  # the client may not send
+        if not is_idle and self.flow.read_paused:  # the client cannot send now
             self._close_after(self._timeouts.read)
         elif is_idle and self._head_since is None:
             self.transport.close()
@@ -226,17 +227,17 @@ class Protocol(HttpToolsProtocol):
             self.wait_for_turns()
 
     def wait_for_turns(self):
-        """Reads no more while requests wait for their turn: uvicorn goes on to read with every answer.
+        """Stops reading while requests wait for their turn; uvicorn would resume reading after every answer.
 
-        So one client that sends on and on, and reads no answer, could fill the memory with its requests.
+        Otherwise a client that keeps sending requests could fill the memory with them.
         """
         if self.pipeline and not self.transport.is_closing():
             self.flow.pause_reading()
 
-    # What goes out.
+    # Sending.
 
     def write(self, data):
-        """Sends bytes, and leaves a client that does not take them."""
+        """Sends bytes, and disconnects a client that does not read them."""
         self.transport.write(data)
         self._written += len(data)
         if self._write_timer is None and self.transport.get_write_buffer_size():
@@ -255,7 +256,7 @@ class Protocol(HttpToolsProtocol):
             self._watch_writing()
 
     def _reject(self, status):
-        """Answers what is not a request; behind one that is under way, it only ends the connection."""
+        """Answers an invalid request; if another one is under way, only ends the connection after that."""
         if self.cycle and not self.cycle.response_complete and not self.cycle.more_body:
             self.cycle.keep_alive = False
             return
@@ -269,7 +270,7 @@ class Protocol(HttpToolsProtocol):
         self.transport.close()
 
     def finish(self, has_more):
-        """Ends the connection after an answer; what is still being sent is thrown away for a while."""
+        """Ends the connection after an answer; for a while, what the client still sends is thrown away."""
         if not has_more or self.transport.is_closing():
             self.transport.close()
             return
@@ -281,7 +282,7 @@ class Protocol(HttpToolsProtocol):
 
 
 class _Cycle(RequestResponseCycle):
-    """One request and its answer, which has to state its length."""
+    """One request and its answer, which must state its length."""
 
     _head = None
 
@@ -293,14 +294,14 @@ class _Cycle(RequestResponseCycle):
         async def until_cancelled(scope, receive, send):
             try:
                 await app(scope, receive, send)
-            except asyncio.CancelledError:  # the client has gone, or the server ends
+            except asyncio.CancelledError:  # the client has disconnected, or the server is stopping
                 self.disconnected = True
                 self.transport.close()
 
         await super().run_asgi(until_cancelled)
 
     async def receive(self):
-        if not self.more_body:  # the body came with the head, unasked
+        if not self.more_body:  # the client sent the body without waiting
             self.waiting_for_100_continue = False
         message = await super().receive()
         self._protocol.wait_for_turns()

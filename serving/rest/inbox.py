@@ -1,4 +1,4 @@
-"""Brings results from other threads to the event loop: a batch of them with one wake-up."""
+"""Brings results from other threads to the event loop, a whole batch with one wake-up."""
 
 import asyncio
 import collections
@@ -6,11 +6,11 @@ import contextlib
 
 
 class Inbox:
-    """What other threads have finished for one event loop.
+    """The results of other threads for one event loop.
 
-    `asyncio.wrap_future` wakes the loop for every future. The first wake-up of a batch lets the loop's thread
-    take the interpreter's lock, for which the thread that delivers the rest of the batch then waits, while
-    the model could run.
+    `asyncio.wrap_future` wakes the loop for every future. At the first wake-up of a batch, the loop's thread
+    takes the interpreter's lock; the thread that has yet to deliver the rest of the batch then waits for the
+    lock, though it could be running the model.
 
     Args:
         loop: asyncio.AbstractEventLoop.
@@ -25,10 +25,10 @@ class Inbox:
         """Waits for a concurrent.futures.Future, and cancels it if the wait is cancelled.
 
         Returns:
-            Its result.
+            The result of the future.
 
         Raises:
-            Exception: the future's.
+            Exception: the exception of the future.
         """
         waiter = self.loop.create_future()
         future.add_done_callback(lambda done: self._arrive(waiter, done))
@@ -41,13 +41,13 @@ class Inbox:
     def _arrive(self, waiter, future):
         """Called in the thread that finished the future."""
         self._arrived.append((waiter, future))
-        if not self._is_woken:  # else the loop has yet to look, and finds this one too
+        if not self._is_woken:  # otherwise the loop has yet to look, and will find this one too
             self._is_woken = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # if the loop is closed, nobody waits
                 self.loop.call_soon_threadsafe(self._open)
 
     def _open(self):
-        self._is_woken = False  # first, so that what arrives from now on wakes the loop again
+        self._is_woken = False  # first, so that later arrivals wake the loop again
         while self._arrived:
             waiter, future = self._arrived.popleft()
             if waiter.done():  # cancelled

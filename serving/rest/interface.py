@@ -1,4 +1,4 @@
-"""The REST interface: which path and verb means what, and the HTTP around it."""
+"""The REST interface: the meaning of paths and verbs, and the HTTP around it."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from convnlp.serving.rest.json_reader import UNREAD, count_nodes
 from convnlp.serving.rest.json_writer import quote
 from convnlp.serving.rest.predict import predict_json
 
-# The methods of a POST, each called with (document, find_servable, limits); in other letters they are none.
+# The methods of a POST, which are case-sensitive; each is called with (document, find_servable, limits).
 METHODS = {"predict": predict_json, "classify": classify_json, "regress": regress_json}
 
 _VERSION = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
@@ -33,7 +33,7 @@ _CORS_HEADERS = [
 ]
 _JSON = [(b"content-type", b"application/json")]
 _CLOSE = [(b"connection", b"close")]
-# Bodies and answers above these sizes are read and written outside the event loop, which others wait for.
+# Larger bodies and answers are read and written outside the event loop, so that other requests need not wait.
 _LARGE_BODY_BYTES = 2**13
 _LARGE_ANSWER_VALUES = 2**12
 _BYTES_A_VALUE = 16
@@ -45,12 +45,12 @@ class RestApp:
 
     Args:
         manager: `ModelManager`. The models.
-        runner: `Runner` or `Batcher`. Where they run.
-        metrics: `Metrics`. What is counted.
+        runner: `Runner` or `Batcher`. Runs the models.
+        metrics: `Metrics`. Counts requests.
         limits: `Limits`.
         cors: bool. Whether pages of other origins may read the answers.
-        site: Callable or None. The ASGI application for paths outside /v1/; 404 for all of them if None.
-        hosts: `AllowedHosts` or None. By which names the server may be asked; any if None.
+        site: Callable or None. The ASGI application for paths outside /v1/; if None, they all get 404.
+        hosts: `AllowedHosts` or None. The names by which clients may call the server; any name if None.
     """
 
     def __init__(self, manager, runner, metrics, limits=None, cors=False, site=None, hosts=None):
@@ -85,7 +85,7 @@ class RestApp:
 
     async def _respond(self, scope, path, receive, send):
         verb = scope["method"]
-        if verb == "OPTIONS":  # a browser's question before a request to another origin
+        if verb == "OPTIONS":  # a browser asks before a request to another origin
             status = 200 if re.search("https?://", header(scope, b"origin")) else 400
             headers = [(b"content-type", b"text/html; charset=ISO-8859-1"), *self._cors_headers]
             await _send(send, status, b"", headers)
@@ -104,7 +104,7 @@ class RestApp:
             status, code = error.http_status, error.code
             if status == 413:
                 headers += _CLOSE  # the rest of the body is not read
-        except asyncio.CancelledError:  # the client has gone, so the protocol gives the request up
+        except asyncio.CancelledError:  # the client has disconnected, so the protocol gives the request up
             self._metrics.request_count.add(self._known(asked.name), "CANCELLED")
             raise
         except Exception:
@@ -118,11 +118,11 @@ class RestApp:
         await _send(send, status, text.encode("utf-8", "surrogateescape"), headers)
 
     def _known(self, name):
-        """The name of a model, for the metrics; names of no model are not kept: there is no end of them."""
+        """Returns the name for the metrics: "" if there is no such model, as clients may send any name."""
         return name if name in self._manager.names() else ""
 
     async def _answer(self, verb, path, scope, receive, asked):
-        """Returns the document that answers a request, and fills in what it asked for."""
+        """Returns the document that answers a request, and notes in `asked` what was requested."""
         grammar = {"POST": _POST, "GET": _GET}.get(verb)
         match = grammar.fullmatch(path) if grammar else None
         if not match:
@@ -150,7 +150,7 @@ class RestApp:
                     self._gate.leave()
             finally:
                 body.close()
-        if match["metadata"] == "/metadata":  # in capitals it passes the grammar, and asks for the status
+        if match["metadata"] == "/metadata":  # in capitals, the grammar accepts it but it means the status
             servable = self._manager.acquire(asked.name, version, label)
             try:
                 return metadata_json(servable)
@@ -201,7 +201,7 @@ class RestApp:
                 return await body.run(lambda: to_json(computation.finish(values)), size * _BYTES_A_VALUE)
             return to_json(computation.finish(values))
         finally:
-            # Reading may go on after the time-out, and find a model then.
+            # After a time-out, reading may go on and still acquire a model.
             body.when_idle(lambda: [self._manager.release(servable) for servable in used])
 
     def _inbox_of(self, loop):
@@ -211,7 +211,7 @@ class RestApp:
 
 
 class _Asked:
-    """What a request asks for, as far as it is known; for the metrics."""
+    """What a request asks for, as far as is known, for the metrics."""
 
     name = ""
     method = ""
@@ -223,7 +223,7 @@ def status_json(states):
 
 
 def metadata_json(servable):
-    """Writes name, version and signatures of a model, laid out as the real server lays them out."""
+    """Writes name, version and signatures of a model in the layout of the real server."""
     signatures = {name: to_dict(signature) for name, signature in servable.signatures.items()}
     spec = {"name": servable.name, "version": str(servable.version), "signature_name": ""}
     signature_def = json.dumps({"signature_def": signatures}, indent=1)
@@ -237,7 +237,7 @@ def error_json(message):
 
 
 async def not_found(scope, receive, send):
-    """The ASGI application for paths that there are not."""
+    """The ASGI application for paths that do not exist."""
     await _send(send, 404, html(404), [(b"content-type", b"text/html"), *_CLOSE])
 
 
@@ -248,7 +248,7 @@ async def _send(send, status, body, headers):
 
 
 def target(scope):
-    """Returns the path as it was sent: not decoded, with its query. None where it is not a path."""
+    """Returns the path as it was sent: not decoded, and with its query. None if it is not a path."""
     if "target" in scope:
         return scope["target"]
     query = b"?" + scope["query_string"] if scope["query_string"] else b""

@@ -1,11 +1,11 @@
 """Reads the JSON dialect of TF Serving's REST interface.
 
-It is JSON as RapidJSON reads it there: NaN, Infinity and Inf are numbers, what follows the document is
-ignored, a repeated key keeps its first value, and bytes that are no UTF-8 pass through. Strings are therefore
-`bytes` here.
+This is JSON as TF Serving's RapidJSON reads it: NaN, Infinity and Inf are numbers, anything after the
+document is ignored, a repeated key keeps its first value, and bytes that are not UTF-8 pass through. Strings
+are therefore `bytes` here.
 
-The json module reads nearly every document that is right, many times faster than Python could. What it does
-not read goes to a reader in Python, which names an error and its place in RapidJSON's words.
+The json module reads almost all valid documents, many times faster than Python code could. A reader in Python
+handles the rest, and reports errors with their offsets in RapidJSON's words.
 """
 
 import json
@@ -44,9 +44,9 @@ _ESCAPES = {
 _HEX = re.compile(rb"[0-9a-fA-F]{4}")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _START = re.compile("\ufeff?[ \t\n\r]*")
-# Half a pair of surrogates may be one of these, or a byte that is no UTF-8.
+# A lone surrogate may come from one of these, or from a byte that is not UTF-8.
 _LOW_SURROGATE = re.compile(rb"\\u[dD][c-fC-F]")
-# The reader in Python takes about a microsecond a byte: of larger bodies it reads no more than this.
+# The reader in Python takes about a microsecond per byte, so it does not read larger bodies.
 _SLOWLY_READ_BYTES = 2**16
 
 
@@ -56,12 +56,12 @@ class Object(list):
     __slots__ = ()
 
     def find(self, key):
-        """Returns the pair of the first such key, or None."""
+        """Returns the first pair with this key, or None."""
         return next((pair for pair in self if pair[0] == key), None)
 
 
 class _Word(float):
-    """NaN or an infinity that was written as a word; a number too large for a double is an infinity, too."""
+    """NaN or an infinity written as a word, as opposed to a number too large for a double."""
 
     __slots__ = ()
 
@@ -82,20 +82,22 @@ def read(body):
         The document as `Object`, list, bytes, int, float, bool or None.
 
     Raises:
-        ServingError: if the body does not begin with a document; with the byte offset, in RapidJSON's words.
+        ServingError: if the body does not begin with a document; the message has RapidJSON's words and
+            offset.
     """
     document = read_quickly(body)
     return read_slowly(body) if document is UNREAD else document
 
 
 def read_quickly(body):
-    """Reads one document with the json module, or leaves it to `read_slowly`.
+    """Reads one document with the json module, if that is possible.
 
     Args:
         body: bytes. The request's body.
 
     Returns:
-        The document, or `UNREAD` if it has an error, or one of the few things that the module does not know.
+        The document, or `UNREAD` if it has an error or something that the module does not know; `read_slowly`
+        handles these.
     """
     try:
         encoding_errors = "strict"
@@ -107,7 +109,7 @@ def read_quickly(body):
             encoding_errors = "surrogateescape"
             text = body.decode("utf-8", encoding_errors)
         document, _ = _DECODER.raw_decode(text, _START.match(text).end())
-        if type(document) in _NUMBERS:  # it may go on: of `1.x` the module takes the 1
+        if type(document) in _NUMBERS:  # there may be more: of `1.x` the module takes only the 1
             return UNREAD
         return _with_bytes(document, encoding_errors)
     except _MODULE_ERRORS:
@@ -115,11 +117,11 @@ def read_quickly(body):
 
 
 def _with_bytes(value, errors):
-    """Makes strings bytes again, of integers beyond 64 bits doubles, and of words plain numbers.
+    """Turns strings back into bytes, integers beyond 64 bits into doubles, and words into plain numbers.
 
     Raises:
-        ValueError: if a string has half a pair of surrogates, or a number is too large for a double.
-        OverflowError: the same of an integer.
+        ValueError: if a string has a lone surrogate, or a number is too large for a double.
+        OverflowError: if an integer is too large for a double.
     """
     kind = type(value)
     if kind is str:
@@ -141,23 +143,24 @@ def _with_bytes(value, errors):
 
 
 def count_nodes(body):
-    """Counts what a document has besides plain values, for a fraction of the cost of reading it.
+    """Counts the arrays, objects and members of a document, for a fraction of the cost of reading it.
 
     Args:
         body: bytes. The request's body.
 
     Returns:
-        int. How many arrays, objects and members of objects there are; of a body that is no JSON, any number.
+        int. The number of arrays, objects and members of objects; an arbitrary number if the body is not
+        JSON.
     """
     without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = np.frombuffer(without_escapes, np.uint8)
-    # Behind an even number of quotation marks.
+    # Outside strings: after an even number of quotation marks.
     is_outside = np.cumsum(marks == ord('"'), dtype=np.uint8) & 1 == 0
     return sum(int(np.count_nonzero((marks == ord(mark)) & is_outside)) for mark in "[{:")
 
 
 def read_slowly(body):
-    """Reads one document in Python; see `read`. It keeps its own stack, so that any depth will do."""
+    """Reads one document in Python; see `read`. It has its own stack, so the depth is not limited."""
     if not body:
         raise invalid_argument("JSON Parse error: The document is empty")
     if len(body) > _SLOWLY_READ_BYTES:
@@ -173,7 +176,7 @@ def read_slowly(body):
             if isinstance(value, Object):
                 at = _key(body, at, keys)
             continue
-        while open_containers:  # the value is complete: into its container, which it may complete in turn
+        while open_containers:  # a complete value goes into its container, which it may complete
             container = open_containers[-1]
             is_object = isinstance(container, Object)
             container.append((keys.pop(), value) if is_object else value)
@@ -192,10 +195,10 @@ def read_slowly(body):
 
 
 def _begin(body, at):
-    """Reads a scalar or an empty container whole, of other containers the opening bracket.
+    """Reads a scalar or an empty container, or the opening bracket of another container.
 
     Returns:
-        The value, the offset behind it, and whether it is a container that waits for its content.
+        The value, the offset after it, and whether it is a container whose content follows.
     """
     first = body[at : at + 1]
     if first == b'"':
@@ -212,7 +215,7 @@ def _begin(body, at):
 
 
 def _error_of_large_body(body):
-    """Returns the error of a body that would take too long in Python, in the json module's words."""
+    """Returns the error of a body that Python would read too slowly, in the words of the json module."""
     text = body.decode("utf-8", "replace")
     try:
         _DECODER.raw_decode(text, _START.match(text).end())
@@ -244,7 +247,7 @@ def _number(body, at):
 
 
 def _common_prefix(body, at, word):
-    """How many bytes of the word stand at `at`: RapidJSON names the first byte that is wrong."""
+    """Returns how many bytes of the word are at `at`; RapidJSON reports the first byte that differs."""
     length = 0
     while length < len(word) and body[at + length : at + length + 1] == word[length : length + 1]:
         length += 1
@@ -284,7 +287,7 @@ def _string(body, at):
 
 
 def _escape(body, at):
-    """Reads the escape sequence at `at`; a pair of surrogates is one character."""
+    """Reads the escape sequence at `at`; a surrogate pair is one character."""
     letter = body[at + 1 : at + 2]
     if letter in _ESCAPES:
         return _ESCAPES[letter], at + 2

@@ -1,6 +1,6 @@
-"""Writes JSON as TF Serving's REST interface does: its numbers, its NaN and Infinity, its indentation.
+"""Writes JSON as TF Serving's REST interface does, with its format of numbers, NaN, Infinity and indentation.
 
-A value is a dict, a list, bytes (a string), int, float, bool, None, or str: JSON text already written.
+A value is a dict, a list, bytes (a string), int, float, bool, None, or str (JSON that is already written).
 """
 
 import math
@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from convnlp.serving.rest.json_reader import Object
 
-# What TF Serving shows of a value in an error message, in bytes; the value at the limit is shown whole.
+# How many bytes of a value TF Serving shows in an error message; the piece at the limit is shown whole.
 _SHOWN_BYTES = 256
 _SPECIAL = re.compile(rb'["\\\x00-\x1f]')
 _SHORT = {
@@ -30,11 +30,11 @@ def write(value, level=0, single_line_arrays=False):
 
     Args:
         value: The value, see above.
-        level: int. How deep it stands in the document.
-        single_line_arrays: bool. Whether arrays are written `[1, 2]` rather than one element per line.
+        level: int. Its depth in the document.
+        single_line_arrays: bool. Whether arrays are written `[1, 2]` rather than with one element per line.
 
     Returns:
-        str. Bytes of a string that are no UTF-8 stand in it as surrogates ("surrogateescape").
+        str. Bytes of a string that are not UTF-8 become surrogates ("surrogateescape").
     """
     if isinstance(value, str):
         return value
@@ -52,7 +52,7 @@ def write(value, level=0, single_line_arrays=False):
 
 
 def bracket(items, brackets, level, single_line):
-    """Joins written items into an array or object at this level."""
+    """Joins items that are already written into an array or object at this level."""
     opening, closing = brackets
     if not items:
         return brackets
@@ -63,7 +63,7 @@ def bracket(items, brackets, level, single_line):
 
 
 def quote(text):
-    """Writes bytes (or str) as a JSON string: only quotation marks, backslashes and controls are escaped."""
+    """Writes bytes or str as a JSON string, escaping only quotation marks, backslashes and controls."""
     text = text.encode() if isinstance(text, str) else text
     if not _SPECIAL.search(text):
         return f'"{text.decode("utf-8", "surrogateescape")}"'
@@ -72,7 +72,7 @@ def quote(text):
 
 
 def decimal(value):
-    """Writes a double in 6 digits where they give it back, else in 17; ".0" marks a whole number."""
+    """Writes a double with 6 digits if they restore it exactly, else with 17; ".0" marks a whole number."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     text = f"{value:.6g}"
@@ -82,7 +82,7 @@ def decimal(value):
 
 
 def float32_decimal(value):
-    """Writes the value of a float32 in 6 digits where they give it back, else in 9."""
+    """Writes a float32 with 6 digits if they restore it exactly, else with 9."""
     if not math.isfinite(value):
         return decimal(value)
     text = f"{value:.6g}"
@@ -92,14 +92,14 @@ def float32_decimal(value):
 
 
 def shown(value):
-    """Writes what the reader read, as an error message shows it: cut after 256 bytes.
+    """Writes a value as an error message shows it: cut after 256 bytes.
 
     Args:
-        value: A value of `json_reader.read`.
+        value: A value from `json_reader.read`.
 
     Returns:
-        str. It ends early, in the middle of the document, past the limit or at a NaN or infinity: the real
-        server's writer of messages refuses those.
+        str. It breaks off in the middle of the document after the limit, or at a NaN or infinity, which the
+        real server's writer refuses.
     """
     pieces, size = [], 0
     for piece in _tokens(value):
@@ -111,7 +111,7 @@ def shown(value):
 
 
 def _tokens(value):
-    """Yields the document piece by piece, each with the comma, line break and indentation before it."""
+    """Yields the document in pieces; each includes the comma, line break and indentation before it."""
     open_containers = []
     before = ""
     while True:
@@ -145,7 +145,7 @@ def _tokens(value):
 
 
 def _shortest(value):
-    """Writes a double in the fewest digits that give it back, laid out as RapidJSON does."""
+    """Writes a double with the fewest digits that restore it exactly, in RapidJSON's format."""
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     digits, minus = "".join(map(str, digits)), "-" * sign
     point = len(digits) + exponent

@@ -1,4 +1,4 @@
-"""The :predict method: a request's JSON to tensors, and the signature's outputs back."""
+"""The :predict method: the JSON of a request to tensors, and the outputs of a signature to JSON."""
 
 from convnlp.serving.core import inference
 from convnlp.serving.core.errors import invalid_argument
@@ -16,16 +16,16 @@ def predict_json(document, find_servable, limits):
     """Reads a predict request.
 
     Args:
-        document: `Object`. {"instances": [...]} or {"inputs": ...}, and the "signature_name".
-        find_servable: Callable without arguments that returns the `Servable` asked for.
+        document: `Object`. {"instances": [...]} or {"inputs": ...}, optionally with "signature_name".
+        find_servable: Callable without arguments that returns the requested `Servable`.
         limits: `Limits`. How large a batch may be.
 
     Returns:
         The `Servable`, the `Computation`, and a Callable that writes its result: {"predictions": [...]} or
-        {"outputs": ...}, in the request's own format.
+        {"outputs": ...}, in the format of the request.
 
     Raises:
-        ServingError: if the document is wrong.
+        ServingError: if the document is invalid.
     """
     name = signature_name(document)
     servable = find_servable()
@@ -36,7 +36,7 @@ def predict_json(document, find_servable, limits):
         )
     if not signature.inputs:
         raise invalid_argument(f"Failed to get input map for signature: {name or 'DEFAULT'}")
-    inputs = dict(signature.inputs)  # a map of protobuf's does not take a name that is not UTF-8
+    inputs = dict(signature.inputs)  # a protobuf map does not accept names that are not UTF-8
     instances, columns = document.find(b"instances"), document.find(b"inputs")
     if instances and columns:
         raise format_error(
@@ -58,7 +58,7 @@ def predict_json(document, find_servable, limits):
 
 
 def _check_columns(value, limits):
-    """Refuses batches that are too large before there are tensors of them."""
+    """Refuses batches that are too large before tensors are made."""
     for column in [item for _, item in value] if isinstance(value, Object) else [value]:
         if isinstance(column, list) and not isinstance(column, Object):
             limits.check_batch_size(len(column))
@@ -69,13 +69,13 @@ def read_object(body, quickly=False):
 
     Args:
         body: bytes.
-        quickly: bool. Whether to return `UNREAD` rather than to take a microsecond a byte.
+        quickly: bool. Whether to return `UNREAD` if reading would take a microsecond per byte.
 
     Returns:
         `Object`, or `UNREAD`.
 
     Raises:
-        ServingError: if it is none.
+        ServingError: if the body is not an object.
     """
     document = read_quickly(body) if quickly else read(body)
     if document is not UNREAD and not isinstance(document, Object):
@@ -84,7 +84,7 @@ def read_object(body, quickly=False):
 
 
 def signature_name(document):
-    """Returns the signature's name in the document, "" if it names none."""
+    """Returns the name of the signature in the document, or "" if it names none."""
     pair = document.find(b"signature_name")
     if pair and not isinstance(pair[1], bytes):
         raise format_error(document, "not formatted correctly. 'signature_name' key must be a string value.")
@@ -92,5 +92,5 @@ def signature_name(document):
 
 
 def format_error(document, message):
-    """Returns the error of a document that is JSON, but no request."""
+    """Returns the error of a document that is JSON, but not a request."""
     return invalid_argument(f"JSON Value: {shown(document)} {message}")

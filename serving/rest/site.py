@@ -1,4 +1,4 @@
-"""What the server answers outside the REST interface: the page of metrics, and room for other pages."""
+"""The paths of the server outside the REST interface: the metrics, and other pages."""
 
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
@@ -14,12 +14,12 @@ def build_site(metrics=None, metrics_path=METRICS_PATH, routes=()):
     """Builds the ASGI application for the paths that are not the REST interface's.
 
     Args:
-        metrics: `Metrics` or None. What the page of metrics shows; None for no such page.
-        metrics_path: str. Where it is.
+        metrics: `Metrics` or None. The metrics to show; None for none.
+        metrics_path: str. The path of the metrics.
         routes: sequence of starlette Route. Further pages.
 
     Returns:
-        A Starlette application; what it does not have is libevent's page for 404.
+        A Starlette application; unknown paths get libevent's page for 404.
     """
 
     def show_metrics(request):

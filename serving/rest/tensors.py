@@ -1,4 +1,4 @@
-"""JSON values to tensors and back, by the rules and in the words of TF Serving's REST interface."""
+"""Converts JSON values to tensors and back, with the rules and messages of TF Serving's REST interface."""
 
 import base64
 import binascii
@@ -27,7 +27,7 @@ _READABLE = {tf.as_dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits i
     tf.uint16
 }
 _READABLE |= {tf.float32, tf.float64, tf.bool, tf.string}
-# What TF Serving reads as an int32 and then cuts to its size: 200 is -56 as an int8.
+# TF Serving reads these as int32 and then truncates: 200 becomes -56 as an int8.
 _WRAPPED = {tf.int8, tf.int16, tf.uint8}
 _RANGES = {
     dtype: (tf.int32.min, tf.int32.max) if dtype in _WRAPPED else (dtype.min, dtype.max)
@@ -37,12 +37,12 @@ _RANGES = {
 
 
 class _TooManyDimensionsError(Exception):
-    """A tensor that NumPy cannot hold."""
+    """Raised for a tensor that NumPy cannot hold."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """What there is to know of a type for every value: to ask a DType takes longer than to read a request."""
+    """The properties of a type that each value needs; asking a DType takes longer than reading a request."""
 
     dtype: tf.DType
     is_readable: bool
@@ -56,7 +56,7 @@ class _Kind:
 
 @functools.cache
 def _kind(number):
-    """Returns the `_Kind` of a type by its number in the DataType enumeration."""
+    """Returns the `_Kind` of a type, given its number in the DataType enumeration."""
     dtype = tf.as_dtype(number)
     is_string = dtype == tf.string
     return _Kind(
@@ -72,17 +72,17 @@ def _kind(number):
 
 
 def tensors_from_instances(instances, inputs):
-    """Row format: one element per example, each a value or an object with a value for every input.
+    """Reads the row format: one element per example, each a value or an object with a value for every input.
 
     Args:
         instances: list. The value of "instances"; not empty.
         inputs: dict of str to TensorInfo. The inputs of the signature.
 
     Returns:
-        dict of str to array, batch on axis 0.
+        dict of str to array, with the batch on axis 0.
 
     Raises:
-        ServingError: naming the element and the input that do not fit.
+        ServingError: if an element does not fit; the message names the element and the input.
     """
     if len(inputs) > 1 and not isinstance(instances[0], Object):
         raise invalid_argument(
@@ -117,7 +117,7 @@ def tensors_from_instances(instances, inputs):
 
 
 def tensors_from_inputs(value, inputs):
-    """Column format: the whole tensor of the only input, or an object with the tensor of every input.
+    """Reads the column format: the whole tensor of the only input, or an object with one for every input.
 
     Args:
         value: The value of "inputs".
@@ -153,7 +153,7 @@ def tensors_from_inputs(value, inputs):
 
 
 def predictions_json(outputs):
-    """Row format of the answer: one element per example; objects where there are several outputs.
+    """Writes the row format of an answer: one element per example, an object if there are several outputs.
 
     Args:
         outputs: dict of str to array.
@@ -183,14 +183,14 @@ def predictions_json(outputs):
 
 
 def rows_json(items, rows_are_objects=False):
-    """Writes the array of an answer's rows: objects on lines of their own, values all on one."""
+    """Writes the array of an answer's rows: each object on its own line, values all on one line."""
     if rows_are_objects or not items:
         return bracket(items, "[]", 1, False)
     return "[" + ", ".join(items) + "\n    ]"
 
 
 def outputs_json(outputs):
-    """Column format of the answer: the whole tensor, or an object with the tensor of each output.
+    """Writes the column format of an answer: the whole tensor, or an object with the tensor of each output.
 
     Args:
         outputs: dict of str to array.
@@ -203,7 +203,7 @@ def outputs_json(outputs):
 
 
 def _is_row_object(value):
-    """An object, but not {"b64": "..."}, which is a string."""
+    """Whether a value is an object, but not {"b64": "..."}, which is a string."""
     return isinstance(value, Object) and not is_base64(value)
 
 
@@ -216,7 +216,7 @@ def is_base64(value):
 
 
 def _name(key):
-    """The name of an input. It ends at a NUL character, as in C."""
+    """Returns the name of an input, which ends at a NUL character, as in C."""
     return key.split(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
@@ -235,7 +235,7 @@ def _add_row(name, value, inputs, shapes, values):
 
 
 def _dense(value, info):
-    """Returns shape and flat values; the shape is that of the first elements, all others must agree."""
+    """Returns shape and flat values; the first elements define the shape, and all others must agree."""
     shape, first = [], value
     while isinstance(first, list) and not isinstance(first, Object):
         shape.append(len(first))
@@ -273,7 +273,7 @@ def _fill(value, level, shape, kind, flat):
 
 
 def _are_plain(values, kind):
-    """Whether all values of a flat list are of the type's own kind and range: the common case, quickly."""
+    """Whether all values of a flat list fit the type; a fast check of the common case."""
     types = set(map(type, values))
     if kind.limits:
         low, high = kind.limits
@@ -288,7 +288,7 @@ def _are_plain(values, kind):
 def _element(value, kind):
     """Returns the value if the type can hold it."""
     found = type(value)
-    if found is Object:  # before the type itself is looked at, as there
+    if found is Object:  # before the type is considered, as in TF Serving
         if kind.is_string:
             return base64_decoded(value)
         raise _type_error(value, kind.dtype)
@@ -317,12 +317,12 @@ def _type_error(value, dtype):
 
 
 def type_name(value):
-    """The name of a JSON value's type."""
+    """Returns the name of a JSON value's type."""
     return str(value) if isinstance(value, bool) else _TYPE_NAMES[type(value)]
 
 
 def base64_decoded(value):
-    """Decodes {"b64": "..."}: standard base64, with or without its padding."""
+    """Decodes {"b64": "..."}: standard base64, with or without padding."""
     if not is_base64(value):
         raise invalid_argument(f"JSON Value: {shown(value)} not formatted correctly for base64 data")
     text = value[0][1].rstrip(b"=")
@@ -333,7 +333,7 @@ def base64_decoded(value):
 
 
 def _array(flat, shape, info):
-    """Makes the array. Values past its end are dropped: a key given twice has shifted all later rows."""
+    """Makes the array. Values beyond its end are dropped: a key given twice has shifted all later rows."""
     kind = _kind(info.dtype)
     if kind.is_floating:
         with np.errstate(over="ignore"):  # a float beyond float32 is infinite, as in TF Serving
@@ -371,5 +371,5 @@ def _base64_object(value):
 
 
 def dtype_name(dtype):
-    """The names of TensorFlow's C++ side."""
+    """Returns the name of a type in TensorFlow's C++ code."""
     return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)

@@ -1,1 +1,1 @@
-"""Several server processes behind one port, each with the models of its own."""
+"""Several server processes behind one port, each with its own models."""

@@ -1,4 +1,4 @@
-"""Messages between the supervisor and a worker: JSON, a line each, over a pair of sockets."""
+"""Messages between the supervisor and a worker: one line of JSON each, over a pair of sockets."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ class Channel:
     """The supervisor's end, which never waits.
 
     Args:
-        connection: socket.socket, of a pair.
+        connection: socket.socket. One end of a pair.
     """
 
     def __init__(self, connection):
@@ -21,26 +21,26 @@ class Channel:
 
     @property
     def has_more_to_send(self):
-        """Whether `flush` is to be called once the socket takes more."""
+        """Whether to call `flush` when the socket accepts more."""
         return bool(self._to_send)
 
     def fileno(self):
-        """The descriptor, for selectors."""
+        """Returns the descriptor, for selectors."""
         return self._socket.fileno()
 
     def send(self, message):
-        """Sends a dict, as much of it at once as the socket takes."""
+        """Sends a dict: as much as the socket accepts now, the rest with `flush`."""
         self._to_send += written(message)
         self.flush()
 
     def flush(self):
-        """Sends what has not been taken before; nothing, if the other end is closed: `receive` tells that."""
+        """Sends what is left; does nothing if the other end is closed, which `receive` reports."""
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             while self._to_send:
                 self._to_send = self._to_send[self._socket.send(self._to_send) :]
 
     def receive(self):
-        """The messages that have come, a list of dict; None if the other end is closed."""
+        """Returns the messages that have arrived, as a list of dict; None if the other end is closed."""
         try:
             content = self._socket.recv(_RECEIVE_BYTES)
         except BlockingIOError:
@@ -58,7 +58,7 @@ class Channel:
 
 
 def written(message):
-    r"""A message as it is sent.
+    r"""Returns a message in the form in which it is sent.
 
     Example:
     >>> written({"type": "done"})

@@ -1,14 +1,16 @@
-"""One page of metrics from those of all workers."""
+"""Merges the metrics pages of all workers."""
 
 
 def merged(pages):
-    r"""The page that shows every sample of every worker, with the label `worker` before its own.
+    r"""Returns a page with every sample of every worker, and the label `worker` before its other labels.
 
-    A sum would fall when a worker dies, and Prometheus would take that for a restart and count all of it once
-    more. Of series of their own it sees which one began again; queries that sum over labels sum over workers.
+    A sum would fall when a worker dies; Prometheus would take that for a restart and count the whole sum
+    again. With separate series it sees which one has restarted, and queries that sum over labels sum over
+    workers.
 
     Args:
-        pages: dict of int to str. The page of `convnlp.serving.core.metrics` of each worker, by its number.
+        pages: dict of int to str. The page of `convnlp.serving.core.metrics` of each worker, by worker
+            number.
 
     Returns:
         str.
@@ -26,7 +28,7 @@ def merged(pages):
             if line.startswith("# TYPE "):
                 samples = families.setdefault(line, [])
             elif line:
-                name, labels = line.split("{", 1)  # no name has a brace, but values of labels may
+                name, labels = line.split("{", 1)  # names have no braces, but the values of labels may
                 comma = "" if labels.startswith("}") else ","
                 samples.append(f'{name}{{worker="{number}"{comma}{labels}')
     return "".join(f"{line}\n" for family, samples in families.items() for line in (family, *samples))

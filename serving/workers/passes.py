@@ -1,26 +1,26 @@
-"""Workers load versions in step: one that all have loaded is served by all, and by none before."""
+"""Workers load versions in step: a version is served when all of them have loaded it, and not before."""
 
 GO = {"verdict": "go"}
 PUT_OFF = {"verdict": "put_off"}
 
 
 class Pass:
-    """One look of all workers at the models, as the supervisor sees it.
+    """One look of all workers at the models, from the supervisor's view.
 
-    Each worker goes through the models in the same order. Where it has loaded a version, or could not, it
-    waits. Once none is on its way, all either waiting or through, it is decided for each version that
-    somebody waits for:
+    All workers go through the models in the same order. After each version that it has loaded, or failed to
+    load, a worker waits. Once every worker is either waiting or through, each version with waiting workers is
+    decided:
 
-    - those that could not load it go on with their error;
-    - if every other worker waits for it too, or serves it already, it is served from now on; but
-    - if one could not load it, it is an error for all that wait: a version is served by all or by none;
-    - if one has not met it, since the directory changed between two looks at it, it is put off until the
-      next pass, in which all will.
+    - Workers that failed to load it continue with their error.
+    - If all other workers wait for it too, or serve it already, it is served from now on.
+    - But if one of them failed to load it, it is an error for all that wait: either all serve it or none.
+    - If one has not met it, because the directory changed in between, it is put off until the next pass, in
+      which all workers will meet it.
 
-    So nobody waits for a worker that has gone past, and none can wait for each other.
+    So no worker waits for one that has gone past, and no two workers wait for each other.
 
     Args:
-        served: dict of worker to set of (name, version). Who takes part, and what they serve at its start.
+        served: dict of worker to set of (name, version). Who takes part, and what they serve at the start.
     """
 
     def __init__(self, served):
@@ -30,37 +30,37 @@ class Pass:
 
     @property
     def is_over(self):
-        """Whether all are through."""
+        """Whether all workers are through."""
         return self._through >= self._served.keys()
 
     def wait(self, worker, key, error=None):
-        """A worker has loaded a version, or could not.
+        """Notes that a worker has loaded a version, or has failed to.
 
         Args:
-            worker: of those that take part.
+            worker: one of those that take part.
             key: (name, version).
             error: (code, message) or None.
 
         Returns:
-            list of (worker, verdict), as of `_decide`.
+            list of (worker, verdict), as from `_decide`.
         """
         self._waiting[worker] = key, error
         return self._decide()
 
     def end(self, worker):
-        """A worker is through. Returns as `wait`."""
+        """Notes that a worker is through. Returns the same as `wait`."""
         self._through.add(worker)
         return self._decide()
 
     def leave(self, worker):
-        """A worker has died. Returns as `wait`."""
+        """Notes that a worker has died. Returns the same as `wait`."""
         self._served.pop(worker, None)
         self._waiting.pop(worker, None)
         self._through.discard(worker)
         return self._decide()
 
     def _decide(self):
-        """What each worker is told that waits, [] as long as one is on its way.
+        """Returns what to tell each waiting worker; [] as long as any worker is still busy.
 
         A verdict is `GO`, `PUT_OFF`, or {"verdict": "error", "code", "message"}.
         """
@@ -86,5 +86,5 @@ class Pass:
         return verdicts
 
     def _has(self, worker, key):
-        """Whether a worker serves a version, or waits with it."""
+        """Whether a worker serves a version, or waits for the decision on it."""
         return key in self._served[worker] or self._waiting.get(worker, (None,))[0] == key

@@ -1,4 +1,4 @@
-"""How several processes take the connections of one port."""
+"""Sockets with which several processes accept the connections of one port."""
 
 import socket
 
@@ -6,35 +6,36 @@ _BACKLOG = 2048
 
 
 class SharedListener(socket.socket):
-    """A listening socket that other processes accept connections from as well.
+    """A listening socket from which other processes accept connections as well.
 
-    What waits in its queue belongs to none of them, so that nothing there is lost with a process. asyncio
-    empties the queue whenever it looks, up to the length that it asks for; of one connection a look, a worker
-    that is busy takes fewer. So asyncio is to ask for a length of 1, and does not get it.
+    The connections in its queue belong to none of the processes, so none is lost if a process dies. Whenever
+    asyncio looks at the queue, it accepts as many connections as the backlog that it asked for. If it accepts
+    only one at a time, a busy worker takes fewer. So asyncio should ask for a backlog of 1, which `listen`
+    ignores.
     """
 
     def listen(self, backlog=_BACKLOG):
-        """Listens, with a queue of a server's usual length whatever is asked for."""
+        """Listens with a queue of at least a server's usual length, however small the requested one."""
         super().listen(max(backlog, _BACKLOG))
 
 
 def shared(listener):
-    """The `SharedListener` of a socket, which is of no use then."""
+    """Returns the `SharedListener` of a socket; the socket itself can no longer be used."""
     return SharedListener(fileno=listener.detach())
 
 
 def reserve(host, port):
-    """Takes a port that workers are to bind with SO_REUSEPORT, as gRPC does, which takes no socket of ours.
+    """Reserves a port for workers, which bind it with SO_REUSEPORT; gRPC does that, and accepts no socket.
 
     Args:
         host: str. An address.
-        port: int. Another process may not listen on it, not even with SO_REUSEPORT.
+        port: int. No other process may be listening on it, not even with SO_REUSEPORT.
 
     Returns:
-        socket.socket, bound and not listening: the port is nobody else's as long as it is open.
+        socket.socket, bound but not listening. As long as it is open, the port stays reserved.
 
     Raises:
-        OSError: if it is in use.
+        OSError: if the port is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as alone:

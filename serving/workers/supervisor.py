@@ -1,4 +1,4 @@
-"""The process that starts the workers of a server, keeps them in step, and ends with the last of them."""
+"""The process that starts the workers of a server, keeps them in step, and ends after the last of them."""
 
 import collections
 import dataclasses
@@ -16,26 +16,26 @@ from convnlp.serving.workers.metrics_page import merged
 from convnlp.serving.workers.passes import Pass
 from convnlp.serving.workers.worker import Worker
 
-_PAGE_SECONDS = 2.0  # how long a worker may take for its page of metrics before its last one is shown
-_LONGEST_PAUSE_SECONDS = 60.0  # before a worker is started again that does not get to serve
+_PAGE_SECONDS = 2.0  # how long to wait for a worker's metrics before its previous page is shown
+_LONGEST_PAUSE_SECONDS = 60.0  # before restarting a worker that fails before it serves
 _GRACE_SECONDS = 5.0  # for a worker to end by itself after its time to drain
 
 
 @dataclasses.dataclass
 class _Member:
-    """A worker, as the supervisor sees it."""
+    """A worker, from the supervisor's view."""
 
     number: int
     pid: int
     channel: Channel
-    has_begun: bool = False  # what it was told to load
+    has_begun: bool = False  # whether it has been told to load
     is_ready: bool = False
     served: set = dataclasses.field(default_factory=set)
 
 
 @dataclasses.dataclass
 class _Question:
-    """Pages of metrics that are being collected for a worker."""
+    """A worker's request for the metrics of all workers, which are being collected."""
 
     asker: int
     number: int
@@ -46,16 +46,17 @@ class _Question:
 class Supervisor:
     """Forks workers, and does what only one process can do for all of them.
 
-    It has no thread and no model, so that it can fork at any time. A worker that dies is started again at
-    once, one that does not get to serve after a pause that grows. Versions are loaded by `Pass`es, which it
-    begins; a new configuration that one worker is told reaches all; the page of metrics is made of all.
-    After SIGTERM or Ctrl-C it sends SIGTERM to all, and ends when they have; they end if it dies.
+    It has no threads and no models, so it can fork at any time. A worker that dies is replaced at once, or
+    after a growing pause if it had not begun to serve. The supervisor begins the `Pass`es in which versions
+    are loaded, passes a new configuration from one worker on to all, and merges the metrics of all. After
+    SIGTERM or Ctrl-C it sends SIGTERM to all workers, and ends when they have ended; if it dies, they end.
 
     Args:
         num_workers: int >= 2.
-        sockets: list of socket. What it holds for them until it is to end: the listener, reserved ports.
-        drain_seconds: float. How long a worker takes at most from SIGTERM to its end.
-        poll_seconds: float. How often to look for new versions; 0 for never.
+        sockets: list of socket. The listener and reserved ports, which it holds for the workers until it
+            ends.
+        drain_seconds: float. The longest time from SIGTERM to the end of a worker.
+        poll_seconds: float. Seconds between two looks for new versions; 0 for never.
         config_poll_seconds: float. The same for the file that names the models.
         on_ready: Callable. Called with a sorted list of (name, version) when all serve for the first time.
     """
@@ -72,34 +73,35 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._members = {}
         self._was_ready = False
-        self._starts = dict.fromkeys(range(1, num_workers + 1), 0.0)  # numbers to fork, and when
-        self._failures = collections.Counter()  # how often in a row a number has not got to serve
-        self._ends = {}  # number -> (pid, how it ended), of those to be replaced
+        self._starts = dict.fromkeys(range(1, num_workers + 1), 0.0)  # number of a worker -> when to fork it
+        self._failures = collections.Counter()  # how often in a row a worker has failed before it served
+        self._ends = {}  # number -> (pid, how it ended), for workers to be replaced
         self._pass = None
         self._reloads = collections.deque()  # (asker, question, configs)
-        self._reload_errors = None  # of the pass under way, if it is one of a reload
+        self._reload_errors = None  # of the current pass, if it is part of a reload
         self._configs = None  # of the last reload
         self._questions = {}
         self._num_questions = 0
-        self._pages = {}  # the last one of each worker
-        self._kill_at = None  # once it is to end
+        self._pages = {}  # the last page of each worker
+        self._kill_at = None  # set when the server is stopping
         self._exit_code = 0
 
     def run(self):
         """Starts the workers and looks after them.
 
         Returns:
-            In each worker its `Worker`, with SIGTERM and SIGINT blocked; in this process, once all have
-            ended, the exit code: 0 if all of them ended well.
+            In each worker: its `Worker`, with SIGTERM and SIGINT blocked. In this process, once all workers
+                have
+            ended: the exit code, which is 0 if all of them ended well.
         """
         gc.collect()
-        gc.freeze()  # or each worker would copy all that it shares with the others
+        gc.freeze()  # otherwise each worker would copy all the memory that it shares with the others
         receiver, sender = socket.socketpair()
         receiver.setblocking(False)
         sender.setblocking(False)
         signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         for number in SIGNALS:
-            signal.signal(number, lambda *_: None)  # or it would not come to the socket
+            signal.signal(number, lambda *_: None)  # otherwise it would not arrive at the socket
         self._selector.register(receiver, selectors.EVENT_READ)
         while True:
             for number in [number for number, at in self._starts.items() if at <= time.monotonic()]:
@@ -117,10 +119,10 @@ class Supervisor:
             self._do_what_is_due()
 
     def _fork(self, number, own):
-        """Starts a worker; returns its `Worker` there, and None here."""
+        """Starts a worker; returns `Worker` in the new process, and None in this one."""
         del self._starts[number]
         ours, its = socket.socketpair()
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the worker has handlers of its own
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the worker has its own handlers
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
@@ -141,7 +143,7 @@ class Supervisor:
         return None
 
     def _exchange(self, member):
-        """Sends and receives what is there to be."""
+        """Sends pending messages and handles those that have arrived."""
         member.channel.flush()
         messages = member.channel.receive()
         if messages is None:
@@ -157,7 +159,7 @@ class Supervisor:
             }[message["type"]](member, message)
 
     def _bury(self, member):
-        """A worker has ended."""
+        """Handles the end of a worker."""
         self._selector.unregister(member.channel)
         member.channel.close()
         code = os.waitstatus_to_exitcode(os.waitpid(member.pid, 0)[1])
@@ -191,13 +193,13 @@ class Supervisor:
             self._fail(text)
 
     def _fail(self, text):
-        """The server cannot start."""
+        """Stops everything because the server cannot start."""
         self._say(f"error: {text}")
         self._exit_code = 1
         self._stop()
 
     def _stop(self):
-        """Takes no more connections, and tells all workers to end."""
+        """Closes the sockets, and tells all workers to end."""
         if self._kill_at is not None:
             return
         self._kill_at = time.monotonic() + self._drain_seconds + _GRACE_SECONDS
@@ -208,7 +210,7 @@ class Supervisor:
             os.kill(member.pid, signal.SIGTERM)
 
     def _begin_pass(self):
-        """Begins what is to be done by all workers, if anything is and nothing is under way."""
+        """Begins a pass of all workers, if there is something to do and no pass is under way."""
         if self._pass or self._kill_at is not None:
             return
         begun = [member for member in self._members.values() if member.has_begun]
@@ -237,13 +239,13 @@ class Supervisor:
         return bool(seconds) and time.monotonic() >= self._looked[what] + seconds
 
     def _has_met(self, member, message):
-        """A worker waits with a version."""
+        """Handles the message of a worker that waits for the decision on a version."""
         self._tell(self._pass.wait(member.number, tuple(message["key"]), message["error"]))
 
     def _is_through(self, member, message):
-        """A worker is through a pass."""
+        """Handles the message of a worker that is through a pass."""
         member.served = {tuple(key) for key in message["served"]}
-        if message.get("put_off"):  # it has nothing to serve yet, and tries again
+        if message.get("put_off"):  # it has nothing to serve yet, and will try again
             member.has_begun = False
         else:
             member.is_ready = True
@@ -254,7 +256,7 @@ class Supervisor:
         self._tell(self._pass.end(member.number))
 
     def _tell(self, verdicts):
-        """Tells workers what has been decided, and ends the pass with the last one."""
+        """Tells workers the verdicts, and ends the pass if all are through."""
         for number, verdict in verdicts:
             self._send(self._members[number], {"do": "decided", **verdict})
         if not self._pass.is_over:
@@ -273,11 +275,11 @@ class Supervisor:
             self._on_ready(sorted(set().union(*(member.served for member in self._members.values()))))
 
     def _asks_reload(self, member, message):
-        """A worker was told of other models."""
+        """Handles the message of a worker that has received a new configuration."""
         self._reloads.append((member.number, message["question"], message["configs"]))
 
     def _asks_page(self, member, message):
-        """A worker is asked for the metrics."""
+        """Handles the message of a worker that was asked for the metrics."""
         self._num_questions += 1
         ready = {other.number for other in self._members.values() if other.is_ready}
         deadline = time.monotonic() + _PAGE_SECONDS
@@ -287,13 +289,13 @@ class Supervisor:
             self._send(self._members[number], {"do": "page", "question": self._num_questions})
 
     def _has_page(self, member, message):
-        """A worker's own metrics have come."""
+        """Handles a worker's own metrics."""
         self._pages[member.number] = message["page"]
         if question := self._questions.get(message["question"]):
             self._answer_page(question, member.number)
 
     def _answer_page(self, question, number):
-        """Sends the page of all to whoever asked, if this worker was the last to be waited for."""
+        """Sends the merged page to whoever asked, if this worker was the last one missing."""
         question.missing.discard(number)
         if question.missing:
             return
@@ -311,7 +313,7 @@ class Supervisor:
         self._selector.modify(member.channel, events, member)
 
     def _seconds_to_next(self):
-        """Until something is due by the clock."""
+        """Returns the time in seconds until something is due, or None."""
         moments = [*self._starts.values(), *(each.deadline for each in self._questions.values())]
         if self._kill_at is not None:
             moments.append(self._kill_at)

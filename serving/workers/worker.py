@@ -1,4 +1,4 @@
-"""A worker's side of what the supervisor does for all of them."""
+"""A worker's side of the communication with the supervisor."""
 
 import dataclasses
 import itertools
@@ -14,11 +14,11 @@ from convnlp.serving.workers.channel import written
 
 
 class Worker:
-    """One of the processes that serve, as it is known to itself.
+    """This process, as one of the workers that serve.
 
     Args:
-        number: int, from 1 on.
-        connection: socket.socket. To the supervisor; when its other end is closed, the process ends.
+        number: int >= 1.
+        connection: socket.socket. Leads to the supervisor; if its other end is closed, the process ends.
     """
 
     def __init__(self, number, connection):
@@ -33,7 +33,7 @@ class Worker:
         self._metrics = None
 
     def start(self, metrics):
-        """Begins to listen to the supervisor, in a thread.
+        """Starts a thread that listens to the supervisor.
 
         Args:
             metrics: `Metrics` of this process.
@@ -42,17 +42,17 @@ class Worker:
         threading.Thread(target=self._listen, name="supervisor", daemon=True).start()
 
     def in_step(self, load):
-        """Returns `load` of a `ModelManager`, which returns when all workers have the version.
+        """Wraps `load` of a `ModelManager` so that it returns when all workers have loaded the version.
 
-        It raises what `load` raises, `ServingError` if another worker cannot load it, and `PutOffError` if
-        another has not found it.
+        The function raises what `load` raises, `ServingError` if another worker cannot load the version, and
+        `PutOffError` if another worker has not found it.
         """
 
         def load_in_step(name, version, path):
             servable = error = told = None
             try:
                 servable = load(name, version, path)
-            except Exception as found:  # it is raised below, once it has been told
+            except Exception as found:  # raised below, after it has been reported
                 error = found
                 told = _told(error)
             self._send({"type": "wait", "key": [name, version], "error": told})
@@ -73,15 +73,15 @@ class Worker:
         """Loads the models for the first time, when the supervisor says so.
 
         Args:
-            build: Callable. Called with a list of `ModelConfig` or None, which are those of the flags;
-                returns the `ModelManager`.
-            allow_labels_for_unavailable: bool. As of `ModelManager.load`.
+            build: Callable. Called with a list of `ModelConfig`, or None for those of the flags; returns the
+                `ModelManager`.
+            allow_labels_for_unavailable: bool. As for `ModelManager.load`.
 
         Returns:
             The `ModelManager`.
 
         Raises:
-            ValueError: as `ModelManager.load`.
+            ValueError: as for `ModelManager.load`.
         """
         manager = None
         while True:
@@ -98,12 +98,12 @@ class Worker:
                 return manager
 
     def follow(self, manager, read_configs, allow_labels_for_unavailable=False):
-        """Says that this process serves, and does from now on what the supervisor says, in a thread.
+        """Reports that this process serves, and from now on follows the supervisor's orders, in a thread.
 
         Args:
             manager: `ModelManager`.
-            read_configs: Callable. Returns the list of `ModelConfig` of the flags as it is now.
-            allow_labels_for_unavailable: bool. As of `ModelManager.load`.
+            read_configs: Callable. Returns the current list of `ModelConfig` according to the flags.
+            allow_labels_for_unavailable: bool. As for `ModelManager.load`.
         """
 
         def follow():
@@ -128,25 +128,25 @@ class Worker:
         threading.Thread(target=follow, name="models", daemon=True).start()
 
     def failed(self, text):
-        """Says why this process cannot serve."""
+        """Reports why this process cannot serve."""
         self._send({"type": "failed", "message": text})
 
     def reload(self, configs, allow_labels_for_unavailable=False):
-        """`ModelManager.reload` in all workers.
+        """Calls `ModelManager.reload` in all workers.
 
         Args:
             configs: list of `ModelConfig`.
-            allow_labels_for_unavailable: bool. It is a flag, which all workers have.
+            allow_labels_for_unavailable: bool. Ignored: it comes from a flag, which all workers have.
 
         Raises:
-            ServingError: the first one of any worker.
+            ServingError: the first error of any worker.
         """
         answer = self._asked("ask_reload", configs=[dataclasses.asdict(config) for config in configs])
         if answer["error"]:
             raise ServingError(*answer["error"])
 
     def page(self):
-        """The page of metrics of all workers."""
+        """Returns the merged page of metrics of all workers."""
         return self._asked("ask_page")["page"]
 
     def _asked(self, kind, **content):
@@ -184,13 +184,13 @@ class Worker:
 
 
 def _told(error):
-    """(code, message) of an error, as others are told."""
+    """Returns (code, message) of an error, as it is reported to others."""
     code = getattr(error, "code", "INVALID_ARGUMENT" if isinstance(error, ValueError) else "UNKNOWN")
     return code, str(getattr(error, "message", error)).strip().split("\n")[0]
 
 
 def _configs(found):
-    """The `ModelConfig`s of a message; None if there are none in it."""
+    """Returns the `ModelConfig`s of a message, or None if it has none."""
     if found is None:
         return None
     return [ModelConfig(**{**config, "versions": tuple(config["versions"])}) for config in found]

@@ -315,7 +315,10 @@ def test_many_clients_each_get_their_own_answer():
     [
         ({"max_batch_size": 0}, "`max_batch_size` must be positive. Received: max_batch_size=0"),
         ({"batch_timeout_micros": -1}, "`batch_timeout_micros` must not be negative"),
-        ({"allowed_batch_sizes": (4, 8)}, "`allowed_batch_sizes` must grow up to the largest batch"),
+        (
+            {"allowed_batch_sizes": (4, 8)},
+            "`allowed_batch_sizes` must increase and end with the size of the largest batch",
+        ),
     ],
 )
 def test_bad_options_are_named(options, message):

@@ -51,7 +51,7 @@ def test_every_batching_parameter_is_taken_over(tmp_path):
     )
     assert read_batching_options(str(path)) == BatchingOptions(8, 5, 3, 2, (2, 4), True, True, 4)
     path.write_text("max_batch_size { value: 8 } allowed_batch_sizes: 2")
-    with pytest.raises(ValueError, match=r"batching\.config: `allowed_batch_sizes` must grow up to"):
+    with pytest.raises(ValueError, match=r"batching\.config: `allowed_batch_sizes` must increase and"):
         read_batching_options(str(path))
     path.write_text("max_batch_size: 8")
     with pytest.raises(ValueError, match=r"batching\.config: "):

@@ -49,7 +49,7 @@ STUCK = {
 def test_what_does_not_end_is_ended(stuck):
     code, output, errors = ended(**stuck)
     assert (code, output) == (1, "begins\n")
-    line = "SIGTERM: not at an end after 0.5 s (--drain_timeout_in_ms): what runs is given up"
+    line = "SIGTERM: giving up what is not finished after 0.5 s (--drain_timeout_in_ms)"
     assert errors.splitlines() == [line]
 
 

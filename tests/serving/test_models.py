@@ -141,7 +141,7 @@ def test_a_model_whose_update_fails_stops_no_other(base, tmp_path_factory, monke
     with pytest.raises(SystemExit):
         manager._watch(1)
     assert states(manager, "n") == {2: "AVAILABLE", 1: "END"}
-    assert "model m is not brought up to date" in caplog.text
+    assert "model m could not be updated" in caplog.text
 
 
 def test_versions_and_labels_are_found(base):

@@ -210,7 +210,7 @@ def test_a_model_with_other_answers(page):
     article = page.script("return document.querySelector('article').innerText").splitlines()
     assert [line for line in article if line][1:5] == ["Half and twice", "[2,8]", "Root", "null"]  # NaN
     assert [latency.partition("; ")[2] for latency in texts(page, ".latency")] == [
-        "this model reads the first text alone",
+        "this model reads only the first text",
         "",
     ]
 
@@ -262,7 +262,7 @@ def test_where_nothing_mattered_much_that_is_said(page):
     submit(page, "good and fine")
     assert texts(page, ".piece") == ["good (+0.03)", "and (+0.00)", "fine (+0.03)"]
     (legend,) = texts(page, ".legend")
-    assert legend.startswith("Nothing mattered much: whichever piece is left out, the probability of")
+    assert legend.startswith("Nothing mattered much: without any one piece, the probability of")
     assert "Blue" not in legend
     assert texts(page, ".clearly") == []
 
@@ -286,7 +286,7 @@ def test_what_generates_says_it_too(page):
     submit(page, "one two three")
     assert texts(page, ".cut") == []
     submit(page, " four")
-    assert texts(page, ".cut") == ["The model reads just so much: the last word may have been cut."]
+    assert texts(page, ".cut") == ["The model reads no more than this: the last word may have been cut."]
     submit(page, " five")
     assert texts(page, ".cut") == ["The text was cut: it is longer than what the model reads."]
 

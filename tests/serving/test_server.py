@@ -114,7 +114,7 @@ def test_every_flag_reaches_its_part(base_path, tmp_path):
                 trickling.exception(60)
     log = (tmp_path / "log").read_text()
     assert "Traceback" not in log
-    assert log.endswith("SIGTERM: not at an end after 1 s (--drain_timeout_in_ms): what runs is given up\n")
+    assert log.endswith("SIGTERM: giving up what is not finished after 1 s (--drain_timeout_in_ms)\n")
 
 
 def test_versions_change_under_load_and_no_request_fails(tmp_path):
