@@ -3,17 +3,18 @@ r"""One classifier in every form in which it can be deployed, ours and others', 
     python -m benchmarks.inference --workdir=DIR --json=FILE [--minilm=DIR] [--docs_dir=docs]
 
 The same weights run as our SavedModel and our LiteRT files, in PyTorch, ONNX Runtime and OpenVINO, float32,
-bfloat16 and int8, as far as these are installed (requirements-bench.txt); all-MiniLM-L6 in int8 stands beside
-them with --minilm=DIRECTORY of its model.onnx and tokenizer.json. Asked are single texts of --lengths tokens,
-32 texts of --batch_lengths tokens, and the texts of --texts, their lengths mixed: as ids in batches of 32,
-and with the tokenizer one by one and in batches of 32.
+bfloat16 and int8, as far as these are installed (requirements-bench.txt). all-MiniLM-L6 in int8 is added with
+--minilm=DIRECTORY of its model.onnx and tokenizer.json. The inputs are single texts of --lengths tokens, 32
+texts of --batch_lengths tokens, and the texts of --texts with mixed lengths: as ids in batches of 32, and
+with the tokenizer, one by one and in batches of 32.
 
-Every form has a process of its own, and the processes take turns. Before a form is timed, its logits are held
-against our float32 model's: one that differs by more than its number type explains is listed and not timed.
-The files of the forms stay in --workdir, which is to be another one after a change of the code. --docs_dir
+Every form has its own process, and the processes take turns. Before a form is timed, its logits are compared
+with those of our float32 model: a form that differs by more than its number type explains is listed and not
+timed. The files of the forms stay in --workdir; use another directory after a change of the code. --docs_dir
 adds the results to inference.json there and writes the generated part of inference.md.
 
-Not measured by default: PyTorch's compiled forms, whose start takes a minute: --variants=pytorch-compiled.
+PyTorch's compiled forms are not measured by default, because they take a minute to start:
+--variants=pytorch-compiled.
 """
 
 import concurrent.futures

@@ -1,12 +1,12 @@
-r"""What a text costs in a TFLite file, by what XNNPACK does, and what the processor could reach.
+r"""Profiles a text in a TFLite file by XNNPACK's kinds of work, and compares it with what the core can do.
 
     python -m benchmarks.lite_profile --model=FILE --preset=DIR --lengths=32,128,512,2048
 
-Prints milliseconds by kind of work: the median of calls that nothing watches, shared out as `perf` of Linux
-samples further ones. Then how long the multiply-adds of the encoder, `cost()` of the preset, would take if
-the core did nothing else, as fast as its instruction for int8 goes; and which share of what the core can do
-the goals of docs/inference.md ask for: they allow the peer's time there, as it was measured then, divided by
-the goal. One thread.
+This prints milliseconds by kind of work: the median of undisturbed calls, divided up as Linux's `perf`
+samples further calls. Then it prints how long the encoder's multiply-adds (`cost()` of the preset) would take
+if the core did nothing else, at the rate of its int8 instruction; and what share of the core the goals of
+docs/inference.md need. A goal allows the peer's time that is recorded there, divided by the goal. All on one
+thread.
 """
 
 import json
@@ -30,10 +30,10 @@ RESULTS = pathlib.Path(__file__).resolve().parents[1] / "docs" / "inference.json
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("model", None, "File of export.tflite, for token ids.", required=True)
-    flags.DEFINE_string("preset", None, "What it was made of.", required=True)
-    flags.DEFINE_list("lengths", ["32", "128", "512", "2048"], "Tokens of a text.")
-    flags.DEFINE_float("seconds", 3.0, "For which each length is timed, and sampled.")
-    flags.DEFINE_string("json", None, "File to write all of it to.")
+    flags.DEFINE_string("preset", None, "The preset from which it was exported.", required=True)
+    flags.DEFINE_list("lengths", ["32", "128", "512", "2048"], "Numbers of tokens of the texts.")
+    flags.DEFINE_float("seconds", 3.0, "How long each length is timed, and how long sampled.")
+    flags.DEFINE_string("json", None, "File to write the results to.")
 
 
 def main(_):
@@ -129,9 +129,9 @@ def table(profiles):
 def ceiling(counts, profiles, peak):
     """Lines of markdown: how near the products are to what the core can do."""
     lines = [
-        f"At best {peak / 1e9:.0f} billion multiply-adds a second.",
+        f"At best {peak / 1e9:.0f} billion multiply-adds per second.",
         "",
-        "| n | multiply-adds, millions | ms at best | ms | of that products | share of the best |",
+        "| n | multiply-adds, millions | ms at best | ms | of that, products | share of the best |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for length, count in counts.items():

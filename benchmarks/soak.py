@@ -1,14 +1,14 @@
-r"""Nothing lost, nothing wrong, nothing that grows: hours of faults to a training run, of load to a server.
+r"""Soaks a training run in faults, or a server in load, for hours: nothing may be lost, be wrong or grow.
 
     python -m benchmarks.soak --what=training --minutes=360 --seconds_between=180 --workdir=runs/soak
     python -m benchmarks.soak --what=serving --minutes=120 --workdir=runs/soak
 
-`training` lets a tiny run of pre-training suffer one fault after the other, of the table in
-`benchmarks.soaking.training_faults`, starts it again after each, and compares it bit for bit with the run
-left alone. `serving` asks the local server for what it knows the answers of, while new versions and broken
-ones come, clients go away or are slow, and more ask than may (`benchmarks.soaking.disturbances`). Memory,
-threads and open files are looked at all the time. Anything that is not as it has to be is printed, and the
-exit code is 1. The same seed gives the same faults in the same order.
+`training` makes a tiny run of pre-training suffer the faults in `benchmarks.soaking.training_faults`, one
+after the other. It restarts the run after each, and compares it bit for bit with an undisturbed run.
+`serving` sends the local server requests with known answers, while new and broken versions appear, clients
+disconnect or are slow, and there are more requests than allowed (`benchmarks.soaking.disturbances`). Memory,
+threads and open files are sampled all the time. Anything unexpected is printed, and the exit code is 1. The
+same seed gives the same faults in the same order.
 """
 
 import importlib
@@ -30,17 +30,17 @@ from convnlp import programs
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_enum("what", None, ["training", "serving"], "What is to be soaked.", required=True)
-    flags.DEFINE_float("minutes", 5.0, "How long; training takes about as long again without faults.", 0.0)
+    flags.DEFINE_enum("what", None, ["training", "serving"], "What to soak.", required=True)
+    flags.DEFINE_float("minutes", 5.0, "Duration; training takes about as long again without faults.", 0.0)
     flags.DEFINE_float("seconds_between", 10.0, "Mean time from one fault to the next.", 0.1)
-    flags.DEFINE_integer("seed", 0, "Decides on the order of the faults and their details.")
+    flags.DEFINE_integer("seed", 0, "Decides the order of the faults and their details.")
     flags.DEFINE_list("faults", [], "Names of faults or disturbances. Default: all.")
-    flags.DEFINE_string("workdir", None, "Directory for everything.", required=True)
-    flags.DEFINE_string("docs_dir", None, "Directory whose soak.md, soak.json and plots are to be written.")
+    flags.DEFINE_string("workdir", None, "Directory for all files.", required=True)
+    flags.DEFINE_string("docs_dir", None, "Directory in which to write soak.md, soak.json and plots.")
 
 
 def main(_):
-    """Soaks, and says what came of it."""
+    """Soaks, and prints the result."""
     args = flags.FLAGS
     folder = pathlib.Path(args.workdir).absolute() / args.what
     module = importlib.import_module(f"benchmarks.soaking.{args.what}")

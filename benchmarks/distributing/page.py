@@ -26,7 +26,7 @@ def text(result):
             "## Measured",
             *(_measured(result) if result["cells"] else ["Not measured yet."]),
             "## Predicted: machines with CPUs",
-            *(_machines(result) if result["cells"] else ["Waits for the measurement."]),
+            *(_machines(result) if result["cells"] else ["This needs the measurement."]),
             f"## Predicted: TPU {CHIP}",
             *_chips(result["models"], result["chips"]),
         ]
@@ -41,12 +41,12 @@ def _measured(result):
     samples = min(len(cell["seconds"]) for cell in cells)
     others = max(cell["others_share"] for cell in cells)
     parts = [
-        f"{model['parameters'] / 1e6:.1f}M parameters, so **{num_bytes / 1e6:.1f} MB of gradients** a step; "
-        f"{settings['num_cores']} cores. Rounds: {rounds}. Every time is a median over {samples} calls or "
-        f"more, of {settings['steps_per_call']} steps each. Other processes had at most {100 * others:.0f} % "
-        "of the machine meanwhile.",
+        f"{model['parameters'] / 1e6:.1f}M parameters, so **{num_bytes / 1e6:.1f} MB of gradients** per "
+        f"step; {settings['num_cores']} cores. Rounds: {rounds}. Every time is a median over at least "
+        f"{samples} calls of {settings['steps_per_call']} steps each. Meanwhile, other processes used at "
+        f"most {100 * others:.0f} % of the machine.",
     ]
-    for title, is_weak in ((f"Weak: {rows} rows a worker", True), (f"Strong: {rows} rows in all", False)):
+    for title, is_weak in ((f"Weak: {rows} rows per worker", True), (f"Strong: {rows} rows in all", False)):
         found = measured.scaling(cells, rows, num_bytes, is_weak)
         parts += [f"### {title}", _scaling_table(found)]
     whole = [cell for cell in cells if cell["threads"] > 1]
@@ -59,8 +59,8 @@ def _measured(result):
 
 def _scaling_table(found):
     header = (
-        *("workers", "of a core each", "rows each", "ms a step", "computation", "exchange", "tokens/s"),
-        *("efficiency %", "CPU ms a row", "CPU efficiency %", "all-reduce, MB/s"),
+        *("workers", "cores each", "rows each", "ms per step", "computation", "exchange", "tokens/s"),
+        *("efficiency %", "CPU ms per row", "CPU efficiency %", "all-reduce, MB/s"),
     )
     rows = []
     for each in found:
@@ -92,7 +92,7 @@ def _whole_table(cells):
         rows.append(
             (cell["num_cores"], cell["rows"], _ms(seconds), f"{cell['tokens'] / seconds:,.0f}", number(cpu))
         )
-    return pages.table(("cores", "rows", "ms a step", "tokens/s", "CPU ms a row"), rows)
+    return pages.table(("cores", "rows", "ms per step", "tokens/s", "CPU ms per row"), rows)
 
 
 def _machines(result):
@@ -109,8 +109,8 @@ def _machines(result):
         f"{result['settings']['num_cores']} cores."
     )
     if not most:
-        words += " No two workers had cores of their own there, so that nothing is known of the software."
-    parts = [words, pages.table(("exchange", "GB/s each way, of a machine"), rates)]
+        words += " No two workers had their own cores there, so nothing is known about the software."
+    parts = [words, pages.table(("exchange", "GB/s each way per machine"), rates)]
     for size in predictions.SIZES:
         computation = predictions.of_cpu(points, models, size)
         size_bytes = predictions.BYTES_A_GRADIENT * models[size]["parameters"]
@@ -187,7 +187,7 @@ def _title(size, models):
     facts = models[size]
     return (
         f"**Size {size}**: {facts['parameters'] / 1e6:,.1f}M parameters, "
-        f"{facts['multiply_adds'] / 1e9:,.1f}G multiply-adds of a row forward."
+        f"{facts['multiply_adds'] / 1e9:,.1f}G multiply-adds per row in a forward pass."
     )
 
 
@@ -206,7 +206,7 @@ def _days(days):
 
 
 def _between(first, second):
-    """Two bounds as a cell, one where they are shown alike.
+    """Returns two bounds as a cell, or only one if both look the same.
 
     Example:
     >>> _between("41", "78"), _between("100", "100")

@@ -23,7 +23,7 @@ _FILES_HEADER = ("as a TFLite file", "MB", "accuracy", "of the preset", "points 
 
 
 def generated(cells, labels):
-    """The tables of all that is done.
+    """Returns the tables of everything that is done.
 
     Args:
         cells: dict, set -> model -> seed -> {"predictions": list of int}; the models are those of
@@ -37,7 +37,7 @@ def generated(cells, labels):
 
 
 class _Done:
-    """What is done of a set: `answers`, int [S,N] of each model, and `shares`, float [S], that are right."""
+    """Results for a set, by model: `answers`, int [S,N], and the `shares` that are right, float [S]."""
 
     def __init__(self, name, models, labels):
         self.title, self.models, self.labels = SETS[name].title, models, np.asarray(labels)
@@ -54,7 +54,7 @@ class _Done:
         return not set(self.models.get("tflite", ())).isdisjoint(self.models.get("finetune", ()))
 
     def with_interval(self, model):
-        """The share of one seed, with the interval of 95 % over the texts; "" where it is not done."""
+        """Returns the share of one seed with the 95 % interval over the texts; "" if it is not done."""
         if model not in self.shares:
             return ""
         share = float(self.shares[model][0])

@@ -1,4 +1,4 @@
-"""docs/soak.md, docs/soak.json and the plots: what came of the last soak of each kind."""
+"""Writes docs/soak.md, docs/soak.json and the plots: the results of the last soak of each kind."""
 
 import collections
 import dataclasses
@@ -15,13 +15,13 @@ _LONGEST = 150  # letters of a message in the table
 
 
 def training_result(outcome, folder, seed, about=None):
-    """What docs/soak.json keeps of a soak of training.
+    """Returns what docs/soak.json keeps of a soak of training.
 
     Args:
         outcome: `benchmarks.soaking.training.Outcome`.
-        folder: pathlib.Path, which stands as WORKDIR in messages.
+        folder: pathlib.Path. Messages show it as WORKDIR.
         seed: int.
-        about: dict, of `benchmarks.machine.describe` when the soak began. Default None: asked now.
+        about: dict. The result of `benchmarks.machine.describe` when the soak began. Default: of now.
     """
     alone = outcome.alone_rows
     result = {
@@ -41,7 +41,7 @@ def training_result(outcome, folder, seed, about=None):
 
 
 def serving_result(outcome, folder, seed, about=None):
-    """What docs/soak.json keeps of a soak of the server; as `training_result`."""
+    """Returns what docs/soak.json keeps of a soak of the server; arguments as for `training_result`."""
     result = {
         "seed": seed,
         "seconds": outcome.seconds,
@@ -57,7 +57,7 @@ def serving_result(outcome, folder, seed, about=None):
 
 
 def _without_paths(result, folder):
-    """The result, in which WORKDIR stands for the directory, also for the one that the flag names."""
+    """Returns the result with WORKDIR in place of the directory and of the one that the flag names."""
     text = json.dumps(result).replace(str(folder), "WORKDIR").replace(str(folder.parent), "WORKDIR")
     return json.loads(text)
 
@@ -67,10 +67,10 @@ def _trend(rows):
 
 
 def write(docs, what, result):
-    """Writes the result of a kind, its plot, and the page with both kinds.
+    """Writes the result of one kind, its plot, and the page with both kinds.
 
     Args:
-        docs: pathlib.Path, of docs/.
+        docs: pathlib.Path of docs/.
         what: str, "training" or "serving".
         result: dict.
     """
@@ -85,12 +85,12 @@ def write(docs, what, result):
 
 
 def plot(docs, what):
-    """The path of a plot."""
+    """Returns the path of a plot."""
     return docs / f"soak_{what}.svg"
 
 
 def text(results):
-    """The generated part of the page."""
+    """Returns the generated part of the page."""
     parts = [
         part(results[what])
         for what, part in (("training", _training_text), ("serving", _serving_text))
@@ -108,18 +108,18 @@ def _training_text(result):
             words = own[-1]["first_words"] or (own[-1]["last_words"] if FAULTS[name].last_words else _NOTHING)
             rows.append((name, len(own), len(own) - problems[name], _cell(words)))
     lost = "".join(
-        f" Of {name}, what was deleted with step {step} is missing, as documented."
+        f" {name} lacks the lines that were deleted at step {step}, as documented."
         for name, step in result["losses"].items()
     )
-    refused = "".join(f" Not made here: {name} ({why})." for name, why in result["refused"].items())
+    refused = "".join(f" Not possible here: {name} ({why})." for name, why in result["refused"].items())
     return "\n\n".join(
         [
             "### Training",
             f"{result['seconds'] / 60:.0f} minutes with faults (seed {result['seed']}): "
             f"{len(result['events'])} faults, {result['lives']} processes, {result['steps']:,} steps; "
-            f"{_machine(result)}. Memory of the run left alone: {_trend_words(result['memory_alone'])}."
+            f"{_machine(result)}. Memory of the undisturbed run: {_trend_words(result['memory_alone'])}."
             f"{lost}{refused} {_verdict(result)}",
-            pages.table(("fault", "times", "as it has to be", "what was said, the last time"), rows),
+            pages.table(("fault", "times", "as expected", "the last message"), rows),
             "![Faults, steps, memory, threads and open files over time](soak_training.svg)",
         ]
     )
@@ -143,7 +143,7 @@ def _serving_text(result):
             f"{result['seconds'] / 60:.0f} minutes under load (seed {result['seed']}), "
             f"{len(result['events'])} disturbances; {_machine(result)}. Memory of the server: "
             f"{_trend_words(result['memory'])}. {_verdict(result)}",
-            pages.table(("who asked", "answers"), rows),
+            pages.table(("client", "answers"), rows),
             "Disturbances: " + ", ".join(f"{name} {happened[name]}" for name in sorted(happened)) + ".",
             pages.table(("at rest", "after the first round", "at the end"), rest),
             "![Disturbances, memory, threads, open files and sockets over time](soak_serving.svg)",
@@ -153,16 +153,16 @@ def _serving_text(result):
 
 def _verdict(result):
     if not result["problems"]:
-        return "**Everything was as it has to be.**"
-    return "**Not as it has to be:** " + "; ".join(_cell(problem) for problem in result["problems"]) + "."
+        return "**Everything was as expected.**"
+    return "**Not as expected:** " + "; ".join(_cell(problem) for problem in result["problems"]) + "."
 
 
 def _trend_words(trend):
     if trend["mb_per_hour"] is None:
         return trend["verdict"]
     return (
-        f"{trend['verdict']} ({trend['mb_per_hour']:.1f} MB an hour, 95 % from {trend['low']:.1f} to "
-        f"{trend['high']:.1f}, bound {BOUND_MB_PER_HOUR:g})"
+        f"{trend['verdict']} ({trend['mb_per_hour']:.1f} MB per hour, 95 % interval from {trend['low']:.1f} "
+        f"to {trend['high']:.1f}, bound {BOUND_MB_PER_HOUR:g})"
     )
 
 
@@ -172,6 +172,6 @@ def _machine(result):
 
 
 def _cell(words):
-    """Words as they can stand in a cell of a table."""
+    """Returns words in a form that fits into a cell of a table."""
     line = " ".join(words.split()).replace("|", "\\|").replace("<", "\\<")
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."

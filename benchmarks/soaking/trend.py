@@ -1,12 +1,11 @@
-"""Whether memory grows: the rule, and why it is that one.
+"""Decides whether memory grows.
 
-The first third of the samples is warm-up. The rest is cut into `NUM_BLOCKS` blocks of equal time, since
-samples that follow each other are alike and would make any trend seem certain; each block counts by its
-median, so that a peak of a moment does not count. A straight line is fitted to the medians, and its slope has
-a confidence interval of 95 % by Student's t. Memory is constant if the interval lies below
-`BOUND_MB_PER_HOUR`, as it must be shown to; it grows if it lies above; in between, the time was too short to
-tell. The bound is what a process may take that runs for a day and must not be noticed: a quarter of a
-gigabyte.
+The first third of the samples is warm-up. The rest is cut into `NUM_BLOCKS` blocks of equal time, because
+consecutive samples are alike and would make any trend seem certain; each block counts by its median, so that
+a momentary peak does not matter. A straight line is fitted to the medians, and its slope gets a 95 %
+confidence interval by Student's t. Memory is constant if the interval lies below `BOUND_MB_PER_HOUR`, and
+grows if it lies above; in between, the soak was too short to tell. The bound is what a process may take
+unnoticed in a day: a quarter of a gigabyte.
 """
 
 import statistics
@@ -23,12 +22,12 @@ def memory_trend(seconds, megabytes):
     """Fits the line.
 
     Args:
-        seconds: list of float, growing.
-        megabytes: list of float, as long.
+        seconds: list of float, increasing.
+        megabytes: list of float, of the same length.
 
     Returns:
         dict of `mb_per_hour`, `low` and `high` (the interval), and `verdict`: "constant", "grows" or "too
-        short to tell"; the numbers are None if there are fewer than two samples a block.
+        short to tell"; the numbers are None if there are fewer than two samples per block.
     """
     pairs = list(zip(seconds, megabytes, strict=True))
     pairs = [pair for pair in pairs if pair[0] >= pairs[0][0] + (pairs[-1][0] - pairs[0][0]) / 3]
@@ -59,8 +58,8 @@ def _blocks(pairs):
 
 
 def _slope(x, y):
-    """The slope of the line through the points, and half the width of its confidence interval."""
-    if np.ptp(y) == 0:  # where the library divides by nothing
+    """Returns the slope of the line through the points, and half the width of its confidence interval."""
+    if np.ptp(y) == 0:  # the library would divide by zero
         return 0.0, 0.0
     fit = scipy.stats.linregress(x, y)
     quantile = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, len(x) - 2)

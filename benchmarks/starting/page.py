@@ -18,7 +18,7 @@ def text(result):
         parts.append(_times(result))
     else:
         parts.append(
-            "The times to the first answer have not been measured: the machine had other work to do."
+            "The times to the first answer were not measured, because the machine was busy with other work."
         )
     machine = sorted((key, value) for key, value in result["machine"].items() if value is not None)
     lines = [(key, ", ".join(value) if isinstance(value, list) else value) for key, value in machine]
@@ -27,7 +27,7 @@ def text(result):
 
 def _memory(result):
     workers = sorted({row["num_workers"] for row in result["rows"]})
-    header = ["form", "MB on disk", "MB of one process", "of that its own", "+ a model", "+ a worker"]
+    header = ["form", "MB on disk", "MB of one process", "of that, its own", "+ a model", "+ a worker"]
     header += [f"{count} workers together" for count in workers if count > 1]
     lines = []
     for row in result["rows"]:
@@ -48,7 +48,7 @@ def _memory(result):
 
 
 def _a_further_one(rows):
-    """Bytes of one more worker, by those of the fewest and of the most; None if there are not two of them."""
+    """Returns the bytes of one more worker, from the rows with fewest and most; None without two rows."""
     if len(rows) < 2:
         return None
     first, last = rows[0], rows[-1]
@@ -56,7 +56,7 @@ def _a_further_one(rows):
 
 
 def _times(result):
-    header = ["form", "workers", "s to the first answer", "CPU s", "of a model: s to load", "of that warm-up"]
+    header = ["form", "workers", "s to the first answer", "CPU s", "s to load a model", "of that, warm-up"]
     lines = [
         [
             FORMS[row["form"]].name,
@@ -70,5 +70,5 @@ def _times(result):
 
 
 def megabytes(count):
-    """Bytes as MB without decimals, as memory is not reproducible to more."""
+    """Formats bytes as MB without decimals, because memory is not more reproducible than that."""
     return f"{count / 1e6:,.0f}"

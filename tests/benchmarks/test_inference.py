@@ -310,7 +310,7 @@ def test_the_page_states_what_the_json_has(tmp_path):
     assert "| LiteRT int8 | Transformer | **1 (0.5)** | **3,200** |" in text
     assert "| ONNX Runtime int8 | convolution | 3 (1.5) | 1,067 |" in text
     assert "| LiteRT int8 | convolution | 7.5 | 0.25 | 61 | 2,000 | 0.0625 |" in text
-    assert "| all-MiniLM-L6 int8 | in use | 12.5 | 0.25 | 61 | 30,000 |  |" in text
+    assert "| all-MiniLM-L6 int8 | other | 12.5 | 0.25 | 61 | 30,000 |  |" in text
     assert "| OpenVINO int8 | convolution | 1 | n = 128 | a / b |" in text
     assert "| flags | avx2, amx_bf16 |" in text
     for table in re.split(r"\n\n", text):

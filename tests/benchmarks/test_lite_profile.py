@@ -86,7 +86,7 @@ def test_tables():
         "| all | 1 | 4 |",
     ]
     lines = lite_profile.ceiling({32: 10**8, 128: 4 * 10**8}, profiles, 2e11)
-    assert lines[0] == "At best 200 billion multiply-adds a second."
+    assert lines[0] == "At best 200 billion multiply-adds per second."
     assert lines[-1] == "| 128 | 400.0 | 2 | 4 | 3.2 | 62 % |"
 
 

@@ -64,7 +64,7 @@ def test_the_short_form(tmp_path):
     result = page.training_result(outcome, tmp_path, seed=0)
     assert str(tmp_path) not in json.dumps(result)
     text = page.text({"training": result})
-    assert "**Everything was as it has to be.**" in text
+    assert "**Everything was as expected.**" in text
     assert all(f"| {name} | 1 | 1 |" in text for name in names)
 
 
@@ -126,7 +126,7 @@ def test_a_problem_shows_on_the_page_and_the_plots_are_drawn(tmp_path):
         assert page.plot(tmp_path, what).read_text().startswith("<?xml")
     text = (tmp_path / "soak.md").read_text()
     assert "| full_disk | 2 | 1 | error: \\<full> \\| disk |" in text
-    assert "**Not as it has to be:** full_disk at step 3: a traceback." in text
+    assert "**Not as expected:** full_disk at step 3: a traceback." in text
     assert "read_only (no mounts)" in text
     assert "| rest | right 1,000, refused, 429 2 |" in text
     assert text.endswith("after\n")

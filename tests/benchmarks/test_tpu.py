@@ -89,7 +89,7 @@ def test_one_failure_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
     text = (tmp_path / "docs" / tpu.PAGE).read_text()
     assert text.startswith("# TPUs\n")
     assert text.endswith("\n\nBehind.\n")
-    assert "**1 of 1 steps compiled**" in text
+    assert "**1 of 1 steps compiled.**" in text
 
 
 def test_cells_are_added_to_those_of_the_page(tmp_path):
@@ -97,7 +97,7 @@ def test_cells_are_added_to_those_of_the_page(tmp_path):
     tpu.keep({"a": compiled("muse")}, tmp_path)
     tpu.keep({"b": compiled("fourier")}, tmp_path)
     assert set(json.loads((tmp_path / tpu.FIGURES).read_text())) == {"a", "b"}
-    assert "**2 of 2 steps compiled**" in (tmp_path / tpu.PAGE).read_text()
+    assert "**2 of 2 steps compiled.**" in (tmp_path / tpu.PAGE).read_text()
 
 
 def test_the_page_is_that_of_its_figures():

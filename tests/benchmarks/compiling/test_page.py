@@ -76,7 +76,7 @@ def test_costs_stand_beside_cost_and_the_roofline():
     assert costs["GB accessed"] == "7.37"
     assert costs["GB moved"] == "1.64"
     assert costs["GB temporary"] == "2.00"
-    assert costs["besides"] == "3 copy, 1 gather"
+    assert costs["other instructions"] == "3 copy, 1 gather"
     times = row(text, **{"bound by": "memory"})
     assert times["ms of FLOPs"] == "1.00"
     assert times["ms of bytes"] == "2.00"
@@ -107,14 +107,14 @@ def test_refusals_are_listed_by_name():
     text = page.text(
         {"a": refused(), "b": {**memory, "cell": compiled(batch_size=128)["cell"]}, "c": compiled()}
     )
-    assert "**1 of 3 steps compiled**, 1 do not fit the chip's memory, 1 are refused." in text
-    assert row(text, **{"for": "`Where`"})["why"] == "no \\| form"
-    assert row(text, **{"for": "`memory`"})["why"] == "temporaries alone need 24.0 GB of 15.8"
+    assert "**1 of 3 steps compiled.** Too large for the chip's memory: 1. Refused: 1." in text
+    assert row(text, **{"because of": "`Where`"})["reason"] == "no \\| form"
+    assert row(text, **{"because of": "`memory`"})["reason"] == "temporaries alone need 24.0 GB of 15.8"
 
 
 def test_what_was_not_asked_is_said():
     text = page.text({"a": compiled(), "b": refused()})
-    lines = text.partition("## Not asked")[2].splitlines()
+    lines = text.partition("## Not compiled yet")[2].splitlines()
     assert "- v4, size mini: all mixers" in lines
     (mini,) = [line for line in lines if line.startswith("- v5e, size mini: ")]
     assert "fourier" not in mini
@@ -124,7 +124,7 @@ def test_what_was_not_asked_is_said():
 
 
 def test_a_page_of_nothing_is_no_mistake():
-    assert "**0 of 0 steps compiled**" in page.text({})
+    assert "**0 of 0 steps compiled.**" in page.text({})
 
 
 def test_examples():
