@@ -142,7 +142,7 @@ def table(rows):
         ]
         for row in rows
     ]
-    return pages.table(["mixer", "changed", "where", "the line, changed", "noticed by"], lines)
+    return pages.table(["mixer", "changed", "where", "changed line", "noticed by"], lines)
 
 
 def main(_):
