@@ -3,7 +3,7 @@
 Being able to stop a run early (see `stop_switch`) costs as much as a few layers of a small model, and the
 Session prepares a second graph for it and keeps that in memory. So the first run, and any run that follows a
 short one, cannot be stopped, but gets only one second as a trial. If it takes longer, it is started again as
-a run that can be stopped, like all later runs.
+a run that can be stopped, like all later runs (if it was the first run, like those until a run is short).
 """
 
 import functools
