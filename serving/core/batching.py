@@ -25,7 +25,7 @@ import numpy as np
 from convnlp.serving.core.cancellation import CancellableFuture, Cancellation
 from convnlp.serving.core.errors import ServingError, invalid_argument
 
-_MAX_TURNS = 1000  # of the queues remembered: clients choose their outputs, and must not fill the memory
+_MAX_TURNS = 1000  # queues to remember at most: clients choose their outputs, and must not fill the memory
 
 
 @dataclass(frozen=True)
