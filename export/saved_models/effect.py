@@ -27,7 +27,7 @@ class Effect:
     has_labels: bool
 
     def __str__(self):
-        labels = f"; {self.changed} of the labels change" if self.has_labels else ""
+        labels = f"; the labels of {self.changed} change" if self.has_labels else ""
         return f"{self.count} texts: scores differ from the preset by at most {self.largest:.2g}{labels}"
 
 

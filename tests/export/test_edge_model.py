@@ -284,7 +284,7 @@ def test_metadata_is_what_tflite_support_reads(fp32_file):
     (graph,) = root.tables(3)
     (source,), (target,) = graph.tables(2), graph.tables(3)
     assert (source.string(0), target.string(0)) == ("token_ids", "logits")
-    assert f"beyond {LENGTH} places" in source.string(1)
+    assert f"beyond {LENGTH} positions" in source.string(1)
     (unit,) = source.tables(4)
     assert unit.byte(0) == 5  # SentencePieceTokenizerOptions
     (vocabulary,) = unit.table(1).tables(0)
