@@ -71,7 +71,7 @@ def check_program(argv):
     name = argv[0] if argv else ""
     module = command.find(name)
     if module not in {command.find(each) for each in TRAINS}:
-        raise ValueError(f"behind `--` must stand one of {', '.join(TRAINS)}. Received: {name!r}")
+        raise ValueError(f"`--` must be followed by one of {', '.join(TRAINS)}. Received: {name!r}")
     own = flags.FlagValues()
     flags.DEFINE_string("workdir", None, "", flag_values=own)
     flags.DEFINE_string("strategy", "multi_worker", "", flag_values=own)
@@ -88,7 +88,7 @@ def check_program(argv):
         sys.argv = before
     for flag in ("config", "workdir"):
         if own[flag].value is None:
-            raise ValueError(f"`--{flag}` must be given behind `--`. Received: {' '.join(argv)}")
+            raise ValueError(f"`--{flag}` must be given after `--`. Received: {' '.join(argv)}")
     if own["strategy"].value != "multi_worker":
         raise ValueError(
             f"`strategy` must be multi_worker here. Received: strategy={own['strategy'].value!r}"
@@ -108,9 +108,9 @@ def check_program(argv):
 
 
 def workers_of_this_machine():
-    """Returns a function that gives the addresses of all workers, and the indices of those that run here."""
+    """Returns (function that returns the addresses of all workers, indices of the workers that run here)."""
     if _NUM_WORKERS.value is None:
-        raise ValueError("`--num_workers` must be given; --help says what it is")
+        raise ValueError("`--num_workers` must be given; see --help")
     count = _NUM_WORKERS.value
     if _ADDRESS.value is None:
         if _INDEX.value is not None:

@@ -1,28 +1,31 @@
-"""Which processes train together: their addresses, and the TF_CONFIG that tells each of them."""
+"""The addresses of the processes that train together, and the TF_CONFIG of each."""
 
 import contextlib
 import json
 import socket
 
-INDEX = "JOB_COMPLETION_INDEX"  # that Kubernetes gives the pods of an indexed Job
+INDEX = "JOB_COMPLETION_INDEX"  # set by Kubernetes in the pods of an indexed Job
 
 
 def loopback(num_workers):
-    """Addresses on this machine, with ports that are free now."""
-    with contextlib.ExitStack() as stack:  # all at a time, so that they differ
+    """Returns addresses on this machine, a list of strings, with ports that are free now."""
+    with contextlib.ExitStack() as stack:  # all open at the same time, so that they differ
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(num_workers)]
         return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
 
 
 def addresses(pattern, num_workers):
-    """The addresses that a pattern such as "train-{index}.train:2222" stands for.
+    """Returns the addresses that a pattern such as "train-{index}.train:2222" stands for.
 
     Args:
-        pattern: string with "{index}" in the place of a worker's index, and a port.
+        pattern: string, with "{index}" in place of a worker's index, and a port.
         num_workers: int.
 
+    Returns:
+        list of strings, one address per worker.
+
     Raises:
-        ValueError: if it is no such pattern.
+        ValueError: if the pattern is malformed.
 
     Example:
     >>> addresses("train-{index}.train:2222", 2)
@@ -37,26 +40,26 @@ def addresses(pattern, num_workers):
 
 
 def own_index(environment, num_workers):
-    """The index of the worker that this machine is to run, by Kubernetes.
+    """Returns the index of the worker that Kubernetes has assigned to this machine.
 
     Args:
-        environment: dict, the variables of this process.
+        environment: dict, the environment variables of this process.
         num_workers: int.
 
     Raises:
-        ValueError: if it is not said, or there is no such worker.
+        ValueError: if the variable is missing or its index is out of range.
     """
     text = environment.get(INDEX, "")
     if not text.isdecimal() or int(text) >= num_workers:
         raise ValueError(
             f"{INDEX} must be an index below --num_workers={num_workers}, as in the pods of an indexed Job; "
-            f"--index says it elsewhere. Received: {INDEX}={text!r}"
+            f"elsewhere, set --index. Received: {INDEX}={text!r}"
         )
     return int(text)
 
 
 def tf_config(addresses, index):
-    """The value of TF_CONFIG for a worker.
+    """Returns the value of TF_CONFIG for a worker, a string.
 
     Example:
     >>> tf_config(["a:1", "b:1"], 1)

@@ -1,4 +1,4 @@
-"""What the launcher knows of a worker by its heartbeat, and which worker the others wait for.
+"""What the launcher knows about a worker from its heartbeat, and which worker the others wait for.
 
 See `convnlp.training.heartbeat` for what a worker writes. Nothing here reads a clock.
 """
@@ -6,19 +6,19 @@ See `convnlp.training.heartbeat` for what a worker writes. Nothing here reads a 
 import dataclasses
 import json
 
-SILENT_SECONDS = 5.0  # of a worker that writes every second
+SILENT_SECONDS = 5.0  # a worker normally writes every second
 
 
 @dataclasses.dataclass
 class Pulse:
-    """How far a worker is.
+    """How far a worker has come. Times are in seconds.
 
     Attributes:
         began: float, when it was started.
-        beat: float or None, when it wrote last.
+        beat: float or None, when it last wrote.
         marks: int, how many marks of progress it has made.
         mark: float or None, when it made the last one.
-        facts: dict, the last value of each mark, such as "step".
+        facts: dict, the last value of each kind of mark, such as "step".
     """
 
     began: float
@@ -28,45 +28,46 @@ class Pulse:
     facts: dict = dataclasses.field(default_factory=dict)
 
     def take(self, line, now):
-        """Takes in a line (bytes) of the worker's."""
+        """Records a line (bytes) from the worker."""
         values = json.loads(line)
         self.beat = now
         if values:
             self.marks, self.mark = self.marks + 1, now
             self.facts |= values
-        if "ready" in values:  # a run may consist of two, pre-training and fine-tuning
+        if "ready" in values:  # a run may consist of two trainings, pre-training and fine-tuning
             self.facts.pop("done", None)
 
     @property
     def is_training(self):
-        """Whether it has made a step and has others to make."""
+        """Whether the worker has made a step and has more to make."""
         return "step" in self.facts and not {"done", "ended"} & set(self.facts)
 
     @property
     def is_connecting(self):
-        """Whether it waits for the others to begin, in which TensorFlow lets no thread write."""
+        """Whether the worker waits for the others to start; TensorFlow blocks all of its threads then."""
         return self.facts.get("connecting", False)
 
     def is_silent(self, now, seconds=SILENT_SECONDS):
-        """Whether it writes no more, though it neither connects nor has said that it is about to end."""
+        """Returns whether the worker has stopped writing, though it is neither connecting nor ending."""
         return not self.is_connecting and "ended" not in self.facts and self.has_been_silent(now, seconds)
 
     def has_been_silent(self, now, seconds):
-        """Whether it wrote once, but not for some seconds."""
+        """Returns whether the worker has written before, but not for some seconds."""
         return self.beat is not None and now - self.beat > seconds
 
 
 def hung(pulses, now, timeout, are_all=True):
-    """The workers that no longer answer or keep the others waiting.
+    """Returns the workers that no longer answer or keep the others waiting.
 
     Args:
-        pulses: dict, index -> `Pulse`, of the workers that run.
-        now: float.
+        pulses: dict, index -> `Pulse`, of the running workers.
+        now: float, the time in seconds.
         timeout: float, seconds.
-        are_all: bool, whether these are all workers: those of other machines may take any time to begin.
+        are_all: bool, whether these are all workers: those on other machines may take any time to start.
 
     Returns:
-        dict, index -> what is wrong with it, the end of a sentence; of workers that stand still together all.
+        dict, index -> what is wrong, as the end of a sentence. If all workers stand still together, it
+        contains all of them.
     """
     found = {}
     for index, pulse in pulses.items():
@@ -75,13 +76,13 @@ def hung(pulses, now, timeout, are_all=True):
         if pulse.has_been_silent(now, timeout):
             found[index] = f"hangs: it has not answered for {timeout:g} s"
         elif pulse.beat is None and now - pulse.began > timeout:
-            found[index] = f"hangs: it has not begun to train within {timeout:g} s"
+            found[index] = f"hangs: it has not started to train within {timeout:g} s"
     if found or not pulses or not all(pulse.is_training for pulse in pulses.values()):
         return found
     if now - max(pulse.mark for pulse in pulses.values()) > timeout:
         fewest = min(pulse.marks for pulse in pulses.values())
         behind = [index for index, pulse in pulses.items() if pulse.marks == fewest]
         together = len(behind) == len(pulses) > 1
-        reason = f"hangs: it answers, but has not come further for {timeout:g} s"
+        reason = f"hangs: it answers, but has made no progress for {timeout:g} s"
         found = dict.fromkeys(behind, reason + (", like all others" if together else ""))
     return found

@@ -1,4 +1,4 @@
-"""Runs the workers to their end: names the one that is lost, ends the others, starts all of them again."""
+"""Runs the workers to completion: names a lost worker, ends the others, and restarts all of them."""
 
 import signal
 import time
@@ -6,12 +6,12 @@ import time
 from convnlp.launching import pulse
 from convnlp.launching.worker import Worker
 
-LOST_WORKER = 75  # the exit code of one that has lost another, as in convnlp.programs
+LOST_WORKER = 75  # exit code of a worker that has lost another, as in convnlp.programs
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_STOPPED = tuple(128 + each for each in SIGNALS)  # the exit codes of one that has saved
+_STOPPED = tuple(128 + each for each in SIGNALS)  # exit codes of a worker that has saved
 _POLL_SECONDS = 0.05
-# How long the others may take to notice a loss themselves, before it is said without them; to be lost to
-# TensorFlow takes a worker that does not answer some 10 s.
+# Time after the first failure in which its cause may show; then the failure is reported without it.
+# TensorFlow takes about 10 s to give up a worker that does not answer.
 _SETTLE_SECONDS = 3.0
 
 
@@ -19,13 +19,13 @@ class Supervisor:
     """Starts the same workers until they succeed.
 
     Args:
-        commands: function without arguments -> dict, index -> (command, environment) of each worker of this
-            machine; asked before each start.
-        num_workers: int, of all machines.
-        restarts: int, how many more times the workers may be started.
+        commands: function without arguments -> dict, index -> (command, environment) of each worker on this
+            machine; called before each start.
+        num_workers: int, workers on all machines.
+        restarts: int, how often the workers may be restarted.
         hang_timeout: float, seconds without a sign of life or progress after which a worker counts as hung.
         grace: float, seconds that workers get to end by themselves.
-        say: function of a sentence.
+        say: function of a string, which reports a sentence to the user.
     """
 
     def __init__(self, commands, num_workers, *, restarts, hang_timeout, grace, say):
@@ -35,11 +35,11 @@ class Supervisor:
         self._workers = []
 
     def run(self):
-        """Runs them; SIGTERM, SIGINT and SIGHUP are passed on, a second one ends all workers at once.
+        """Runs the workers; passes SIGTERM, SIGINT and SIGHUP on to them, and kills them at a second signal.
 
         Returns:
-            int, the exit code: 0; 128 + the signal's number; 1 where a worker has an error of its own; and
-            `LOST_WORKER` where one was lost and there are no restarts left.
+            int, the exit code: 0 after success; 128 + the signal's number; 1 if a worker has an error of its
+            own; `LOST_WORKER` if a worker was lost and no restarts are left.
         """
         before = {
             each: signal.signal(each, lambda signum, frame: self._signals.append(signum))
@@ -55,21 +55,21 @@ class Supervisor:
                 if cause is None:
                     return 0
                 if not again:
-                    self._say("not started again: it would end like this again")
+                    self._say("not restarted: the same error would occur again")
                     return 1
                 if count < self._restarts:
                     self._say(f"restart {count + 1} of {self._restarts}{self._last_state()}")
-            self._say(f"given up{self._last_state()}; the same command continues the run")
+            self._say(f"giving up{self._last_state()}; the same command continues the run")
             return LOST_WORKER
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)
 
     def _attempt(self):
-        """Starts all workers and waits for their end.
+        """Starts all workers and waits until they end.
 
         Returns:
-            (what was wrong, None for nothing; whether another start may be better).
+            (string, what went wrong, or None; bool, whether a restart may help).
         """
         try:
             for index, (command, environment) in self._commands().items():
@@ -104,7 +104,7 @@ class Supervisor:
         self._saved = saved if saved is not None else self._saved
 
     def _watch(self):
-        """Waits until all workers have succeeded, one is lost, or a signal has come."""
+        """Waits until all workers have succeeded, one is lost, or a signal arrives; returns as `_attempt`."""
         first = None  # when the first worker failed
         while not self._signals:
             now = self._step()
@@ -113,10 +113,8 @@ class Supervisor:
                 first = first or now
                 found = self._lost(codes, now)
                 if found is None and now - first > _SETTLE_SECONDS:
-                    found = (
-                        self._sentence(min(i for i, code in codes.items() if code), "has lost another"),
-                        True,
-                    )
+                    index = min(i for i, code in codes.items() if code)
+                    found = self._sentence(index, "has lost another worker"), True
                 if found:
                     return found
                 continue
@@ -133,10 +131,10 @@ class Supervisor:
         return None, False
 
     def _lost(self, codes, now):
-        """(what to say, whether to start again) of the worker that the others have lost; None: not yet known.
+        """Returns (what to say, whether to restart) about the worker that the others have lost, or None.
 
-        One that a signal has ended is it for certain; then one that has an error of its own; then the one
-        that has not answered for the longest time, while others end that have lost another.
+        First comes a worker that a signal has ended, for certain; then one with an error of its own; then,
+        while others end because they have lost a worker, the one that has not answered for the longest time.
         """
         for index, code in codes.items():
             if code < 0:
@@ -157,14 +155,14 @@ class Supervisor:
         return None
 
     def _sentence(self, index, what, name=None):
-        """What happened to a worker of this machine; `name` is the index of the one that it is about."""
+        """Says what happened to a worker of this machine; `name` is another index to name in its place."""
         worker = next(each for each in self._workers if each.index == index)
         step = worker.pulse.facts.get("step")
         where = "before its first step" if step is None else f"at step {step}"
         return f"worker {index if name is None else name} of {self._num_workers} {what} ({where})"
 
     def _end(self):
-        """Lets the workers that run end by themselves, with a saved state where they can."""
+        """Lets the running workers end by themselves, saving their state if they can; then kills them."""
         signum = self._signals[0] if self._signals else signal.SIGTERM
         for worker in self._running():
             worker.signal(signum)
@@ -172,7 +170,7 @@ class Supervisor:
         while self._running() and len(self._signals) < 2 and self._step() < end:
             pass
         for worker in self._running():
-            self._say(f"worker {worker.index} did not end within {self._grace:g} s and is ended by SIGKILL")
+            self._say(f"worker {worker.index} did not end within {self._grace:g} s and is killed")
             worker.signal(signal.SIGKILL)
 
     def _last_state(self):

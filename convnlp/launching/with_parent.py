@@ -1,8 +1,8 @@
-"""Runs a command that ends with the process that started it, even if that is ended by kill -9.
+"""Runs a command that ends with the process that started it, even if that process is killed by kill -9.
 
     python with_parent.py PARENT COMMAND ...
 
-PARENT is the number of that process. On Linux the kernel keeps watch; elsewhere the heartbeat of a worker
+PARENT is the ID of that process. On Linux, the kernel ends the command; elsewhere, the heartbeat of a worker
 notices (see `convnlp.training.heartbeat`).
 """
 
@@ -15,10 +15,10 @@ _PR_SET_PDEATHSIG = 1  # prctl.h
 
 
 def main(parent, *command):
-    """Becomes the command."""
+    """Replaces this process by the command."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != int(parent):  # it has died before
+        if os.getppid() != int(parent):  # it has died already
             sys.exit(1)
     os.execv(command[0], command)
 

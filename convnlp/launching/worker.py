@@ -1,4 +1,4 @@
-"""One worker process: it cannot outlive the launcher, its output is marked, its heartbeat is read."""
+"""A worker process: it cannot outlive the launcher, its output is labelled, and its heartbeat is read."""
 
 import contextlib
 import os
@@ -20,14 +20,17 @@ class Worker:
     """A process that trains.
 
     Args:
-        index: int, of the worker.
+        index: int, index of the worker.
         command: list of strings, of which the first is the path of a program.
-        environment: dict.
+        environment: dict, the environment variables of the process.
 
     Attributes:
         pulse: `Pulse`.
-        process: `subprocess.Popen`, in a session of its own, so that Ctrl-C in a terminal reaches only the
+        process: `subprocess.Popen`, in its own session, so that Ctrl-C in a terminal reaches only the
             launcher.
+
+    Raises:
+        OSError: if the process cannot be started.
     """
 
     def __init__(self, index, command, environment):
@@ -61,7 +64,7 @@ class Worker:
             self._selector.register(file, selectors.EVENT_READ, (bytearray(), take))
 
     def read(self):
-        """Takes what the worker has written so far."""
+        """Reads what the worker has written so far."""
         while ready := self._selector.select(0):
             for key, _ in ready:
                 pending, take = key.data
@@ -77,7 +80,7 @@ class Worker:
                     take(line + b"\n")
 
     def code(self):
-        """The exit code, -N where signal N has ended it; None as long as it runs."""
+        """Returns the exit code, -N if signal N ended the process, or None while it runs."""
         return self.process.poll()
 
     def signal(self, signum):
@@ -85,11 +88,11 @@ class Worker:
         self.process.send_signal(signum)
 
     def close(self):
-        """Ends what is left of the process, and shows its last words."""
+        """Kills the process if it still runs, and shows its last output."""
         if self.code() is None:
             self.signal(signal.SIGKILL)
             self.process.wait()
-        # What it has started, such as the filter of its messages, ends by itself; if not, by force.
+        # Its child processes, such as the filter of its messages, end by themselves, or else are killed.
         end = time.monotonic() + _LAST_WORDS_SECONDS
         self.read()
         while self._selector.get_map() and time.monotonic() < end:
@@ -103,12 +106,12 @@ class Worker:
 
 
 def ending_with_us(command):
-    """A command that also ends when this process does, even by kill -9."""
+    """Returns a command that ends when this process does, even after kill -9."""
     return [sys.executable, "-I", "-S", _WITH_PARENT, str(os.getpid()), *command]
 
 
 def show(file, line):
-    """Writes a line (bytes) to a file of text, at once."""
-    with contextlib.suppress(BrokenPipeError):  # nobody reads any more; the training shall not notice
+    """Writes a line (bytes) to a text file and flushes it."""
+    with contextlib.suppress(BrokenPipeError):  # nobody reads it any more, which must not end the training
         file.buffer.write(line)
         file.flush()

@@ -1,1 +1,1 @@
-"""One training loop for every `tf.distribute` strategy. Knows nothing of models or data."""
+"""One training loop for every `tf.distribute` strategy. It knows nothing about models or data."""

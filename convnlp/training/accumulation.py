@@ -1,21 +1,21 @@
-"""The gradient of a batch in parts, for batches whose activations do not fit into memory at once."""
+"""Computes the gradient of a batch in parts, for batches whose activations do not fit into memory at once."""
 
 import tensorflow as tf
 
 
 def gradients_in_parts(loss_fn, variables, batch, seed, num_parts):
-    """The gradient of the sum of a batch's losses, computed part after part.
+    """Returns the gradient of the sum of a batch's losses, computed one part after the other.
 
     Args:
         loss_fn: function of (batch, seed), see `convnlp.training.loop.train`.
         variables: list of variables.
         batch: nested structure of tensors [B,...], B known.
-        seed: int32 [2]. Each part draws from another one.
+        seed: int32 [2]. Each part uses a seed derived from it.
         num_parts: int. A divisor of B; each part has B / num_parts consecutive rows.
 
     Returns:
         (list of gradients of the sum of `loss_sum`, None for a variable that it does not depend on; dict of
-        the outputs of `loss_fn`, each the sum over the parts).
+        the outputs of `loss_fn`, each summed over the parts).
 
     Raises:
         ValueError: if `num_parts` does not divide B.
@@ -24,12 +24,12 @@ def gradients_in_parts(loss_fn, variables, batch, seed, num_parts):
     if any(size % num_parts for size in sizes):
         raise ValueError(
             "`accumulate_steps` must divide each replica's part of the batch. "
-            f"Received: accumulate_steps={num_parts}, a part of {max(sizes)}"
+            f"Received: accumulate_steps={num_parts}, parts of {max(sizes)} rows"
         )
     parts = tf.nest.map_structure(
         lambda x: tf.reshape(x, [num_parts, x.shape[0] // num_parts, *x.shape[1:]]), batch
     )
-    seen = {}  # of the trace: the same for every part
+    seen = {}  # set while tracing: the same for every part
 
     def add_part(index, sums, rows):
         part = tf.nest.map_structure(lambda x: x[index], parts)

@@ -8,20 +8,20 @@ import tensorflow as tf
 class Averages:
     """Averages of variables over the updates.
 
-    Before the first update of the optimizer the average A of a variable W is W; after update t = 0, 1, ...
+    Before the optimizer's first update, the average A of a variable W is W; after update t = 0, 1, ...
 
         A += (1 - min(m, (1 + t) / (10 + t))) (W - A)
 
-    so that the first weights, which are random, are forgotten in a few updates and do not weigh on a run that
-    is short beside 1 / (1 - m).
+    so that the initial, random weights are forgotten within a few updates, even in a run that is short
+    compared with 1 / (1 - m).
 
     Source: Polyak and Juditsky, 1992; the growing momentum is that of `tf.train.ExponentialMovingAverage`.
-    Departs from `use_ema` of Keras' optimizers: the growing momentum; variables without a gradient count too;
-    it works where replicas are mirrored.
+    Differences from `use_ema` of Keras' optimizers: the momentum grows; variables without a gradient are
+    averaged too; it works with mirrored replicas.
 
     Args:
-        optimizer: a built Keras optimizer. The averages are variables of it, and saved with it.
-        variables: list of Keras variables, those that it trains.
+        optimizer: a built Keras optimizer. The averages become variables of it, and are saved with it.
+        variables: list of the Keras variables that it trains.
         momentum: float in (0, 1). m.
     """
 
@@ -31,7 +31,7 @@ class Averages:
         _assign(self._averages, variables)
 
     def update(self):
-        """Takes in the variables as the optimizer's last update has left them; in a replica, in the graph."""
+        """Updates the averages after an update of the optimizer; to be called in a replica, in the graph."""
         t = tf.cast(self._optimizer.iterations, tf.float32) - 1.0
         rest = 1.0 - tf.minimum(self._momentum, (1.0 + t) / (10.0 + t))
 
@@ -46,12 +46,12 @@ class Averages:
         tf.distribute.get_replica_context().merge_call(move_all, args=(rest,))
 
     def take(self):
-        """Gives the variables the values of their averages."""
+        """Sets the variables to their averages."""
         _assign(self._variables, self._averages)
 
     @contextlib.contextmanager
     def taken(self):
-        """`take` for a while: afterwards the variables are, bit for bit, what they were."""
+        """Context manager for `take`; on exit, the variables get their old values back, bit for bit."""
         values = [tf.identity(tf.convert_to_tensor(v)) for v in self._variables]
         self.take()
         try:

@@ -1,13 +1,14 @@
-"""Checkpoints that are there completely or not at all.
+"""Atomic checkpoints: each exists completely or not at all.
 
-    WORKDIR/checkpoints/00000400/          one checkpoint: model.*, iterator-<shard>.*, manifest.json
-    WORKDIR/checkpoints/damaged-00000500/  one that no longer agreed with its manifest when it was to be read
+    WORKDIR/checkpoints/00000400/          a checkpoint: model.*, iterator-<shard>.*, manifest.json
+    WORKDIR/checkpoints/damaged-00000500/  one that no longer agreed with its manifest when it was read
 
-The manifest holds the size and SHA-256 of every other file and a sum of itself; it is written last. On a disk
-the checkpoint is written under another name, and then the directory is renamed; behind a URL, where nothing
-is renamed at once, a directory without a manifest is none. So a process killed at any moment leaves only
-complete checkpoints and a directory that the next start removes or fills. Nothing is forced to the disk:
-after a power failure the sums tell. What else lies in the directory is never touched.
+The manifest holds the size and SHA-256 sum of every other file and a checksum of itself; it is written last.
+On a disk, the checkpoint is written under a temporary name, and then the directory is renamed. Behind a URL,
+where directories cannot be renamed atomically, a directory without a manifest is not a checkpoint. So a
+process killed at any moment leaves only complete checkpoints and a directory that the next start removes or
+fills. Nothing is synced to the disk: after a power failure, the checksums reveal damage. Other entries of the
+directory are never touched.
 """
 
 import hashlib
@@ -22,29 +23,29 @@ from convnlp.training import strategy as strategy_lib
 
 _MANIFEST = "manifest.json"
 _KEYS = {"step", "num_shards", "facts", "files"}
-_OLDER_NAMES = {"num_workers": "num_shards"}  # when each worker had a shard, whose number could not change
-_PARTS = ("model.", "iterator-")  # how the names of the other files begin
+_OLDER_NAMES = {"num_workers": "num_shards"}  # from when each worker had exactly one shard
+_PARTS = ("model.", "iterator-")  # prefixes of the other files' names
 _STEP = re.compile(r"\d{8,}")
 _LEFTOVER = re.compile(r"\.(removed-)?\d{8,}")
 _OURS = re.compile(rf"{_STEP.pattern}|{_LEFTOVER.pattern}|damaged-\d{{8,}}(-\d+)?")
 
 
 class CheckpointError(OSError):
-    """A checkpoint could not be written, or none of those there can be read."""
+    """A checkpoint could not be written, or none of the existing ones can be read."""
 
 
 def steps(workdir):
-    """The steps of all checkpoints of a run, ascending, damaged ones too."""
+    """Returns the steps of all checkpoints of a run, a list of int, ascending; includes damaged ones."""
     directory = storage.join(workdir, "checkpoints")
     return [step for step in _numbers(directory) if _is_written(directory, step)]
 
 
 def num_shards(workdir):
-    """How many shards the data of a run have, by its newest checkpoint that says so; None without one."""
+    """Returns the number of shards of a run's data, from its newest readable checkpoint; None without one."""
     for step in reversed(steps(workdir)):
         try:
             return _manifest(storage.join(workdir, "checkpoints"), step)["num_shards"]
-        except (*storage.ERRORS, ValueError):  # a damaged one is reported when it is to be restored
+        except (*storage.ERRORS, ValueError):  # a damaged one is reported by `restore`
             continue
     return None
 
@@ -52,15 +53,18 @@ def num_shards(workdir):
 class Checkpoints:
     """Saves and restores the model, the optimizer and the iterators of the data's shards.
 
-    Of a finished checkpoint the last `keep` stay, and the best one by `progress["best_step"]`.
+    Keeps the last `keep` checkpoints, and the best one according to `progress["best_step"]`.
 
     Args:
         workdir: directory that all workers share, a local path or a URL.
         model: has `variables`.
         optimizer: a built Keras optimizer.
-        batches: `convnlp.training.shards.Batches` of this worker; None where `restore` finds them.
+        batches: `convnlp.training.shards.Batches` of this worker; None if `restore` provides them.
         strategy: the `tf.distribute.Strategy` of the variables.
         keep: int >= 1. Defaults to 3.
+
+    Raises:
+        ValueError: if `keep` is less than 1.
     """
 
     def __init__(self, workdir, model, optimizer, batches, strategy, keep=3):
@@ -72,7 +76,7 @@ class Checkpoints:
         self._worker, self._num_workers = strategy_lib.workers(strategy)
         self._keep = keep
         self._state = [*model.variables, *optimizer.variables]
-        # Lists in creation order: layer names count up within a process, so a name cannot be the key across
+        # Lists in creation order: layer names contain a counter per process, so names cannot be keys across
         # processes.
         self._variables = tf.train.Checkpoint(
             model=[v.value for v in model.variables], optimizer=[v.value for v in optimizer.variables]
@@ -85,7 +89,7 @@ class Checkpoints:
         strategy_lib.any_worker(strategy, False)
 
     def read_from(self, batches):
-        """Saves and restores these iterators from now on: a run may read one data set after another."""
+        """Saves and restores these `Batches` from now on: a run may read one data set after another."""
         self._num_shards = batches.count
         self._iterators = {
             shard: tf.train.Checkpoint(iterator=iterator) for shard, iterator in batches.iterators.items()
@@ -100,7 +104,7 @@ class Checkpoints:
             elif _LEFTOVER.fullmatch(name):
                 self._delete(path)
         if strangers:
-            logging.warning("Left alone, no checkpoints: %s in %s", ", ".join(strangers), self._directory)
+            logging.warning("Ignoring in %s, not checkpoints: %s", self._directory, ", ".join(strangers))
 
     def steps(self):
         """Returns the steps of all checkpoints, ascending."""
@@ -111,11 +115,11 @@ class Checkpoints:
 
         Args:
             step: int.
-            progress: dict of JSON values that `restore` gives back.
+            progress: dict of JSON values that `restore` returns.
 
         Raises:
             NonFiniteError: if a weight or a slot of the optimizer is not finite; nothing is written.
-            CheckpointError: if it cannot be written. Those written before stay as they are.
+            CheckpointError: if the checkpoint cannot be written. Earlier ones remain unchanged.
         """
         reason = finite.complaint(self._state)
         if strategy_lib.any_worker(self._strategy, reason is not None):
@@ -141,7 +145,7 @@ class Checkpoints:
                 self._prune(progress.get("best_step"))
         except storage.ERRORS as error:
             self._delete(partial)
-            if strategy_lib.lost_worker(error) is not None:  # no fault of the files
+            if strategy_lib.lost_worker(error) is not None:  # not the files' fault
                 raise
             reason = storage.reason(error)
             raise CheckpointError(
@@ -166,19 +170,19 @@ class Checkpoints:
         return f"the one of step {before[-1]} is intact" if before else "there is none before it"
 
     def restore(self, batches_at=None):
-        """Restores the newest readable checkpoint; reports and sets aside those that are damaged.
+        """Restores the newest readable checkpoint; logs damaged ones and renames them.
 
         Args:
-            batches_at: function of (step, progress) -> the `Batches` that the run read from at that step,
-                fresh; `read_from` gets them. Defaults to None: there are no others.
+            batches_at: function of (step, progress) -> fresh `Batches` of the data that the run reads at that
+                step; they are passed to `read_from`. Defaults to None: keeps the present ones.
 
         Returns:
-            (step, progress), or (0, {}) if there is no checkpoint. Where the checkpoint of the best step is
-            gone or damaged, `best_step` and `best_value` of the progress are None.
+            (step, progress), or (0, {}) if there is no checkpoint. If the checkpoint of the best step is
+            missing or damaged, `best_step` and `best_value` of the progress are None.
 
         Raises:
-            CheckpointError: if there are checkpoints but none can be read, or they are of another number of
-                shards.
+            CheckpointError: if there are checkpoints but none can be read, or if the data have a different
+                number of shards.
         """
         step, damaged = None, {}
         for candidate in reversed(self.steps()):
@@ -215,8 +219,8 @@ class Checkpoints:
             self.read_from(batches_at(step, progress))
         if manifest["num_shards"] != self._num_shards:
             raise CheckpointError(
-                f"{self._path(step)} is of data in {manifest['num_shards']} shards. "
-                f"Received: data in {self._num_shards} shards"
+                f"the data must have {manifest['num_shards']} shards, as in {self._path(step)}. "
+                f"Received: {self._num_shards} shards"
             )
         self._variables.read(storage.join(self._path(step), "model")).assert_consumed()
         for shard, iterator in self._iterators.items():
@@ -227,7 +231,7 @@ class Checkpoints:
         """Restores only the weights and optimizer slots of one step.
 
         Returns:
-            Whether the checkpoint is there and sound; where it is not, that is reported and nothing changes.
+            bool, whether the checkpoint exists and is intact; if not, this is logged and nothing changes.
         """
         damage = self._damage(step)
         if strategy_lib.any_worker(self._strategy, damage is not None):
@@ -272,7 +276,7 @@ class Checkpoints:
                 self._remove(step)
 
     def _remove(self, step):
-        """A checkpoint removed in part must not count as one: it is renamed, or loses its manifest, first."""
+        """Removes a checkpoint; it is renamed, or loses its manifest, first: a partial one must not count."""
         path = self._path(step)
         if storage.is_remote(path):
             self._delete(path)
@@ -283,29 +287,29 @@ class Checkpoints:
             self._delete(removed)
 
     def _delete(self, path):
-        """Deletes one of our directories; what cannot be deleted (a file still open on NFS) is left alone."""
+        """Deletes one of our directories; files that cannot be deleted (still open on NFS) are left."""
         try:
             if storage.gfile.exists(storage.join(path, _MANIFEST)):
                 storage.gfile.remove(storage.join(path, _MANIFEST))
             if storage.gfile.exists(path):
                 storage.gfile.rmtree(path)
         except storage.ERRORS as error:
-            logging.warning("Not all of %s could be deleted: %s", path, storage.reason(error))
+            logging.warning("Could not delete all of %s: %s", path, storage.reason(error))
 
 
 def _manifest(directory, step):
-    """The manifest of a checkpoint; raises ValueError where it is not what was written."""
+    """Returns the manifest of a checkpoint, a dict; raises ValueError if it is damaged."""
     manifest = storage.read_json(storage.join(directory, f"{step:08d}", _MANIFEST))
     if not isinstance(manifest, dict):
         raise ValueError(f"{_MANIFEST} is not an object")
     expected = manifest.pop("sha256", None)
     agrees = expected in (None, _sum_of(manifest))
     manifest = {_OLDER_NAMES.get(name, name): value for name, value in manifest.items()}
-    # Exactly these keys: version 0.1.0 wrote no sum, and a damaged name must not pass for its absence.
+    # Exactly these keys: version 0.1.0 wrote no checksum, and a damaged key must not pass as its absence.
     if set(manifest) != _KEYS or not agrees:
         raise ValueError(f"{_MANIFEST} does not agree with its own sum")
     if manifest["step"] != step:
-        raise ValueError(f"{_MANIFEST} is that of step {manifest['step']}")
+        raise ValueError(f"{_MANIFEST} belongs to step {manifest['step']}")
     return manifest
 
 

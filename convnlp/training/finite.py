@@ -1,4 +1,4 @@
-"""Weights that are not finite are worth nothing: they are found before anything is written."""
+"""Detects weights that are not finite, which are worthless, before anything is written."""
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ class NonFiniteError(ArithmeticError):
 
 
 def complaint(variables):
-    """Names the first variable that holds NaN or infinity.
+    """Returns a complaint about the first variable that holds NaN or infinity.
 
     Args:
         variables: list of Keras variables.

@@ -1,4 +1,4 @@
-"""The steps of training and evaluation on every replica, as graphs, with metrics summed over all of them."""
+"""Graphs for the steps of training and evaluation, with metrics summed over all replicas."""
 
 import time
 
@@ -11,12 +11,12 @@ from convnlp.training.accumulation import gradients_in_parts
 
 
 def replica_step(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):
-    """Returns what `strategy.run` runs on each replica: one whole step, on a TPU one program.
+    """Returns the function that `strategy.run` runs on each replica: a whole step, one program on a TPU.
 
-    A function (super-batch [N, B, ...] of the replica, index of its batch, steps done before the first) ->
-    dict of metrics (sum, weight) over all replicas; but `waited`, which there is with several processes, is
-    how many seconds this one waited for the sums of the others. It is traced without AutoGraph, as by `fit`
-    of Keras: it would take longer than all else before the first step.
+    It takes (super-batch [N, B, ...] of the replica, index of its batch, steps done before the first) and
+    returns a dict of metrics (sum, weight) over all replicas. With several processes, this includes `waited`:
+    the seconds for which this process waited for the sums of the others. It is traced without AutoGraph, as
+    in Keras' `fit`: AutoGraph would take longer than everything else before the first step.
     """
     timed = strategy_lib.workers(strategy)[1] > 1
 
@@ -58,7 +58,7 @@ def replica_step(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulat
                 waited = tf.cast(_time_after(gradients) - before, tf.float32)
                 sums["waited"] = sums["waited"][0] + waited, 1.0
             gradients, norm = tf.clip_by_global_norm(gradients, clip_norm)
-            # Keras sums over the replicas, now equal ones, once more.
+            # Keras sums over the replicas again, whose gradients are now equal.
             gradients = [g / strategy.num_replicas_in_sync for g in gradients]
             sums["gradient_norm"] = (norm, tf.constant(1.0))
         sums["learning_rate"] = (tf.cast(optimizer.learning_rate, tf.float32), tf.constant(1.0))
@@ -81,7 +81,7 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumul
     @tf.autograph.experimental.do_not_convert
     def stacked_step(batches, index, first_step):
         sums = step(batches, index, first_step)
-        names[:] = sums  # of the trace: the same for every step
+        names[:] = sums  # set while tracing: the same for every step
         return tf.stack([tf.stack(pair) for pair in sums.values()])  # [M,2]
 
     @tf.function
@@ -95,7 +95,7 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumul
     def steps(batches, first_step):
         first = strategy.experimental_local_results(batches)[0]
         num_steps = len(tf.nest.flatten(first)[0])
-        # NumPy's numbers: TensorFlow keeps a tensor for each Python number it has ever converted.
+        # NumPy numbers, because TensorFlow keeps a tensor for every Python number it has ever converted.
         rows = call(batches, tf.constant(np.int32(first_step)), tf.constant(np.int32(num_steps)))
         return [dict(zip(names, row, strict=True)) for row in rows.numpy().tolist()]
 
@@ -103,9 +103,10 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumul
 
 
 def evaluation(strategy, loss_fn):
-    """Returns a function of a finite dataset of batches [B, ...] -> dict of metric name -> mean.
+    """Returns a function of a finite data set of batches [B, ...] -> dict of metric name -> mean.
 
-    `loss_fn` is as in `train`, without a seed. Every worker must give the same number of batches.
+    `loss_fn` is as in `train`, without a seed. Every worker must supply the same number of batches. The
+    function raises ValueError if there is none.
     """
     names = []
 
@@ -114,7 +115,7 @@ def evaluation(strategy, loss_fn):
         names[:] = sums
         return tf.stack([tf.stack(pair) for pair in sums.values()])  # [M,2]
 
-    # Batches of one length each: a TPU wants a graph for every shape, others do with one for all.
+    # Batches may differ in length: a TPU needs a graph for every shape, other devices one for all.
     @tf.function(autograph=False, reduce_retracing=not isinstance(strategy, tf.distribute.TPUStrategy))
     def call(batches):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batches,)))[0]
@@ -132,7 +133,7 @@ def evaluation(strategy, loss_fn):
 
 
 def means(rows):
-    """Metrics (sum, weight) of several steps -> their means."""
+    """Returns the means of several steps' metrics: list of {name: (sum, weight)} -> {name: float}."""
     means = {}
     for name in rows[0]:
         value, weight = (sum(column) for column in zip(*(row[name] for row in rows), strict=True))
@@ -141,9 +142,9 @@ def means(rows):
 
 
 def _global_sums(outputs, timed=False):
-    """Metrics (sum, weight) of a replica -> those of all replicas, as constants to the gradient.
+    """Sums the metrics (sum, weight) of all replicas; the gradient treats the results as constants.
 
-    Where they are `timed`, `waited` is how many seconds it took until all others had theirs.
+    If `timed`, `waited` is the number of seconds until all others had theirs.
     """
     outputs = dict(outputs)
     sums = {"loss": (outputs.pop("loss_sum"), outputs.pop("weight")), **outputs}
@@ -159,13 +160,13 @@ def _global_sums(outputs, timed=False):
 
 
 def _time_after(values):
-    """The time in seconds at which tensors are there. Deterministic runs are refused tf.timestamp."""
+    """Returns the time in seconds when tensors are computed; deterministic runs may not use tf.timestamp."""
     with tf.control_dependencies(tf.nest.flatten(values)):
         return tf.ensure_shape(tf.numpy_function(time.monotonic, [], tf.float64), [])
 
 
 def _num_tokens(batch):
-    """Tokens that the model reads: all `*token_ids` but the targets, without the pads of their masks."""
+    """Counts the tokens that the model reads: all `*token_ids` except targets, without padding."""
     total = tf.constant(0.0)
     for name, ids in batch.items():
         if name.endswith("token_ids") and not name.startswith("target"):

@@ -1,4 +1,4 @@
-"""The training loop: one for every strategy."""
+"""The training loop, the same for every strategy."""
 
 import contextlib
 import math
@@ -42,53 +42,54 @@ def train(
     """Trains `model` to `num_steps`, from the newest checkpoint in `workdir` if there is one.
 
     The same arguments give the same weights, optimizer slots and metrics.jsonl, bit for bit, however often
-    the process was killed in between, provided that TensorFlow's operations are deterministic
-    (`tf.config.experimental.enable_op_determinism`) and that `loss_fn` draws all its randomness from its
-    seed.
+    the process is killed in between, provided that TensorFlow's operations are deterministic
+    (`tf.config.experimental.enable_op_determinism`) and `loss_fn` derives all its randomness from its seed.
 
     Args:
         workdir: directory for checkpoints, metrics and TensorBoard, shared by all workers.
-        strategy: `tf.distribute.Strategy` in whose scope model and optimizer were made.
+        strategy: `tf.distribute.Strategy` in whose scope the model and the optimizer were created.
         model: has `variables` and `trainable_variables`.
         optimizer: Keras optimizer. Its slots are created here.
         loss_fn: function of (batch, seed) with seed an int32 tensor [2], unique to (run, step, replica).
             Returns a dict of float32 scalars: `loss_sum`, to be differentiated, `weight`, and any further
-            metric as name -> (sum, weight). The gradient is that of the sum of loss_sum over the sum of
-            weight, both over all replicas.
-        dataset: infinite `tf.data.Dataset` of dicts [B, ...] of static shapes, B this worker's part of the
-            batch; or `convnlp.training.shards.Sharded`, with which the number of workers may change.
+            metric as name -> (sum, weight). The loss is the sum of `loss_sum` divided by the sum of `weight`,
+            both over all replicas.
+        dataset: infinite `tf.data.Dataset` of dicts [B, ...] with static shapes, where B is this worker's
+            part of the batch; or `convnlp.training.shards.Sharded`, so that the number of workers may change.
         num_steps: int. Length of the run, a multiple of `steps_per_call`.
-        later_stages: sequence of `convnlp.training.stages.Stage`, by `first_step`: other data and their loss,
-            such as longer rows or larger batches, in place of `dataset` and `loss_fn` from that step on.
-        seed: int.
-        clip_norm: float. Largest global norm of the gradient; 0 does not clip.
+        later_stages: sequence of `convnlp.training.stages.Stage` in the order of `first_step`: other data and
+            losses, for example longer rows or larger batches, that replace `dataset` and `loss_fn` from that
+            step on.
+        seed: int in [0, 2**31). Defaults to 0.
+        clip_norm: float. Maximum global norm of the gradient; 0 for no clipping. Defaults to 0.
         accumulate_steps: int. Parts into which each replica's part of a batch is cut to save memory; the
             gradient is that of the whole batch. Each part has its own seed. Defaults to 1.
-        ema_momentum: float in [0, 1). Of an exponential moving average of the weights, see `Averages`, which
-            then is what is evaluated, sampled from and left in the model. Defaults to 0: none.
-        steps_per_call: int. Steps that run without coming back to Python. Defaults to 10.
-        checkpoint_every: int. A multiple of `steps_per_call`. Defaults to 1000.
-        keep: int. Number of newest checkpoints kept, beside the best one. Defaults to 3.
+        ema_momentum: float in [0, 1). Momentum of an exponential moving average of the weights, see
+            `Averages`. The average is what is evaluated, sampled from and left in the model. Defaults to 0:
+            no average.
+        steps_per_call: int. Steps that run without returning to Python. Defaults to 10.
+        checkpoint_every: int. Steps between checkpoints, a multiple of `steps_per_call`. Defaults to 1000.
+        keep: int. Number of newest checkpoints to keep, in addition to the best one. Defaults to 3.
         evaluate: function without arguments that returns a dict name -> float, the same for the same weights;
-            every worker calls it.
-        eval_every: int. A multiple of `steps_per_call`; the last step is evaluated too. Defaults to 1000.
-        best: (name, "min" or "max"). Which of these values decides on the best step.
+            every worker calls it. Defaults to None: no evaluation.
+        eval_every: int. Steps between evaluations, a multiple of `steps_per_call`; the last step is always
+            evaluated. Defaults to 1000.
+        best: (name, "min" or "max"). The value of `evaluate` that determines the best step.
         samples: function without arguments that returns a string to print after each evaluation.
-        finish: bool. Ends the run where its newest checkpoint stands, without another step. Defaults to
-            False.
+        finish: bool. Ends the run at its newest checkpoint, without further steps. Defaults to False.
 
     Returns:
-        dict of `step`, `tokens` (read by the model in training), `seconds` and `cpu_seconds` (of all
-        processes that took part in succession), `best_step`, `best_value` (None without `evaluate`). The
-        model is left with the weights of the best step, or their averages.
+        dict of `step`, `tokens` (read by the model in training), `seconds` and `cpu_seconds` (summed over all
+        restarts of the run), `best_step`, `best_value` (None without `evaluate`). The model is left with the
+        weights of the best step, or their averages.
 
     Raises:
-        ValueError: for a number out of range, step counts that are not multiples of `steps_per_call`, or data
-            that end.
+        ValueError: if a number is out of range or not a multiple of `steps_per_call`, if the stages are out
+            of order, if `finish` finds no checkpoint, if the run is already past `num_steps`, or if data end.
         LockedError: if another process trains in `workdir`.
-        NonFiniteError: for a loss, a value of `best` or weights that are not finite; names the step. Nothing
-            is saved after it.
-        stopping.StoppedError: after SIGTERM, SIGINT or SIGHUP, when the checkpoint is written.
+        NonFiniteError: if the loss, the value of `best` or a weight is not finite; names the step. Nothing is
+            saved after it.
+        stopping.StoppedError: after SIGTERM, SIGINT or SIGHUP, once the checkpoint is written.
         CheckpointError: if a checkpoint cannot be written or none can be read.
     """
     counts = {"num_steps": num_steps, "checkpoint_every": checkpoint_every, "eval_every": eval_every}
@@ -111,7 +112,7 @@ def train(
         step, progress = checkpoints.restore(reader.begin)
         if finish and not step:
             raise ValueError(
-                f"`finish` must be of a run that has a checkpoint. Received: finish=True, none in {workdir}"
+                f"`finish` needs a run with a checkpoint. Received: finish=True, no checkpoint in {workdir}"
             )
         if finish:
             num_steps = step
@@ -152,7 +153,7 @@ def train(
             tokens = int(sum(row.pop("tokens")[0] for row in rows))
             progress["tokens"] += tokens
             log.write(step, {**graphs.means(rows), "tokens": progress["tokens"]}, tokens)
-            if reader.stage_at(step) != reader.stage:  # before the checkpoint, which is of what comes next
+            if reader.stage_at(step) != reader.stage:  # before the checkpoint, which holds the next stage
                 checkpoints.read_from(reader.begin(step))
 
             # Evaluation.
@@ -189,14 +190,14 @@ def train(
                 raise stopping.stopped(received, [signum for signum, _ in news], step)
             log.restart_clock()
 
-        # The best weights; where their checkpoint is damaged, those of the last step.
+        # The best weights, or those of the last step if their checkpoint is damaged.
         found = progress["best_step"] in (None, step) or checkpoints.restore_variables(progress["best_step"])
         if averages:
             averages.take()
         if evaluate and (not found or progress["best_step"] is None):
             progress.update(best_step=step, best_value=evaluate()[best[0]])
         news = strategy_lib.each_worker(strategy, [float((*received, 0)[0])])
-        if any(signum for (signum,) in news):  # one that came with the last checkpoint
+        if any(signum for (signum,) in news):  # a signal that came during the last checkpoint
             raise stopping.stopped(received, [signum for (signum,) in news], step)
         heartbeat.mark(done=step)
     for name in ("metrics_bytes", "stage"):
@@ -209,7 +210,7 @@ def _check_numbers(steps_per_call, counts, keep, seed, clip_norm, accumulate_ste
         "steps_per_call": (steps_per_call, "an integer >= 1", 1),
         "accumulate_steps": (accumulate_steps, "an integer >= 1", 1),
         "keep": (keep, "an integer >= 1", 1),
-        # A step's randomness is drawn from it as an int32.
+        # A step's randomness is derived from it as an int32.
         "seed": (seed, "an integer in [0, 2147483648)", 0),
     }
     for name, (value, rule, least) in rules.items():

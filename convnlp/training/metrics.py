@@ -1,7 +1,7 @@
-"""What a run says: its progress, metrics.jsonl, times.jsonl and TensorBoard.
+"""What a run reports: its progress, metrics.jsonl, times.jsonl and TensorBoard.
 
-metrics.jsonl depends on the config alone: an interrupted and resumed run writes the same bytes as one left
-alone. Whatever depends on the clock (seconds, tokens per second) goes into times.jsonl.
+metrics.jsonl depends only on the config: an interrupted and resumed run writes the same bytes as an
+uninterrupted one. Everything that depends on the clock (seconds, tokens per second) goes into times.jsonl.
 """
 
 import json
@@ -14,19 +14,19 @@ from absl import logging
 
 from convnlp.training import progress, storage
 
-SHOWN = ("loss", "accuracy", "encoder_use")  # in the bar; everything is in the files
+SHOWN = ("loss", "accuracy", "encoder_use")  # in the progress bar; the files hold everything
 
 
 class Metrics:
-    """Writes metrics of one worker; all but the first worker stay silent.
+    """Writes the metrics of a worker; all workers but the first are silent.
 
     Args:
-        workdir: directory, a local path or a URL; behind a URL the files are written by `flush`.
-        num_steps: int. Length of the run, for the bar and the time left.
-        step: int. Where the run starts or resumes.
-        position: int. Size of metrics.jsonl at that step; what a killed run wrote after it is cut off. Where
-            the file is shorter, lines were deleted: that is reported, and the run adds to what is there, but
-            for lines of later steps.
+        workdir: directory, a local path or a URL; behind a URL, `flush` writes the files.
+        num_steps: int. Length of the run, for the progress bar and the time left.
+        step: int. The step at which the run starts or resumes. Defaults to 0.
+        position: int. Size of metrics.jsonl at that step, in bytes; what a killed run wrote after it is cut
+            off. If the file is shorter, lines were deleted: this is logged, lines of later steps are removed,
+            and the run appends to the rest. Defaults to 0.
         silent: bool. Writes and shows nothing. Defaults to False.
     """
 
@@ -53,18 +53,18 @@ class Metrics:
         self._clock = time.monotonic()
 
     def write(self, step, values, tokens=0):
-        """Records values of one step.
+        """Records values of a step.
 
         Args:
             step: int.
-            values: dict name -> float, in the order in which they are to stand.
-            tokens: int. Tokens trained on since the last call, for the rate; 0 if nothing was trained on.
+            values: dict name -> float, in the order to write.
+            tokens: int. Tokens trained on since the last call, for the rate; 0 for none. Defaults to 0.
         """
         if self._silent:
             return
         self._file.write(json.dumps({"step": step, **values}) + "\n")
         self.position = self._file.position
-        # TensorFlow keeps a tensor for each Python number it has ever converted; NumPy's are let go.
+        # TensorFlow keeps a tensor for every Python number it has ever converted, but not for NumPy numbers.
         with self._summaries.as_default(step=np.int64(step)):
             for name, value in values.items():
                 tf.summary.scalar(name, np.float32(value))
@@ -81,17 +81,17 @@ class Metrics:
         self._bar.update(step - self._bar.n)
 
     def flush(self):
-        """Makes what was written outlive the process, as a checkpoint asks that counts its bytes."""
+        """Makes what was written outlive the process: a checkpoint relies on the size of the file."""
         if not self._silent:
             self._file.flush()
             self._times.flush()
 
     def restart_clock(self):
-        """Leaves the time since the last `write` (evaluation, checkpoint) out of the next rate."""
+        """Excludes the time since the last `write` (evaluation, checkpoint) from the next rate."""
         self._clock = time.monotonic()
 
     def say(self, text):
-        """Prints without tearing the bar."""
+        """Prints a text without breaking the progress bar."""
         if not self._silent:
             self._bar.write(text, file=sys.stderr)
 
@@ -104,7 +104,7 @@ class Metrics:
 
 
 def _lines_until(step, content):
-    """The lines (bytes) that are of no later step; one of which only a part is left stays as it is."""
+    """Returns the lines of `content`, bytes, without those of later steps; keeps lines that are cut off."""
 
     def is_later(line):
         try:

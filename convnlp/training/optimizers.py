@@ -1,4 +1,4 @@
-"""The optimizers: Adafactor as T5 uses it, and AdamW."""
+"""The optimizers: Adafactor as in T5, and AdamW."""
 
 import keras
 import tensorflow as tf
@@ -9,25 +9,25 @@ OPTIMIZERS = ("adafactor", "adamw")
 
 
 def build(config, num_steps, depth_of=None):
-    """Builds an optimizer with its schedule. To be called in the strategy's scope.
+    """Builds an optimizer with its schedule. Call it in the strategy's scope.
 
-    Global-norm clipping is not in it: Keras would clip the gradients of each replica by themselves, before
-    they are summed. The loop clips the sum.
+    Clipping by the global norm is not included: Keras would clip the gradients of each replica separately,
+    before they are summed. The training loop clips the sum.
 
     Args:
         config: has `name` (one of `OPTIMIZERS`), `schedule`, `learning_rate`, `warmup_steps`, `decay_steps`,
-            `weight_decay` and, for AdamW, `beta_2`; may have `layer_decay`, a float in (0, 1]: the factor on
-            the learning rate, and with it on the weight decay, for every layer between a variable and the
-            top. Defaults to 1.
+            `weight_decay` and, for AdamW, `beta_2`; may have `layer_decay`, a float in (0, 1]: the factor by
+            which the learning rate, and so the weight decay, shrinks with every layer between a variable and
+            the top. Defaults to 1.
         num_steps: int. Length of the run.
-        depth_of: function of a variable -> int, how many layers down it is, see
-            `convnlp.models.Seq2SeqBackbone.depth_of`. Needed for a `layer_decay` below 1.
+        depth_of: function of a variable -> int, the number of layers from the top, see
+            `convnlp.models.Seq2SeqBackbone.depth_of`. Needed if `layer_decay` is below 1.
 
     Returns:
         A `keras.optimizers.Optimizer`.
 
     Raises:
-        ValueError: for an unknown name, and as `Schedule`.
+        ValueError: if the name is unknown or `layer_decay` is out of range, and as `Schedule`.
     """
     schedule = schedules.Schedule(
         config.schedule, config.learning_rate, num_steps, config.warmup_steps, config.decay_steps
@@ -49,9 +49,10 @@ def build(config, num_steps, depth_of=None):
 
 
 def build_slots(optimizer, variables):
-    """Creates the optimizer's slots; biases, norm scales and embeddings are left out of its weight decay.
+    """Creates the optimizer's slots; excludes biases, norm scales and embeddings from its weight decay.
 
-    The rows of an embedding that no batch has touched get no gradient, and decay alone would shrink them.
+    Rows of an embedding that no batch has touched get no gradient, so that weight decay would only shrink
+    them.
     """
     undecayed = [v for v in variables if len(v.shape) < 2 or "embedding" in v.path]
     if optimizer.weight_decay and undecayed:
@@ -70,23 +71,23 @@ class Adafactor(keras.optimizers.Optimizer):
         U     = G / sqrt(R_t / mean(R_t)) / sqrt(C_t)
         W    -= a_t U / max(1, RMS(U))
 
-    A variable of fewer than two axes, or with one of the last two below 128, keeps V_t = b_t V_{t-1} +
-    (1 - b_t) (G^2 + 1e-30) whole and has U = G / sqrt(V_t).
+    For a variable with fewer than two axes, or with one of the last two smaller than 128, the full moment
+    V_t = b_t V_{t-1} + (1 - b_t) (G^2 + 1e-30) is kept, and U = G / sqrt(V_t).
 
     Source: Shazeer and Stern, 2018, Algorithms 4 and 5, https://arxiv.org/abs/1804.04235, with the settings
     of T5 (Raffel et al., 2020).
-    Departs from it: of more than two axes the last two are factored, in T5's code the two largest, which for
-    a kernel [K,D,E] of fewer taps than channels are the same. Departs from `keras.optimizers.Adafactor`,
-    which keeps V for every variable, so that factoring saves no memory, and takes the root of the product R
-    C: where an all-zero row meets an all-zero column that underflows and every weight becomes NaN. It also
-    factors small matrices and caps the learning rate at 1 / sqrt(t).
+    Departs from it: with more than two axes, the last two are factored; T5's code factors the two largest,
+    which are the same for a kernel [K,D,E] with fewer taps than channels. Departs from
+    `keras.optimizers.Adafactor`, which keeps V for every variable, so that factoring saves no memory, and
+    takes the root of the product R C: where an all-zero row meets an all-zero column, this underflows and
+    every weight becomes NaN. Keras also factors small matrices and caps the learning rate at 1 / sqrt(t).
 
     Cost: rows + columns state elements for a factored matrix.
 
     Args:
         learning_rate: float or schedule.
         weight_decay: float or None. T5 uses none. Defaults to None.
-        min_factored_size: int. Both of the last two axes must have it. Defaults to 128.
+        min_factored_size: int. Minimum size of the last two axes for factoring. Defaults to 128.
         name: string.
     """
 
@@ -133,11 +134,14 @@ class Adafactor(keras.optimizers.Optimizer):
 
 
 class _ScaledRates:
-    """An optimizer whose learning rate has a constant factor for each variable, its weight decay included.
+    """Mixin for an optimizer: scales the learning rate and weight decay of each variable by a constant.
 
     Args:
-        *args, **kwargs: of the optimizer that stands behind it in the order of the bases.
-        scale_of: function of a variable -> float.
+        *args, **kwargs: arguments of the optimizer that follows in the bases.
+        scale_of: function of a variable -> float, its constant.
+
+    Raises:
+        ValueError: in `build`, if the constants of all variables are 1.
     """
 
     def __init__(self, *args, scale_of, **kwargs):
@@ -147,15 +151,15 @@ class _ScaledRates:
     def build(self, variables):
         if not self.built:
             self._scales = tuple(float(self._scale_of(v)) for v in variables)
-            if set(self._scales) == {1.0}:  # those of another model, as of one that this is a copy of
+            if set(self._scales) == {1.0}:  # `depth_of` is of another model, such as the original
                 raise ValueError(
                     "`depth_of` must know the variables that are trained. Received: depth 0 for all "
-                    f"{len(variables)} of them"
+                    f"{len(variables)} variables"
                 )
         super().build(variables)
 
     def _apply_weight_decay(self, variables):
-        """Nothing: Keras' own has one rate for all variables."""
+        """Does nothing: Keras' version uses one rate for all variables."""
 
     def update_step(self, gradient, variable, learning_rate):
         rate = tf.cast(learning_rate, variable.dtype) * self._scales[self._get_variable_index(variable)]
@@ -165,11 +169,11 @@ class _ScaledRates:
 
 
 class LayerDecayAdafactor(_ScaledRates, Adafactor):
-    """Adafactor with a rate for each layer."""
+    """Adafactor with a learning rate per layer."""
 
 
 class LayerDecayAdamW(_ScaledRates, keras.optimizers.AdamW):
-    """AdamW with a rate for each layer."""
+    """AdamW with a learning rate per layer."""
 
 
 def _rms(x):

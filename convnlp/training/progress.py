@@ -1,4 +1,4 @@
-"""How far a run is: a bar in a terminal, and elsewhere a line of plain text now and then."""
+"""Shows the progress of a run: a bar in a terminal, elsewhere a line of plain text now and then."""
 
 import sys
 import time
@@ -9,15 +9,15 @@ LINE_SECONDS = 30  # between two lines
 
 
 def shown(num_steps, step):
-    """What shows the progress of a run on stderr.
+    """Returns an object that shows the progress of a run on stderr.
 
     Args:
         num_steps: int. Length of the run.
-        step: int. Where it starts or resumes.
+        step: int. The step at which it starts or resumes.
 
     Returns:
-        An object with `n`, the step that it stands at, and the methods `update(steps)`,
-        `set_postfix(values, refresh)`, `write(text, file)` and `close()` of `tqdm.tqdm`.
+        An object with `n`, the current step, and the methods `update(steps)`, `set_postfix(values, refresh)`,
+        `write(text, file)` and `close()` of `tqdm.tqdm`.
     """
     if sys.stderr.isatty():
         return tqdm.tqdm(total=num_steps, initial=step, unit="step", dynamic_ncols=True, mininterval=0)
@@ -25,12 +25,12 @@ def shown(num_steps, step):
 
 
 class Lines:
-    """Progress as lines, for a log file or a pipe: the first one, the last one, and others between.
+    """Progress as lines, for a log file or a pipe: at the first and last update, and at intervals between.
 
     Args:
-        num_steps: int.
-        step: int.
-        clock: function that gives seconds. Defaults to `time.monotonic`.
+        num_steps: int. Length of the run.
+        step: int. The step at which it starts or resumes.
+        clock: function that returns seconds. Defaults to `time.monotonic`.
     """
 
     def __init__(self, num_steps, step, clock=time.monotonic):
@@ -57,15 +57,15 @@ class Lines:
     def _say(self, now):
         parts = [f"step {self.n:,} of {self._num_steps:,}"]
         parts += [f"{name} {value}" for name, value in self._values.items()]
-        if self._last and self.n < self._num_steps:  # at the pace since then: the first steps are compiled
-            step, then = self._last
+        if self._last and self.n < self._num_steps:
+            step, then = self._last  # the pace since that line: the first steps take longer, to compile
             seconds = (now - then) / (self.n - step) * (self._num_steps - self.n)
             parts.append(f"{duration(seconds)} left")
         self.write(", ".join(parts))
 
 
 def duration(seconds):
-    """Seconds in words.
+    """Formats seconds for people.
 
     Example:
     >>> [duration(value) for value in (9.6, 75, 7300)]

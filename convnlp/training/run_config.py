@@ -1,7 +1,7 @@
-"""WORKDIR/config.json: what a run was started with, and what may be different when it goes on.
+"""WORKDIR/config.json: what a run was started with, and what may change when it is resumed.
 
-The file holds the resolved config and, under "inputs", the sizes and sums of the files that the run reads. A
-change that is allowed is written down under "history", with the step from which it holds.
+The file holds the resolved config and, under "inputs", the sizes and checksums of the files that the run
+reads. Allowed changes are recorded under "history", with the step from which they apply.
 """
 
 import json
@@ -14,30 +14,30 @@ INPUTS, HISTORY = "inputs", "history"
 
 
 def check_config(workdir, config, *, write=True, always=(), on_request=(), requested=False, defaults=None):
-    """Writes `config` to WORKDIR/config.json, or compares it with the one that is there.
+    """Writes `config` to WORKDIR/config.json, or compares it with the existing one.
 
     Args:
         workdir: directory, created if missing; a local path or a URL.
-        config: nested dict of JSON values. `config["inputs"]`, if there, is a dict field -> {file: facts} of
-            the files that a field names; while these are the same, the field itself may change: the files
-            were moved. Without it such fields are not compared: another worker does that.
+        config: nested dict of JSON values. The optional `config["inputs"]` is a dict field -> {file: facts}
+            of the files that a field names. As long as these are equal, the field itself may change: the
+            files were moved. Without "inputs", such fields are not compared: another worker does that.
         write: bool. False only compares, for all workers but the first. Defaults to True.
-        always: names of fields, such as "train.num_samples", that may change from start to start.
-        on_request: names of fields that may change where `requested` is true: they leave what was trained
-            alone and change what comes after. "inputs.NAME" stands for the files of the field NAME.
+        always: names of fields, such as "train.num_samples", that may change at every start.
+        on_request: names of fields that may change if `requested` is true: they affect only the steps that
+            follow. "inputs.NAME" stands for the files of the field NAME.
         requested: bool. Defaults to False.
-        defaults: nested dict, what fields are that the file does not have: those of a newer version, whose
-            defaults leave a run as it was. Default None: they differ.
+        defaults: nested dict, values of fields that the file lacks because a newer version added them; these
+            values do not change a run. Default None: fields that the file lacks count as changed.
 
     Raises:
-        ValueError: if the directory holds checkpoints of another config, of which it names each field, or
-            its config.json cannot be read.
+        ValueError: if the directory holds checkpoints with a different config, naming each field, or if its
+            config.json cannot be read.
     """
     path = storage.join(workdir, "config.json")
     config, defaults = json.loads(json.dumps([config, defaults or {}]))
     steps = checkpoints.steps(workdir)
     exists = storage.gfile.exists(path)
-    if not steps or not exists:  # nothing that could be spoilt, or nothing to compare with
+    if not steps or not exists:  # nothing to spoil, or nothing to compare with
         if write:
             if steps:
                 logging.warning("%s is missing; the run is taken to be of the config given now", path)
@@ -52,12 +52,12 @@ def check_config(workdir, config, *, write=True, always=(), on_request=(), reque
     if refused and not (requested and can_be_requested):
         advice = "; --resume_with_changes continues it from its last checkpoint" if can_be_requested else ""
         raise ValueError(
-            f"`workdir` {workdir} holds a run of another config ({'; '.join(refused.values())}){advice}"
+            f"`workdir` {workdir} holds a run with a different config ({'; '.join(refused.values())}){advice}"
         )
     if changed and write:
         values = {name: [old, new] for name, (_, old, new) in changed.items()}
         for text, *_ in changed.values():
-            logging.warning("From step %d on: %s", steps[-1], text)
+            logging.warning("Changed from step %d on: %s", steps[-1], text)
         history.append({"step": steps[-1], "changed": values})
         storage.write_json(path, {**config, HISTORY: history})
 
@@ -67,7 +67,7 @@ def _read(path):
         config = storage.read_json(path)
     except ValueError as error:
         raise ValueError(
-            f"{path} is damaged ({error}); put it back as it was, or remove it to go on with the config given"
+            f"{path} is damaged ({error}); restore it, or remove it to continue with the given config"
         ) from error
     if not isinstance(config, dict):
         raise ValueError(f"{path} must hold an object. Received: {config!r}")
@@ -75,14 +75,14 @@ def _read(path):
 
 
 def _changed_fields(before, now, defaults):
-    """Dict name -> (text, old, new) of the fields that differ, without those whose files were moved."""
+    """Returns a dict name -> (text, old, new) of the fields that differ, without those with moved files."""
     inputs, new_inputs = before.get(INPUTS, {}), now.get(INPUTS, {})
     old, new = (_flatten({k: v for k, v in config.items() if k != INPUTS}) for config in (before, now))
     old = {**{name: value for name, value in _flatten(defaults).items() if name in new}, **old}
     changed = {}
     for name in sorted({*old, *new}):
         value, other = old.get(name, "absent"), new.get(name, "absent")
-        # A worker that has not looked at the files leaves them to the one that has.
+        # A worker that has not read the files leaves this to the one that has.
         was_moved = inputs.get(name) and (INPUTS not in now or inputs.get(name) == new_inputs.get(name))
         if value != other and not was_moved:
             changed[name] = f"{name}: {value!r} -> {other!r}", value, other
@@ -90,7 +90,7 @@ def _changed_fields(before, now, defaults):
 
 
 def _changed_inputs(before, now):
-    """Dict "inputs.FIELD" -> (text, old, new) of the fields whose files differ, where both are known."""
+    """Returns a dict "inputs.FIELD" -> (text, old, new) of fields whose files differ, if both are known."""
     if INPUTS not in before or INPUTS not in now:
         return {}
     old, new = before[INPUTS], now[INPUTS]

@@ -1,13 +1,14 @@
-"""One run per directory: a second one would remove what the first is about to write.
+"""Allows one run per directory: a second one would remove what the first is about to write.
 
     WORKDIR/run.lock    who writes to the directory
 
-On a disk the file is locked (flock), which ends with its process, `kill -9` included. Where nothing can be
-locked (gs:// and other URLs, some network file systems) the file is a lease: its holder renews it every
-`BEAT_SECONDS`; a process that finds one watches it, gives way as soon as it is renewed, and takes it over
-when it was not for `TIMEOUT_SECONDS`. No two clocks are compared. tf.io.gfile cannot create a file only where
-there is none, so the writer of a lease reads it again a moment later, and before each checkpoint: of two that
-began at once the one whose lease was overwritten stops.
+On a disk, the file is locked (flock); the lock ends with its process, even after `kill -9`. Where files
+cannot be locked (gs:// and other URLs, some network file systems), the file is a lease, which its holder
+renews every `BEAT_SECONDS`. A process that finds a lease watches it, gives up as soon as it is renewed, and
+takes it over if it is not renewed for `TIMEOUT_SECONDS`. Clocks of different machines are never compared.
+tf.io.gfile cannot create a file only if there is none, so the writer of a lease reads it again a moment
+later, and before each checkpoint: of two processes that start at once, the one whose lease was overwritten
+stops.
 """
 
 import atexit
@@ -30,25 +31,25 @@ BEAT_SECONDS = 10.0
 TIMEOUT_SECONDS = 60.0
 SETTLE_SECONDS = 1.0  # after which the last of two simultaneous writers is known
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-_held = {}  # path of the lock -> the lock, of this process
+_held = {}  # path -> lock, for locks that this process holds
 
 
 class LockedError(ValueError):
-    """The directory belongs to another run that is alive."""
+    """Another running process uses the directory."""
 
 
 def hold(workdir, argument="workdir"):
-    """Takes the directory for this process, until `release` or its end; again is as good as once.
+    """Locks the directory for this process, until `release` or the end of the process; idempotent.
 
     Args:
         workdir: path of the directory.
-        argument: str, what a user calls it. Defaults to "workdir".
+        argument: string, the name of the argument for errors. Defaults to "workdir".
 
     Returns:
-        The lock; its `check` raises `LockedError` once another process has taken it over.
+        The lock; its `check` raises `LockedError` if another process has taken it over.
 
     Raises:
-        LockedError: names the process and host that write to the directory.
+        LockedError: if another process uses the directory; names the process and its host.
     """
     path = _path(workdir)
     if path not in _held:
@@ -58,19 +59,19 @@ def hold(workdir, argument="workdir"):
 
 
 def is_held(workdir):
-    """Whether this process holds the directory."""
+    """Returns whether this process holds the lock of the directory."""
     return _path(workdir) in _held
 
 
 def release(workdir):
-    """Gives the directory back, if this process holds it."""
+    """Unlocks the directory if this process holds its lock."""
     if lock := _held.pop(_path(workdir), None):
         lock.release()
 
 
 @contextlib.contextmanager
 def held(workdir, argument="workdir"):
-    """`hold` for a while; what was held before stays held."""
+    """Context manager for `hold`; a lock that was held before stays held."""
     before = is_held(workdir)
     try:
         yield hold(workdir, argument)
@@ -100,7 +101,7 @@ def _file_lock(path, argument):
 
 
 def _holder():
-    """What stands in the file."""
+    """Returns the content of the file, a dict."""
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {"pid": os.getpid(), "host": socket.gethostname(), "started": started}
 
@@ -129,11 +130,11 @@ class FileLock:
 
     Args:
         path: string.
-        argument: str, what a user calls its directory. Defaults to "workdir".
+        argument: string, the name of the argument for errors. Defaults to "workdir".
 
     Raises:
-        LockedError: if another process has it.
-        OSError: where the file system has no locks.
+        LockedError: if another process holds the lock.
+        OSError: if the file system does not support locks.
     """
 
     def __init__(self, path, argument="workdir"):
@@ -150,7 +151,7 @@ class FileLock:
             holder = _parsed(os.pread(file, 1 << 16, 0))
             os.close(file)
             raise LockedError(_in_use(self._path, self._argument, holder)) from None
-        except OSError as error:  # on a full disk, too
+        except OSError as error:  # for example, a full disk
             os.close(file)
             error.filename = self._path
             raise
@@ -177,13 +178,13 @@ class Lease:
 
     Args:
         path: string.
-        argument: str, what a user calls its directory. Defaults to "workdir".
+        argument: string, the name of the argument for errors. Defaults to "workdir".
         beat_seconds: float. Time between two renewals. Defaults to `BEAT_SECONDS`.
-        timeout_seconds: float. Without a renewal for so long, a lease is free. Defaults to `TIMEOUT_SECONDS`.
-        settle_seconds: float. Defaults to `SETTLE_SECONDS`.
+        timeout_seconds: float. A lease is free if not renewed for this long. Defaults to `TIMEOUT_SECONDS`.
+        settle_seconds: float. Time until the lease is read again. Defaults to `SETTLE_SECONDS`.
 
     Raises:
-        LockedError: if the lease of another one is renewed while this one waits.
+        LockedError: if another process renews its lease while this one waits, or overwrites this lease.
     """
 
     def __init__(
@@ -210,7 +211,7 @@ class Lease:
         if not found:
             return
         logging.warning(
-            "%s is of %s; it is taken over if it is not renewed within %g seconds",
+            "%s is held by %s; it will be taken over unless it is renewed within %g seconds",
             *(self._path, _described(found), self._timeout),
         )
         end = time.monotonic() + self._timeout
@@ -225,7 +226,7 @@ class Lease:
     def _message(self, holder):
         return (
             f"{_in_use(self._path, self._argument, holder)}; "
-            f"it is free {self._timeout:g} seconds after that process has died"
+            f"it becomes free {self._timeout:g} seconds after that process dies"
         )
 
     def _read(self):
@@ -238,7 +239,7 @@ class Lease:
         storage.write_json(self._path, self._lease, writer=f"-{self._lease['owner']}")
 
     def check(self):
-        """Raises `LockedError` if another process has taken the lease over."""
+        """Raises `LockedError` if another process has taken over the lease."""
         found = self._read()
         if found and found.get("owner") != self._lease["owner"]:
             raise LockedError(self._message(found))
@@ -250,12 +251,12 @@ class Lease:
                 self._lease["beat"] += 1
                 self._write()
             except LockedError:
-                return  # the run notices before it writes the next time
-            except storage.ERRORS as error:  # a network that is away for a while
-                logging.warning("%s could not be renewed: %s", self._path, str(error).splitlines()[0])
+                return  # the run notices before its next write
+            except storage.ERRORS as error:  # the network is down for a while
+                logging.warning("Could not renew %s: %s", self._path, str(error).splitlines()[0])
 
     def release(self):
-        """Removes the lease, if it still is this one's."""
+        """Removes the lease if this process still holds it."""
         self._stop.set()
         self._thread.join()
         with contextlib.suppress(LockedError, *storage.ERRORS):

@@ -10,7 +10,7 @@ SCHEDULES = ("inverse_sqrt", "constant", "warmup_linear", "warmup_flat_linear")
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class Schedule(keras.optimizers.schedules.LearningRateSchedule):
-    """A named schedule. t is the number of updates made before, P the peak, W the warm-up, N all steps.
+    """A named schedule. t is the number of updates so far, P the peak, W the warm-up, N the number of steps.
 
         inverse_sqrt         P / sqrt(max(t, W, 1)): T5's with P = 1, W = 10000
         constant             P
@@ -25,13 +25,13 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         learning_rate: float > 0. The peak P.
         num_steps: int > 0. N.
         warmup_steps: int >= 0. W. Defaults to 0.
-        decay_steps: int >= 0. D, the last steps of warmup_flat_linear; 0 stays flat. Defaults to 0.
+        decay_steps: int >= 0. D, steps of decay in warmup_flat_linear; 0 for none. Defaults to 0.
 
     Returns (call):
-        float32 scalar.
+        float32 scalar, the learning rate.
 
     Raises:
-        ValueError: for an unknown name, or values outside the ranges above.
+        ValueError: if the name is unknown or a value is out of range.
 
     Example:
     ```python

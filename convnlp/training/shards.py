@@ -1,21 +1,21 @@
-"""The shards of a run's data, which stay as they are when it goes on with another number of workers.
+"""The shards of a run's data, which stay the same if the run continues with another number of workers.
 
-A run cuts its data into as many shards as it has workers when it begins. Each shard is read by a pipeline of
-its own, whose state is a part of the checkpoint, and gives an equal part of the rows of every batch:
+A run cuts its data into as many shards as it has workers at the start. Each shard is read by its own
+pipeline, whose state is part of the checkpoint, and provides an equal part of the rows of every batch:
 
-    shards   0000 1111 2222        12 rows of 3 shards, read by 3 workers,
-    workers  000000 111111         and by 2 of them: worker 0 reads shard 0, and of shard 1 the first half
+    shards   0000 1111 2222        12 rows from 3 shards, read by 3 workers,
+    workers  000000 111111         and later by 2: worker 0 reads shard 0 and the first half of shard 1
 
-So the batches of a run are the same, row for row, whatever number of workers takes part from then on, and
-every example comes once per epoch. As long as the number stays the same each worker reads one shard; where it
-does not, a shard may be read by two workers or more, each of which keeps its own rows.
+So the batches of a run are the same, row for row, however many workers take part later, and every example
+occurs once per epoch. As long as the number of workers stays the same, each reads one shard. If it changes, a
+shard may be read by two or more workers, each of which keeps its own rows.
 """
 
 import tensorflow as tf
 
 
 def read_by(worker, num_workers, num_shards):
-    """The numbers of the shards that a worker reads, a range.
+    """Returns the numbers of the shards that a worker reads, a range.
 
     Args:
         worker: int, from 0.
@@ -30,15 +30,15 @@ def read_by(worker, num_workers, num_shards):
 
 
 def saved_by(shard, num_workers, num_shards):
-    """The worker that saves the state of a shard: the first of those that read it."""
+    """Returns the number of the worker that saves a shard's state: the first of those that read it."""
     return shard * num_workers // num_shards
 
 
 class Sharded:
-    """A data set in shards, of which this process has those that it reads.
+    """The shards of a data set that this process reads.
 
     Args:
-        datasets: dict, number of a shard -> infinite `tf.data.Dataset` of dicts [B / count, ...].
+        datasets: dict, shard number -> infinite `tf.data.Dataset` of dicts [B / count, ...].
         count: int, number of shards of the run.
     """
 
@@ -50,17 +50,18 @@ class Batches:
     """An iterator over this worker's rows of super-batches: dicts [num_steps, B / num_workers, ...].
 
     Args:
-        data: `Sharded`; or one `tf.data.Dataset`, the shard of a run of as many shards as workers.
+        data: `Sharded`; or one `tf.data.Dataset`, this worker's shard in a run with as many shards as
+            workers.
         num_steps: int, batches in a super-batch.
-        worker: int, this one.
+        worker: int, number of this worker.
         num_workers: int.
 
     Attributes:
-        iterators: dict, number of a shard -> its iterator, which a checkpoint saves and restores.
+        iterators: dict, shard number -> its iterator, which a checkpoint saves and restores.
         count: int, number of shards of the run.
 
     Raises:
-        ValueError: if there is another shard among the data than those that the worker reads.
+        ValueError: if the shards in `data` are not those that this worker reads.
     """
 
     def __init__(self, data, num_steps, worker, num_workers):
@@ -88,7 +89,7 @@ class Batches:
         return tf.nest.map_structure(_joined, *(self._own(*item) for item in batches.items()))
 
     def _own(self, shard, batch):
-        """This worker's rows of a shard's super-batch."""
+        """Returns this worker's rows from a shard's super-batch."""
 
         def cut(x):
             rows = x.shape[1]
@@ -100,7 +101,7 @@ class Batches:
 
 
 def _joined(*parts):
-    """Rows of several shards; where batches are as long as their longest text, shorter ones get pads."""
+    """Joins the rows of several shards, padding all to the longest part if the lengths of batches vary."""
     longest = max(part.shape[2] for part in parts) if parts[0].shape.rank > 2 else None
 
     def padded(part):

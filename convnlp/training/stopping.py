@@ -1,4 +1,4 @@
-"""What asks a run to stop: signals, to this worker or another one."""
+"""Stops a run on a signal to this worker or another one."""
 
 import contextlib
 import signal
@@ -10,12 +10,12 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StoppedError(Exception):
-    """A signal asked the run to stop; its checkpoint is written.
+    """A signal asked the run to stop, and the run has written its checkpoint.
 
     Args:
         signum: int, the signal.
-        step: int.
-        worker: int, the worker that it was sent to. Default None: this one.
+        step: int, the step of the checkpoint.
+        worker: int, the worker that received the signal. Default None: this one.
     """
 
     def __init__(self, signum, step, worker=None):
@@ -24,11 +24,11 @@ class StoppedError(Exception):
         super().__init__(
             f"stopped by {by} at step {step}, checkpoint saved; the same command continues the run"
         )
-        self.exit_code = 128 + signum  # what a shell reports of a process that the signal has ended
+        self.exit_code = 128 + signum  # as a shell reports a process ended by a signal
 
 
 def stopped(received, of_workers, step):
-    """The `StoppedError` of this process; `of_workers` has that of each worker, 0 for none."""
+    """Returns the `StoppedError` of this process; `of_workers` has each worker's signal, 0 for none."""
     worker = next(index for index, signum in enumerate(of_workers) if signum)
     heartbeat.mark(stopped=worker)
     if received:
@@ -38,9 +38,9 @@ def stopped(received, of_workers, step):
 
 @contextlib.contextmanager
 def signals():
-    """Collects the signals that end a process instead of dying of them; a second one ends it as usual.
+    """Collects termination signals instead of ending the process; a second signal ends it as usual.
 
-    One that is ignored stays so: nohup ignores SIGHUP, and a script's background jobs SIGINT.
+    Signals that are ignored stay ignored: nohup ignores SIGHUP, and background jobs of scripts ignore SIGINT.
     """
     received, previous = [], {}
 
@@ -49,7 +49,7 @@ def signals():
         for each, handler in previous.items():
             signal.signal(each, handler)
 
-    if threading.current_thread() is threading.main_thread():  # Python lets no other thread set handlers
+    if threading.current_thread() is threading.main_thread():  # only the main thread may set handlers
         for each in _SIGNALS:
             if signal.getsignal(each) not in (signal.SIG_IGN, None):
                 previous[each] = signal.signal(each, receive)

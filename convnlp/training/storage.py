@@ -1,8 +1,8 @@
-"""Files and directories by path, on a disk or behind a URL such as gs://, all through tf.io.gfile.
+"""Files and directories, on a disk or behind a URL such as gs://, through tf.io.gfile.
 
-An object store knows whole objects: one appears when its writer closes it, nothing is appended to it, and a
-directory is not renamed at once. So a file is written under another name and then renamed, and a directory
-that has to appear whole, as a checkpoint, has a file that comes last.
+An object store has only whole objects: an object appears when its writer closes it, cannot be appended to,
+and directories are not renamed atomically. So a file is written under a temporary name and then renamed, and
+a directory that must appear as a whole, such as a checkpoint, has a file that is written last.
 """
 
 import atexit
@@ -17,21 +17,21 @@ import tempfile
 import tensorflow as tf
 
 gfile = tf.io.gfile
-ERRORS = (OSError, tf.errors.OpError)  # of Python's files, and of tf.io.gfile
+ERRORS = (OSError, tf.errors.OpError)  # raised by Python's files, and by tf.io.gfile
 _CHUNK_BYTES = 1 << 24
 _OPERATION = re.compile(r"\{\{function_node [^}]*\}\} ?| \[Op:\w+\]( name: ?\S*)?")
 
 
 def normal(path, name="workdir"):
-    """A path as a string, "file://" taken off.
+    """Returns a path as a string, without "file://".
 
     Args:
         path: string or path-like object.
-        name: string, the argument to name in an error.
+        name: string, the name of the argument for errors. Defaults to "workdir".
 
     Raises:
-        ValueError: for a URL of a file system that TensorFlow does not know, or one that `pathlib` has taken
-            a slash from, which would become a folder called "gs:".
+        ValueError: if the path is a URL of a file system that TensorFlow does not know, or a URL from which
+            `pathlib` has removed a slash, which would become a folder called "gs:".
     """
     path = os.fspath(path)
     known = [scheme for scheme in gfile.get_registered_schemes() if scheme]
@@ -47,27 +47,27 @@ def normal(path, name="workdir"):
 
 
 def reason(error):
-    """The first line of what an error says, without the names of TensorFlow's operations that met it."""
+    """Returns the first line of an error's message, without the names of TensorFlow's operations."""
     return without_operations(str(error)).splitlines()[0]
 
 
 def without_operations(message):
-    """A message of TensorFlow's without what it says of the operation: that is none of a user's."""
+    """Returns a message of TensorFlow without the names of its operations, which mean nothing to a user."""
     return _OPERATION.sub("", message)
 
 
 def is_remote(path):
-    """Whether a path is a URL."""
+    """Returns whether a path is a URL."""
     return "://" in os.fspath(path)
 
 
 def join(directory, *names):
-    """The path of an entry of a directory."""
+    """Returns the path of an entry in a directory."""
     return os.path.join(os.fspath(directory), *names)
 
 
 def names(directory):
-    """The names in a directory, sorted; none if there is no such directory."""
+    """Returns the names in a directory, a sorted list; empty if there is no such directory."""
     try:
         return sorted(name.rstrip("/") for name in gfile.listdir(os.fspath(directory)))
     except tf.errors.NotFoundError:
@@ -75,7 +75,7 @@ def names(directory):
 
 
 def size(path):
-    """Bytes of a file; -1 if there is none."""
+    """Returns the size of a file in bytes, or -1 if it does not exist."""
     try:
         return gfile.stat(path).length
     except tf.errors.NotFoundError:
@@ -83,13 +83,13 @@ def size(path):
 
 
 def read(path):
-    """The content of a file, as bytes."""
+    """Returns the content of a file, as bytes."""
     with gfile.GFile(path, "rb") as file:
         return b"".join(_pieces(file))
 
 
 def _pieces(file):
-    """The content of a file in pieces; its size is not asked for, which gs:// may answer from a cache."""
+    """Yields the content of a file in pieces, without asking for its size: gs:// may return a cached one."""
     while True:
         piece = file.read(_CHUNK_BYTES)
         yield piece
@@ -98,12 +98,12 @@ def _pieces(file):
 
 
 def write(path, content, writer=""):
-    """Writes bytes so that a reader sees the old file or the new one, never a part.
+    """Writes bytes so that a reader sees either the old file or the new one, never a part.
 
-    `writer` keeps apart those that write to the same path at the same time.
+    `writer` is a suffix that separates processes that write to the same path at the same time.
     """
     partial = join(os.path.dirname(path), f".{os.path.basename(path)}{writer}.partial")
-    if gfile.exists(partial):  # to which not every file system writes anew
+    if gfile.exists(partial):  # not every file system can overwrite it
         gfile.remove(partial)
     with gfile.GFile(partial, "wb") as file:
         file.write(content)
@@ -111,22 +111,22 @@ def write(path, content, writer=""):
 
 
 def read_json(path):
-    """The value of a JSON file; raises ValueError for one that is damaged."""
+    """Returns the value of a JSON file; raises ValueError if it is damaged."""
     return json.loads(read(path))
 
 
 def write_json(path, value, writer=""):
-    """Writes JSON as `write` does."""
+    """Writes a value as JSON, by `write`."""
     write(os.fspath(path), (json.dumps(value, indent=2, sort_keys=True) + "\n").encode(), writer)
 
 
 def rename(path, other):
-    """Gives a file, or a directory on a disk, another name; a file of that name is replaced at once."""
+    """Renames a file, or a directory on a disk; an existing file of that name is replaced atomically."""
     gfile.rename(path, other, overwrite=True)
 
 
 def move(directory, other):
-    """Gives a directory another name; elsewhere than on a disk its files one by one."""
+    """Renames a directory; behind a URL, by copying its files one by one."""
     if is_remote(directory):
         copy(directory, other)
         gfile.rmtree(directory)
@@ -135,7 +135,7 @@ def move(directory, other):
 
 
 def copy(directory, other, last=None):
-    """Copies a directory with all that is in it; of the names in it `last` comes at the end."""
+    """Copies a directory and its content; the entry `last` is copied last."""
     gfile.makedirs(other)
     for name in sorted(names(directory), key=lambda name: name == last):
         source, target = join(directory, name), join(other, name)
@@ -147,9 +147,9 @@ def copy(directory, other, last=None):
 
 @functools.cache
 def local(directory):
-    """The path of a directory on this machine: its own, or that of a copy that lasts as long as the process.
+    """Returns a local path of a directory: its own, or that of a copy that lasts as long as the process.
 
-    What is not a directory, such as a handle "hf://..." of keras_nlp, is returned as it is.
+    Anything that is not a directory, such as a handle "hf://..." of keras_nlp, is returned unchanged.
     """
     scheme = os.fspath(directory).partition("://")[0]
     if not is_remote(directory) or scheme not in gfile.get_registered_schemes() or not gfile.isdir(directory):
@@ -161,7 +161,7 @@ def local(directory):
 
 
 def fingerprint(path):
-    """`{"bytes": size, "sha256": hexadecimal}` of a file."""
+    """Returns the size and SHA-256 sum of a file, `{"bytes": size, "sha256": hexadecimal}`."""
     digest, length = hashlib.sha256(), 0
     with gfile.GFile(path, "rb") if is_remote(path) else open(path, "rb") as file:
         for piece in _pieces(file):
@@ -173,11 +173,12 @@ def fingerprint(path):
 class Appended:
     """A file that grows line by line.
 
-    On a disk each line is there at once; elsewhere a line waits for `flush`, which writes the whole object.
+    On a disk, each line is written at once. Behind a URL, lines wait for `flush`, which writes the whole
+    object.
 
     Args:
         path: string.
-        position: int or None. What is there after so many bytes is cut off; None keeps all.
+        position: int or None. Size in bytes to which the existing file is cut; None keeps all of it.
     """
 
     def __init__(self, path, position=None):
@@ -188,14 +189,14 @@ class Appended:
             self._lines = bytearray(content[:position])
             self.position = len(self._lines)
         else:
-            # As long as the run, closed by `close`. Without a buffer, whose rest `close` would try once more.
+            # Open for the whole run, until `close`. Unbuffered, since `close` would retry writing a buffer.
             self._file = open(path, "ab", buffering=0)  # noqa: SIM115
             if position is not None:
                 os.truncate(path, min(position, os.path.getsize(path)))
             self.position = os.path.getsize(path)
 
     def write(self, line):
-        """Appends a string; raises OSError with the path where that cannot be done, as on a full disk."""
+        """Appends a string; raises OSError with the path if it cannot, as on a full disk."""
         data = line.encode()
         self.position += len(data)
         if self._lines is not None:

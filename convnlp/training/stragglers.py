@@ -1,19 +1,19 @@
-"""Which worker the others wait for.
+"""Finds the worker that the others wait for.
 
-Workers that train together are as fast as the slowest of them. In every step each one waits at the sums over
-all workers until the last one has its part. Measured are the sums of the metrics, and of the gradients where
-they are clipped; the rest of the time a worker is taken to work itself. One that works longer than any other
-for the same steps, while all others wait, is the slow one.
+Workers that train together are as fast as the slowest of them. In every step, each waits at the sums over all
+workers until the last one has contributed its part. The waiting is measured at the sums of the metrics and,
+if gradients are clipped, of the gradients; the rest of the time counts as work. A worker that works longer
+than any other for the same steps, while all others wait, is the slow one.
 """
 
 WINDOW_SECONDS = 10.0  # of training
-NUM_WINDOWS = 2  # in a row, before a worker is named; a power of two
-SHARE = 0.15  # of the time, that each of the others waits at least
-RATIO = 1.2  # of the time that a slow worker works to that of the next one
+NUM_WINDOWS = 2  # consecutive windows before a worker is named; a power of two
+SHARE = 0.15  # minimum share of the time that each of the others waits
+RATIO = 1.2  # minimum ratio of the slow worker's working time to that of the next
 
 
 class Stragglers:
-    """Adds up how long each worker has waited, and names one that stays behind.
+    """Adds up how long each worker has waited, and names one that is too slow.
 
     Args:
         num_workers: int.
@@ -26,15 +26,15 @@ class Stragglers:
         self._slow, self._count = None, 0
 
     def update(self, waited, seconds):
-        """Takes in some steps.
+        """Records some steps.
 
         Args:
-            waited: list of floats, seconds for which each worker has waited in them.
-            seconds: float, how long they took.
+            waited: list of floats, seconds for which each worker waited during these steps.
+            seconds: float, how long the steps took.
 
         Returns:
-            A sentence on a worker that has turned out to be slow, or None. While it stays slow, there is
-            another one after twice the time, and so on.
+            A string about a worker that has proved slow, or None. If it stays slow, the next one follows
+            after twice the time, and so on.
         """
         self._waited = [a + b for a, b in zip(self._waited, waited, strict=True)]
         self._seconds += seconds
@@ -50,6 +50,6 @@ class Stragglers:
         if slow is None or self._count < NUM_WINDOWS or self._count & (self._count - 1):
             return None
         return (
-            f"worker {slow} is slow: for its part of the last steps it took {1 - own:.0%} of "
-            f"{seconds:.0f} s, and each of the others at most {1 - least:.0%}, to wait for the rest"
+            f"worker {slow} is slow: it worked for {1 - own:.0%} of the last {seconds:.0f} s, each of the "
+            f"others for at most {1 - least:.0%}; they waited for it"
         )

@@ -1,8 +1,7 @@
 """Where the replicas of a model run: one device, the devices of one machine, several processes, a TPU.
 
-Run so far: `one_device`, `mirrored` on logical CPU devices and `multi_worker` with up to four processes,
-all on CPU.
-Written by TensorFlow's documentation and never run: `tpu`, and every strategy on a GPU.
+Run so far, all on CPU: `one_device`, `mirrored` on logical devices and `multi_worker` with up to four
+processes. Written from TensorFlow's documentation and never run: `tpu`, and every strategy on a GPU.
 """
 
 import json
@@ -20,16 +19,17 @@ def build(name, tpu="", num_virtual_devices=0):
     """Builds a strategy. Must be called before TensorFlow has run its first operation.
 
     Args:
-        name: one of `STRATEGIES`. `mirrored` takes all GPUs of the machine, or its logical CPU devices;
-            `multi_worker` reads the environment variable TF_CONFIG, one process per worker.
-        tpu: string. Name or address of the TPU for `tpu`; "" or "local" is the one of this TPU VM.
-        num_virtual_devices: int. Splits the CPU into that many logical devices, for `mirrored` without a GPU.
+        name: one of `STRATEGIES`. `mirrored` uses all GPUs of the machine, or its logical CPU devices;
+            `multi_worker` reads the environment variable TF_CONFIG in each worker's process.
+        tpu: string. Name or address of the TPU for `tpu`; "" or "local" for the one of this TPU VM.
+        num_virtual_devices: int. Splits the CPU into this many logical devices, for `mirrored` without a GPU.
 
     Returns:
         A `tf.distribute.Strategy`.
 
     Raises:
-        ValueError: for an unknown name, a flag that the strategy cannot use, or a missing TF_CONFIG.
+        ValueError: if the name is unknown, the strategy cannot use a flag, TF_CONFIG is missing, or the TPU
+            cannot be reached.
     """
     if name not in STRATEGIES:
         raise ValueError(f"`strategy` must be one of {', '.join(STRATEGIES)}. Received: strategy={name!r}")
@@ -49,7 +49,7 @@ def build(name, tpu="", num_virtual_devices=0):
     if name == "multi_worker":
         if "worker" not in _tf_config().get("cluster", {}):
             raise ValueError(
-                "strategy='multi_worker' needs TF_CONFIG, as in "
+                "strategy='multi_worker' needs TF_CONFIG, for example "
                 '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
                 '"task": {"type": "worker", "index": 0}}. '
                 f"Received: TF_CONFIG={os.environ.get('TF_CONFIG')!r}"
@@ -62,7 +62,7 @@ def build(name, tpu="", num_virtual_devices=0):
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
-            f"strategy='tpu' must find the TPU that `tpu` names. Received: tpu={tpu!r}: {reason}"
+            f"`tpu` must name a TPU that can be reached. Received: tpu={tpu!r} ({reason})"
         ) from error
     return tf.distribute.TPUStrategy(resolver)
 
@@ -77,7 +77,7 @@ def _mirrored(num_virtual_devices):
 
 
 def workers(strategy):
-    """Returns (index of this process, number of processes) that train together; 1 process drives a TPU."""
+    """Returns (index of this process, number of processes that train together); a TPU has one process."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return 0, 1
     resolver = strategy.cluster_resolver
@@ -91,7 +91,7 @@ def workers(strategy):
 
 
 def worker_index(name):
-    """The index of this process among those that train together, before their strategy is built."""
+    """Returns the index of this process among those that train together, before the strategy is built."""
     if name != "multi_worker":
         return 0
     cluster, task = (_tf_config().get(name, {}) for name in ("cluster", "task"))
@@ -110,15 +110,15 @@ def _tf_config():
 
 
 def is_unreachable(error):
-    """Whether an error says that another machine or process cannot be reached: a further try may help."""
+    """Returns whether an error says that another machine or process is unreachable: a retry may help."""
     return isinstance(error, _UNREACHABLE)
 
 
 def lost_worker(error):
-    """The index of the worker that a TensorFlow error is about, if it says that one can no longer be reached.
+    """Returns the index of the worker that, according to a TensorFlow error, can no longer be reached.
 
     Args:
-        error: `tf.errors.OpError`, raised by whatever needed that worker's part.
+        error: `tf.errors.OpError`, raised by an operation that needed that worker.
 
     Returns:
         int, or None for an error of another kind.
@@ -133,21 +133,21 @@ def lost_worker(error):
 
 
 def any_worker(strategy, flag):
-    """Whether `flag` is true in any process. All must call it: it is also the barrier between them."""
+    """Returns whether `flag` is true in any process. All must call it: it is also a barrier."""
     if workers(strategy)[1] == 1:
         return flag
     return any(value for (value,) in each_worker(strategy, [float(flag)]))
 
 
 def each_worker(strategy, values):
-    """What the processes give, in the order of their indices. All must call it, as `any_worker`.
+    """Gathers values from all processes, which must all call it.
 
     Args:
         strategy: `tf.distribute.Strategy`.
-        values: list of floats, of this process.
+        values: list of floats, the values of this process; equally many in all.
 
     Returns:
-        list of such lists, one per process.
+        list of such lists, one per process, in the order of their indices.
     """
     worker, num_workers = workers(strategy)
     if num_workers == 1:
@@ -159,7 +159,7 @@ def each_worker(strategy, values):
 
 
 def own_rows(strategy, dataset):
-    """Batches [B, ...] that all processes have -> this one's rows of them, [B / processes, ...]."""
+    """Returns this process's rows [B / processes, ...] of batches [B, ...] that all processes have."""
     worker, num_workers = workers(strategy)
     if num_workers == 1:
         return dataset

@@ -39,13 +39,13 @@ def launch(*arguments, **environment):
         (["--", *PRETRAIN], "`--num_workers` must be given"),
         (["--num_workers=0", "--", *PRETRAIN], "0 is not a positive integer"),
         (["--num_workers=2", "--restart=2", "--", *PRETRAIN], "Unknown command line flag 'restart'"),
-        (["--num_workers=2"], "behind `--` must stand one of pretrain, finetune. Received: ''"),
+        (["--num_workers=2"], "`--` must be followed by one of pretrain, finetune. Received: ''"),
         (
             ["--num_workers=2", "--", "serve"],
-            "behind `--` must stand one of pretrain, finetune. Received: 'serve'",
+            "`--` must be followed by one of pretrain, finetune. Received: 'serve'",
         ),
-        (["--num_workers=2", "--", *PRETRAIN[::2]], "`--config` must be given behind `--`"),
-        (["--num_workers=2", "--", *PRETRAIN[:2]], "`--workdir` must be given behind `--`"),
+        (["--num_workers=2", "--", *PRETRAIN[::2]], "`--config` must be given after `--`"),
+        (["--num_workers=2", "--", *PRETRAIN[:2]], "`--workdir` must be given after `--`"),
         (["--num_workers=2", "--", *PRETRAIN, "--strategy=tpu"], "`strategy` must be multi_worker here"),
         (
             ["--num_workers=2", "--", "pretrain", "--config=nothing"],

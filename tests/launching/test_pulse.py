@@ -7,7 +7,7 @@ import pytest
 from convnlp.launching.pulse import Pulse, hung
 
 TIMEOUT = 60.0
-STILL = "hangs: it answers, but has not come further for 60 s"
+STILL = "hangs: it answers, but has made no progress for 60 s"
 
 
 def pulse(began=0.0, beats=(), marks=()):
@@ -33,7 +33,7 @@ def steps(*times, ready=None):
         # All is well, however long the start takes while they answer.
         ({0: pulse(beats=[99]), 1: pulse(beats=[99])}, {}),
         ({0: pulse(beats=[99], marks=steps(50)), 1: pulse(beats=[99], marks=steps(50))}, {}),
-        ({0: pulse(), 1: pulse(beats=[99])}, {0: "hangs: it has not begun to train within 60 s"}),
+        ({0: pulse(), 1: pulse(beats=[99])}, {0: "hangs: it has not started to train within 60 s"}),
         ({0: pulse(began=50.0), 1: pulse(beats=[99])}, {}),
         # Stopped, before and in training: the others are not blamed.
         ({0: pulse(beats=[30]), 1: pulse(beats=[99])}, {0: "hangs: it has not answered for 60 s"}),

@@ -80,7 +80,7 @@ def test_a_worker_that_answers_but_goes_no_further(tmp_path):
     """The others wait for it without end here, as where TensorFlow still hears from it."""
     said = []
     assert run(tmp_path, 3, "stuck:1:6", said.append, hang_timeout=4.0, grace=0.5, patience=60) == 0
-    assert said[0] == "worker 1 of 3 hangs: it answers, but has not come further for 4 s (at step 6)"
+    assert said[0] == "worker 1 of 3 hangs: it answers, but has made no progress for 4 s (at step 6)"
     assert said[-1] == "restart 1 of 2; the last saved state is that of step 4"
     assert saved(tmp_path) == NUM_STEPS
 
@@ -89,9 +89,9 @@ def test_a_worker_that_does_not_end_is_ended(tmp_path):
     said = []
     assert run(tmp_path, 2, "deaf:1:6", said.append, restarts=0, grace=0.2) == 75
     assert said == [
-        "worker 0 of 2 has lost another (at step 6)",
-        "worker 1 did not end within 0.2 s and is ended by SIGKILL",
-        "given up; the last saved state is that of step 4; the same command continues the run",
+        "worker 0 of 2 has lost another worker (at step 6)",
+        "worker 1 did not end within 0.2 s and is killed",
+        "giving up; the last saved state is that of step 4; the same command continues the run",
     ]
     assert not any(map(is_alive, pids(tmp_path)))
 
@@ -101,7 +101,7 @@ def test_an_error_is_not_met_again(tmp_path, capfd):
     assert run(tmp_path, 2, "error:1:6", said.append) == 1
     assert said == [
         "worker 1 of 2 has ended with exit code 1 (at step 6)",
-        "not started again: it would end like this again",
+        "not restarted: the same error would occur again",
     ]
     assert "[1] error: no space left" in capfd.readouterr().err.splitlines()
 
@@ -109,7 +109,7 @@ def test_an_error_is_not_met_again(tmp_path, capfd):
 def test_the_last_restart_is_the_last(tmp_path):
     said = []
     assert run(tmp_path, 2, "kill:0:6", said.append, restarts=0) == 75
-    assert said[-1] == "given up; the last saved state is that of step 4; the same command continues the run"
+    assert said[-1] == "giving up; the last saved state is that of step 4; the same command continues the run"
     assert run(tmp_path, 2, "kill:0:6", said.append, restarts=0) == 0  # the same command
 
 

@@ -77,5 +77,5 @@ def test_a_run_in_parts_is_the_run(tmp_path, clip_norm):
 def test_parts_that_are_none(tmp_path):
     with pytest.raises(ValueError, match=r"^`accumulate_steps` must be an integer >= 1. Received: .*=0"):
         Toy().train(tmp_path, accumulate_steps=0)
-    with pytest.raises(ValueError, match=r"`accumulate_steps` must divide .*accumulate_steps=3, a part of 8"):
+    with pytest.raises(ValueError, match=r"`accumulate_steps` must divide .*=3, parts of 8 rows"):
         Toy().train(tmp_path, accumulate_steps=3)

@@ -85,7 +85,7 @@ def test_variables_of_another_model_are_not_passed_over():
     optimizer = optimizers.build(
         ml_collections.ConfigDict({**OPTIMIZER, "layer_decay": 0.5}), 10, lambda v: 0
     )
-    with pytest.raises(ValueError, match=r"^`depth_of` must know the variables .* depth 0 for all 1 of them"):
+    with pytest.raises(ValueError, match=r"^`depth_of` must know the variables .* 0 for all 1 variables"):
         optimizer.build([keras.Variable([1.0])])
 
 

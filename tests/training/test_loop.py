@@ -234,7 +234,7 @@ def test_a_stopped_run_is_finished_where_it_stands_and_still_goes_on(tmp_path, m
 
 
 def test_a_run_that_never_began_cannot_be_finished(tmp_path):
-    with pytest.raises(ValueError, match=r"`finish` must be of a run that has a checkpoint\. Received: "):
+    with pytest.raises(ValueError, match=r"`finish` needs a run with a checkpoint\. Received: "):
         Toy().train(tmp_path, finish=True)
 
 

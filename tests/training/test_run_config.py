@@ -57,7 +57,7 @@ def test_the_same_config_leaves_the_file_alone(workdir):
 
 
 def test_another_config_is_refused_with_the_difference(workdir):
-    message = r"another config \(model.mixer: 'lightweight_conv' -> 'dynamic_conv'; new: 'absent' -> 1\)$"
+    message = r"a different config \(model.mixer: 'lightweight_conv' -> 'dynamic_conv'; new: 'absent' -> 1\)$"
     config = changed(model__mixer="dynamic_conv", new=1)
     for requested in (False, True):
         with pytest.raises(ValueError, match=message):
@@ -71,7 +71,7 @@ def test_a_field_of_a_newer_version_is_taken_to_be_its_default(workdir):
     newer = changed(model__strides=(1, 1), train__warmth=0.0)
     run_config.check_config(workdir, newer, defaults=defaults, **RULES)
     assert stored(workdir) == before
-    with pytest.raises(ValueError, match=r"holds a run of another config \(train.warmth: 0.0 -> 0.5\)"):
+    with pytest.raises(ValueError, match=r"holds a run with a different config \(train.warmth: 0.0 -> 0.5\)"):
         run_config.check_config(workdir, changed(train__warmth=0.5), defaults=defaults, **RULES)
     with pytest.raises(ValueError, match=r"\(model.strides: 'absent' -> \[1, 1\]\)"):
         run_config.check_config(workdir, newer, **RULES, defaults={"train": {"warmth": 0.0}})
@@ -90,7 +90,7 @@ def test_what_never_matters_may_always_change_and_is_written_down(workdir):
 
 def test_another_rate_needs_the_flag_and_is_written_down(workdir):
     config = changed(optimizer__learning_rate=0.1)
-    message = r"another config \(optimizer.learning_rate: 1.0 -> 0.1\); --resume_with_changes continues it"
+    message = r"a different config \(optimizer.learning_rate: 1.0 -> 0.1\); --resume_with_changes continues"
     with pytest.raises(ValueError, match=message):
         run_config.check_config(workdir, config, **RULES)
     assert stored(workdir)["optimizer"]["learning_rate"] == 1.0

@@ -124,7 +124,7 @@ def path(request):
 
 def test_a_renewed_lease_is_refused_with_its_holder_and_the_time_out(path):
     lease = run_lock.Lease(path, **QUICK)
-    message = r"://.*locks/.*in use by process \d+ on .*; it is free 0.6 seconds after that process has died"
+    message = r"://.*locks/.*in use by process \d+ on .*; it becomes free 0.6 seconds after that process dies"
     with pytest.raises(run_lock.LockedError, match=message):
         run_lock.Lease(path, **QUICK)
     lease.check()

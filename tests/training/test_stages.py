@@ -80,7 +80,7 @@ def test_a_later_boundary_may_move_and_that_of_a_stage_begun_may_not(tmp_path, m
         with pytest.raises(stopping.StoppedError):
             toy.train(tmp_path, later_stages=toy.later_stages())
     middle, last = toy.later_stages()
-    with pytest.raises(ValueError, match=r"must leave step 10 in stage 1, .* Received: .*\[0, 12, 14\]"):
+    with pytest.raises(ValueError, match=r"must keep step 10 in stage 1, .* Received: .*\[0, 12, 14\]"):
         Toy().train(tmp_path, later_stages=[middle._replace(first_step=12), last])
     again = Toy()
     middle, last = again.later_stages()
@@ -92,7 +92,7 @@ def test_stages_that_are_none(tmp_path, first_steps):
     toy = Toy()
     later = [toy.later_stages()[0]._replace(first_step=step) for step in first_steps]
     with pytest.raises(
-        ValueError, match=r"^`later_stages` must begin at growing multiples of steps_per_call"
+        ValueError, match=r"^`later_stages` must begin at increasing multiples of steps_per_call"
     ):
         toy.train(tmp_path, later_stages=later)
     assert not list(tmp_path.iterdir())

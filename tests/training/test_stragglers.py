@@ -15,8 +15,8 @@ def said(waited, windows=NUM_WINDOWS, seconds=10.0, calls=5, stragglers=None):
 
 def test_one_that_all_others_wait_for():
     assert said([0.5, 0.01, 0.4]) == [
-        "worker 1 is slow: for its part of the last steps it took 99% of 10 s, "
-        "and each of the others at most 60%, to wait for the rest"
+        "worker 1 is slow: it worked for 99% of the last 10 s, each of the others for at most 60%; "
+        "they waited for it"
     ]
 
 
