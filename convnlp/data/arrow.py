@@ -1,16 +1,16 @@
-"""pyarrow, which some formats alone need, so that it need not be installed."""
+"""Imports pyarrow on demand: only some formats need it, so it need not be installed."""
 
 from convnlp.data.errors import SourceError
 
 
 def pyarrow(path):
-    """The module, with `ipc` and `parquet`.
+    """Returns the module `pyarrow` with `ipc` and `parquet` imported.
 
     Args:
-        path: string, the file that cannot be read without it.
+        path: string, the file that needs it, to be named in the error.
 
     Raises:
-        SourceError: if it is not installed, with the command that installs it.
+        SourceError: if pyarrow is not installed; the message says how to install it.
     """
     try:
         import pyarrow

@@ -1,14 +1,14 @@
-"""The one error of reading data, and its message after it has gone through tf.data."""
+"""The error raised when data cannot be read, and its message after tf.data has wrapped it."""
 
 import re
 
 
 class SourceError(ValueError):
-    """A data source cannot be used as asked: one line with source, file and line where there is one."""
+    """A data source cannot be used as asked; the message is one line that says where and why."""
 
 
 def source_error_message(error):
-    """The message of the `SourceError` that `error` is, or was before tf.data wrapped it.
+    """Returns the message of the `SourceError` that `error` is, or was before tf.data wrapped it.
 
     A Python exception inside `Dataset.map` reaches the caller as a `tf.errors.OpError` whose text holds the
     exception's class and message, a traceback and the names of graph nodes.
@@ -17,7 +17,7 @@ def source_error_message(error):
         error: an exception.
 
     Returns:
-        The one line of the `SourceError`, or None where `error` has another cause.
+        string, the line of the `SourceError`; None if `error` has another cause.
 
     Example:
     >>> source_error_message(SourceError("reviews.jsonl, line 7: no field 'text'"))

@@ -1,7 +1,7 @@
-"""Labelled examples held in memory as token ids, and the order in which batches take them.
+"""Labelled examples held in memory as token ids, and their order in batches.
 
-Fine-tuning sets are small beside pre-training text: they are read and tokenized once, before training, so
-that a wrong label in the last line is an error at once and the number of steps of an epoch is known.
+Fine-tuning data are small compared with pre-training text: they are read and tokenized once, before training,
+so that a wrong label in the last line is reported at once and the number of steps per epoch is known.
 """
 
 import dataclasses
@@ -16,34 +16,34 @@ from convnlp.data.errors import SourceError, source_error_message
 from convnlp.data.schema import SEVERAL
 from convnlp.data.source import ALL
 
-POOLED_GROUPS = 10  # of batches of one length, which are cut from examples in the order of their length
-NUM_BUCKETS = 8  # different lengths of batches: the training step is traced for each
-_SEED_KEY = 498247692  # any number with many bits: permutations with a key of zeros are hardly mixed
+POOLED_GROUPS = 10  # groups of batches that are cut from a pool of examples sorted by length
+NUM_BUCKETS = 8  # different lengths of batches; the training step is traced for each
+_SEED_KEY = 498247692  # any number with many bits: a key of zeros hardly mixes the permutations
 
 
 class Rows(typing.NamedTuple):
-    """Which fields make a row of token ids, how long it may be, and which option says so."""
+    """The fields that make up a row of token ids, its maximum length, and the option that sets the length."""
 
     fields: tuple
     length: int
     option: str = "data.input_length"
-    several: bool = False  # whether a field may hold a list of texts; the first one makes the row
+    several: bool = False  # whether a field may hold a list of texts, of which the row uses the first
 
 
 @dataclasses.dataclass(frozen=True)
 class Examples:
-    """Examples of a source in memory; `load` makes them.
+    """Examples of a source in memory, made by `load`.
 
     Attributes:
         columns: tuple of int32 RaggedTensors [n, (tokens)], one for each of the `Rows`.
-        lengths: tuple of ints, how many tokens a row of each column may have.
-        labels: int64 array [n] of classes, float32 of numbers, or None.
-        texts: dict, field -> list of n strings, with `schema.SEVERAL` between those of one example; empty
-            where they were not asked for.
-        soft_labels: float32 array [n,C], a probability of each class, or None. Default None.
+        lengths: tuple of ints, the maximum number of tokens in a row of each column.
+        labels: int64 array [n] of classes, float32 [n] of numbers, float32 [n,C] of several labels, or None.
+        texts: dict, field -> list of n strings, with `schema.SEVERAL` between several texts of an example;
+            empty unless `load` was asked to keep them.
+        soft_labels: float32 array [n,C], the probability of each class, or None. Default None.
         weights: float32 array [n], how much each example counts in training, or None. Default None.
-        groups: uint64 array [n], a hash of what some examples have in common: those of one group are held out
-            together. Default None: each is held out by itself.
+        groups: uint64 array [n], a hash that the examples of a group share; a group is held out as a whole.
+            Default None: each example is its own group.
     """
 
     columns: tuple
@@ -58,7 +58,7 @@ class Examples:
         return int(self.columns[0].nrows())
 
     def take(self, indices):
-        """Some of the examples, in that order.
+        """Returns the examples with these indices, in this order.
 
         Args:
             indices: int array [m] of numbers in [0, n).
@@ -87,18 +87,18 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
     Args:
         source: `Source`.
         tokenizer: has `tokenize` and `end_token_id`.
-        rows: list of `Rows`. A row holds the texts of its fields, each followed by the end token; where they
-            are too long, the longest of them is cut.
-        label: `Label`, `Number` or None.
-        keep_texts: bool, whether the texts are kept beside their tokens. Default False.
-        num_parallel_calls: int.
+        rows: list of `Rows`. A row holds the texts of its fields, each followed by the end token; if they are
+            too long together, the longest is cut first.
+        label: `Label`, `Number`, `MultiLabel` or None.
+        keep_texts: bool, whether to keep the texts as well as their tokens. Default False.
+        num_parallel_calls: int, threads that tokenize. Defaults to tf.data's choice.
 
     Returns:
         `Examples`.
 
     Raises:
         SourceError: as `sources.read`, for any example.
-        ValueError: if a row has no place for a token of each field.
+        ValueError: if a row has no room for a token of each field.
     """
     for row in rows:
         if row.length < 2 * len(row.fields):
@@ -138,9 +138,9 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
     for row, count in zip(rows, (sum(map(int, column)) for column in zip(*counts, strict=True)), strict=True):
         if count:
             total, what = columns[0].nrows(), " + ".join(row.fields)
-            message = "%s: cut %d of %d examples (%s) whose %s is longer than %d tokens; %s lengthens it"
+            message = "%s: truncated %d of %d examples (%s) to %d tokens of %s; raise %s to keep more"
             share = f"{count / int(total):.1%}"
-            logging.warning(message, source, count, total, share, what, row.length, row.option)
+            logging.warning(message, source, count, total, share, row.length, what, row.option)
     return Examples(
         columns,
         tuple(row.length for row in rows),
@@ -154,25 +154,25 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
 
 
 def warn_of(source, count, total, what):
-    """Says how many of a source's examples are what somebody should know: "have no answer"."""
+    """Logs how many of a source's examples have a property that matters, such as "have no answer"."""
     logging.warning("%s: %d of %d examples (%s) %s", source, count, total, f"{count / total:.1%}", what)
 
 
 def first_of_several(texts):
-    """The first text of each value of a field that may hold several."""
+    """Returns the first text of each value of a field that may hold several: string [n] -> string [n]."""
     return tf.strings.regex_replace(texts, f"(?s){SEVERAL}.*", "")
 
 
 def concatenate(segments, length, end_token_id):
-    """Joins ragged token ids to rows of at most `length`, cutting the longest segment first.
+    """Joins ragged token ids into rows of at most `length`, cutting the longest segment first.
 
     Args:
         segments: list of one or two int RaggedTensors [n, (tokens)].
-        length: int, with one end token per segment.
+        length: int, including one end token per segment.
         end_token_id: int.
 
     Returns:
-        (rows, count): int32 RaggedTensor [n, (tokens)], and how many of them were cut.
+        (rows, count): int32 RaggedTensor [n, (tokens)], and the number of rows that were cut.
 
     Raises:
         ValueError: if there are more than two segments.
@@ -203,7 +203,7 @@ def concatenate(segments, length, end_token_id):
 
 
 def num_batches(count, batch_size, num_epochs):
-    """How many whole batches there are in some epochs of `count` examples, at least 1.
+    """Returns the number of whole batches in `num_epochs` of `count` examples, at least 1.
 
     Args:
         count: int.
@@ -211,7 +211,7 @@ def num_batches(count, batch_size, num_epochs):
         num_epochs: float > 0.
 
     Raises:
-        ValueError: if they cannot be counted.
+        ValueError: if `num_epochs` is not a number > 0.
 
     Example:
     >>> num_batches(count=100, batch_size=32, num_epochs=2.5)
@@ -222,26 +222,26 @@ def num_batches(count, batch_size, num_epochs):
 
 
 def order(count, batch_size, *, training, seed=0, num_epochs=None, shard=ALL):
-    """Which examples are in each batch of a worker, as a function of the batch's number alone.
+    """Returns the examples in each batch of a worker; they depend only on the batch's number.
 
-    In training every epoch is another permutation, and a batch may hold the end of one epoch and the
+    In training, every epoch is a different permutation, and a batch may hold the end of one epoch and the
     beginning of the next; the batches of all workers together are the same for any number of workers. In
-    evaluation every example comes once, in order.
+    evaluation, every example occurs once, in order.
 
     Args:
         count: int, number of examples.
         batch_size: int, of one worker.
         training: bool.
         seed: int. Default 0.
-        num_epochs: float, length of training; None for no end. Ignored in evaluation.
+        num_epochs: float, length of training; None for endless training. Ignored in evaluation.
         shard: `Shard`, the part of this worker. Defaults to all.
 
     Returns:
         A tf.data.Dataset of (int64 [batch_size] indices, float32 [batch_size] weights): weight 0 marks the
-        indices that fill the last batch of an evaluation. Its cardinality is known.
+        indices that fill up the last batch of an evaluation. Its cardinality is known.
 
     Raises:
-        ValueError: if there is nothing to take.
+        ValueError: if there are no examples, or a number is out of range.
 
     Example:
     >>> for indices, weights in order(3, 2, training=False):
@@ -262,9 +262,9 @@ def order(count, batch_size, *, training, seed=0, num_epochs=None, shard=ALL):
         seeds = tf.stack(
             [tf.fill([batch_size], tf.constant(key, tf.int64)) for key in (_SEED_KEY, seed)] + [epoch], 1
         )
-        # A permutation computed place by place: nothing to keep in memory or in a checkpoint. The raw op,
-        # because tf.random.experimental.index_shuffle does not take a seed for each place, as a batch of two
-        # epochs needs.
+        # The permutation is computed for each place: nothing is kept in memory or in a checkpoint. It is the
+        # raw op because tf.random.experimental.index_shuffle does not take a seed per place, which a batch of
+        # two epochs needs.
         shuffled = tf.raw_ops.RandomIndexShuffle(
             index=index, seed=tf.cast(seeds, tf.int32), max_index=tf.constant(count - 1, tf.int64), rounds=4
         )
@@ -280,22 +280,23 @@ def order(count, batch_size, *, training, seed=0, num_epochs=None, shard=ALL):
 
 
 def order_by_length(lengths, batch_size, group, *, training, seed=0, shard=ALL):
-    """As `order`, with examples of about the same length side by side.
+    """Like `order`, with examples of similar length next to each other.
 
-    In training, the examples of `POOLED_GROUPS` groups are sorted by length and cut into these groups, whose
-    order is random, as is that in each of them. In evaluation all of them are sorted.
+    In training, the examples of `POOLED_GROUPS` groups are sorted by length and cut into these groups; the
+    order of the groups is random, and so is the order within each group. In evaluation, all examples are
+    sorted.
 
     Args:
         lengths: int array [n], tokens of each example.
         batch_size: int, of one worker.
-        group: int >= 1, number of batches in a row that get examples of about the same length.
+        group: int >= 1, number of consecutive batches that get examples of similar length.
         training: bool.
         seed: int. Default 0.
         shard: `Shard`, the part of this worker. Defaults to all.
 
     Returns:
         A tf.data.Dataset of groups: (int64 [group, batch_size] indices, float32 [group, batch_size] weights).
-        In training it has no end, in evaluation its cardinality is known.
+        In training it is endless; in evaluation its cardinality is known.
 
     Raises:
         ValueError: as `order`.
@@ -313,7 +314,7 @@ def order_by_length(lengths, batch_size, group, *, training, seed=0, shard=ALL):
     first = shard.index * batch_size
 
     def own(indices, weights):
-        """This worker's part of groups, [..., group, global_batch_size]."""
+        """Returns this worker's part of groups [..., group, global_batch_size]."""
         return indices[..., first : first + batch_size], weights[..., first : first + batch_size]
 
     if not training:
@@ -334,7 +335,7 @@ def order_by_length(lengths, batch_size, group, *, training, seed=0, shard=ALL):
         groups = tf.reshape(indices, [POOLED_GROUPS, group * global_batch_size])
         key = tf.stack([tf.constant(seed, tf.int64), number])
         groups = tf.random.experimental.stateless_shuffle(groups, key)
-        # All groups in the same other order: each of them is a random part of its lengths then.
+        # Shuffling within groups, all by the same permutation, makes each batch a random part of its group.
         mixed = tf.transpose(tf.random.experimental.stateless_shuffle(tf.transpose(groups), key))
         shape = [POOLED_GROUPS, group, global_batch_size]
         return own(tf.reshape(mixed, shape), tf.reshape(weights, shape))
@@ -345,22 +346,22 @@ def order_by_length(lengths, batch_size, group, *, training, seed=0, shard=ALL):
 
 
 def labelled_batches(found, batch_size, *, training, group=None, **options):
-    r"""Batches of one row of token ids and a label per example.
+    r"""Returns batches with a row of token ids and a label per example.
 
     Args:
-        found: `Examples` of one column with labels.
+        found: `Examples` with one column and labels.
         batch_size: int, B, of this worker.
         training: bool. True: shuffled, for `num_epochs`, full batches. False: all examples once, in order;
             the last batch is filled up with examples of weight 0.
-        group: int, batches in a row that have the same length, which holds the longest of their examples;
-            see `order_by_length`. Evaluation is in the order of the lengths then, and ends with groups that
-            are full. Default None: all batches have the full length L.
+        group: int, number of consecutive batches that are padded to the same length, which fits their longest
+            example; see `order_by_length`. Evaluation is then in order of length, and the last group is
+            filled up. Default None: all batches have the full length L.
         **options: `seed`, `num_epochs` (without `group`) and `shard` of `order`.
 
     Returns:
-        A tf.data.Dataset of dicts: `token_ids` int32 [B,L], `padding_mask` bool [B,L], `label` int32 or
-        float32 [B], `weight` float32 [B], and `soft_label` float32 [B,C] of examples that have them. Its
-        cardinality is the number of batches.
+        A tf.data.Dataset of dicts: `token_ids` int32 [B,L], `padding_mask` bool [B,L], `label` int32 [B] or
+        float32 [B] or [B,C], `weight` float32 [B], and `soft_label` float32 [B,C] if the examples have them.
+        Its cardinality is the number of batches, which is infinite in endless training.
 
     Raises:
         ValueError: as `order`.
@@ -405,6 +406,6 @@ def labelled_batches(found, batch_size, *, training, group=None, **options):
 
 
 def dense(rows, shape):
-    """Rows of the length in `shape`, filled up with pads, and the mask of what is not."""
+    """Pads ragged token ids [B,(tokens)] to `shape`: (int32 [B,L], bool [B,L], True for tokens)."""
     ids, mask = rows.to_tensor(shape=shape), tf.sequence_mask(rows.row_lengths(), shape[1])
     return ids, tf.ensure_shape(mask, ids.shape)

@@ -1,14 +1,14 @@
-"""Which columns of a data set hold the text and the label, where nobody has said so.
+"""Finds the columns of a data set that hold the text and the label if the user has not named them.
 
-A role, such as "text_field", has a default name. If the data have no field of that name, another one is taken
-if it is the only one that it can be:
+A role, such as "text_field", has a default name. If the data have no field of that name, another field is
+used, provided that only one is possible:
 
-1. the only field with a name that is well known for the role (`ROLES`), in capitals or not;
-2. of exactly two columns (numbers of rows beside them do not count) the one with long texts, most of them
-   different, as the text; the one with few different, shorter values as the label;
+1. the only field with a well-known name for the role (`ROLES`), in upper or lower case;
+2. if there are exactly two columns (not counting row numbers): as the text, the one with long and mostly
+   different texts; as the label, the one with few different, shorter values;
 3. the only column, as the text.
 
-Where there are several, or none, the error lists the fields. A name that somebody has chosen is never
+If several fields are possible, or none, the error lists the fields. A name that the user has chosen is never
 replaced.
 """
 
@@ -24,11 +24,11 @@ SAMPLE_ROWS = 1000
 MIN_TEXT_CHARACTERS = 20  # on average
 MAX_CLASSES = 100
 _MOST_WORDS = 3  # of a column's name
-_ROW_NUMBERS = ("", "unnamed: 0", "id", "idx", "index")  # as pandas and others call them
+_ROW_NUMBERS = ("", "unnamed: 0", "id", "idx", "index")  # names that pandas and others give them
 
 
 class Role(typing.NamedTuple):
-    """What a field is for: the name that it has unless told otherwise, and what others call it."""
+    """What a field is for: its default name, and the names that it often has."""
 
     default: str
     names: tuple
@@ -59,18 +59,18 @@ ROLES = {
 
 
 def take(source, given):
-    r"""Finds the fields of some roles in a source, and says in one line what it took.
+    r"""Finds the fields for some roles in a source, and logs the choice in one line.
 
     Args:
         source: `Source`.
-        given: dict, role -> name of the field, `ROLES`' default where nobody has chosen it. A role that
-            `ROLES` does not know keeps its name.
+        given: dict, role -> name of the field; the default of `ROLES` if the user has not chosen one. Roles
+            that are not in `ROLES` keep their field.
 
     Returns:
-        dict, role -> name of the field, of the roles whose field was not there.
+        dict, role -> name of the field, for those roles whose default field is missing.
 
     Raises:
-        SourceError: if a default is not there and nothing, or more than one field, can be taken in its place.
+        SourceError: if a default field is missing and not exactly one other field can replace it.
 
     Example:
     >>> rows = [{"Review": "A fine day in the valley.", "stars": 5}, {"Review": "A lost day.", "stars": 1}]
@@ -89,15 +89,15 @@ def take(source, given):
 
     def error(role, reason=""):
         return sample.error(
-            f"no field {given[role]!r} (there are: {named(sample.fields)}){reason}; "
-            f"name the one to read as {role}"
+            f"no field {given[role]!r} (available: {named(sample.fields)}){reason}; "
+            f"set {role} to the one to read"
         )
 
     for role in missing:
         known = [field for field in sample.fields if field.strip().lower() in ROLES[role].names]
         known = [field for field in known if field not in used]
         if len(known) > 1:
-            raise error(role, f", and {named(known)} could each be meant")
+            raise error(role, f"; candidates are {named(known)}")
         if known:
             taken[role] = known[0]
             used.add(known[0])
@@ -110,15 +110,15 @@ def take(source, given):
             used.add(found)
     if taken:
         what = " and ".join(f"{short(field)} as {role}" for role, field in taken.items())
-        logging.warning("%s: taking %s", source, what)
+        logging.warning("%s: using %s", source, what)
     return taken
 
 
 def _other_column(sample, role, used):
-    """The only column, or of two the one that looks like the role's; None where it is not clear."""
+    """Returns the only column, or the one of two that fits the role; None if this is not clear."""
     columns = [field for field in sample.fields if field.strip().lower() not in _ROW_NUMBERS]
     if len(columns) == 1 and role in ("text_field", "input_field") and columns[0] not in used:
-        # A name like "text;label" is that of several columns, read with the wrong delimiter.
+        # A name like "text;label" belongs to several columns that were read with the wrong delimiter.
         return None if any(mark in columns[0] for mark in ",;\t|") else columns[0]
     fits = {"text_field": _is_text, "label_field": _is_label}.get(role)
     if len(columns) != 2 or not sample.rows or fits is None:
@@ -132,14 +132,14 @@ def _other_column(sample, role, used):
 
 
 def _hint(sample, role):
-    """What may help to name the column of a role that was not found."""
+    """Returns a hint for the error about a role's field that was not found, or ""."""
     if any(len(field.split()) > _MOST_WORDS for field in sample.fields):
         return "; the first line of the file may not be its header"
     if role != "label_field":
         return ""
     columns = {field: [row.get(field) for row in sample.rows] for field in sample.fields}
     few = [field for field, values in columns.items() if _repeats(values)]
-    return f"; few different values have {named(few)}" if few else ""
+    return f"; fields with few different values are {named(few)}" if few else ""
 
 
 def _repeats(values):

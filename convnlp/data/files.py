@@ -1,7 +1,8 @@
-"""Records of files as a tf.data source whose whole state is one number.
+"""Records of files as a tf.data source whose state is a single number.
 
 A stream of records is cut into blocks of about `BLOCK_BYTES`. tf.data holds the number of the next block; the
-open files stay in Python, and are opened again and skipped where an iterator is restored from a checkpoint.
+open files stay in Python, and are reopened and read up to that block if an iterator is restored from a
+checkpoint.
 One Python call reads and decodes a whole block, so that its cost does not depend on the number of records.
 """
 
@@ -21,25 +22,25 @@ from convnlp.data import stored
 from convnlp.data.errors import SourceError
 from convnlp.data.formats import Record
 
-BLOCK_BYTES = 1 << 17  # about 30,000 tokens: small beside a shuffle buffer, large beside a Python call
+BLOCK_BYTES = 1 << 17  # about 30,000 tokens: small next to a shuffle buffer, but much work for a Python call
 MAX_LINE_BYTES = 1 << 24  # a longer line is an error: nobody writes a document of millions of words
-OPEN_FILES = 64  # files read side by side; more are read in groups
-REQUESTS = 32  # to a file system behind a URL at a time
-IDLE_STREAMS = 4  # positions kept for iterators that may still come back
+OPEN_FILES = 64  # files read in parallel; more are read in groups
+REQUESTS = 32  # simultaneous requests to a file system behind a URL
+IDLE_STREAMS = 4  # open streams kept for iterators that may continue from them
 
 
 class File:
-    """One file that is being read: its content, and which part of it has been read.
+    """A file that is being read: its content, and how much of it has been read.
 
     Args:
         path: string.
         format: `Format`.
-        fields: tuple of strings, those to read; None for all.
+        fields: tuple of strings, the fields to read; None for all.
 
     Attributes:
-        path: the same.
+        path: string, as given.
         size: int, bytes as stored.
-        progress: float, the part that has been read, from 0 to 1.
+        progress: float in [0, 1], the part that has been read.
     """
 
     def __init__(self, path, format, fields):
@@ -55,15 +56,15 @@ class File:
         return iter(() if self.size == 0 else self._format.records(self, self._fields))
 
     def opened(self):
-        """The stored bytes, a binary file to be closed."""
+        """Opens the file as stored, in binary mode; the caller closes it."""
         return stored.open_stored(self.path)
 
     def lines(self):
-        """Yields (number, line as UTF-8 bytes) of what may be packed; without the mark at its beginning."""
+        """Yields (number from 1, line as UTF-8 bytes), decompressed and without a byte-order mark."""
         number = 0
         try:
             with self.opened() as file:
-                # Never more of a line than that, lest one that does not end fill the memory.
+                # The limit keeps a line that never ends from filling the memory.
                 read = functools.partial(_readline(stored.unpacked(self.path, file)), MAX_LINE_BYTES + 1)
                 for number, line in enumerate(iter(read, b""), 1):
                     if len(line) > MAX_LINE_BYTES:
@@ -77,9 +78,9 @@ class File:
 
 
 def _readline(file):
-    """The method `readline` of what gives UTF-8, whatever mark of an encoding stands at the beginning."""
+    """Returns a `readline` that yields UTF-8, whichever byte-order mark the file begins with."""
     start = file.peek(len(codecs.BOM_UTF8))
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # of a spreadsheet's "Unicode text"
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # a spreadsheet's "Unicode text"
         text = io.TextIOWrapper(file, "utf-16", newline="\n")
         return lambda size: text.readline(size).encode()
     if start.startswith(codecs.BOM_UTF8):
@@ -88,9 +89,10 @@ def _readline(file):
 
 
 def of_each(function, paths):
-    """The values of a function of a path, a list; behind URLs many at a time: an answer takes its time there.
+    """Calls a function for each path and returns the values, a list.
 
-    It raises what the first path raises for which there is no value.
+    For URLs, which are slow to answer, `REQUESTS` calls run at a time. The error of the first path that fails
+    is raised.
     """
     if not any("://" in path for path in paths):
         return [function(path) for path in paths]
@@ -99,40 +101,40 @@ def of_each(function, paths):
 
 
 def sizes(paths):
-    """The bytes of each file as stored, a list."""
+    """Returns the size of each file as stored, in bytes, a list of int."""
     return of_each(lambda path: tf.io.gfile.stat(path).length, paths)
 
 
 def find(source, pattern):
-    """Paths of the files that match a glob, sorted.
+    """Returns the paths of the files that match a glob, a sorted list of strings.
 
     Args:
         source: string, the name to give in an error.
         pattern: string.
 
     Raises:
-        SourceError: if there are none.
+        SourceError: if no file matches, the file system cannot be read, or a match is not a regular file.
     """
     try:
         found = sorted(tf.io.gfile.glob(pattern))
         paths = list(itertools.compress(found, of_each(lambda path: not tf.io.gfile.isdir(path), found)))
     except tf.errors.OpError as error:
-        raise SourceError(f"{source}: cannot look for {pattern}: {error.message}") from error
+        raise SourceError(f"{source}: cannot list {pattern}: {error.message}") from error
     if found and not paths:
-        raise SourceError(f"{source}: {found[0]} is a directory; name its files, as in {found[0]}/*")
+        raise SourceError(f"{source}: {found[0]} is a directory; name its files, for example {found[0]}/*")
     if not paths:
         raise SourceError(f"{source}: no such file: {pattern}")
     for path in paths:
         if "://" not in path and not os.path.isfile(path):
-            raise SourceError(f"{source}: {path} must be a regular file, which can be read more than once")
+            raise SourceError(f"{source}: {path} must be a regular file, because it is read more than once")
     return paths
 
 
 def _mixed(paths, open_file):
-    """Records of several files: always the next of the file of which the smallest part has been read.
+    """Yields the records of several files, always from the file of which the smallest part has been read.
 
-    So files of very different sizes are spread evenly over the whole stream. `open_file` makes a path into
-    a `File` and an iterator over those of its records that are wanted.
+    This spreads files of very different sizes evenly over the whole stream. `open_file` turns a path into a
+    `File` and an iterator over the wanted records in it.
     """
     for group in range(0, len(paths), OPEN_FILES):
         opened = [open_file(path) for path in paths[group : group + OPEN_FILES]]
@@ -149,24 +151,24 @@ def _mixed(paths, open_file):
 
 
 class Stream:
-    """Records of files, for one worker.
+    """The records of files that belong to one worker.
 
     Args:
         paths: list of strings.
         format: `Format`.
-        schema: `Schema`, what to read of each record.
-        split: `Split`; its slice is taken of every file.
+        schema: `Schema`, what to read from each record.
+        split: `Split`; its slice is taken from every file.
         shard: `Shard`.
-        may_be_empty: bool, whether the split may leave no record of these files. Defaults to False.
+        may_be_empty: bool, whether the split may contain no records of these files. Defaults to False.
 
     Raises:
-        SourceError: if a file is empty, its first record cannot be used, or there is no record for the shard.
+        SourceError: if a file is empty or its first record cannot be used, or the shard has no records.
     """
 
     def __init__(self, paths, format, schema, split, shard, may_be_empty=False):
         self._paths, self._split, self._schema, self._shard = paths, split, schema, shard
         self._format = format
-        self._totals = {}  # number of records of the files that have been counted
+        self._totals = {}  # path -> number of records, for files that have been counted
         self._idle = []  # (number of the next block, open stream), the latest last
         of_each(self._check, paths)
         is_part = not split.is_whole or shard.count > 1
@@ -182,7 +184,7 @@ class Stream:
         return self._shard.of(_mixed(self._paths, self._open))
 
     def values(self, record):
-        """The values of `schema` of a record; raises `SourceError` with its place where it has none."""
+        """Returns the values of `schema` in a record; raises `SourceError`, with its place, if it is bad."""
         try:
             return self._schema.values(self._format.parse(record.data))
         except ValueError as error:
@@ -207,7 +209,7 @@ class Stream:
         records = sum(self._total(path) for path in self._paths)
         where = self._paths[0] + (f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else "")
         whose = f" for worker {self._shard.index} of {self._shard.count}" if self._shard.count > 1 else ""
-        return f"{where}: split {self._split} leaves none of {records} records{whose}"
+        return f"{where}: split {self._split} contains none of the {records} records{whose}"
 
     def _total(self, path):
         if path not in self._totals:
@@ -215,7 +217,7 @@ class Stream:
         return self._totals[path]
 
     def block(self, number):
-        """Values of the records of block `number`, a list with one row per record; empty after the end."""
+        """Returns the values of the records in block `number`, a list of rows; empty after the end."""
         stream = self._stream_at(number)
         records = _next_block(stream)
         if records:
@@ -233,7 +235,7 @@ class Stream:
         return stream
 
     def dataset(self):
-        """A tf.data.Dataset of blocks: {field: string [n]}, and "label" [n] where the schema has one."""
+        """Returns a tf.data.Dataset of blocks: {field: string [n]}, and "label" [n,...] if there is one."""
         keys, label = self._schema.keys, self._schema.label
         types = [tf.string] * len(self._schema.texts) + ([tf.as_dtype(label.dtype)] if label else [])
         shapes = [()] * len(self._schema.texts) + [self._schema.label_shape] * bool(label)
@@ -242,7 +244,7 @@ class Stream:
             columns = list(zip(*self.block(int(number)), strict=True)) or [()] * len(types)
             # NumPy's own string type would cut trailing zero bytes, so texts travel as objects.
             return [
-                np.array(column, type.as_numpy_dtype).reshape([-1, *shape])  # of tf.string it is object
+                np.array(column, type.as_numpy_dtype).reshape([-1, *shape])  # object for tf.string
                 for column, type, shape in zip(columns, types, shapes, strict=True)
             ]
 
@@ -257,7 +259,7 @@ class Stream:
             return tf.size(columns[keys[0]]) > 0
 
         options = tf.data.Options()
-        # The block number is the only state, so a checkpoint may pass over the Python function.
+        # The block number is the only state, so a checkpoint need not save the Python function.
         options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
         return tf.data.Dataset.counter(dtype=tf.int64).map(block).take_while(is_filled).with_options(options)
 

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def mixed(values):
-    """A hash function of 64 bits: the last step of MurmurHash3, which is one-to-one.
+    """Hashes 64-bit numbers by the last step of MurmurHash3, which is one-to-one.
 
     Args:
         values: uint64 array.

@@ -1,4 +1,4 @@
-"""How many tokens of a text should be read, by the texts there are."""
+"""Chooses how many tokens of a text to read, from the lengths of the texts."""
 
 import numpy as np
 from absl import logging
@@ -6,23 +6,23 @@ from absl import logging
 from convnlp.data import sources
 from convnlp.data.examples import first_of_several
 
-SHARE = 0.95  # of the texts are not cut
+SHARE = 0.95  # share of the texts that must fit in full
 SHORTEST, LONGEST = 128, 1_024
 MULTIPLE = 64
 SAMPLE_TEXTS = 20_000
 
 
 def fitting(source, fields, tokenizer, most=None):
-    r"""The length that most texts fit into, within `SHORTEST` and `LONGEST`; says so where they are long.
+    r"""Returns the length that fits most texts, between `SHORTEST` and `LONGEST`; logs it if not `SHORTEST`.
 
     Args:
         source: `Source`; its first `SAMPLE_TEXTS` examples decide.
-        fields: tuple of one str, or of two for pairs.
+        fields: tuple of one string, or of two for pairs.
         tokenizer: has `ragged`.
         most: int, which the length must not exceed; None for no such limit.
 
     Returns:
-        int, a multiple of `MULTIPLE` or `most`.
+        int, tokens; a multiple of `MULTIPLE`, or `most`.
 
     Raises:
         SourceError: if an example cannot be read.
@@ -38,10 +38,10 @@ def fitting(source, fields, tokenizer, most=None):
     length = int(np.quantile(lengths, SHARE, method="higher"))
     length = min(max(-(-length // MULTIPLE) * MULTIPLE, SHORTEST), LONGEST, most or LONGEST)
     if length > SHORTEST:
-        logging.warning("%s: taking %d tokens as data.input_length", source, length)
+        logging.warning("%s: using data.input_length=%d", source, length)
     return length
 
 
 def _num_tokens(texts, tokenizer):
-    """Tokens of each example, an end token behind each of its texts counted: int array [B]."""
+    """Returns the number of tokens of each example, with an end token after each text: int array [B]."""
     return sum(tokenizer.ragged(first_of_several(text)).row_lengths().numpy() + 1 for text in texts)

@@ -1,4 +1,4 @@
-"""Sets of shingles in a few numbers: what two of them have in common can be told from their minima.
+"""Summarizes sets of shingles in a few numbers, from which the overlap of two sets can be estimated.
 
 Source: Broder, 1997, "On the resemblance and containment of documents",
 https://doi.org/10.1109/SEQUEN.1997.666900.
@@ -12,14 +12,14 @@ BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, with many bits
 
 
 def shingles(hashes, size):
-    """Hashes of all runs of `size` things in a row.
+    """Returns the hashes of all runs of `size` consecutive items.
 
     Args:
-        hashes: uint64 array [n], of the things.
+        hashes: uint64 array [n], a hash of each item.
         size: int >= 1.
 
     Returns:
-        uint64 array [n - size + 1], empty where there are fewer things.
+        uint64 array [n - size + 1]; empty if there are fewer items.
     """
     number = max(len(hashes) - size + 1, 0)
     found = np.zeros(number, np.uint64)
@@ -29,7 +29,9 @@ def shingles(hashes, size):
 
 
 def minima(values, starts, count):
-    """The minima of `count` hash functions over each of several sets; equal ones estimate the Jaccard index.
+    """Returns the minima of `count` hash functions over each of several sets.
+
+    The share of equal minima of two sets estimates their Jaccard index.
 
     Args:
         values: uint64 array [n], the sets one after the other, each with at least one value.
@@ -47,7 +49,7 @@ def minima(values, starts, count):
 
 
 def band(signs, first, size):
-    """A hash of `size` minima of each set, uint64 [s]: sets that are compared have a band in common."""
+    """Returns a hash of `size` minima of each set, uint64 [s]; only sets that share a band are compared."""
     found = np.zeros(len(signs), np.uint64)
     for place in range(first, first + size):
         found = found * BASE + signs[:, place]

@@ -1,22 +1,22 @@
-"""Examples that two data sets have in common, or almost: a test set should not have been trained on."""
+"""Finds examples that two data sets share, exactly or nearly: a test set should not have been trained on."""
 
 import numpy as np
 
 from convnlp.data.minhash import BASE, band, minima, shingles
 
-SHINGLE = 5  # pieces in a row
-NUM_MINIMA, BAND = 16, 4  # of the hashes of a row's shingles; rows are compared that share a band of them
+SHINGLE = 5  # consecutive pieces
+NUM_MINIMA, BAND = 16, 4  # minima per row, and per band; only rows that share a band are compared
 MIN_SHARED = 0.75  # of the minima, an estimate of the Jaccard index of the shingles
-MIN_PIECES = 8  # of a text that is compared by shingles; shorter ones have to be equal
-MAX_UNKNOWN = 0.2  # share of unknown pieces in a text that is compared at all
-PART_TOKENS = 1 << 20  # that are looked at together: the bound of memory
+MIN_PIECES = 8  # in a text that is compared by shingles; shorter texts must be equal
+MAX_UNKNOWN = 0.2  # share of unknown pieces; texts with more are not compared at all
+PART_TOKENS = 1 << 20  # processed together, which bounds the memory
 
 
 class Pieces:
-    """What the pieces of a vocabulary say: their letters and digits, whatever their case.
+    """The letters and digits of a vocabulary's pieces, ignoring case.
 
     Args:
-        tokenizer: has `vocabulary_size`, `id_to_token` and `unk_token_id`.
+        tokenizer: has `vocabulary_size`, `id_to_token`, `pad_token_id`, `end_token_id` and `unk_token_id`.
     """
 
     def __init__(self, tokenizer):
@@ -33,19 +33,19 @@ class Pieces:
 
 
 def near_duplicates(found, others, pieces):
-    """Which examples are equal, or almost equal, to one of others, as far as they are read.
+    """Finds the examples that equal, or nearly equal, one of `others`, as far as they are read.
 
-    Equal are texts of the same letters and digits. Almost equal are those whose sets of five pieces in a row
-    have much in common by their minima of `NUM_MINIMA` hash functions (Broder, 1997,
+    Two texts are equal if they have the same letters and digits. They are nearly equal if their sets of five
+    consecutive pieces overlap much, as estimated by the minima of `NUM_MINIMA` hash functions (Broder, 1997,
     https://doi.org/10.1109/SEQUEN.1997.666900). The time is linear in the number of tokens.
 
     Args:
-        found: `Examples`, of which the first column is compared.
-        others: `Examples`.
+        found: `Examples`; the first column is compared.
+        others: `Examples`; the first column is compared.
         pieces: `Pieces` of their vocabulary.
 
     Returns:
-        bool array [n].
+        bool array [n], True for the duplicates in `found`.
 
     Example:
     >>> from convnlp.data.examples import Examples
@@ -71,7 +71,7 @@ def near_duplicates(found, others, pieces):
 
 
 def _compared(found, pieces):
-    """(a hash of each text, uint64 [n], 0 for none; minima of its shingles, uint64 [n,NUM_MINIMA], or 0)."""
+    """Returns (hashes of texts, uint64 [n]; minima of their shingles, uint64 [n,NUM_MINIMA]); 0 for none."""
     values, splits = found.columns[0].values.numpy(), found.columns[0].row_splits.numpy()
     parts, first = [], 0
     while first < len(splits) - 1:
@@ -93,7 +93,7 @@ def _compared_part(values, splits, pieces):
     usable = (sizes > 0) & (unknown <= MAX_UNKNOWN * np.maximum(sizes, 1))
     hashes, lengths = pieces.hashes[values], pieces.lengths[values]
 
-    # The hash of a text is that of its pieces, each shifted by the characters behind it in the text.
+    # The hash of a text is the sum of those of its pieces, each shifted by the number of characters after it.
     ends = np.cumsum(lengths)
     last = ends[np.cumsum(sizes)[row] - 1] if len(row) else ends
     equal = np.zeros(count, np.uint64)
@@ -112,19 +112,19 @@ def _compared_part(values, splits, pieces):
 
 
 def _band(signs, first):
-    """A hash of some of the minima of each text, 0 where there are none."""
+    """Returns a hash of some minima of each text, 0 if the text has none."""
     return np.where(signs.any(axis=1), band(signs, first, BAND) | np.uint64(1), np.uint64(0))
 
 
 def _powers(exponents):
-    """BASE to the powers, modulo 2**64."""
+    """Returns BASE to these powers, modulo 2**64."""
     table = np.full(int(exponents.max(initial=0)) + 1, BASE)
     table[0] = 1
     return np.cumprod(table, dtype=np.uint64)[exponents]
 
 
 def _hash_of(text):
-    """The hash of a text, modulo 2**64: that of two texts in a row follows from theirs."""
+    """Returns the hash of a text, modulo 2**64; that of two concatenated texts follows from theirs."""
     total = 0
     for character in text:
         total = (total * int(BASE) + ord(character) * 0xD6E8FEB86659FD93 + 1) % 2**64

@@ -1,15 +1,15 @@
-"""Several examples in one row, told apart by segment ids: fewer pads, the same model."""
+"""Packs several examples into one row, separated by segment ids: fewer pads, same results."""
 
 import typing
 
 import numpy as np
 import tensorflow as tf
 
-WINDOW_BATCHES = 8  # examples looked at together, in batches
+WINDOW_BATCHES = 8  # batches of examples that are packed together
 
 
 class Packed(typing.NamedTuple):
-    """Rows of one column, int32 [B,L]: ids, and 1, 2, ... for the examples in each row, 0 for padding."""
+    """Rows of one column, int32 [B,L]: token ids; segment ids, from 1 for a row's examples and 0 for pads."""
 
     token_ids: typing.Any
     segment_ids: typing.Any
@@ -20,8 +20,8 @@ def pack(dataset, lengths, batch_size):
 
     An example has several columns (input, target, ...) and goes into the first row with room in all of them;
     its segment has the same number in all of them. Windows of `WINDOW_BATCHES` batches are packed one by one,
-    so the rows depend on the order of the examples alone. No example is cut or lost, but for the last ones of
-    a finite data set that fill no batch.
+    so the rows depend only on the order of the examples. No example is cut or lost, except the last ones of a
+    finite data set, which do not fill a batch.
 
     Args:
         dataset: tf.data.Dataset of dicts of int32 RaggedTensors [n, (tokens)]; no example is longer than a
@@ -64,7 +64,7 @@ def _with_length(packed, length):
 
 
 def _scatter(column, row, segment, offset, shape):
-    """Writes each example of a column at its place in rows of `shape`."""
+    """Writes each example of a column into its place in rows of `shape`."""
     example = column.value_rowids()
     inside = tf.ragged.range(column.row_lengths()).flat_values
     places = tf.stack([tf.gather(row, example), tf.gather(offset, example) + inside], axis=1)
@@ -73,11 +73,11 @@ def _scatter(column, row, segment, offset, shape):
 
 
 def first_fit(sizes, lengths):
-    """Assigns examples to rows.
+    """Assigns each example to the first row with room for it.
 
     Args:
-        sizes: int array [n,C], sizes of the examples in each column.
-        lengths: int array [C], of the rows.
+        sizes: int array [n,C], tokens of the examples in each of C columns.
+        lengths: int array [C], length of the rows in each column.
 
     Returns:
         int64 arrays: row [n], segment [n] from 1, offset [n,C] of each example.

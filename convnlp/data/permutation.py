@@ -1,4 +1,4 @@
-"""A global shuffle by arithmetic: what comes at any place of it is known without a table."""
+"""A global shuffle by arithmetic: the item at any position can be computed without a table."""
 
 import functools
 import math
@@ -7,24 +7,24 @@ import numpy as np
 
 from convnlp.data.hashing import mixed
 
-NUM_ROUNDS = 12  # with which even five things come in all orders alike; with 8 neighbours are seen to attract
+NUM_ROUNDS = 12  # makes all orders of even five items equally likely; with 8, neighbours visibly stay close
 MAX_SIZE = 1 << 62  # sums of two numbers below it fit into 64 bits
 
 
 def permute(positions, size, seed):
-    """Where the positions of a shuffled order of `size` things lie in the order before.
+    """Returns the original indices of the items at some positions of a shuffled order of `size` items.
 
     A generalised Feistel network: with a = ceil(sqrt(size)) and b = ceil(size / a), a position x below a*b is
-    the pair (l, r) = (x mod a, x div a), of which each round moves one by a hash h of the other and a key,
+    the pair (l, r) = (x mod a, x div a). Each round shifts one of the two by a hash h of the other and a key,
 
         l := (l + h(k_1, r)) mod a,    r := (r + h(k_2, l)) mod b,    l := (l + h(k_3, r)) mod a,    ...
 
-    which the same round with a minus undoes: so it is one-to-one. Of the a*b - size < a numbers too many, one
-    that comes out is sent through again until it is below `size`.
+    and can be undone by subtracting instead, so the mapping is one-to-one. A result that is not below `size`,
+    of which there are a*b - size < a, is mapped again until it is.
 
     Source: Black and Rogaway, 2002, "Ciphers with Arbitrary Finite Domains", methods 2 and 3,
-    https://ia.cr/2001/012. Departs from it: h is the last step of MurmurHash3, which mixes well and keeps no
-    secret.
+    https://ia.cr/2001/012. The difference: h is the last step of MurmurHash3, which mixes well but is not
+    cryptographic.
 
     Args:
         positions: integers [n] in [0, size).

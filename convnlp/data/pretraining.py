@@ -1,7 +1,7 @@
-"""Batches for pre-training: documents of any source, cut to rows of equal length, shuffled, made examples.
+"""Batches for pre-training: documents of any source, cut into rows of equal length, shuffled, made examples.
 
-A source of text is read, tokenized and cut from its beginning, and shuffled in a buffer, which is a part of
-the checkpoint. Of a token cache the number of the next batch is the whole state: from it follow the rows.
+A source of text is read, tokenized and cut from its beginning, and shuffled in a buffer, which is part of the
+checkpoint. For a token cache, the number of the next batch is the whole state: it determines the rows.
 """
 
 import math
@@ -15,7 +15,7 @@ from convnlp.data.source import ALL
 from convnlp.data.token_cache import Rows, TokenCache
 from convnlp.data.tokenizing import token_ids
 
-# About 240,000 tokens: counted in a part of a second, and within a few percent of the rest.
+# About 240,000 tokens: counted in a fraction of a second, and representative to within a few percent.
 _COUNTED_BLOCKS = 8
 
 
@@ -34,40 +34,41 @@ def batches(
     shard=ALL,
     num_parallel_calls=tf.data.AUTOTUNE,
 ):
-    """Endless batches of examples that are made from rows of text.
+    """Returns batches of examples that are made from rows of text.
 
-    Documents are tokenized, ended by the end token, concatenated and cut to rows of equal length; nothing is
-    padded. Rows of files of different sizes are mixed evenly (see `files`), then shuffled in a buffer; those
-    of a source `tokens:DIR` are shuffled as a whole, by arithmetic (see `token_cache.Rows`). The randomness
-    of batch n depends on (seed, n) alone: the same arguments give the same batches after a restart, and for
-    any `num_parallel_calls`.
+    Documents are tokenized, ended by the end token, concatenated and cut into rows of equal length; nothing
+    is padded. Rows of files of different sizes are mixed evenly (see `files`), then shuffled in a buffer;
+    those of a source `tokens:DIR` are shuffled globally, by arithmetic (see `token_cache.Rows`). The
+    randomness of batch n depends only on (seed, n): the same arguments give the same batches after a restart,
+    and for any `num_parallel_calls`.
 
     Args:
         source: `Source`.
         tokenizer: has `tokenize`, `vocabulary_size()`, `end_token_id`.
         row_length: int, R.
         examples: function (tokens int32 [B,R], seed, shared_seed) -> dict of tensors [B,...], run in the
-            graph. Both seeds are int64 [2] and differ from batch to batch; the first differs between workers
-            too. `convnlp.objectives.pretraining_batches` gives one.
+            graph. Both seeds are int64 [2] and differ between batches; the first also differs between
+            workers. `convnlp.objectives.pretraining_batches` provides one.
         batch_size: int, B, of this worker.
         seed: int.
         field: string, the text's field. Defaults to "text".
-        shuffle_buffer: int, rows in the buffer, 0 or 1 for no shuffling. It is part of a checkpoint, with 2
-            or 4 bytes per token. Defaults to 16384. Of `tokens:` 0 and 1 stand for one order, spread over the
-            whole text, that all seeds and epochs share, and any other number for the global shuffle.
-        num_epochs: int, or None to repeat for ever. Default None.
-        skip_tokens: int, how much of this worker's text is passed over at the beginning because an earlier
-            data set has read it; in whole blocks, see `blocks_of`. Defaults to 0. Of `tokens:` nothing is
-            passed over: the order is that of the seed from its beginning.
+        shuffle_buffer: int, rows in the buffer; 0 or 1 for no shuffling. A checkpoint holds the buffer, with
+            2 or 4 bytes per token. Defaults to 16384. For `tokens:`, 0 and 1 select a fixed order, spread
+            over the whole text, for all seeds and epochs; any other number selects the global shuffle.
+        num_epochs: int, or None to repeat forever. Default None.
+        skip_tokens: int, tokens of this worker's text to skip at the beginning because an earlier data set
+            has read them; rounded up to whole blocks, see `blocks_of`. Defaults to 0. For `tokens:`, nothing
+            is skipped: the order starts from the seed's beginning.
         shard: `Shard`, the part of this worker. Defaults to all.
         num_parallel_calls: int, threads that tokenize. Defaults to tf.data's choice.
 
     Returns:
-        A tf.data.Dataset of what `examples` returns.
+        A tf.data.Dataset of what `examples` returns; endless if `num_epochs` is None.
 
     Raises:
-        SourceError: as `sources.read`, or if there is less text than one batch in `num_epochs`, or a token
-            cache was made by another tokenizer.
+        ValueError: if a number is out of range.
+        SourceError: as `sources.read`, or if `num_epochs` of the text do not fill a batch, or if the token
+            cache was made with another tokenizer.
 
     Example:
     >>> _ = open("docs.txt", "w").write("The old river crosses the quiet valley." * 9)
@@ -92,7 +93,7 @@ def batches(
             repeated = repeated.skip(blocks_of(documents, tokenizer, field, skip_tokens))
         rows = cut_rows(repeated, tokenizer, field, row_length, num_parallel_calls)
         if shuffle_buffer > 1:
-            # Epochs differ all the same, since they lie below; but every iterator must give the same batches.
+            # Epochs still differ, since they repeat before this, but all iterators give the same batches.
             rows = rows.shuffle(shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
         numbered = tf.data.Dataset.zip(rows.batch(batch_size, drop_remainder=True), tf.data.Dataset.counter())
 
@@ -110,7 +111,7 @@ def batches(
 
 
 def _numbered_batches(rows, row_length, batch_size, num_epochs):
-    """(tokens [B,R], number) of all batches; a checkpoint of its iterator is the number of the next one."""
+    """Returns a data set of (tokens [B,R], number); a checkpoint of its iterator holds the next number."""
 
     def read(number):
         return rows.at(np.arange(number * batch_size, (number + 1) * batch_size))
@@ -121,7 +122,7 @@ def _numbered_batches(rows, row_length, batch_size, num_epochs):
         return tf.ensure_shape(tokens, [batch_size, row_length]), number
 
     options = tf.data.Options()
-    # What is made ahead is made again: a checkpoint holds no rows, wherever they would wait.
+    # Rows prefetched before a checkpoint are made again after it, so the checkpoint need not hold any.
     options.experimental_symbolic_checkpoint = True
     options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     numbers = tf.data.Dataset.counter(dtype=tf.int64)
@@ -131,16 +132,16 @@ def _numbered_batches(rows, row_length, batch_size, num_epochs):
 
 
 def blocks_of(documents, tokenizer, field, num_tokens):
-    """About how many blocks of documents hold `num_tokens` tokens, by the first few of them; rounded up.
+    """Estimates from the first few blocks how many blocks of documents hold `num_tokens` tokens.
 
     Args:
         documents: tf.data.Dataset of blocks, see `sources.read_blocks`.
-        tokenizer: has `tokenize`.
+        tokenizer: has `tokenize`, `vocabulary_size()`, `end_token_id`.
         field: string, the text's field.
         num_tokens: int.
 
     Returns:
-        int.
+        int, rounded up.
     """
     blocks = _tokens(documents.take(_COUNTED_BLOCKS), tokenizer, field)
     counts = [int(count) for count in blocks.map(tf.size)]
@@ -148,7 +149,7 @@ def blocks_of(documents, tokenizer, field, num_tokens):
 
 
 def cut_rows(documents, tokenizer, field, length, num_parallel_calls=tf.data.AUTOTUNE):
-    """Rows of `length` tokens, cut from the documents one after the other.
+    """Concatenates documents and cuts them into rows of `length` tokens.
 
     Args:
         documents: tf.data.Dataset of blocks, see `sources.read_blocks`.
@@ -158,7 +159,7 @@ def cut_rows(documents, tokenizer, field, length, num_parallel_calls=tf.data.AUT
         num_parallel_calls: int, threads that tokenize. Defaults to tf.data's choice.
 
     Returns:
-        A tf.data.Dataset of [length], uint16 where the vocabulary allows, else int32.
+        A tf.data.Dataset of [length], uint16 if the vocabulary allows, else int32.
     """
 
     @tf.autograph.experimental.do_not_convert
@@ -172,10 +173,10 @@ def cut_rows(documents, tokenizer, field, length, num_parallel_calls=tf.data.AUT
 
 
 def _tokens(documents, tokenizer, field, num_parallel_calls=tf.data.AUTOTUNE):
-    """The tokens of each block, with the ends of its documents: [n]."""
+    """Returns a data set of the tokens of each block, [n], with an end token after each document."""
 
     @tf.autograph.experimental.do_not_convert
-    def tokenize(block):  # to the smallest type: rows wait in the shuffle buffer and its checkpoint
+    def tokenize(block):  # into the smallest type: the shuffle buffer and its checkpoint hold rows
         return token_ids(block[field], tokenizer).flat_values
 
     return documents.map(tokenize, num_parallel_calls, deterministic=True)

@@ -1,9 +1,9 @@
-"""Documentation of the installed Python as a corpus: what is there on any machine without a network.
+"""The documentation of the installed Python as a corpus, available on any machine without a network.
 
-Docstrings of the standard library (package "python") and of every installed package are found by parsing
-their source; nothing is imported. They are cleaned of indentation, kept once each, put into an order that
-depends on their text alone (so that equal slices of two selections hold much the same documents), and written
-to a cache file.
+The docstrings of the standard library (package "python") and of every installed package are found by parsing
+their source; nothing is imported. They are dedented, deduplicated, put into an order that depends only on
+their text (so that the same slice of two selections holds much the same documents), and written to a cache
+file.
 """
 
 import ast
@@ -36,37 +36,40 @@ SKIPPED_FOLDERS = (
     "idlelib",
     "lib2to3",
 )
-_FORMAT = 2  # counts changes of this module that change its files
+_FORMAT = 2  # increased when a change of this module changes its files
 
 
 def path(selection=""):
-    """Path of the JSON-lines file, which is written first where it does not exist yet (half a minute).
+    """Returns the path of the JSON-lines file, writing the file first (half a minute) if it does not exist.
 
     Args:
-        selection: string, "" for all documents or the number of packages to choose, as in `pydocs:8`.
+        selection: string, "" for all documents, or the number of packages to choose, as in `pydocs:8`.
 
     Returns:
         string, path of a .jsonl.gz file with the fields "text" and "label", the package's name.
+
+    Raises:
+        SourceError: if `selection` is not a number >= 2, or fewer packages have documentation.
     """
     if selection and not (selection.isdecimal() and int(selection) >= 2):
-        raise SourceError(f"pydocs:NUMBER must have a number of packages >= 2. Received: {selection!r}")
+        raise SourceError(f"`NUMBER` in pydocs:NUMBER must be an integer >= 2. Received: {selection!r}")
     roots = {"python": sysconfig.get_path("stdlib"), "": sysconfig.get_path("purelib")}
     file = _cache_folder() / f"pydocs-{_fingerprint(roots)}{selection and '-' + selection}.jsonl.gz"
     if not file.exists():
         if selection:
             documents = _largest(_read(pathlib.Path(path())), int(selection))
         else:
-            logging.info("Reading the documentation of the installed Python into %s", file)
+            logging.info("Collecting the documentation of the installed Python in %s", file)
             documents = collect(roots)
         _write(file, documents)
     return str(file)
 
 
 def collect(roots):
-    """Distinct docstrings below some folders.
+    """Collects the distinct docstrings below some folders.
 
     Args:
-        roots: dict, package name -> folder; with the name "" each entry of the folder is a package.
+        roots: dict, package name -> folder; for the name "", each entry of the folder is a package.
 
     Returns:
         A list of (text, package), ordered by a hash of the text.
@@ -83,15 +86,15 @@ def collect(roots):
 
 
 def _docstrings(file):
-    """Cleaned docstrings of a source file's module, classes and their functions, if it can be parsed."""
+    """Yields the cleaned docstrings of a source file's module, classes and functions, if it can be parsed."""
     if file.stat().st_size > MAX_SOURCE_BYTES:
         return
     source = file.read_bytes()
-    if b'"""' not in source:  # parsing is what takes the time
+    if b'"""' not in source:  # parsing takes most of the time
         return
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of invalid escapes in other people's code
+            warnings.simplefilter("ignore")  # about invalid escapes in other people's code
             nodes = [ast.parse(source)]
     except (SyntaxError, ValueError):
         return
@@ -109,7 +112,7 @@ def _is_unicode(text):
 
 
 def _largest(documents, count):
-    """As many documents of each of the `count` packages that have most."""
+    """Returns equally many documents from each of the `count` packages that have the most."""
     packages = {}
     for text, label in documents:
         packages.setdefault(label, []).append(text)
@@ -134,7 +137,7 @@ def _cache_folder():
     folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "convnlp")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a home that cannot be written
+    except OSError:  # the home directory is not writable
         folder = pathlib.Path(tempfile.gettempdir(), f"convnlp-{os.getuid()}")
         folder.mkdir(exist_ok=True)
     return folder

@@ -1,4 +1,4 @@
-"""Rules that a value must keep, and the one line that says so where it does not."""
+"""Rules for values, with an error of one line for a value that breaks one."""
 
 import collections.abc
 import math
@@ -12,7 +12,7 @@ _repr.maxlevel = 2
 
 
 def short(value):
-    """`repr(value)`, cut to a part of a line however large or deep the value is.
+    """Returns `repr(value)`, shortened to part of a line however large or deep the value is.
 
     Example:
     >>> short([[[["a" * 1000]]], 7])
@@ -22,11 +22,11 @@ def short(value):
 
 
 class Rule(typing.NamedTuple):
-    """A rule that a value keeps or not.
+    """A rule that a value obeys or breaks.
 
     Attributes:
-        text: string, what stands behind "must be".
-        holds: function of a value -> bool; never raises.
+        text: string, what follows "must be" in the error.
+        holds: function of a value -> bool, whether the value obeys the rule; never raises.
 
     Example:
     >>> integer(at_least=1).check("batch_size", 0)
@@ -45,7 +45,7 @@ class Rule(typing.NamedTuple):
 
 
 def integer(at_least, below=2**31):
-    """An integer in [at_least, below); a bool is none."""
+    """Returns the rule: an integer in [at_least, below). A bool does not count as an integer."""
 
     def holds(value):
         return (
@@ -57,7 +57,7 @@ def integer(at_least, below=2**31):
 
 
 def number(interval):
-    """A finite number in an interval, such as "(0, 1]" or "[0, inf)"; a bool is none.
+    """Returns the rule: a finite number in an interval such as "(0, 1]" or "[0, inf)"; a bool is not.
 
     Example:
     >>> number("[0, 1)").holds(0), number("[0, 1)").holds(1), number("(0, inf)").holds(float("nan"))
@@ -78,12 +78,12 @@ def number(interval):
 
 
 def one_of(values):
-    """One of some strings."""
+    """Returns the rule: one of the strings `values`."""
     return Rule(f"one of {', '.join(values)}", lambda value: isinstance(value, str) and value in values)
 
 
 def sequence_of(rule, at_least=0):
-    """A list or tuple of different values, each of which keeps `rule`."""
+    """Returns the rule: a list or tuple of at least `at_least` different values that each obey `rule`."""
 
     def holds(values):
         return (
@@ -94,10 +94,11 @@ def sequence_of(rule, at_least=0):
             and len(set(values)) == len(values)
         )
 
-    count = f"at least {at_least} " if at_least else ""
-    return Rule(f"a sequence of {count}different values, each {rule.text}", holds)
+    kind = "a non-empty sequence of" if at_least == 1 else "a sequence of"
+    count = f"at least {at_least} " if at_least > 1 else ""
+    return Rule(f"{kind} {count}different values, each {rule.text}", holds)
 
 
 STRING = Rule("a string", lambda value: isinstance(value, str))
-NAME = Rule("a string that is not empty", lambda value: isinstance(value, str) and bool(value))
+NAME = Rule("a non-empty string", lambda value: isinstance(value, str) and bool(value))
 BOOL = Rule("True or False", lambda value: isinstance(value, bool))

@@ -1,4 +1,4 @@
-"""What is read of a record: which texts, and which label with which meaning."""
+"""What to read from a record: which texts, and which label with which meaning."""
 
 import ast
 import collections
@@ -12,29 +12,29 @@ from convnlp.data import rules
 from convnlp.data.rules import short
 
 CLASS_NAMES = rules.sequence_of(rules.NAME, at_least=2)
-MISSING = ("", "nan", "NaN", "NAN", "null", "NULL", "<NA>", "#N/A")  # how tables write that there is no value
-SEVERAL = "\x1e"  # between the texts of one field; ASCII's separator of records
+MISSING = ("", "nan", "NaN", "NAN", "null", "NULL", "<NA>", "#N/A")  # how tables mark a missing value
+SEVERAL = "\x1e"  # between the texts of one field; ASCII's record separator
 _MAX_FLOAT32 = 3.4028234663852886e38
-_NAMED_FIELDS = 10  # of a record, in an error
+_NAMED_FIELDS = 10  # fields listed in an error
 
 
 class Cell(str):
-    """The text of a cell of a table without types: an integer or a number where one is wanted."""
+    """The text in a cell of an untyped table, read as a number where one is wanted."""
 
     __slots__ = ()
 
     @property
     def is_natural(self):
-        """Whether it is an integer from 0 as it is usually written."""
+        """Whether the text is an integer >= 0, without leading zeros."""
         return self.isdecimal() and self.isascii() and (self[0] != "0" or self == "0")
 
     @property
     def is_missing(self):
-        """Whether it stands for a value that is not there."""
+        """Whether the text marks a missing value."""
         return self.strip() in MISSING
 
     def number(self):
-        """As a float; itself where it is none."""
+        """Returns the text as a float, or unchanged if it is not a number."""
         try:
             return float(self)
         except ValueError:
@@ -45,18 +45,18 @@ class Cell(str):
 class Label:
     """A class label: a field, and how its value becomes an integer from 0 to (number of classes - 1).
 
-    An integer is taken as it is, a string is looked up in `names`, a fraction is compared with `threshold`
+    An integer is used as it is, a string is looked up in `names`, and a fraction is compared with `threshold`
     (civil_comments has the share of annotators who found a comment toxic).
 
     Args:
         field: string, name of the field.
         num_classes: int >= 2. Defaults to the number of names, or 2 with a threshold.
         names: sequence of different strings, the classes in order. Needed for string values.
-        threshold: float. The class is 1 where the value is at least this. Default None.
+        threshold: float. The class is 1 if the value is at least this. Default None.
 
     Raises:
-        ValueError: if neither names, num_classes nor threshold is given, one of them is out of range, or two
-            of them disagree.
+        ValueError: if none of `names`, `num_classes` and `threshold` is given, one of them is out of range,
+            or two of them disagree.
 
     Example:
     >>> Label("topic", names=("World", "Sports")).class_of("Sports")
@@ -92,11 +92,11 @@ class Label:
         object.__setattr__(self, "num_classes", counts.pop())
 
     def parse(self, value):
-        """As `class_of`."""
+        """Same as `class_of`; see `Number`."""
         return self.class_of(value)
 
     def class_of(self, value):
-        """The class of a value as it was read; raises ValueError where it has none."""
+        """Returns the class of a value as read, an int; raises ValueError if it has none."""
         is_name = self.names and self.threshold is None and value in self.names
         if isinstance(value, Cell) and not is_name:
             value = self._of_cell(value)
@@ -107,15 +107,12 @@ class Label:
             return int(value >= self.threshold)
         if isinstance(value, str) and self.names:
             if value not in self.names:
-                raise ValueError(f"{self.field} {short(value)} is none of the {len(self.names)} classes")
+                raise ValueError(f"{self.field} {short(value)} is not one of the {len(self.names)} classes")
             return self.names.index(value)
-        if not is_number or not isinstance(value, numbers.Integral):
+        is_integer = is_number and isinstance(value, numbers.Integral)
+        if not is_integer or not 0 <= value < self.num_classes:
             raise ValueError(
                 f"`{self.field}` must be an integer in [0, {self.num_classes}). Received: {short(value)}"
-            )
-        if not 0 <= value < self.num_classes:
-            raise ValueError(
-                f"{self.field} {short(value)} is out of range: there are {self.num_classes} classes, from 0"
             )
         return int(value)
 
@@ -131,8 +128,8 @@ class Label:
 class Number:
     """A label that is a number, such as a score.
 
-    Anything with its `field`, `dtype` and `parse` can be read as a label; `field` may be a tuple of names,
-    and `parse` is given a tuple of values then. Its `shape` is () where it has none.
+    Any object with `field`, `dtype` and `parse`, as here, can be read as a label. If `field` is a tuple of
+    names, `parse` receives a tuple of values. An attribute `shape` is optional; the default is ().
 
     Args:
         field: string, name of the field.
@@ -149,29 +146,30 @@ class Number:
         rules.NAME.check("label field", self.field)
 
     def parse(self, value):
-        """The value as a float; raises ValueError where it is no finite number of this type."""
+        """Returns the value as a float; raises ValueError if it is not a finite number in float32."""
         value = value.number() if isinstance(value, Cell) else value
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if not is_number or not -_MAX_FLOAT32 <= value <= _MAX_FLOAT32:
-            raise ValueError(f"{self.field} must be a finite number; found {short(value)}")
+            raise ValueError(f"`{self.field}` must be a finite number. Received: {short(value)}")
         return float(value)
 
 
 @dataclasses.dataclass(frozen=True)
 class MultiLabel:
-    """Labels of which an example may have any number: from one field, or from a field for each.
+    """Labels of which an example may have any number: from a single field, or from one field per label.
 
-    One field holds a list of names, of numbers of names, or a string with separators between names; "[...]"
-    in a cell of a table is read as a list. Fields for each hold 0 or 1, true or false, or a share, of which
-    0.5 and more counts.
+    A single field holds a list of names, a list of their indices, or a string of names with separators; a
+    cell "[...]" of a table is read as a list. One field per label holds 0 or 1, true or false, or a share,
+    which counts from 0.5.
 
     Args:
         field: string, or a tuple of strings, one for each name.
         names: tuple of C different strings.
-        separator: string. Default None: the first of `SEPARATORS` by which a value falls into known names.
+        separator: string. Default None: the first of `SEPARATORS` that splits a value into known names.
 
     Raises:
-        ValueError: if there are not as many names as fields, or names or fields are not different strings.
+        ValueError: if the numbers of names and fields differ, or the names or the fields are not different
+            strings.
 
     Example:
     >>> MultiLabel("topics", names=("World", "Sports", "Arts")).parse("Arts, World")
@@ -183,7 +181,7 @@ class MultiLabel:
     field: str | tuple
     names: tuple
     separator: str | None = None
-    dtype: ClassVar[str] = "float32"  # as losses want it; `shape` tells it from a number
+    dtype: ClassVar[str] = "float32"  # as losses expect; `shape` distinguishes it from `Number`
 
     def __post_init__(self):
         _LABELS.check("label_names", self.names)
@@ -195,17 +193,17 @@ class MultiLabel:
             object.__setattr__(self, "field", tuple(self.field))
             if len(self.field) != len(self.names):
                 raise ValueError(
-                    f"`label_names` must be as many as `label_fields`. Received: {len(self.names)} names, "
-                    f"{len(self.field)} fields"
+                    "`label_names` must have as many entries as `label_fields`. "
+                    f"Received: {len(self.names)} names, {len(self.field)} fields"
                 )
 
     @property
     def shape(self):
-        """Of an example's label."""
+        """The shape of an example's label, (C,)."""
         return (len(self.names),)
 
     def parse(self, value):
-        """The value of the field, or a tuple of those of the fields, as zeros and ones."""
+        """Turns the value of the field, or a tuple of the fields' values, into C zeros and ones, a tuple."""
         if isinstance(self.field, tuple):
             return tuple(float(_share(name, one) >= 0.5) for name, one in zip(self.field, value, strict=True))
         given = {self._index(name) for name in self._split(value)}
@@ -221,7 +219,7 @@ class MultiLabel:
             return self.names.index(name)
         if type(name) is int and 0 <= name < len(self.names):
             return name
-        raise ValueError(f"{self.field} {short(name)} is none of the {len(self.names)} labels")
+        raise ValueError(f"{self.field} {short(name)} is not one of the {len(self.names)} labels")
 
 
 SEPARATORS = (",", ";", "|")
@@ -229,34 +227,37 @@ _LABELS = rules.sequence_of(rules.NAME, at_least=1)
 
 
 def parts_of(field, value, separator):
-    """The labels of an example as they stand in one field, a list; raises ValueError where it is neither.
+    """Returns the labels that a single field holds, a list.
 
     Args:
-        field: string, its name.
+        field: string, name of the field.
         value: list or string.
-        separator: string.
+        separator: string, between the labels in a string.
+
+    Raises:
+        ValueError: if the value is neither a list nor a string.
     """
     if isinstance(value, Cell) and value.startswith("[") and value.endswith("]"):
         try:
             value = ast.literal_eval(value)  # as pandas writes a list
         except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-            raise ValueError(f"{field} {short(str(value))} is no list") from error
+            raise ValueError(f"`{field}` must be a list. Received: {short(str(value))}") from error
     if isinstance(value, str):
         return [part.strip() for part in value.split(separator) if part.strip()]
     if not isinstance(value, list | tuple):
         raise ValueError(
-            f"`{field}` must be a list of labels, or a string with separators between them. "
+            f"`{field}` must be a list of labels, or a string of labels with separators. "
             f"Received: {short(value)}"
         )
     return [*value]
 
 
 def _share(field, value):
-    """A float in [0, 1] of what says whether an example has a label."""
+    """Returns a value that says whether an example has a label as a float in [0, 1]."""
     if isinstance(value, Cell):
         value = {"true": 1.0, "false": 0.0}.get(value.strip().lower(), value.number())
     if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
-        raise ValueError(f"`{field}` must be 0 or 1, or a share between them. Received: {short(value)}")
+        raise ValueError(f"`{field}` must be a number in [0, 1]. Received: {short(value)}")
     return float(value)
 
 
@@ -267,8 +268,8 @@ class Schema:
     Args:
         texts: tuple of strings, names of text fields.
         label: `Label`, `Number`, `MultiLabel` or None.
-        several: tuple of strings, those of `texts` that may hold a list of texts, also as the "text" of an
-            object, which are read as one, with `SEVERAL` between them.
+        several: tuple of strings, those of `texts` that may hold a list of texts, or an object with such a
+            list as "text". The list is read as one text, with `SEVERAL` between its entries.
     """
 
     texts: tuple
@@ -277,28 +278,28 @@ class Schema:
 
     @property
     def fields(self):
-        """Names of the fields of a record that are read."""
+        """The names of the fields to read, texts first, a tuple of strings."""
         label = self.label.field if self.label else ()
         return self.texts + ((label,) if isinstance(label, str) else label)
 
     @property
     def keys(self):
-        """Keys of what is read, texts first; the label's is "label" whatever its field is called."""
+        """The keys of the values, texts first; the label's is "label", whatever its field is called."""
         return self.texts + (("label",) if self.label else ())
 
     def values(self, record):
-        """UTF-8 texts, and the label, of a dict; raises ValueError where a field is missing or wrong."""
+        """Returns a list, UTF-8 texts and the label, of a dict; raises ValueError if a field is wrong."""
         texts = [_utf8(field, self._text(field, value_of(field, record))) for field in self.texts]
         return texts + ([self.label.parse(self._label_value(record))] if self.label else [])
 
     def _text(self, field, value):
         if field not in self.several or isinstance(value, str):
             return value
-        if isinstance(value, dict) and "text" in value:  # of SQuAD, {"text": [...], "answer_start": [...]}
+        if isinstance(value, dict) and "text" in value:  # as in SQuAD: {"text": [...], "answer_start": [...]}
             return self._text(field, value["text"])
         if not isinstance(value, list | tuple) or not value or not all(isinstance(one, str) for one in value):
             raise ValueError(
-                f"`{field}` must be a string, or a list of one or more. Received: {short(value)}"
+                f"`{field}` must be a string or a non-empty list of strings. Received: {short(value)}"
             )
         return SEVERAL.join(value)
 
@@ -316,7 +317,7 @@ class Schema:
 
 @dataclasses.dataclass(frozen=True)
 class ClassSchema:
-    """A label's value as it stands in the record, before it is known which classes there are.
+    """Reads a label as stored in the record, before the classes are known.
 
     Args:
         field: string.
@@ -326,11 +327,11 @@ class ClassSchema:
 
     @property
     def fields(self):
-        """The same, in a tuple."""
+        """The field in a tuple."""
         return (self.field,)
 
     def values(self, record):
-        """The value alone, a string or an integer from 0; raises ValueError where it is not a class."""
+        """Returns the value in a list, a string or an integer >= 0; raises ValueError if it is neither."""
         value = value_of(self.field, record)
         if isinstance(value, Cell) and value.is_missing:
             raise ValueError(f"{self.field} is missing. Received: {short(str(value))}")
@@ -341,7 +342,7 @@ class ClassSchema:
 
 @dataclasses.dataclass(frozen=True)
 class OneField:
-    """The value of a field as it stands in a record.
+    """Reads a field as stored in the record.
 
     Args:
         field: string.
@@ -351,17 +352,17 @@ class OneField:
 
     @property
     def fields(self):
-        """The same, in a tuple."""
+        """The field in a tuple."""
         return (self.field,)
 
     def values(self, record):
-        """The value alone; raises ValueError where the field is missing."""
+        """Returns the value in a list; raises ValueError if the field is missing."""
         return [value_of(self.field, record)]
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordAndTexts:
-    """All fields of a record as they stand in it, and some texts among them.
+    """Reads all fields of a record as stored, and some of them as texts.
 
     Args:
         texts: tuple of strings, names of the text fields.
@@ -371,41 +372,41 @@ class RecordAndTexts:
     fields = None
 
     def values(self, record):
-        """(the record, a dict; its UTF-8 texts, a tuple); raises ValueError where one is missing or wrong."""
+        """Returns (the record, a dict; its UTF-8 texts, a tuple); raises ValueError if a text is wrong."""
         return record, tuple(Schema(self.texts).values(record))
 
 
 class EveryField:
-    """All fields of a record as they stand in it, before it is known which there are."""
+    """Reads all fields of a record as stored, before their names are known."""
 
     fields = None
 
     def values(self, record):
-        """The record, a dict."""
+        """Returns the record, a dict."""
         return record
 
 
 def value_of(field, record):
-    """The value of a record's field; raises ValueError that says which fields there are."""
+    """Returns the value of a record's field; raises ValueError, listing the fields, if it is missing."""
     if field not in record:
-        raise ValueError(f"no field {field!r} (there are: {named(record)})")
+        raise ValueError(f"no field {field!r} (available: {named(record)})")
     return record[field]
 
 
 def named(fields):
-    """The names of some fields, the first ten of them, as an error lists them."""
+    """Returns the names of at most ten fields, as an error lists them."""
     there = [*map(short, list(fields)[:_NAMED_FIELDS]), *["..."][: len(fields) > _NAMED_FIELDS]]
     return ", ".join(there) or "none"
 
 
 def parse_json(data):
-    """The object in a line of a JSON-lines file; raises ValueError with a short reason."""
+    """Parses a line of a JSON-lines file into a dict; raises ValueError with a short reason."""
     try:
         record = json.loads(data.decode("utf-8"), object_pairs_hook=_object)
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 (byte {error.start + 1} of the line)") from error
     except RecursionError as error:
-        raise ValueError("not JSON of a moderate depth") from error
+        raise ValueError("the JSON is nested too deeply") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error})") from error
     if not isinstance(record, dict):
@@ -414,16 +415,16 @@ def parse_json(data):
 
 
 def _object(pairs):
-    """A JSON object; of two values of the same field the reader would silently take one."""
+    """Builds a JSON object, refusing a field that appears twice: the parser would silently keep one value."""
     record = dict(pairs)
     if len(record) < len(pairs):
         ((name, _),) = collections.Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"field {short(name)} stands there twice")
+        raise ValueError(f"field {short(name)} appears twice")
     return record
 
 
 def parse_text(data):
-    """The record of a document of a text file; raises ValueError with a short reason."""
+    """Turns a document of a text file into a record; raises ValueError with a short reason."""
     try:
         return {"text": data.decode("utf-8")}
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Which examples: the name of a data set with its split, and a worker's part of it."""
+"""Which examples to read: the name of a data set with its split, and a worker's part of it."""
 
 import dataclasses
 import itertools
@@ -17,15 +17,15 @@ _SPLIT = re.compile(r"(?P<name>\w+)(\[(?P<start>-?\d+%?)?:(?P<stop>-?\d+%?)?\])?
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A data set by name, a split of it, and where TFDS looks; see `convnlp.data.sources`.
+    """The name of a data set, a split of it, and the directory of TFDS; see `convnlp.data.sources`.
 
     Args:
         name: string, one of `FORMS`, or "pydocs:NUMBER".
         split: string, a split with an optional slice. Defaults to "train".
-        data_dir: string, of TFDS; "" and None are its own choice. Default None.
+        data_dir: string, the data directory of TFDS; "" and None for its default. Default None.
 
     Raises:
-        SourceError: if the name is of no known kind, or the split of no known form.
+        SourceError: if the kind of source is unknown, the split is malformed, or there is no such split.
 
     Example:
     >>> source = Source("jsonl:reviews.jsonl", "train[:95%]")
@@ -40,7 +40,7 @@ class Source:
     def __post_init__(self):
         if self.kind not in KINDS or (not self.path and self.kind != "pydocs"):
             raise SourceError(f"`source` must be one of {FORMS}. Received: {self.name!r}")
-        if self.kind == "tfds":  # which has a language of its own for splits
+        if self.kind == "tfds":  # which has its own syntax for splits
             return
         split = Split.parse(self.split)
         if self.kind in FORMATS:
@@ -49,23 +49,23 @@ class Source:
             has_splits = "{split}" in self.path
         if not has_splits and split.name != "train":
             raise SourceError(
-                f"{self.name} has no split {split.name!r}: write {{split}} where its files have the split's "
-                "name, or take a slice such as train[95%:]"
+                f"{self.name} has no split {split.name!r}: write {{split}} in place of the split's name in "
+                "the files' names, or use a slice such as train[95%:]"
             )
 
     @property
     def kind(self):
-        """What stands in front of the name's colon."""
+        """The part of the name before the colon."""
         return self.name.partition(":")[0]
 
     @property
     def path(self):
-        """What stands behind the name's colon."""
+        """The part of the name after the colon."""
         return self.name.partition(":")[2]
 
     @property
     def whole(self):
-        """The same data set with the whole of the split."""
+        """The same data set with the whole split."""
         return dataclasses.replace(self, split=self.split.partition("[")[0])
 
     def __str__(self):
@@ -78,10 +78,10 @@ class Shard:
 
     Args:
         count: int >= 1, number of workers. Default 1.
-        index: int from 0, this worker. Default 0.
+        index: int in [0, count), this worker. Default 0.
 
     Raises:
-        ValueError: if there is no such part.
+        ValueError: if `count` or `index` is out of range.
 
     Example:
     >>> list(Shard(count=4, index=1).of(range(10)))
@@ -96,21 +96,21 @@ class Shard:
         rules.integer(0, self.count).check("index", self.index)
 
     def of(self, examples):
-        """An iterator over this part of an iterable."""
+        """Returns an iterator over this part of an iterable."""
         return itertools.islice(examples, self.index, None, self.count)
 
 
-ALL = Shard()  # what a single worker takes
+ALL = Shard()  # the part of a single worker
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """A split's name and a slice of it, with TFDS's meaning: `%` counts hundredths, rounded to the nearest.
+    """A split's name and a slice of it, as in TFDS: percentages are rounded to the nearest example.
 
     Args:
         name: string.
-        start: string, "" or an integer with or without "%", negative from the end.
-        stop: the same.
+        start: string, "" or an integer with or without "%"; negative numbers count from the end.
+        stop: string, as `start`.
 
     Example:
     >>> split = Split.parse("train[:95%]")
@@ -124,7 +124,7 @@ class Split:
 
     @classmethod
     def parse(cls, text):
-        """Reads TFDS's notation; raises `SourceError` where `text` is something else."""
+        """Parses TFDS's notation; raises `SourceError` if `text` is malformed."""
         match = _SPLIT.fullmatch(text)
         if not match:
             raise SourceError(
@@ -143,7 +143,7 @@ class Split:
         return not (self.start or self.stop)
 
     def bounds(self, total):
-        """The slice as (first, end) of `total` records."""
+        """Returns the slice of `total` records as (first, end)."""
         return _bound(self.start, total, default=0), _bound(self.stop, total, default=total)
 
 

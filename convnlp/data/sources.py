@@ -1,4 +1,4 @@
-"""Data sets by name: what a `Source` may be called, and reading it.
+"""Reads data sets by name.
 
 | source | what it reads |
 | --- | --- |
@@ -9,16 +9,16 @@
 | `hf:DIR` | what `save_to_disk` of Hugging Face's datasets writes |
 | `text:GLOB` | documents separated by blank lines, in the field "text" |
 | `pydocs` | documentation of the installed Python and its packages, fields "text" and "label" |
-| `pydocs:8` | the same, of the 8 packages with most of it, as many documents of each |
-| `tokens:DIR` | what `convnlp.prepare_tokens` writes; for pre-training alone, see `token_cache` |
+| `pydocs:8` | the same for the 8 packages with the most documents, equally many from each |
+| `tokens:DIR` | what `convnlp prepare-tokens` writes; only for pre-training, see `token_cache` |
 
-Files of lines may be packed, as .gz or .zst, and are UTF-8, or UTF-16 with its mark at the beginning.
-Parquet, `hf:` and .zst need pyarrow. In tables of text an integer or a number is what looks like one, where
-one is wanted; a further format is one file of `convnlp/data/formats`.
+Files of lines may be compressed, as .gz or .zst. They are UTF-8, or UTF-16 with a byte-order mark. Parquet,
+`hf:` and .zst need pyarrow. In CSV and TSV, text that looks like a number is read as one where a number is
+wanted. To add a format, add a file to `convnlp/data/formats`.
 
-`{split}` in a GLOB stands for the split's name: `jsonl:data/sst2.{split}.jsonl.gz`. Without it there is one
-split, "train", but for `hf:` and `tfds:`, which have splits of their own. Slices (`train[:95%]`,
-`train[1000:]`) are TFDS's; in a glob they are taken of every file.
+`{split}` in a GLOB stands for the split's name: `jsonl:data/sst2.{split}.jsonl.gz`. Without it, "train" is
+the only split, except for `hf:` and `tfds:`, which have their own splits. Slices (`train[:95%]`,
+`train[1000:]`) are written as in TFDS; in a glob, they are taken from every file.
 """
 
 import dataclasses
@@ -46,31 +46,31 @@ from convnlp.data.schema import (
 )
 from convnlp.data.source import ALL, Split
 
-CHECKED_BYTES = 1 << 30  # of a shard, by `check`: seconds, beside a training that reads more than that
-MAX_RARE_CLASSES = 100  # more than these, with less than two examples each, are taken for a wrong field
+CHECKED_BYTES = 1 << 30  # of a shard, by `check`: takes seconds, which is little if training reads more
+MAX_RARE_CLASSES = 100  # more classes than this, with fewer than two examples each, suggest a wrong field
 PART_BYTES, PART_EXAMPLES = 1 << 28, 1 << 18
 _NAMED_CLASSES = 5  # in a warning
-_NO_TEXT = "{} holds the ids of tokens, for convnlp pretrain alone, and no text"
+_NO_TEXT = "{} holds token ids and no text; only convnlp pretrain can read it"
 
 
 def read(source, fields=("text",), label=None, *, shard=ALL, seed=None):
-    r"""Reads the examples of a source, one by one.
+    r"""Reads the examples of a source one by one.
 
     Args:
         source: `Source`.
         fields: tuple of strings, the text fields to read. Defaults to `("text",)`.
         label: `Label`, `Number` or None for texts alone. Default None.
         shard: `Shard`, the part of this worker. Defaults to all.
-        seed: int, shuffles the files of a TFDS data set. Files of other sources are read side by side.
+        seed: int, shuffles the files of a TFDS data set; the files of other sources are read in parallel.
             Default None: the order of the data set.
 
     Returns:
-        A finite tf.data.Dataset of dicts, {field: string scalar} and, with a label, "label", int64 or of a
-        `Number` float32. Its order is always the same and its iterator can be saved by tf.train.Checkpoint.
+        A finite tf.data.Dataset of dicts, {field: string scalar} and, with a label, "label": int64, or
+        float32 for a `Number`. Its order is deterministic, and tf.train.Checkpoint can save its iterator.
 
     Raises:
-        SourceError: if the source is missing or empty, or a field or label of its first example is wrong.
-            What is wrong later raises when it is reached; `source_error_message` gives the message then.
+        SourceError: if the source is missing or empty, or a field or label of its first example is wrong. A
+            later example that is wrong raises when it is reached; get the message by `source_error_message`.
 
     Example:
     >>> rows = [{"text": "A fine day.", "label": 1}, {"text": "A lost day.", "label": 0}]
@@ -84,10 +84,10 @@ def read(source, fields=("text",), label=None, *, shard=ALL, seed=None):
 
 
 def read_blocks(source, fields=("text",), label=None, *, shard=ALL, seed=None, several=()):
-    """As `read`, in blocks: {field: string [n]}, n >= 1 as it comes, which is much faster for short texts.
+    """Like `read`, in blocks, {field: string [n]}, of varying n >= 1; much faster for short texts.
 
-    `several` names those of the fields that may hold a list of texts; see `schema.Schema`. They are single
-    texts in `tfds:`.
+    `several` names the fields that may hold a list of texts; see `schema.Schema`. In `tfds:`, they hold
+    single texts.
     """
     schema = _schema(fields, label, tuple(several))
     if source.kind == "tfds":
@@ -96,10 +96,10 @@ def read_blocks(source, fields=("text",), label=None, *, shard=ALL, seed=None, s
 
 
 def parts(source, fields=("text",)):
-    r"""The blocks of a source in parts that are read one without the other, such as one after a restart.
+    r"""Divides a source into parts that can be read independently, for example after a restart.
 
-    A part is some files that follow each other, of `PART_BYTES` or a little more as stored, or a file that is
-    larger; of `tfds:` it is `PART_EXAMPLES` examples. Which parts there are depends on the source alone.
+    A part is a sequence of files with `PART_BYTES` or a little more as stored, or one larger file; for
+    `tfds:`, it is `PART_EXAMPLES` examples. The parts depend only on the source.
 
     Args:
         source: `Source`.
@@ -107,10 +107,10 @@ def parts(source, fields=("text",)):
 
     Returns:
         A list of functions without arguments, each of which opens a part and returns the tf.data.Dataset of
-        its blocks; see `read_blocks`. A slice of the source may leave nothing of a part.
+        its blocks; see `read_blocks`. If the source has a slice, a part may be empty.
 
     Raises:
-        SourceError: if the source is missing; what else is wrong is said when a part is opened or read.
+        SourceError: if the source is missing. Other errors are raised when a part is opened or read.
 
     Example:
     >>> _ = open("days.jsonl", "w").write('{"text": "A fine day."}\n')
@@ -140,18 +140,18 @@ def parts(source, fields=("text",)):
 
 
 def records(source, fields=("text",)):
-    r"""The records of a source with all that stands in them, in order.
+    r"""Returns the records of a source with all their fields, in order.
 
     Args:
-        source: `Source`; not of `tfds:`.
+        source: `Source`; not `tfds:`.
         fields: tuple of strings, the text fields. Defaults to `("text",)`.
 
     Returns:
-        Iterator of (dict, field -> value as it stands there; tuple of bytes, the UTF-8 text of each field).
+        Iterator of (dict, field -> value as stored; tuple of bytes, the UTF-8 text of each text field).
 
     Raises:
-        SourceError: if the source is missing or empty, or a text is missing or is none; of the first record
-            at once, of others when they are reached.
+        SourceError: if the source is missing or empty, or a text field is missing or not a string; for the
+            first record at once, for others when they are reached.
 
     Example:
     >>> _ = open("days.csv", "w").write("day,text\n7,A fine day.\n")
@@ -162,11 +162,11 @@ def records(source, fields=("text",)):
 
 
 def check(source, fields=("text",), label=None, *, shard=ALL):
-    """Opens every file of a source and looks at the shard's rows, in order, as far as `CHECKED_BYTES`.
+    """Opens every file of a source and checks the shard's rows, in order, up to `CHECKED_BYTES`.
 
     Args:
-        source: `Source`. Of `tfds:` the fields and the split are looked at: its rows have been checked by
-            those who prepared it. Of `tokens:` the manifest and the sizes of its files are.
+        source: `Source`. For `tfds:`, only the fields and the split are checked, since TFDS checked the rows
+            when it prepared them; for `tokens:`, the manifest and the sizes of its files.
         fields: tuple of strings. Defaults to `("text",)`.
         label: `Label`, `Number` or None. Default None.
         shard: `Shard`. Defaults to all.
@@ -180,7 +180,7 @@ def check(source, fields=("text",), label=None, *, shard=ALL):
     >>> check(Source("text:days.txt"), fields=("body",))
     Traceback (most recent call last):
     ...
-    convnlp.data.errors.SourceError: days.txt, line 1: no field 'body' (there are: 'text')
+    convnlp.data.errors.SourceError: days.txt, line 1: no field 'body' (available: 'text')
     """
     schema = _schema(fields, label)
     if source.kind == "tokens" and label is None:
@@ -195,20 +195,20 @@ def check(source, fields=("text",), label=None, *, shard=ALL):
         stream.values(record)
         size += record.size
         if size >= CHECKED_BYTES:
-            logging.info("%s: the first %d bytes of rows are checked", source, size)
+            logging.info("%s: checked the first %d bytes of rows", source, size)
             return
 
 
 class Sample:
-    """The first examples of a source as they stand in it, with all their fields.
+    """The first examples of a source as stored, with all their fields.
 
     Args:
         source: `Source`.
-        num_rows: int, how many to read at most; None for all.
+        num_rows: int, the maximum number to read; None for all.
 
     Attributes:
-        fields: list of strings, those of the first example.
-        rows: list of dicts; none of `tfds:`, whose fields are known without.
+        fields: list of strings, the fields of the first example.
+        rows: list of dicts; empty for `tfds:`, whose fields are known without reading.
 
     Raises:
         SourceError: if the source cannot be read.
@@ -227,12 +227,12 @@ class Sample:
         self.fields = list(self.rows[0])
 
     def error(self, reason):
-        """The `SourceError` that says what is wrong with the first example."""
+        """Returns a `SourceError` about the first example."""
         return self._place.error(reason) if self._place else SourceError(f"{self._name}: {reason}")
 
 
 def paths(source):
-    """Paths of the files that a source reads, a list; none for `tfds:`, the manifest of `tokens:`."""
+    """Returns the paths of a source's files, a list: the manifest for `tokens:`, none for `tfds:`."""
     if source.kind == "tfds":
         return []
     if source.kind == "tokens":
@@ -244,35 +244,36 @@ def paths(source):
 
 
 def label_names(source, field="label"):
-    """Names of the classes of a source, in order.
+    """Returns the names of a source's classes, in order.
 
     Args:
         source: `Source`.
         field: string, the label's field.
 
     Returns:
-        A tuple of strings: the names that TFDS or `hf:` gives, else the distinct strings of the field,
-        sorted, or the integers from 0 to the highest.
+        A tuple of strings: the names that TFDS or `hf:` has stored, or else the distinct strings of the
+        field, sorted, or the integers from 0 to the highest.
 
     Raises:
-        SourceError: if the source cannot be read, or the field holds anything but strings or integers from
-            0. Also if there are fewer than two classes; if less than half of the integers up to the highest
-            have an example, which a single stray number does; or if there are many strings of which most
-            stand there once. Names that are given instead lift these limits.
+        SourceError: if the source cannot be read, or the field holds anything but strings or integers >= 0.
+            Also if there are fewer than two classes; if fewer than half of the integers up to the highest
+            have an example, as after a single stray number; or if there are many strings, most of which occur
+            only once. These limits do not apply if the user lists the names instead.
     """
     if source.kind == "tfds":
         return tfds_source.label_names(source, field)
     stream = _stream(source, ClassSchema(field), ALL)
     if names := _format(source).class_names(paths(source)[0], field):
         return names
-    first, count = {}, 0  # value -> where it stands first
+    first, count = {}, 0  # value -> where it occurs first
     for record in stream.records():
         count += 1
         (value,) = stream.values(record)
         if value not in first:
-            if first and type(value) is not type(next(iter(first))):
+            if first and type(value) is not type(other := next(iter(first))):
                 raise record.error(
-                    f"`{field}` must be all strings or all integers. Received: {short(value)} after others"
+                    f"`{field}` must be all strings or all integers. "
+                    f"Received: {short(value)} after {short(other)}"
                 )
             first[value] = record.without_data()
     if len(first) < 2:
@@ -286,14 +287,14 @@ def label_names(source, field="label"):
         if len(first) > max(MAX_RARE_CLASSES, count / 2):
             raise SourceError(
                 f"{source}: {field} has {len(first)} different strings in {count} examples; if they are "
-                "classes, name them in label_names"
+                "classes, list them in label_names"
             )
         return tuple(sorted(map(str, first)))
     highest = max(first)
     if highest + 1 > 2 * len(first):
         raise first[highest].error(
             f"{field} {short(highest)} would make {short(highest + 1)} classes, of which only {len(first)} "
-            "have examples; if that is meant, name all of them in label_names"
+            "have examples; if this is intended, list all of them in label_names"
         )
     if unused := [number for number in range(highest) if number not in first]:
         logging.warning("%s: %d classes have no example: %s", source, len(unused), unused[:_NAMED_CLASSES])
@@ -301,19 +302,19 @@ def label_names(source, field="label"):
 
 
 def multi_label_names(source, field="label", separator=None):
-    r"""Names of the labels of a source whose examples have any number of them in one field.
+    r"""Returns the names of a source's labels if each example has any number of them in a single field.
 
     Args:
-        source: `Source`; not of `tfds:`.
-        field: string, of lists or of strings with separators; see `MultiLabel`.
-        separator: string. Default None: the first of `schema.SEPARATORS` that stands in a value.
+        source: `Source`; not `tfds:`.
+        field: string, a field with lists, or strings with separators; see `MultiLabel`.
+        separator: string. Default None: the first of `schema.SEPARATORS` that occurs in a value.
 
     Returns:
-        (tuple of strings, sorted; the separator, a string).
+        (tuple of strings, sorted, or integers as strings; the separator, a string).
 
     Raises:
-        SourceError: if the source or a value cannot be read, or there are no labels, or too many to be
-            labels. Names that are given instead lift this limit.
+        SourceError: if the source or a value cannot be read, or there are no labels, or implausibly many.
+            This limit does not apply if the user lists the names instead.
 
     Example:
     >>> _ = open("days.csv", "w").write("text,label\nA fine day.,fine|short\nA lost day.,short\n")
@@ -321,7 +322,7 @@ def multi_label_names(source, field="label", separator=None):
     (('fine', 'short'), '|')
     """
     if source.kind == "tfds":
-        raise SourceError(f"{source}: several labels in one field cannot be read; name label_fields")
+        raise SourceError(f"{source}: several labels in one field cannot be read; set label_fields")
     stream = _stream(source, OneField(field), ALL)
     values = [(record, *stream.values(record)) for record in stream.records()]
     texts = [value for _, value in values if isinstance(value, str)]
@@ -332,7 +333,7 @@ def multi_label_names(source, field="label", separator=None):
         try:
             parts = parts_of(field, value, separator)
             if any(not isinstance(part, str) and type(part) is not int for part in parts):
-                raise ValueError(f"`{field}` must hold names or numbers. Received: {short(value)}")
+                raise ValueError(f"`{field}` must hold names or integers. Received: {short(value)}")
         except ValueError as error:
             raise record.error(error) from error
         found |= {*parts}
@@ -342,14 +343,14 @@ def multi_label_names(source, field="label", separator=None):
         return names or tuple(map(str, range(max(numbers) + 1))), separator
     if not found or numbers or len(found) > max(MAX_RARE_CLASSES, len(values) / 2):
         raise SourceError(
-            f"{source}: `{field}` must hold labels, all of them names or all of them integers from 0. "
+            f"{source}: `{field}` must hold labels: either names only or integers >= 0 only. "
             f"Received: {len(found)} different values in {len(values)} examples"
         )
     return tuple(sorted(found)), separator
 
 
 def numbers(source, label):
-    r"""The numbers of all examples of a source.
+    r"""Returns the numbers that label all examples of a source.
 
     Args:
         source: `Source`.
@@ -359,7 +360,7 @@ def numbers(source, label):
         float32 array [n].
 
     Raises:
-        SourceError: if the source, or one of them, cannot be read.
+        SourceError: if the source or a number cannot be read.
 
     Example:
     >>> _ = open("days.csv", "w").write("text,stars\nA fine day.,4.5\nA lost day.,1\n")
@@ -377,7 +378,7 @@ def numbers(source, label):
 def _schema(fields, label, several=()):
     schema = Schema(tuple(fields), label, several)
     if not schema.keys:
-        raise ValueError("`fields` must name at least one field where no label is read. Received: none")
+        raise ValueError("`fields` must name at least one field if no label is read. Received: none")
     return schema
 
 

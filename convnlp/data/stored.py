@@ -1,4 +1,4 @@
-"""Stored files as bytes, local or remote, plain or packed by gzip or zstd."""
+"""Reads stored files as bytes: local or remote, plain or compressed by gzip or zstd."""
 
 import gzip
 import io
@@ -8,19 +8,19 @@ import tensorflow as tf
 from convnlp.data.arrow import pyarrow
 
 BUFFER_BYTES = 1 << 16
-PART_BYTES = 1 << 13  # of a packed file, read at a time
+PART_BYTES = 1 << 13  # of a compressed file, read at a time
 
 
 def is_packed(path):
-    """Whether the file is packed, so that reading cannot begin anywhere in it."""
+    """Returns whether the file is compressed, so that reading cannot start in the middle of it."""
     return path.endswith((".gz", ".zst"))
 
 
 def unpacked(path, file):
-    """The content of an open file: what `file` holds, unpacked where `path` says that it is packed.
+    """Returns the content of an open file, a binary file; decompresses it if `path` ends in .gz or .zst.
 
     Raises:
-        SourceError: if the file is packed by zstd and pyarrow, which unpacks it, is not installed.
+        SourceError: if the file ends in .zst and pyarrow, which decompresses it, is not installed.
     """
     if path.endswith(".gz"):
         return gzip.GzipFile(fileobj=_InParts(file))
@@ -33,18 +33,18 @@ def unpacked(path, file):
 
 
 def open_stored(path):
-    """The bytes of a file as they are stored: a binary file, of `tf.io.gfile` where `path` is a URL.
+    """Opens a file as stored, in binary mode; by `tf.io.gfile` if `path` is a URL.
 
-    Local files are not opened by `tf.io.gfile`, which takes ten times as long for each line.
+    Local files are opened without `tf.io.gfile`, which takes ten times as long per line.
     """
     return io.BufferedReader(_Remote(path), BUFFER_BYTES) if "://" in path else open(path, "rb", BUFFER_BYTES)
 
 
 class _InParts:
-    """A binary file that is read in parts of one size, whichever Python unpacks it.
+    """A binary file that is read in parts of the same size by every version of Python.
 
-    From 3.12 on gzip reads 128 KiB at a time. How far a file has been read decides in which order the records
-    of several files come, and a run may be continued by another Python than the one that began it.
+    From Python 3.12 on, gzip reads 128 KiB at a time. The order in which records of several files are mixed
+    depends on how far each file has been read, and a run may be resumed by another version of Python.
     """
 
     def __init__(self, file):
@@ -58,7 +58,7 @@ class _InParts:
 
 
 class _Remote(io.RawIOBase):
-    """A file of `tf.io.gfile` with the methods that a buffer asks for."""
+    """A file of `tf.io.gfile` with the methods that `io.BufferedReader` needs."""
 
     def __init__(self, path):
         self._file = tf.io.gfile.GFile(path, "rb")

@@ -1,4 +1,4 @@
-"""Prepared TFDS data sets as a source; nothing is ever downloaded."""
+"""Reads prepared TFDS data sets as a source; nothing is ever downloaded."""
 
 import numpy as np
 import tensorflow as tf
@@ -11,22 +11,22 @@ BLOCK_EXAMPLES = 64
 
 
 def blocks(source, schema, shard, seed):
-    """The examples of a prepared data set in blocks; see `sources.read_blocks`."""
+    """Reads the examples of a prepared data set in blocks; see `sources.read_blocks`."""
     name, split = source.path, source.split
     found = builder(name, source.data_dir)
     features = found.info.features
     for field in schema.fields:
         if field not in features:
-            raise SourceError(f"tfds:{name} has no field {field!r} (there are: {', '.join(features)})")
+            raise SourceError(f"tfds:{name} has no field {field!r} (available: {', '.join(features)})")
     for field in schema.texts:
         if features[field].tf_dtype != tf.string:
-            raise SourceError(f"tfds:{name}: {field} must be a text; it is {features[field]}")
+            raise SourceError(f"tfds:{name}: {field} must be a text. Received: {features[field]}")
     try:
         part = tfds.even_splits(split, shard.count, drop_remainder=False)[shard.index]
         dataset = found.as_dataset(
             split=part,
             shuffle_files=seed is not None,
-            # Ordered sets are shuffled too where a seed asks for it.
+            # With a seed, ordered data sets are shuffled too.
             read_config=tfds.ReadConfig(
                 shuffle_seed=seed, shuffle_reshuffle_each_iteration=False, enable_ordering_guard=False
             ),
@@ -35,16 +35,16 @@ def blocks(source, schema, shard, seed):
     except (ValueError, AssertionError) as error:
         names = ", ".join(found.info.splits)
         raise SourceError(
-            f"tfds:{name}: cannot read split {split!r} (there are: {names}): {error}"
+            f"tfds:{name}: cannot read split {split!r} (available: {names}): {error}"
         ) from error
     if num_examples == 0:
-        raise SourceError(f"{source} leaves no example for worker {shard.index} of {shard.count}")
+        raise SourceError(f"{source} has no example for worker {shard.index} of {shard.count}")
 
     of_one = schema.label is not None and isinstance(schema.label.field, str)
     label_fields = schema.fields[len(schema.texts) :]
     for field in label_fields:
         if features[field].shape != ():
-            raise SourceError(f"tfds:{name}: {field} must be a single value; it is {features[field]}")
+            raise SourceError(f"tfds:{name}: {field} must be a single value. Received: {features[field]}")
 
     def parsed(*columns):
         rows = zip(*(column.tolist() for column in columns), strict=True)
@@ -70,31 +70,31 @@ def blocks(source, schema, shard, seed):
 
 
 def label_names(source, field):
-    """Names of the classes of a ClassLabel feature."""
+    """Returns the class names of a ClassLabel feature, a tuple; raises `SourceError` if it is not one."""
     features = builder(source.path, source.data_dir).info.features
     feature = dict(features.items()).get(field)
     if not isinstance(feature, tfds.features.ClassLabel):
-        raise SourceError(f"tfds:{source.path}: {field} has no class names; it is {feature}")
+        raise SourceError(f"tfds:{source.path}: {field} must be a ClassLabel. Received: {feature}")
     return tuple(feature.names)
 
 
 def bounds(name, split, data_dir):
-    """(name of the split, first, end) of a split with a slice, the last two as indices of its examples."""
+    """Returns (name of the split, first, end) for a split with a slice; the last two are example indices."""
     splits = builder(name, data_dir).info.splits
     split = Split.parse(split)
     if split.name not in splits:
-        raise SourceError(f"tfds:{name} has no split {split.name!r} (there are: {', '.join(splits)})")
+        raise SourceError(f"tfds:{name} has no split {split.name!r} (available: {', '.join(splits)})")
     return split.name, *split.bounds(splits[split.name].num_examples)
 
 
 def slices(source, size):
-    """Splits of at most `size` examples that make up the split of a source."""
+    """Divides the split of a source into splits of at most `size` examples, a list of strings."""
     name, first, end = bounds(source.path, source.split, source.data_dir)
     return [f"{name}[{start}:{min(start + size, end)}]" for start in range(first, end, size)]
 
 
 def examples(name, split, first, end, data_dir):
-    """Yields the examples of these indices as they are stored, in order: dicts of NumPy values."""
+    """Yields the examples with indices in [first, end) as stored, in order: dicts of NumPy values."""
     yield from (
         builder(name, data_dir)
         .as_dataset(
@@ -106,14 +106,14 @@ def examples(name, split, first, end, data_dir):
 
 
 def builder(name, data_dir):
-    """The builder of a prepared data set; raises `SourceError` where there is none."""
+    """Returns the builder of a prepared data set; raises `SourceError` if there is none."""
     try:
         found = tfds.builder(name, data_dir=data_dir or None)
     except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
-        raise SourceError(f"tfds:{name}: TFDS knows no data set of this name, config and version") from error
+        raise SourceError(f"tfds:{name}: TFDS has no data set with this name, config and version") from error
     if not found.is_prepared():
         raise SourceError(
-            f"tfds:{name} is not prepared in {found.data_path}; where there is a network, get it with "
-            f"`tfds build {name} --data_dir=DIR`, or write one from other data with convnlp.prepare_tfds"
+            f"tfds:{name} is not prepared in {found.data_path}; prepare it on a machine with a network by "
+            f"`tfds build {name} --data_dir=DIR`, or convert other data with convnlp prepare-tfds"
         )
     return found

@@ -1,15 +1,15 @@
-"""A tokenised corpus in files that are mapped into memory: `tokens:DIR`, read from any place at once.
+"""A tokenized corpus in files that are mapped into memory, `tokens:DIR`, with random access.
 
-    DIR/job.json                  what it is made of and how; a run that continues it must agree
-    DIR/00000-0000.tokens.npy     token ids of the documents of a shard, one after the other, with their ends
-    DIR/00000-0000.ends.npy       where each of the documents ends in it, int64
-    DIR/00000-0000.json           counts and sums of the two; written after them
-    DIR/manifest.json             counts and sums of all shards, and the tokenizer's sum; written last
+    DIR/job.json                  what it is made from, and how; a run that continues it must match
+    DIR/00000-0000.tokens.npy     token ids of a shard's documents, one after the other, with end tokens
+    DIR/00000-0000.ends.npy       where each document ends in that file, int64
+    DIR/00000-0000.json           counts and checksums of these two files; written after them
+    DIR/manifest.json             counts and checksums of all shards, and that of the tokenizer; written last
 
-A row of pre-training is any `length` tokens of the whole, and `length` is a setting of the training. So
-tokens have to be found by their number, which is possible in .npy and not in a format of records (TFRecord,
-ArrayRecord). The rows are those that `pretraining.cut_rows` cuts of the text: documents follow each other,
-told apart by their end tokens.
+A row for pre-training is any `length` consecutive tokens, and `length` is a setting of the training run.
+Tokens must therefore be found by their number, which is possible in .npy but not in formats of records
+(TFRecord, ArrayRecord). The rows are those that `pretraining.cut_rows` cuts from the text: documents follow
+each other, separated by their end tokens.
 """
 
 import functools
@@ -23,25 +23,25 @@ from convnlp.data.permutation import permute
 from convnlp.data.source import ALL, Split
 from convnlp.data.tokenizing import sum_of
 
-VERSION = 1  # counts changes of this package that change the files
-OPEN_FILES = 256  # mapped at a time
+VERSION = 1  # increased when a change of this package changes the files
+OPEN_FILES = 256  # files that are mapped at a time
 JOB, MANIFEST = "job.json", "manifest.json"
 _NEEDED = {"tokenizer", "documents", "tokens", "shards"}
 _NEEDED_OF_SHARD = {"name", "documents", "tokens", "tokens_bytes"}
 
 
 def directory_of(source):
-    """The directory of a source `tokens:DIR`; raises `SourceError` where it is no local one."""
+    """Returns the directory of a source `tokens:DIR`; raises `SourceError` if it is not local."""
     path = source.path.replace("{split}", Split.parse(source.split).name)
     if "://" in path:
         raise SourceError(
-            f"{source.name}: a token cache is mapped into memory and must be on a local disk; copy it there"
+            f"{source.name}: a token cache must be on a local disk, because it is mapped into memory"
         )
     return path
 
 
 def read_json(path):
-    """The JSON object of a file of the cache; raises `SourceError` with its path where it holds none."""
+    """Returns the JSON object in a file of the cache, a dict; raises `SourceError` if it holds none."""
     try:
         with open(path, "rb") as file:
             found = json.load(file)
@@ -53,41 +53,41 @@ def read_json(path):
 
 
 def read_manifest(directory):
-    """The manifest of a complete cache, a dict."""
+    """Returns the manifest of a complete cache, a dict; raises `SourceError` if there is none."""
     path = os.path.join(directory, MANIFEST)
     if not os.path.exists(path):
         begun = os.path.exists(os.path.join(directory, JOB))
-        hint = "is not complete: run convnlp prepare-tokens again" if begun else "is no token cache"
+        hint = "is not complete: run convnlp prepare-tokens again" if begun else "is not a token cache"
         raise SourceError(f"tokens:{directory}: {hint} (there is no {MANIFEST})")
     found = read_json(path)
     if found.get("version") != VERSION:
-        raise SourceError(f"{path}: must be of version {VERSION}. Received: version={found.get('version')!r}")
+        raise SourceError(f"{path}: must have version {VERSION}. Received: version={found.get('version')!r}")
     is_whole = found.keys() >= _NEEDED
     if not is_whole or not all(shard.keys() >= _NEEDED_OF_SHARD for shard in found["shards"]):
-        raise SourceError(f"{path}: is not what convnlp prepare-tokens has written: a field is missing")
+        raise SourceError(f"{path}: is not a manifest of convnlp prepare-tokens: a field is missing")
     return found
 
 
 def array_path(directory, shard, kind):
-    """The path of a shard's "tokens" or "ends"."""
+    """Returns the path of a shard's array; `kind` is "tokens" or "ends"."""
     return os.path.join(directory, f"{shard}.{kind}.npy")
 
 
 class TokenCache:
     """The tokens of a cache, or of a slice of it, numbered from 0.
 
-    A slice is taken of every shard, as of files it is taken of every file.
+    A slice is taken from every shard, just as a slice of files is taken from every file.
 
     Args:
         source: `Source` of kind "tokens".
 
     Attributes:
-        name: string, of the source with its split.
+        name: string, the source with its split.
         manifest: dict.
-        num_tokens: int, in the slice.
+        num_tokens: int, tokens in the slice.
 
     Raises:
-        SourceError: if there is no complete cache, a file is missing or of another size, or the slice is
+        SourceError: if there is no complete cache, a file is missing or has the wrong size, or the slice is
             empty.
 
     Example: see `convnlp.data.token_writer.write`.
@@ -115,23 +115,23 @@ class TokenCache:
         self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])  # and its number in the slice
         self.num_tokens = int(self._starts[-1])
         if not self.num_tokens:
-            raise SourceError(f"{self.name} leaves none of {self.manifest['documents']} documents")
+            raise SourceError(f"{self.name} contains none of the {self.manifest['documents']} documents")
 
     def check_tokenizer(self, tokenizer):
-        """Raises `SourceError` if the cache was made by another tokenizer."""
+        """Raises `SourceError` if the cache was made with another tokenizer."""
         made, given = self.manifest["tokenizer"], sum_of(tokenizer)
         if made != given:
             raise SourceError(
-                f"{self.name} was made by another tokenizer: the sum of its model is {made[:12]}..., "
-                f"that of the tokenizer of this run {given[:12]}..."
+                f"{self.name} was made with another tokenizer: the SHA-256 sum of its model is "
+                f"{made[:12]}...; that of this run's tokenizer is {given[:12]}..."
             )
 
     def read(self, starts, length):
-        """Pieces of the text; behind the last token comes the first.
+        """Returns consecutive tokens from each of some places; the first token follows the last.
 
         Args:
-            starts: integers [n], the number of the first token of each.
-            length: int, tokens of each.
+            starts: integers [n], the number of the first token of each row.
+            length: int, tokens in each row.
 
         Returns:
             int32 array [n,length].
@@ -148,7 +148,7 @@ class TokenCache:
         return rows
 
     def _end(self, shard, documents):
-        """Tokens of the first `documents` documents of a shard."""
+        """Returns the number of tokens in the first `documents` documents of a shard."""
         return int(self._mapped(shard, "ends")[documents - 1]) if documents else 0
 
     def _map(self, shard, kind):
@@ -162,32 +162,32 @@ class TokenCache:
         path = array_path(self._directory, shard["name"], kind)
         size = os.path.getsize(path) if os.path.exists(path) else None
         if size != shard[f"{kind}_bytes"]:
-            found = "it is missing" if size is None else f"{size} bytes"
+            found = "no such file" if size is None else f"{size} bytes"
             raise SourceError(f"{path}: must have {shard[f'{kind}_bytes']} bytes. Received: {found}")
 
 
 class Rows:
-    """The rows of a cache in the order of an endless training, each known by its place alone.
+    """The rows of a cache in the order of endless training; each is determined by its place.
 
-    With T tokens an epoch has N = T // length rows. The row at place p of the training, with epoch e = p // N
-    and a permutation of that epoch, see `permutation.permute`, begins at the token
+    With T tokens, an epoch has N = T // length rows. The row at place p is in epoch e = p // N. With that
+    epoch's permutation (see `permutation.permute`), it begins at the token
 
         (phase_e + length * permute(p mod N, N, (seed, e))) mod T
 
-    so every epoch has every row once, in an order of its own and, since phase_e in [0, length) is drawn too,
-    cut at other places; less than a row is left out. Worker w of W has the places w, w + W, w + 2W, ...
+    So every epoch has every row once, in its own order and, since phase_e in [0, length) is random too, cut
+    at different places; less than a row is left out. Worker w of W has the places w, w + W, w + 2W, ...
 
     Args:
         cache: `TokenCache`.
-        length: int, tokens of a row.
-        seed: int; None for one order that all runs and epochs share.
+        length: int, tokens in a row.
+        seed: int; None for a fixed order for all runs and epochs.
         shard: `Shard`. Defaults to all.
 
     Attributes:
-        num_rows: int, N, of all workers.
+        num_rows: int, N, of all workers together.
 
     Raises:
-        SourceError: if there is less than one row.
+        SourceError: if the cache has fewer tokens than a row.
 
     Example: see `convnlp.data.token_writer.write`.
     """
@@ -197,16 +197,16 @@ class Rows:
         self.num_rows = cache.num_tokens // length
         if not self.num_rows:
             raise SourceError(
-                f"{cache.name}: not enough text for a row of {length} tokens: it has {cache.num_tokens}"
+                f"{cache.name}: not enough text for a row of {length} tokens: it has only {cache.num_tokens}"
             )
 
     def count(self, num_epochs):
-        """How many rows this worker has in so many epochs."""
+        """Returns the number of rows of this worker in `num_epochs` epochs."""
         shard = self._shard
         return len(range(shard.index, self.num_rows * num_epochs, shard.count))
 
     def at(self, places):
-        """The rows at places of this worker's order, int32 [n,length].
+        """Returns the rows at some places in this worker's order, int32 array [n,length].
 
         Args:
             places: integers [n] from 0.
@@ -214,7 +214,7 @@ class Rows:
         return self._cache.read(self.starts(places), self._length)
 
     def starts(self, places):
-        """Where these rows begin: numbers of tokens, int64 [n]."""
+        """Returns the number of the first token of each of these rows, int64 array [n]."""
         places = np.asarray(places, np.int64) * self._shard.count + self._shard.index
         epochs, places = np.divmod(places, self.num_rows)
         starts = np.empty_like(places)
@@ -225,7 +225,7 @@ class Rows:
         return starts % self._cache.num_tokens
 
     def _epoch(self, number):
-        """(the seed of the permutation of an epoch, where its first row begins)."""
+        """Returns (the seed of an epoch's permutation, its phase)."""
         if self._seed is None:
             return (0, 0), 0
         drawn = np.random.SeedSequence([self._seed, number, 1]).generate_state(1, np.uint64)

@@ -1,8 +1,8 @@
 """Writes a token cache: every document of a source is read and tokenized once.
 
-A shard appears under its name when it is complete, and the manifest when all of them are. What a shard holds
-depends on the source, the tokenizer and `shard_tokens` alone: so a run that was killed, and started again,
-ends with the same bytes in all files as one that was left alone.
+A shard appears under its name once it is complete, and the manifest once all shards are. The content of a
+shard depends only on the source, the tokenizer and `shard_tokens`, so a run that was killed and restarted
+ends with the same bytes in all files as an uninterrupted one.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from convnlp.data.errors import SourceError, source_error_message
 from convnlp.data.token_cache import JOB, MANIFEST, VERSION, array_path, read_json
 from convnlp.data.tokenizing import sum_of, token_ids
 
-SHARD_TOKENS = 1 << 26  # 128 MiB of the smaller type: what is in memory at a time
+SHARD_TOKENS = 1 << 26  # 128 MiB in the smaller type, which are in memory at a time
 KINDS = ("tokens", "ends")
-PARTIAL = ".partial"  # how the names of files end that are being written
+PARTIAL = ".partial"  # suffix of files that are being written
 _LEFTOVER = re.compile(rf"(job|manifest|\d{{5}}-\d{{4}}(\.tokens|\.ends)?)\.(json|npy){re.escape(PARTIAL)}")
 
 
@@ -35,14 +35,14 @@ def write(
     shard_tokens=SHARD_TOKENS,
     num_parallel_calls=tf.data.AUTOTUNE,
 ):
-    r"""Writes a token cache, or what an earlier run has left of it to do.
+    r"""Writes a token cache, or completes one that an earlier run has begun.
 
     Args:
         source: `Source` of text.
         tokenizer: has `tokenize`, `vocabulary_size()`, `end_token_id`, `proto`.
-        directory: string, new or of the same cache.
+        directory: string, a new directory or one that holds the same cache.
         field: string, the text's field. Defaults to "text".
-        shard_tokens: int >= 1. A shard ends with the block of documents that brings it to so many tokens.
+        shard_tokens: int >= 1. A shard ends with the block of documents that fills it to this many tokens.
             Defaults to 2**26.
         num_parallel_calls: int, threads that tokenize. Defaults to tf.data's choice.
 
@@ -50,8 +50,9 @@ def write(
         The manifest, a dict.
 
     Raises:
-        ValueError: if the directory holds something else, or a cache of another source, tokenizer or size.
-        SourceError: as `sources.read`.
+        ValueError: if the directory is not local, or holds something else, or a cache with another source,
+            tokenizer or shard size.
+        SourceError: as `sources.read`, or if the source has no documents.
 
     Example:
     >>> _ = open("days.txt", "w").write("The old river.\n\nThe quiet valley.")
@@ -88,22 +89,22 @@ def write(
         "shards": [shard for shard in shards if shard["documents"]],
     }
     if not manifest["documents"]:
-        raise SourceError(f"{source} has no document")
+        raise SourceError(f"{source} has no documents")
     _write_json(os.path.join(directory, MANIFEST), manifest)
     return manifest
 
 
 def check_directory(directory):
-    """Raises ValueError where no cache can be: behind a URL."""
+    """Raises ValueError if the directory is a URL, where a cache is impossible."""
     if "://" in directory:
         raise ValueError(
-            "`output` must be on a local disk: a token cache is mapped into memory. "
+            "`output` must be on a local disk, because a token cache is mapped into memory. "
             f"Received: output={directory}"
         )
 
 
 def _inputs(source):
-    """The names and sizes of a source's files: what tells it from another without reading it."""
+    """Summarizes the names and sizes of a source's files, which identify it without reading it."""
     if source.kind == "tfds":
         info = tfds_source.builder(source.path, source.data_dir).info
         return {info.full_name: {name: split.num_examples for name, split in sorted(info.splits.items())}}
@@ -114,7 +115,7 @@ def _inputs(source):
 
 
 def _open_directory(directory, job):
-    """Makes the directory, or takes up the one of the same job; returns whether there may be shards in it."""
+    """Creates the directory, or continues in that of the same job; returns whether it may hold shards."""
     found = sorted(os.listdir(directory)) if os.path.exists(directory) else []
     leftovers = [name for name in found if _LEFTOVER.fullmatch(name)]
     if JOB in found:
@@ -122,8 +123,8 @@ def _open_directory(directory, job):
         for name in job:
             if before.get(name) != job[name]:
                 raise ValueError(
-                    f"`output` must be new, or of the same cache. {directory} was made with "
-                    f"{name} {rules.short(before.get(name))}. Received: {rules.short(job[name])}"
+                    f"`output` must be a new directory or hold the same cache. {directory} was made with "
+                    f"{name}={rules.short(before.get(name))}. Received: {name}={rules.short(job[name])}"
                 )
     elif others := sorted({*found} - {*leftovers, "run.lock"}):
         raise ValueError(f"`output` must be a new or empty directory. {directory} holds {others[0]}")
@@ -136,7 +137,7 @@ def _open_directory(directory, job):
 
 
 def _tokenized(blocks, tokenizer, field, num_parallel_calls):
-    """Blocks of documents -> (ids of their tokens [n], tokens of each document [d])."""
+    """Maps blocks of documents to (their token ids [n], number of tokens of each document [d])."""
 
     @tf.autograph.experimental.do_not_convert
     def tokenize(block):
@@ -151,9 +152,9 @@ class _Part:
 
     Args:
         directory: string.
-        number: int, of the part.
+        number: int, number of the part.
         shard_tokens: int.
-        kept: bool, whether to look for shards of an earlier run.
+        kept: bool, whether to look for shards from an earlier run.
     """
 
     def __init__(self, directory, number, shard_tokens, kept):
@@ -161,7 +162,7 @@ class _Part:
         self._shards = list(self._found()) if kept else []
 
     def finish(self, dataset):
-        """Writes the shards that are not there; returns the facts of all, a list of dicts.
+        """Writes the missing shards; returns the facts of all shards, a list of dicts.
 
         `dataset` is a function that opens the blocks of tokens of the whole part.
         """
@@ -185,7 +186,7 @@ class _Part:
         return self._shards
 
     def _found(self):
-        """The facts of the shards that are complete and agree with their sums, from the first on."""
+        """Yields the facts of the shards, up to the first that is missing or does not match its checksums."""
         for index in itertools.count():
             facts = _read_facts(self._directory, self._name(index))
             if facts is None:
@@ -198,7 +199,7 @@ class _Part:
         return f"{self._number:05d}-{index:04d}"
 
     def _write(self, values, lengths, is_last):
-        """Writes the next shard, its facts last; without a document it has no other file."""
+        """Writes the next shard, its facts last; a shard without documents has no other files."""
         name = self._name(len(self._shards))
         facts = {"name": name, "documents": sum(map(len, lengths)), "tokens": sum(map(len, values))}
         facts |= {"blocks": len(values), "is_last": is_last}
@@ -216,7 +217,7 @@ class _Part:
 
 
 def _read_facts(directory, name):
-    """The facts of a shard; None where it is not complete, or no longer what was written."""
+    """Returns the facts of a shard; None if it is incomplete or has changed since it was written."""
     path = os.path.join(directory, f"{name}.json")
     if not os.path.exists(path):
         return None
@@ -224,10 +225,10 @@ def _read_facts(directory, name):
         facts = read_json(path)
         for kind in KINDS if facts["documents"] else ():
             if _sum_of_file(array_path(directory, name, kind)) != facts[f"{kind}_sha256"]:
-                raise SourceError(f"{array_path(directory, name, kind)} does not agree with its sum")
+                raise SourceError(f"{array_path(directory, name, kind)} does not match its SHA-256 sum")
         return facts if facts["name"] == name and isinstance(facts["is_last"], bool) else None
     except (SourceError, OSError, KeyError) as error:
-        logging.warning("shard %s is damaged and made again: %s", name, error)
+        logging.warning("shard %s is damaged and will be made again: %s", name, error)
         return None
 
 

@@ -1,4 +1,4 @@
-"""The token ids of documents, each with its end token, as pre-training reads them."""
+"""Tokenizes documents for pre-training, each followed by its end token."""
 
 import hashlib
 
@@ -6,14 +6,14 @@ import tensorflow as tf
 
 
 def token_ids(texts, tokenizer):
-    """The tokens of documents, each ended by the end token, in a graph of tf.data.
+    """Returns the tokens of documents, each followed by the end token; for use inside tf.data.
 
     Args:
         texts: string tensor [n].
         tokenizer: has `tokenize`, `vocabulary_size()`, `end_token_id`.
 
     Returns:
-        RaggedTensor [n,(tokens)], uint16 where the vocabulary allows, else int32.
+        RaggedTensor [n,(tokens)], uint16 if the vocabulary allows, else int32.
 
     Example:
     >>> texts = tf.data.Dataset.from_tensors(["", ""])
@@ -26,10 +26,10 @@ def token_ids(texts, tokenizer):
 
 
 def dtype_of(tokenizer):
-    """The type of stored ids: the smallest that holds the vocabulary."""
+    """Returns the tf.DType of stored ids: uint16 if the vocabulary fits, else int32."""
     return tf.uint16 if tokenizer.vocabulary_size() <= tf.uint16.max else tf.int32
 
 
 def sum_of(tokenizer):
-    """The SHA-256 sum of a tokenizer's SentencePiece model: other models make other ids of a text."""
+    """Returns the SHA-256 sum of a tokenizer's SentencePiece model, in hex: other models give other ids."""
     return hashlib.sha256(tokenizer.proto).hexdigest()

@@ -1,4 +1,4 @@
-"""Validation data held out of the training data: by content, with as much of each class."""
+"""Holds out validation data from the training data, by content and with the same share of each class."""
 
 import collections
 import hashlib
@@ -11,17 +11,18 @@ SHARE, LEAST, MOST, MOST_SHARE = 0.1, 200, 2000, 0.2
 
 
 def choose(found):
-    """Which examples are held out for validation: a tenth, at least 200 if that is no fifth, at most 2,000.
+    """Chooses the examples to hold out for validation.
 
-    Each class gives the same share of its examples; one of several labels counts for its rarest. Which of
-    them depends on their tokens alone, so the order of the data does not matter; examples of the same tokens
-    stay together, so that none is trained on and validated on, and so do those of one group.
+    These are a tenth of the examples, but at least 200, unless that is more than a fifth, and at most 2,000.
+    Each class gives the same share of its examples; an example with several labels counts for its rarest.
+    The choice depends only on the tokens, not on the order of the data. Examples with the same tokens, or of
+    one group, stay together, so that none is both trained and validated on.
 
     Args:
         found: `convnlp.data.examples.Examples`.
 
     Returns:
-        bool array [n], True for those that are held out.
+        bool array [n], True for examples that are held out.
 
     Raises:
         SourceError: if there are too few different examples to hold any out.
@@ -43,7 +44,7 @@ def choose(found):
         if len(own) < 2:
             continue
         wanted, taken = max(1, round(share * own.total())), 0
-        for key in sorted(own)[:-1]:  # one of each class at least is trained on
+        for key in sorted(own)[:-1]:  # at least one example of each class is trained on
             if taken >= wanted:
                 break
             chosen.add(key)
@@ -51,27 +52,27 @@ def choose(found):
     is_held = np.isin(keys, list(chosen))
     if not chosen or is_held.all():
         raise SourceError(
-            f"`validation_split` must name a split: there are too few different examples to hold some out. "
+            f"`validation_split` must name a split: there are too few different examples to hold any out. "
             f"Received: {count} examples"
         )
     return is_held
 
 
 def folds(found, count):
-    """Which of `count` parts of about one size each example is in, so that each can be held out in its turn.
+    """Divides examples into `count` parts of similar size, so that each can be held out in turn.
 
-    As in `choose`, each class is spread alike, the order of the data does not matter, and examples of the
-    same tokens, or of one group, are in one part.
+    As in `choose`, each class is spread evenly, the order of the data does not matter, and examples with the
+    same tokens, or of one group, are in the same part.
 
     Args:
         found: `convnlp.data.examples.Examples`.
         count: int >= 2.
 
     Returns:
-        int array [n], each in [0, count).
+        int array [n], the part of each example, in [0, count).
 
     Raises:
-        SourceError: if all different examples are in one part, so that nothing is left to learn from.
+        SourceError: if there are fewer than two different examples, so that nothing is left to learn from.
 
     Example:
     >>> from convnlp.data.examples import Examples
@@ -83,19 +84,19 @@ def folds(found, count):
     keys = np.fromiter(_keys(found), np.uint64, len(found))
     classes = _classes(found.labels, len(found))
     part_of = {}
-    for label in np.unique(classes):  # the next class goes on where this one ends: parts of about one size
+    for label in np.unique(classes):  # each continues where the last one ended: parts of similar size
         new = [key for key in np.unique(keys[classes == label]).tolist() if key not in part_of]
         part_of |= {key: (len(part_of) + i) % count for i, key in enumerate(new)}
     parts = np.array([part_of[key] for key in keys.tolist()])
     if len(part_of) < 2:
         raise SourceError(
-            f"`data.source` must have two different examples at least. Received: {len(found)} examples"
+            f"`data.source` must have at least two different examples. Received: {len(found)} examples"
         )
     return parts
 
 
 def _classes(labels, count):
-    """The class of each example, int [n]: its label, of several the rarest; 0 where there are none."""
+    """Returns the class of each example, int [n]: its label, or the rarest of several; 0 without labels."""
     if labels is not None and labels.ndim == 2:
         by_count = np.argsort(labels.sum(axis=0), kind="stable")  # [C], rare ones first
         has_any = labels.any(axis=1)
@@ -104,12 +105,12 @@ def _classes(labels, count):
 
 
 def take(found, is_taken):
-    """The examples where `is_taken`, bool [n], is True, in their order."""
+    """Returns the examples for which `is_taken`, bool [n], is True, in their order."""
     return found.take(np.flatnonzero(is_taken))
 
 
 def _keys(found):
-    """A sum of each example's tokens, or what stands for its group, uint64."""
+    """Yields a hash of each example's tokens, or its group, as integers below 2**64."""
     if found.groups is not None:
         yield from found.groups
         return

@@ -56,11 +56,11 @@ def test_what_is_taken(tmp_path, columns, given, taken, caplog):
     [
         (
             {"title": TEXTS, "body": TEXTS, "label": CLASSES},
-            r"no field 'text' \(there are: 'title', 'body', 'label'\), and 'title', 'body' could each",
+            r"no field 'text' \(available: 'title', 'body', 'label'\); candidates are 'title', 'body'; set",
         ),
         (
             {"a": TEXTS, "b": CLASSES, "c": CLASSES},
-            r"no field 'text' .*; name the one to read as text_field$",
+            r"no field 'text' .*; set text_field to the one to read$",
         ),
         ({"a": TEXTS, "b": TEXTS}, "no field 'text'"),
         ({"a": CLASSES, "b": NUMBERS}, "no field 'text'"),
@@ -68,7 +68,7 @@ def test_what_is_taken(tmp_path, columns, given, taken, caplog):
         ({"text": TEXTS}, "no field 'label'"),
         (
             {"text": TEXTS, "class": CLASSES, "topic": CLASSES},
-            "no field 'label' .*'class', 'topic' could each",
+            "no field 'label' .*; candidates are 'class', 'topic';",
         ),
     ],
 )
@@ -95,7 +95,7 @@ def test_what_a_column_may_be_is_said(tmp_path):
         "number": list(range(len(TEXTS))),
     }
     with pytest.raises(
-        SourceError, match=r"no field 'label' .*; few different values have 'mood'; name the one"
+        SourceError, match=r"no field 'label' .*; fields with few different values are 'mood'; set label"
     ):
         fields.take(source(tmp_path, columns), {"text_field": "remarks", "label_field": "label"})
     (tmp_path / "b.csv").write_text("A fine day in the valley,good,1\nA lost day by the river,bad,2\n")
@@ -107,5 +107,5 @@ def test_what_a_column_may_be_is_said(tmp_path):
 
 def test_columns_that_are_read_as_one_are_not_the_text(tmp_path):
     (tmp_path / "a.tsv").write_text("remarks;label\n" + "".join(f"{text};1\n" for text in TEXTS))
-    with pytest.raises(SourceError, match=r"no field 'text' \(there are: 'remarks;label'\)"):
+    with pytest.raises(SourceError, match=r"no field 'text' \(available: 'remarks;label'\)"):
         fields.take(Source(f"tsv:{tmp_path}/a.tsv"), {"text_field": "text"})

@@ -106,7 +106,7 @@ def test_a_format_keeps_what_is_promised(tmp_path, kind, monkeypatch):
 @pytest.mark.parametrize("kind", RECORDS)
 def test_a_format_names_the_fields_that_there_are(tmp_path, kind):
     name = write(kind, tmp_path / kind)
-    with pytest.raises(SourceError, match=r"no field 'body' \(there are: 'id', 'text', 'label'\)$"):
+    with pytest.raises(SourceError, match=r"no field 'body' \(available: 'id', 'text', 'label'\)$"):
         sources.read(Source(name), ("body",))
 
 
@@ -115,7 +115,7 @@ def test_a_wrong_value_is_named_with_its_place(tmp_path, kind):
     rows = [dict(row, label=2 if row["id"] == 100 else row["label"]) for row in ROWS]
     place = {"jsonl": "line 101", "csv": "line 202", "tsv": "line 202"}.get(kind, "row 101")
     with pytest.raises(
-        SourceError, match=f"{place}: label .?2.? is out of range: there are 2 classes, from 0$"
+        SourceError, match=rf"{place}: `label` must be an integer in \[0, 2\). Received: '?2'?$"
     ):
         sources.check(Source(write(kind, tmp_path / kind, rows)), label=Label(num_classes=2))
 
@@ -139,7 +139,7 @@ def test_a_csv_without_commas_is_read_by_what_it_has(tmp_path, delimiter, caplog
     path = write_table(tmp_path / "a.csv", rows, delimiter)
     expected = [(f"{text} a, b", label) for text, label in EXPECTED]
     assert values(f"csv:{path}") == values(f"csv:{path}") == expected
-    assert caplog.text.count(f"its columns are taken to be separated by {delimiter!r}") == 1  # said once
+    assert caplog.text.count(f"reading columns separated by {delimiter!r}") == 1  # said once
 
 
 @pytest.mark.parametrize("header", ["text", '"a;b",text', '"text;"', "text,a;b;c;d"])
@@ -167,11 +167,11 @@ def test_the_splits_and_classes_of_hugging_face(tmp_path):
     assert values(name, "test") == EXPECTED[:10]
     assert sources.label_names(Source(name)) == ("bad", "good")
     assert values(name, label=Label(names=("bad", "good"))) == EXPECTED
-    with pytest.raises(SourceError, match=r"no split 'valid' \(there are: train, test\)$"):
+    with pytest.raises(SourceError, match=r"no split 'valid' \(available: train, test\)$"):
         sources.read(Source(name, "valid"))
-    with pytest.raises(SourceError, match="has no split 'test': it is one data set"):
+    with pytest.raises(SourceError, match="has no split 'test': it is a single data set"):
         sources.read(Source(f"{name}/train", "test"))
-    with pytest.raises(SourceError, match="must be a directory that save_to_disk has written"):
+    with pytest.raises(SourceError, match="must be a directory written by save_to_disk"):
         sources.read(Source(f"hf:{tmp_path}"))
     (tmp_path / "saved" / "test" / "state.json").write_text("[")
     with pytest.raises(SourceError, match=r"state\.json: cannot be read: "):
@@ -187,13 +187,13 @@ BAD_TABLES = {
     "semicolons": ("tsv", CSV.replace(",", ";"), "line 1: .* separated by ';': read it as csv:"),
     "ragged, of semicolons": ("csv", CSV.replace(",", ";") + "A;day;1\n", "line 4: the row has 3 cells"),
     "commas": ("tsv", CSV, "line 1: .* separated by ',': read it as csv:"),
-    "no header": ("csv", "Fine.,1\nLost.,0\n", r"line 1: no field 'label' \(there are: 'Fine\.', '1'\)"),
+    "no header": ("csv", "Fine.,1\nLost.,0\n", r"line 1: no field 'label' \(available: 'Fine\.', '1'\)"),
     "a quote that stays open": ("csv", CSV + '"A day,1\nA day,0\n', "line 4: a quote is opened in this row"),
-    "text behind a quote": ("csv", CSV + '"A" day,1\n', "line 4: text stands behind a closing quote"),
-    "ragged": ("csv", CSV + "A day, they say,1\n", "line 4: the row has 3 cells and the header 2"),
-    "short": ("csv", CSV + "A day\n", "line 4: the row has 1 cells and the header 2"),
-    "a column twice": ("csv", "text,label,text\na,1,b\n", "line 1: column 'text' stands there twice"),
-    "a header alone": ("csv", "text,label\n", "line 1: the file has a header and no rows"),
+    "text behind a quote": ("csv", CSV + '"A" day,1\n', "line 4: text follows a closing quote"),
+    "ragged": ("csv", CSV + "A day, they say,1\n", "line 4: the row has 3 cells but the header has 2"),
+    "short": ("csv", CSV + "A day\n", "line 4: the row has 1 cells but the header has 2"),
+    "a column twice": ("csv", "text,label,text\na,1,b\n", "line 1: column 'text' appears twice"),
+    "a header alone": ("csv", "text,label\n", "line 1: the file has a header but no rows"),
     "nothing": ("csv", "", "the file is empty"),
     "blank": ("csv", "\n\n", "the file is empty"),
     "Latin-1 in UTF-8": (
@@ -209,7 +209,7 @@ BAD_TABLES = {
     "many classes": (
         "csv",
         "text,label\n" + "".join(f"a,title {i}\n" for i in range(1000)),
-        "label has 1000 different strings in 1000 examples; if they are classes, name them",
+        "label has 1000 different strings in 1000 examples; if they are classes, list them",
     ),
 }
 
@@ -239,7 +239,7 @@ def test_a_quote_is_not_read_to_the_end_of_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(delimited, "MAX_ROW_BYTES", 1000)
     path = tmp_path / "a.csv"
     path.write_text(CSV + '"A day,1\n' + "A day,0\n" * 1000)
-    with pytest.raises(SourceError, match=r"line 4: the row is longer than .* is a quote not closed"):
+    with pytest.raises(SourceError, match=r"line 4: the row is longer than .* is a quote left open"):
         sources.check(Source(f"csv:{path}"))
 
 
@@ -279,7 +279,7 @@ def test_numbers_of_a_table(tmp_path):
     assert [label for _, label in values(name, label=Label(threshold=0.5))] == [1, 0, 1]
     for cell in ("", "nan", "many", "inf"):
         write_table(tmp_path / "a.csv", [{"text": "x", "label": cell}])
-        with pytest.raises(SourceError, match=f"line 2: label must be a finite number; found .*{cell}"):
+        with pytest.raises(SourceError, match=f"line 2: `label` must be a finite number. Received: .*{cell}"):
             sources.check(Source(name), label=Number())
 
 

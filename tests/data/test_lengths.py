@@ -37,7 +37,7 @@ def test_nineteen_of_twenty_texts_fit(tmp_path, tokenizer, caplog):
     assert taken(tmp_path, tokenizer, [20] * 96 + [1000] * 4) == 128
     assert "data.input_length" not in caplog.text
     assert taken(tmp_path, tokenizer, [20] * 80 + [200] * 20) == 256  # 201 tokens
-    assert "taking 256 tokens as data.input_length" in caplog.text
+    assert "using data.input_length=256" in caplog.text
     assert taken(tmp_path, tokenizer, [191] * 100) == 192  # with the end token
     assert taken(tmp_path, tokenizer, [192] * 100) == 256
     assert taken(tmp_path, tokenizer, [2000] * 100) == 1_024
@@ -64,7 +64,7 @@ def test_where_it_cannot_follow_from_the_data(tmp_path):
     assert config.data.input_length == 128
     config.data.input_length = None
     config.data.source = "csv:train.csv"
-    with pytest.raises(ValueError, match=r"`data.input_length` must be given where `init_from` is empty"):
+    with pytest.raises(ValueError, match=r"`data.input_length` must be given if `init_from` is empty"):
         config_rules.check(config)
     config = pretrain_mini.get_config()
     config.data.input_length, config.init_from = None, "dynamic_conv_mini_en"

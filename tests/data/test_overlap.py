@@ -77,6 +77,6 @@ def test_the_program_says_so_in_one_line(tokenizer, caplog):
     finetune.report_overlap(examples(tokenizer, texts), held_out, tokenizer)
     (line,) = caplog.messages
     assert line.startswith(
-        "2 of 4 test examples (50.0%) are equal, or almost, to one that is trained on, such as "
+        "2 of 4 test examples (50.0%) are equal or nearly equal to a training example, such as "
     )
     assert "\n" not in line

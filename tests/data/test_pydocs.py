@@ -104,7 +104,7 @@ def test_a_cache_that_cannot_be_written_is_replaced(installed, monkeypatch):
 
 @pytest.mark.parametrize("selection", ["1", "x", "-2"])
 def test_a_wrong_selection(installed, selection):
-    with pytest.raises(SourceError, match="must have a number of packages >= 2"):
+    with pytest.raises(SourceError, match="`NUMBER` in pydocs:NUMBER must be an integer >= 2"):
         sources.read(Source(f"pydocs:{selection}"))
 
 

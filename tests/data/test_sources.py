@@ -152,15 +152,15 @@ BAD_RECORDS = {
     "not UTF-8": (b'{"text": "\xff", "label": 1}\n', r"not UTF-8 \(byte 11 of the line\)"),
     "not JSON": (b'{"text": "one", "label": 1\n', "not JSON"),
     "not an object": (b'["one", 1]\n', "not a JSON object: \\['one', 1\\]"),
-    "no text": (b'{"sentence": "one", "label": 1}\n', r"no field 'text' \(there are: 'sentence', 'label'\)"),
+    "no text": (b'{"sentence": "one", "label": 1}\n', r"no field 'text' \(available: 'sentence', 'label'\)"),
     "text of another type": (b'{"text": 3, "label": 1}\n', "`text` must be a string. Received: 3"),
     "half a surrogate pair": (
         b'{"text": "a\\ud800", "label": 1}\n',
         "half of a surrogate pair at character 2",
     ),
     "no label": (b'{"text": "one"}\n', "no field 'label'"),
-    "label out of range": (b'{"text": "one", "label": 2}\n', "label 2 is out of range: there are 2 classes"),
-    "negative label": (b'{"text": "one", "label": -1}\n', "label -1 is out of range"),
+    "label out of range": (b'{"text": "one", "label": 2}\n', _CLASS + " 2"),
+    "negative label": (b'{"text": "one", "label": -1}\n', _CLASS + " -1"),
     "label of another type": (
         b'{"text": "one", "label": "1"}\n',
         _CLASS + r" '1'",
@@ -171,15 +171,15 @@ BAD_RECORDS = {
     "NaN as label": (b'{"text": "one", "label": NaN}\n', _CLASS + r" nan"),
     "huge label": (
         b'{"text": "one", "label": 1%s}\n' % (b"0" * 4000),
-        r"label 1000\d*\.\.\.0+ is out of range: there are 2 classes",
+        _CLASS + r" 1000\d*\.\.\.0+",
     ),
     "a number nobody can read": (b'{"text": "one", "label": 1%s}\n' % (b"0" * 9000), "limit"),
-    "field twice": (b'{"text": "one", "label": 1, "label": 0}\n', "field 'label' stands there twice"),
-    "deep JSON": (b'{"text": %s1%s}\n' % (b"[" * 10**5, b"]" * 10**5), "not JSON of a moderate depth"),
+    "field twice": (b'{"text": "one", "label": 1, "label": 0}\n', "field 'label' appears twice"),
+    "deep JSON": (b'{"text": %s1%s}\n' % (b"[" * 10**5, b"]" * 10**5), "the JSON is nested too deeply"),
     "less deep JSON": (b'{"text": %s1%s}\n' % (b"[" * 900, b"]" * 900), "`text` must be a string. Received:"),
     "many fields": (
         b"{%s}\n" % b", ".join(b'"field %d": 0' % i for i in range(10**4)),
-        r"no field 'text' \(there are: ('field \d', ){10}\.\.\.\)",
+        r"no field 'text' \(available: ('field \d', ){10}\.\.\.\)",
     ),
     "boolean label": (b'{"text": "one", "label": true}\n', _CLASS + r" True"),
 }
@@ -216,20 +216,20 @@ def test_a_line_without_end_is_not_read_to_its_end(tmp_path, name, monkeypatch):
 
 def test_what_is_no_file(tmp_path):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(SourceError, match=r"folder is a directory; name its files, as in .*folder/\*"):
+    with pytest.raises(SourceError, match=r"folder is a directory; name its files, for example .*folder/\*"):
         sources.read(Source(f"jsonl:{tmp_path}/folder"))
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SourceError, match="pipe must be a regular file, which can be read more than once"):
+    with pytest.raises(SourceError, match="pipe must be a regular file, because it is read more than once"):
         sources.read(Source(f"jsonl:{tmp_path}/pipe"))
 
 
 @pytest.mark.parametrize(
     ("split", "shard", "message"),
     [
-        ("train[:5%]", Shard(), r"a.jsonl: split train\[:5%\] leaves none of 3 records$"),
-        ("train[1000:]", Shard(), r"split train\[1000:\] leaves none"),
-        ("train[2:1]", Shard(), r"split train\[2:1\] leaves none"),
-        ("train", Shard(4, 3), "split train leaves none of 3 records for worker 3 of 4"),
+        ("train[:5%]", Shard(), r"a.jsonl: split train\[:5%\] contains none of the 3 records$"),
+        ("train[1000:]", Shard(), r"split train\[1000:\] contains none"),
+        ("train[2:1]", Shard(), r"split train\[2:1\] contains none"),
+        ("train", Shard(4, 3), "split train contains none of the 3 records for worker 3 of 4"),
         ("train[:250%]", Shard(), "`split` must have percentages of at most 100"),
     ],
 )
@@ -256,7 +256,9 @@ def test_every_row_is_checked(tmp_path, monkeypatch):
     with pytest.raises(SourceError, match=f"^{path}, line 501: not JSON"):
         sources.check(source)
     sources.check(source, shard=Shard(2, 1))  # the other worker reads that line
-    with pytest.raises(SourceError, match=f"^{path}, line 1: label 1 is out of range|no field 'topic'"):
+    with pytest.raises(
+        SourceError, match=rf"^{path}, line 1: `label` must be an integer in \[0, |no field 'topic'"
+    ):
         sources.check(source, label=Label("topic", num_classes=2))
     monkeypatch.setattr(sources, "CHECKED_BYTES", 10 * len(GOOD))
     sources.check(source)
@@ -355,7 +357,7 @@ def labelled(folder, values):
         ([0, 1, {"a": 1}], "line 3: `label` must be a string or an integer >= 0. Received: {'a': 1}"),
         ([0, 1, -1], "line 3: `label` must be a string or an integer >= 0. Received: -1"),
         (["a", "b", ""], "line 3: `label` must be a string or an integer >= 0. Received: ''"),
-        ([0, 1, "a"], "line 3: `label` must be all strings or all integers. Received: 'a' after others"),
+        ([0, 1, "a"], "line 3: `label` must be all strings or all integers. Received: 'a' after 0"),
         ([*range(6), 100_000, 3], "line 7: label 100000 would make 100001 classes, of which only 7 have"),
         ([0, 10**20, 1], "line 2: label 100000000000000000000 would make 100000000000000000001 classes"),
         ([0, 0, 0], "`label` must have at least two classes. Received: \\[0\\]"),
@@ -389,7 +391,7 @@ def test_labels_by_name_and_by_threshold(tmp_path):
 
     assert classes(Label(names=("a", "b"))) == [1, 0, 1]
     assert classes(Label("toxicity", threshold=0.5)) == [1, 0, 1]
-    with pytest.raises(SourceError, match="label 'b' is none of the 2 classes"):
+    with pytest.raises(SourceError, match="label 'b' is not one of the 2 classes"):
         classes(Label(names=("a", "c")))
 
 
@@ -421,7 +423,7 @@ def test_a_label_says_what_its_classes_are(arguments):
         ({"num_classes": True}, "`num_classes` must be an integer >= 2"),
         ({"num_classes": 2.0}, "`num_classes` must be an integer >= 2"),
         ({"threshold": float("nan")}, "`label_threshold` must be a number in"),
-        ({"field": "", "num_classes": 2}, "`label field` must be a string that is not empty"),
+        ({"field": "", "num_classes": 2}, "`label field` must be a non-empty string"),
     ],
 )
 def test_a_label_is_what_it_says(arguments, message):
@@ -437,7 +439,7 @@ def test_a_fraction_is_a_number(share):
 
 @pytest.mark.parametrize("value", [True, "4.5", None, float("nan"), float("-inf"), 1e39, 10**400, [1.0]])
 def test_what_is_no_number_is_no_label(value):
-    with pytest.raises(ValueError, match=r"stars must be a finite number; found "):
+    with pytest.raises(ValueError, match=r"`stars` must be a finite number. Received: "):
         Number("stars").parse(value)
 
 
@@ -448,5 +450,5 @@ def test_numbers_are_labels_of_float32(tmp_path):
     assert {label.dtype.name for label in found} == {"float32"}
     np.testing.assert_array_equal(found, np.array(values, "float32"))
     corpus.write_jsonl(path, [{"text": "a", "stars": 1}, {"text": "b", "stars": "many"}])
-    with pytest.raises(SourceError, match=r"a\.jsonl, line 2: stars must be a finite number; found 'many'"):
+    with pytest.raises(SourceError, match=r"line 2: `stars` must be a finite number. Received: 'many'"):
         sources.check(Source(f"jsonl:{path}"), label=Number("stars"))

@@ -54,7 +54,7 @@ def test_labels(data_dir):
     assert sources.label_names(reviews) == ("0", "1")
     found = list(sources.read(reviews, label=Label(num_classes=2)).as_numpy_iterator())
     assert [{"text": e["text"].decode(), "label": e["label"]} for e in found] == ROWS
-    with pytest.raises(SourceError, match="tfds:reviews: text has no class names"):
+    with pytest.raises(SourceError, match="tfds:reviews: text must be a ClassLabel"):
         sources.label_names(reviews, "text")
     numbers = list(sources.read(reviews, label=Number()).as_numpy_iterator())
     assert [(e["label"], e["label"].dtype.name) for e in numbers] == [(r["label"], "float32") for r in ROWS]
@@ -81,17 +81,17 @@ def test_pretraining_reads_it_and_goes_on_after_a_restart(data_dir, tokenizer, t
 @pytest.mark.parametrize(
     ("source", "split", "fields", "message"),
     [
-        ("tfds:c4/en", "test", ("text",), r"cannot read split 'test' \(there are: train, validation\)"),
-        ("tfds:c4/en", "train", ("body",), r"tfds:c4/en has no field 'body' \(there are: text, url"),
+        ("tfds:c4/en", "test", ("text",), r"cannot read split 'test' \(available: train, validation\)"),
+        ("tfds:c4/en", "train", ("body",), r"tfds:c4/en has no field 'body' \(available: text, url"),
         ("tfds:reviews", "test", ("label",), "tfds:reviews: label must be a text"),
         (
             "tfds:glue/sst2",
             "train",
             ("sentence",),
-            "is not prepared in .*: where there is a network|with `tfds build glue",
+            "is not prepared in .*; prepare it .* by `tfds build glue",
         ),
-        ("tfds:no_such_set", "train", ("text",), "TFDS knows no data set of this name"),
-        ("tfds:c4/nowhere", "train", ("text",), "TFDS knows no data set of this name, config and version"),
+        ("tfds:no_such_set", "train", ("text",), "TFDS has no data set with this name"),
+        ("tfds:c4/nowhere", "train", ("text",), "TFDS has no data set with this name, config and version"),
     ],
 )
 def test_what_is_missing_is_named(data_dir, source, split, fields, message):
@@ -102,7 +102,7 @@ def test_what_is_missing_is_named(data_dir, source, split, fields, message):
 
 def test_a_data_set_is_never_written_over_or_by_half(data_dir, tmp_path, monkeypatch):
     source = "jsonl:" + corpus.write_jsonl(tmp_path / "a.jsonl", ROWS)
-    with pytest.raises(ValueError, match=r"3\.1\.0 exists: remove it first"):
+    with pytest.raises(ValueError, match=r"3\.1\.0 already exists: remove it first"):
         prepare_tfds.prepare(source, "c4/en:3.1.0", data_dir, {"train": "train"})
     with open(tmp_path / "a.jsonl", "a") as file:
         file.write("broken\n")

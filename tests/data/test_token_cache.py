@@ -140,10 +140,10 @@ def test_files_of_a_bucket_are_read_through_tensorflow(tmp_path, tokenizer):
         found = TokenCache(Source(f"tokens:{folder}"))
         expected = flat(plain_tokens(tokenizer, f"jsonl:{tmp_path}/?.jsonl"))
         assert found.read([0], found.num_tokens).tolist() == [expected]
-    message = "a token cache is mapped into memory and must be on a local disk; copy it there"
+    message = "a token cache must be on a local disk, because it is mapped into memory"
     with pytest.raises(SourceError, match=message):
         TokenCache(Source("tokens:" + remote.url("bucket/cache")))
-    with pytest.raises(ValueError, match=r"`output` must be on a local disk: .* Received: output=.*://"):
+    with pytest.raises(ValueError, match=r"`output` must be on a local disk, .* Received: output=.*://"):
         write("jsonl:" + remote.url("bucket/plain/*"), tokenizer, remote.url("bucket/cache"))
 
 
@@ -197,9 +197,9 @@ def test_another_job_is_refused(cache, documents, tokenizer, tmp_path):
     before = contents(directory)
     path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": "the old river"}])
     for changed, message in [
-        ({"source": f"jsonl:{path}"}, "was made with source 'jsonl:.*Received: 'jsonl:"),
-        ({"tokenizer": other_tokenizer()}, "was made with tokenizer '[0-9a-f.]+'"),
-        ({"shard_tokens": 7}, "was made with shard_tokens 3000. Received: 7"),
+        ({"source": f"jsonl:{path}"}, "was made with source='jsonl:.*Received: source='jsonl:"),
+        ({"tokenizer": other_tokenizer()}, "was made with tokenizer='[0-9a-f.]+'"),
+        ({"shard_tokens": 7}, "was made with shard_tokens=3000. Received: shard_tokens=7"),
         ({"shard_tokens": 0}, r"`shard_tokens` must be an integer in .* Received: shard_tokens=0"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -249,14 +249,14 @@ def test_slices_are_disjoint_and_complete_and_taken_of_every_shard(cache, docume
     first = TokenCache(Source(cache, "train[:1]"))
     (tokens,) = first.read([0], first.num_tokens)
     assert (tokens == tokenizer.end_token_id).sum() == len(first.manifest["shards"])
-    with pytest.raises(SourceError, match=r"split train\[1000:\] leaves none of 500 documents"):
+    with pytest.raises(SourceError, match=r"split train\[1000:\] contains none of the 500 documents"):
         TokenCache(Source(cache, "train[1000:]"))
 
 
 def test_splits_may_be_directories(cache, tmp_path):
     shutil.copytree(directory_of(cache), tmp_path / "valid")
     assert TokenCache(Source(f"tokens:{tmp_path}/{{split}}", "valid[:50%]")).num_tokens > 0
-    with pytest.raises(SourceError, match="is no token cache"):
+    with pytest.raises(SourceError, match="is not a token cache"):
         TokenCache(Source(f"tokens:{tmp_path}/{{split}}", "train"))
     with pytest.raises(SourceError, match=r"has no split 'valid': write \{split\}"):
         Source(cache, "valid")
@@ -277,7 +277,7 @@ def damage(name, content):
     [
         (
             damage("00000-0001.tokens.npy", None),
-            r"00000-0001.tokens.npy: must have \d+ bytes. Received: it is missing",
+            r"00000-0001.tokens.npy: must have \d+ bytes. Received: no such file",
         ),
         (
             damage("00000-0001.tokens.npy", b"x"),
@@ -287,7 +287,7 @@ def damage(name, content):
         (damage("manifest.json", b"[]"), r"manifest.json: must hold a JSON object"),
         (
             damage("manifest.json", b'{"version": 9}'),
-            r"manifest.json: must be of version 1. Received: version=9",
+            r"manifest.json: must have version 1. Received: version=9",
         ),
         (damage("manifest.json", b'{"version": 1, "shards": []}'), r"manifest.json: .* a field is missing"),
         (damage("manifest.json", None), r"is not complete: run convnlp prepare-tokens again"),
@@ -305,7 +305,7 @@ def test_it_holds_no_text(cache):
     source = Source(cache)
     for read in (sources.read, sources.records, sources.parts, lambda source: sources.Sample(source, 1)):
         with pytest.raises(
-            SourceError, match="holds the ids of tokens, for convnlp pretrain alone, and no text"
+            SourceError, match="holds token ids and no text; only convnlp pretrain can read it"
         ):
             read(source)
     assert sources.paths(source) == [f"{directory_of(cache)}/manifest.json"]
@@ -385,7 +385,7 @@ def test_batches_have_these_rows_and_their_seeds(cache, tokenizer):
 
 def test_another_tokenizer_is_refused(cache):
     with pytest.raises(
-        SourceError, match=r"was made by another tokenizer: the sum of its model is [0-9a-f]{12}"
+        SourceError, match=r"was made with another tokenizer: the SHA-256 sum of its model is [0-9a-f]{12}"
     ):
         batches(cache, other_tokenizer())
 

@@ -115,5 +115,5 @@ def test_equal_texts_and_groups_are_in_one_fold():
 
 def test_one_text_alone_cannot_be_folded():
     found = Examples((tf.ragged.constant([[5, 6, 1]] * 3, tf.int32),), (9,), np.zeros(3, np.int64))
-    with pytest.raises(SourceError, match=r"`data.source` must have two different .* Received: 3 examples"):
+    with pytest.raises(SourceError, match=r"`data.source` must have at least two different .* Received: 3"):
         validation.folds(found, 5)

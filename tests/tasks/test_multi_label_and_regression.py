@@ -63,14 +63,14 @@ def test_several_labels_are_zeros_and_ones(label, value, expected):
 @pytest.mark.parametrize(
     ("label", "value", "message"),
     [
-        (MultiLabel("l", NAMES), ["music"], "l 'music' is none of the 3 labels"),
-        (MultiLabel("l", NAMES), "arts,music", "l 'music' is none of the 3 labels"),
-        (MultiLabel("l", NAMES), [3], "l 3 is none of the 3 labels"),
-        (MultiLabel("l", NAMES), 1, "`l` must be a list of labels, or a string with separators"),
+        (MultiLabel("l", NAMES), ["music"], "l 'music' is not one of the 3 labels"),
+        (MultiLabel("l", NAMES), "arts,music", "l 'music' is not one of the 3 labels"),
+        (MultiLabel("l", NAMES), [3], "l 3 is not one of the 3 labels"),
+        (MultiLabel("l", NAMES), 1, "`l` must be a list of labels, or a string of labels with separators"),
         (MultiLabel("l", NAMES), None, "`l` must be a list of labels"),
-        (MultiLabel(NAMES, NAMES), (1, 2, 0), "`food, drinks` must be 0 or 1, or a share between them"),
-        (MultiLabel(NAMES, NAMES), (1, None, 0), "`food, drinks` must be 0 or 1"),
-        (MultiLabel(NAMES, NAMES), (1, float("nan"), 0), "`food, drinks` must be 0 or 1"),
+        (MultiLabel(NAMES, NAMES), (1, 2, 0), r"`food, drinks` must be a number in \[0, 1\]"),
+        (MultiLabel(NAMES, NAMES), (1, None, 0), r"`food, drinks` must be a number in \[0, 1\]"),
+        (MultiLabel(NAMES, NAMES), (1, float("nan"), 0), r"`food, drinks` must be a number in \[0, 1\]"),
     ],
 )
 def test_what_is_no_set_of_labels(label, value, message):
@@ -107,7 +107,7 @@ def test_labels_in_columns_of_their_own(tmp_path):
     np.testing.assert_array_equal(again.read(source).labels, [[1, 1], [0, 0], [1, 0]])
     assert fields.of_preset(model, str(tmp_path), source) == Fields()  # no label is missed
     write_table(tmp_path / "a.csv", [{"text": "x", "toxic": "", "insult": "0"}])
-    with pytest.raises(SourceError, match="line 2: `toxic` must be 0 or 1"):
+    with pytest.raises(SourceError, match="line 2: `toxic` must be a number"):
         task.read(source)
 
 
@@ -126,11 +126,11 @@ def test_the_labels_of_hugging_face_have_names(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["", ""], "`label` must hold labels, .*Received: 0 different values in 2 examples"),
+        (["", ""], "`label` must hold labels: .*Received: 0 different values in 2 examples"),
         ([f"a title {i}" for i in range(200)], "Received: 200 different values in 200 examples"),
-        (["[0, 'a']"], "`label` must hold labels, all of them names or all of them integers"),
-        (["[0, 1.5]"], "line 2: `label` must hold names or numbers"),
-        (["[0, ]]"], "line 2: label '.*' is no list"),
+        (["[0, 'a']"], "`label` must hold labels: either names only or integers"),
+        (["[0, 1.5]"], "line 2: `label` must hold names or integers"),
+        (["[0, ]]"], "line 2: `label` must be a list"),
     ],
 )
 def test_labels_that_are_none(tmp_path, labels, message):

@@ -91,8 +91,8 @@ def test_answers_that_stand_nowhere_cannot_be_trained_on(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (("who", "the river", []), "line 1: `answers` must be a string, or a list of one or more"),
-        (("who", "the river", [1]), "line 1: `answers` must be a string, or a list of one or more"),
+        (("who", "the river", []), "line 1: `answers` must be a string or a non-empty list"),
+        (("who", "the river", [1]), "line 1: `answers` must be a string or a non-empty list"),
         (("who", None, "river"), "line 1: `context` must be a string"),
     ],
 )
@@ -108,7 +108,7 @@ def test_answers_may_stand_as_the_hub_has_them(tmp_path):
     )
     assert found.texts == plain.texts
     assert found.columns[1].to_list() == plain.columns[1].to_list() != [[]]
-    with pytest.raises(SourceError, match="line 1: `answers` must be a string, or a list of one or more"):
+    with pytest.raises(SourceError, match="line 1: `answers` must be a string or a non-empty list"):
         build().read(write(tmp_path, ("who", "the river", {"text": [], "answer_start": []})))
 
 

@@ -1,7 +1,7 @@
-"""The formats of files: one file and one row each.
+"""The formats of files.
 
-A new one is a subclass of `Format` in a file of its own, and a row in `FORMATS`: its key is what stands in
-front of the colon of a source.
+To add one, write a subclass of `Format` in a new file and add it to `FORMATS`, under the key that stands
+before the colon of a source.
 """
 
 from convnlp.data.formats.delimited import Delimited

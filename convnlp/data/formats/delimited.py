@@ -11,22 +11,22 @@ from convnlp.data.formats.format import Format, Record
 from convnlp.data.rules import short
 from convnlp.data.schema import Cell, named
 
-MAX_ROW_BYTES = 1 << 24  # of a row of several lines: where a quote is not closed, reading ends here
-_OTHERS = ",;\t|"  # what else a table may be separated by
-_said = set()  # (path, separator) of files that were taken otherwise than by commas
+MAX_ROW_BYTES = 1 << 24  # of a row with several lines; stops reading if a quote is left open
+_OTHERS = ",;\t|"  # possible separators
+_said = set()  # (path, separator) of files for which another separator was logged
 
-# A limit of the module, for all of the process: its own, 128 KiB, is less than a long document has.
+# This limit applies to the whole process; the module's default, 128 KiB, is too small for long documents.
 csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
 
 
 class Delimited(Format):
-    """Rows below a header, their cells quoted by RFC 4180, with line ends inside of quotes.
+    """Rows below a header, with cells quoted as in RFC 4180; quoted cells may contain line ends.
 
-    Spreadsheets write what they call CSV with semicolons in half of the world: where the header has no comma,
-    the separator that it has instead is taken.
+    In half of the world, spreadsheets write CSV with semicolons: if the header has no comma, the separator
+    that it has instead is used.
 
     Args:
-        delimiter: string of one character; "," may turn out to be another one of ";", tab and "|".
+        delimiter: string of one character. For ",", a header without commas may select ";", tab or "|".
     """
 
     def __init__(self, delimiter):
@@ -42,20 +42,20 @@ class Delimited(Format):
         for row in rows:
             yield row._replace(data=(header.data, row.data))
         if row is None:
-            raise header.error("the file has a header and no rows")
+            raise header.error("the file has a header but no rows")
 
     def parse(self, data):
         header, cells = data
         if len(cells) != len(header):
             raise ValueError(
-                f"the row has {len(cells)} cells and the header {len(header)}; a cell with a "
-                "separator, a quote or a line end in it must be quoted"
+                f"the row has {len(cells)} cells but the header has {len(header)}; a cell that contains a "
+                "separator, a quote or a line end must be quoted"
             )
         return dict(zip(header, map(Cell, cells), strict=True))
 
     def _rows(self, file):
-        """Yields a `Record` of cells for each row that is not blank, the header among them."""
-        first = line = 1  # of the row, and of what has been read
+        """Yields a `Record` of cells for each row that is not blank, including the header."""
+        first = line = 1  # first line of the row; last line that has been read
         size = 0
 
         def place(number):
@@ -67,14 +67,14 @@ class Delimited(Format):
                 size += len(data)
                 if size > MAX_ROW_BYTES:
                     raise place(first).error(
-                        f"the row is longer than {MAX_ROW_BYTES >> 20} MiB: is a quote not closed?"
+                        f"the row is longer than {MAX_ROW_BYTES >> 20} MiB: is a quote left open?"
                     )
                 try:
                     yield data.decode("utf-8")
                 except UnicodeDecodeError as error:
                     raise place(line).error(
                         f"not UTF-8 (byte {error.start + 1} of the line); save the file as UTF-8, or convert "
-                        "what is from Windows: iconv -f WINDOWS-1252 -t UTF-8 OLD.csv > NEW.csv"
+                        "a file from Windows: iconv -f WINDOWS-1252 -t UTF-8 OLD.csv > NEW.csv"
                     ) from error
 
         read = lines()
@@ -93,7 +93,7 @@ class Delimited(Format):
             first, size = line + 1, 0
 
     def _separator(self, path, header):
-        """What separates the columns of this header."""
+        """Returns the separator of the columns in this header."""
         unquoted = re.sub(r'"[^"]*"', "", header)
         counts = {other: unquoted.count(other) for other in _OTHERS}
         most = max(counts, key=counts.get)
@@ -101,18 +101,18 @@ class Delimited(Format):
             return self._delimiter
         if (path, most) not in _said:
             _said.add((path, most))
-            logging.warning("%s: its columns are taken to be separated by %r", path, most)
+            logging.warning("%s: reading columns separated by %r", path, most)
         return most
 
     def _check_header(self, header, fields):
         names = header.data
         counts = collections.Counter(filter(None, names))
         if counts and max(counts.values()) > 1:
-            raise header.error(f"column {short(counts.most_common(1)[0][0])} stands there twice")
+            raise header.error(f"column {short(counts.most_common(1)[0][0])} appears twice")
         for field in fields or ():
             if field in names:
                 continue
-            missing = f"no field {field!r} (there are: {named(names)})"
+            missing = f"no field {field!r} (available: {named(names)})"
             others = [other for other in _OTHERS if other != self._delimiter and other in "".join(names)]
             if len(names) == 1 and others:
                 missing += f"; the columns seem to be separated by {others[0]!r}: read it as csv:"
@@ -120,11 +120,11 @@ class Delimited(Format):
 
 
 def _reason(error):
-    """What the csv module found, in words that say what to do."""
+    """Turns an error of the csv module into a reason that says what to do."""
     if "unexpected end of data" in str(error):
-        return 'a quote is opened in this row and never closed; write "" for a quote inside of quotes'
+        return 'a quote is opened in this row and never closed; write "" for a quote inside quotes'
     if "expected after" in str(error):
-        return 'text stands behind a closing quote; write "" for a quote inside of quotes'
+        return 'text follows a closing quote; write "" for a quote inside quotes'
     if "new-line" in str(error):
-        return "lines must end in \\n or \\r\\n; a single \\r stands in this one"
+        return "lines must end in \\n or \\r\\n; this one contains a single \\r"
     return f"not a row of a table ({error})"

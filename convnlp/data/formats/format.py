@@ -1,4 +1,4 @@
-"""The contract of a format of files: which records a file holds, and what stands in one."""
+"""The interface of file formats: which records a file holds, and how to parse them."""
 
 import abc
 import typing
@@ -7,13 +7,13 @@ from convnlp.data.errors import SourceError
 
 
 class Record(typing.NamedTuple):
-    """One record as it stands in its file, with the place to name in an error.
+    """A record as stored in its file, with its place for error messages.
 
     Attributes:
         path: string.
         line: int from 1, its (first) line or, in a file without lines, its row.
-        data: what `Format.parse` reads; bytes or a dict.
-        size: int, about its bytes, by which blocks are cut.
+        data: what `Format.parse` takes, for example bytes or a dict.
+        size: int, approximate number of bytes, by which blocks are cut.
         unit: string, what `line` counts. Default "line".
     """
 
@@ -24,24 +24,24 @@ class Record(typing.NamedTuple):
     unit: str = "line"
 
     def error(self, reason):
-        """The `SourceError` that says what is wrong with this record."""
+        """Returns a `SourceError` with the place of this record and a reason, a string."""
         return SourceError(f"{self.path}, {self.unit} {self.line}: {reason}")
 
     def without_data(self):
-        """Its place alone, to keep."""
+        """Returns only the place of the record."""
         return self._replace(data=b"")
 
 
 class Format(abc.ABC):
-    """Reads one kind of file. It holds no state: everything depends on the file alone."""
+    """Reads one kind of file. It has no state: everything depends only on the file."""
 
-    pattern = "GLOB"  # what stands behind the colon of a source, in an error
+    pattern = "GLOB"  # describes the part after a source's colon, in an error
 
     def locate(self, name, split):
-        """The glob that finds the files of a source.
+        """Returns the glob that matches the files of a source, a string.
 
         Args:
-            name: string, what stands behind the source's colon.
+            name: string, the part after the source's colon.
             split: string, the split's name without a slice.
 
         Raises:
@@ -50,7 +50,7 @@ class Format(abc.ABC):
         return name.replace("{split}", split)
 
     def has_splits(self, name):
-        """Whether the name stands for several splits; without it there is one, "train"."""
+        """Returns whether the name stands for several splits; if not, the only split is "train"."""
         return "{split}" in name
 
     @abc.abstractmethod
@@ -58,17 +58,17 @@ class Format(abc.ABC):
         """Yields the `Record`s of a file, always the same ones in the same order.
 
         Args:
-            file: `convnlp.data.files.File`, with `path`, `lines()` and `opened()`. Whoever does not read by
-                `lines` sets `file.progress`, from 0 to 1.
-            fields: tuple of strings, the fields that will be read; the others may be left out. None: all.
+            file: `convnlp.data.files.File`, with `path`, `lines()` and `opened()`. A format that does not use
+                `lines` must set `file.progress`, from 0 to 1.
+            fields: tuple of strings, the fields to read; others may be omitted. None for all.
 
         Raises:
-            SourceError: names the place where the file cannot be read.
+            SourceError: if the file cannot be read; the message names the place.
         """
 
     @abc.abstractmethod
     def parse(self, data):
-        """The fields of a record's `data`, a dict; raises ValueError with a short reason."""
+        """Parses a record's `data` into a dict of its fields; raises ValueError with a short reason."""
 
     def class_names(self, path, field):  # noqa: B027 (most formats have none)
-        """Names of the classes of an integer field, in order, where the file has them; else None."""
+        """Returns the class names of an integer field, a tuple in order, if the file has them; else None."""

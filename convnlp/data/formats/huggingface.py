@@ -1,4 +1,4 @@
-"""Directories that `save_to_disk` of Hugging Face's datasets writes: Arrow files and what describes them."""
+"""Directories written by `save_to_disk` of Hugging Face's datasets: Arrow files with metadata."""
 
 import glob
 import json
@@ -23,21 +23,21 @@ class HuggingFace(Format):
         if splits := _read(f"{folder}/{_SPLITS}"):
             names = splits.get("splits", [])
             if split not in names:
-                raise SourceError(f"hf:{folder} has no split {split!r} (there are: {', '.join(names)})")
+                raise SourceError(f"hf:{folder} has no split {split!r} (available: {', '.join(names)})")
             folder = f"{folder}/{split}"
         elif split != "train" and "{split}" not in name:
             raise SourceError(
-                f"hf:{folder} has no split {split!r}: it is one data set, with the split 'train'"
+                f"hf:{folder} has no split {split!r}: it is a single data set, whose split is 'train'"
             )
         state = _read(f"{folder}/{_STATE}")
         if state is None:
             raise SourceError(
-                f"hf:{folder} must be a directory that save_to_disk has written; it has neither {_STATE} "
+                f"hf:{folder} must be a directory written by save_to_disk; it has neither {_STATE} "
                 f"nor {_SPLITS}"
             )
         if state.get("_indices_data_files") or state.get("_indices_files"):
             raise SourceError(
-                f"hf:{folder} holds a selection of rows: call flatten_indices() and save it again"
+                f"hf:{folder} holds a selection of rows; call flatten_indices() and save it again"
             )
         return f"{glob.escape(folder)}/*.arrow"
 
@@ -60,14 +60,14 @@ class HuggingFace(Format):
             metadata = arrow.ipc.open_stream(file).schema.metadata or {}
         features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
         feature = features.get(field, {})
-        if isinstance(feature, list):  # of several in one field
+        if isinstance(feature, list):  # several labels in one field
             feature = feature[0]
         feature = feature.get("feature", feature)
         return tuple(feature["names"]) if feature.get("_type") == "ClassLabel" else None
 
 
 def _read(path):
-    """The object in a JSON file, None where there is no such file."""
+    """Returns the object in a JSON file, a dict; None if there is no such file."""
     if not tf.io.gfile.exists(path):
         return None
     try:
@@ -76,5 +76,5 @@ def _read(path):
     except (ValueError, tf.errors.OpError) as error:
         raise SourceError(f"{path}: cannot be read: {error}") from error
     if not isinstance(found, dict):
-        raise SourceError(f"{path}: cannot be read: it holds no JSON object")
+        raise SourceError(f"{path}: cannot be read: it does not hold a JSON object")
     return found

@@ -5,10 +5,10 @@ from convnlp.data.formats.format import Format
 
 
 class Parquet(Format):
-    """Rows of a Parquet file, of which only the columns that are asked for are read."""
+    """Rows of a Parquet file; only the requested columns are read."""
 
     def records(self, file, fields):
-        # One thread: the order and the memory of a run do not depend on the machine.
+        # With one thread, the order and the memory of a run do not depend on the machine.
         with tables.reading(file.path) as arrow, file.opened() as stored:
             table = arrow.parquet.ParquetFile(stored, pre_buffer=False)
             names = tables.columns(file.path, table.schema_arrow, fields)

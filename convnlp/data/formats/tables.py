@@ -1,4 +1,4 @@
-"""Rows of Arrow record batches, whichever file they come from."""
+"""Rows of Arrow record batches from any kind of file."""
 
 import contextlib
 
@@ -12,7 +12,7 @@ BATCH_ROWS = 1024
 
 @contextlib.contextmanager
 def reading(path):
-    """pyarrow, and its errors as a `SourceError` that names the file."""
+    """Yields the module pyarrow, and turns its errors into a `SourceError` that names the file."""
     arrow = pyarrow(path)
     try:
         yield arrow
@@ -24,29 +24,29 @@ def reading(path):
 
 
 def columns(path, schema, fields):
-    """The columns to read of a table.
+    """Returns the columns to read from a table.
 
     Args:
         path: string.
         schema: pyarrow.Schema.
-        fields: tuple of strings, those that are asked for; None for all.
+        fields: tuple of strings, the requested fields; None for all.
 
     Returns:
         A list of different strings.
 
     Raises:
-        SourceError: if one is missing, or there are two of that name.
+        SourceError: if a field is missing, or two columns have its name.
     """
     for field in schema.names if fields is None else fields:
         if field not in schema.names:
-            raise SourceError(f"{path}: no field {field!r} (there are: {named(schema.names)})")
+            raise SourceError(f"{path}: no field {field!r} (available: {named(schema.names)})")
         if schema.names.count(field) > 1:
-            raise SourceError(f"{path}: column {field!r} stands there twice")
+            raise SourceError(f"{path}: column {field!r} appears twice")
     return list(dict.fromkeys(schema.names if fields is None else fields))
 
 
 def rows(path, batches, names):
-    """Yields the `Record`s of record batches, cut down to some columns and numbered from 1."""
+    """Yields the rows of record batches as `Record`s numbered from 1, with only the columns `names`."""
     first = 1
     for batch in batches:
         for start in range(0, batch.num_rows, BATCH_ROWS):

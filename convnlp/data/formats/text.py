@@ -3,7 +3,7 @@
 from convnlp.data import schema
 from convnlp.data.formats.format import Format, Record
 
-DOCUMENT_BYTES = 1 << 20  # where text without blank lines is cut, at the next end of a line
+DOCUMENT_BYTES = 1 << 20  # text without blank lines is cut at the first line end after this many bytes
 
 
 class Text(Format):
@@ -17,11 +17,11 @@ class Text(Format):
 
 
 def documents(path, lines):
-    """Yields a `Record` for each document; one of more than `DOCUMENT_BYTES` is cut at the end of a line.
+    """Yields a `Record` for each document; cuts those above `DOCUMENT_BYTES` at the end of a line.
 
     Args:
         path: string.
-        lines: iterable of (number, bytes).
+        lines: iterable of (number from 1, bytes).
     """
     document, first, size = [], 1, 0
 
