@@ -1,16 +1,16 @@
-"""What differs from engine to engine: options, how the parts of an input are spread, what an error becomes.
+"""What differs between engines: options, how the parts of an input are distributed, and errors.
 
-Of Beam's transforms the DaskRunner (Beam 2.77) knows Create, ParDo, GroupByKey and Flatten, and of these not
-everything. Our pipelines are built so that none of it matters:
+Of Beam's transforms, the DaskRunner (Beam 2.77) supports Create, ParDo, GroupByKey and Flatten, and these
+only in part. Our pipelines work around its limitations:
 
-| there | here |
+| DaskRunner | our pipelines |
 | --- | --- |
-| `Reshuffle` does nothing: a task goes on with what it has yielded | the parts are found first, a task each |
-| a step ends with all of a task before the next one begins | a part is predicted in one step |
-| an output with a tag has the elements of all of the step's outputs | see `tagged` |
-| tasks in one process share the list of what they yield | workers are processes, see `options` |
-| a side input is computed inside of the task that asks for it | no side inputs, thus no default of a sum |
-| only what the last transform needs is computed | the last one is the summary, which needs everything |
+| `Reshuffle` does nothing: a task continues with what it has yielded | find the parts first, one task each |
+| a step finishes a whole task before the next step begins | predict a part in a single step |
+| a tagged output has the elements of all outputs of the step | use `tagged` |
+| tasks in one process share the list of what they yield | use processes as workers, see `options` |
+| a side input is computed inside the task that needs it | use no side inputs, so no default for a sum |
+| only what the last transform needs is computed | end with the summary, which needs everything |
 """
 
 import contextlib
@@ -19,32 +19,32 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 _DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
-# Beam's own DirectRunner looks for a program to download first; it knows Dask's by this name alone.
+# Beam's own DirectRunner first looks for a program to download; Dask's runner is known only by this name.
 _RUNNERS = {"DirectRunner": "FnApiRunner", "DaskRunner": _DASK}
-# Parts beyond these share tasks: Dask groups n tasks by some 2 * n^1.5 small ones.
+# More parts than this share tasks: to group n tasks, Dask creates about 2 * n^1.5 small ones.
 _MOST_TASKS = 256
 
 
 class WorkerError(ValueError):
-    """What our code in a worker has raised for users.
+    """An error that our code has raised for users in a worker.
 
-    A plain ValueError from another process no longer shows that a `raise` statement of ours has raised it,
-    which is what `convnlp.programs.user_message` goes by.
+    A plain ValueError from another process no longer shows that our own `raise` statement raised it, which
+    `convnlp.programs.user_message` relies on.
     """
 
 
 def options(runner, arguments):
-    """Beam's options.
+    """Returns Beam's `PipelineOptions`.
 
     Args:
-        runner: string, of `runners.RUNNERS`.
+        runner: string, one of `runners.RUNNERS`.
         arguments: list of strings, Beam's own flags.
 
     Raises:
-        ValueError: if Beam does not know one of them, or Dask's workers would be threads of this process.
+        ValueError: if Beam does not know a flag, or if Dask's workers would be threads of this process.
     """
     if runner == "DaskRunner":
-        from apache_beam.runners.dask import dask_runner  # noqa: F401 - which adds its flags
+        from apache_beam.runners.dask import dask_runner  # noqa: F401 - adds its flags
     found, unknown = PipelineOptions([f"--runner={_RUNNERS.get(runner, runner)}", *arguments]), []
     found.get_all_options(
         add_extra_args_fn=lambda parser: unknown.extend(parser.parse_known_args(arguments)[1])
@@ -53,20 +53,20 @@ def options(runner, arguments):
         raise ValueError(f"Beam has no such flag. Received: {unknown[0]!r}")
     for argument in arguments:
         if runner == "DaskRunner" and "inproc:" in argument:
-            raise ValueError(f"Dask's workers must be processes of their own. Received: {argument!r}")
+            raise ValueError(f"Dask's workers must be separate processes. Received: {argument!r}")
     return found
 
 
 @contextlib.contextmanager
 def open_pipeline(beam_options):
-    """A `beam.Pipeline`, which runs at the end of the `with` block, and has ended when that has.
+    """Yields a `beam.Pipeline`, which runs to its end when the `with` block ends.
 
     Args:
         beam_options: see `options`.
 
     Raises:
-        ValueError: if a worker fails by an error whose class Beam does not keep, such as a full disk, or if
-            all workers that take up a part die.
+        ValueError: if a worker fails with an error whose class Beam does not preserve, such as a full disk,
+            or if all workers that try a part die.
     """
     pipeline = beam.Pipeline(options=beam_options)
     try:
@@ -84,8 +84,8 @@ def _on_dask(pipeline):
         yield
     except KilledWorker as error:
         raise ValueError(
-            f"{error.allowed_failures + 1} workers have died, one after the other, of the same part of the "
-            f"work, the last one at {error.last_worker.address}; their logs say why (often: no memory)"
+            f"{error.allowed_failures + 1} workers died, one after the other, on the same part of the work, "
+            f"the last one at {error.last_worker.address}; see their logs (often they ran out of memory)"
         ) from error
     except ValueError as error:
         if type(error) is ValueError and _module(error).partition(".")[0] == "convnlp":
@@ -93,11 +93,11 @@ def _on_dask(pipeline):
         raise
     finally:
         if result := getattr(pipeline, "result", None):
-            result.client.close()  # and with it a cluster on this machine that was started for us
+            result.client.close()  # and so a cluster on this machine that was started for us
 
 
 def _module(error):
-    """The module that an error was raised in."""
+    """Returns the name of the module in which an error was raised."""
     trace = error.__traceback__
     while trace.tb_next is not None:
         trace = trace.tb_next
@@ -105,12 +105,12 @@ def _module(error):
 
 
 def runs_steps_whole(pipeline):
-    """Whether a step holds all that it yields of a task in memory, until the task has ended."""
+    """Returns whether a step keeps everything that it yields for a task in memory until the task ends."""
     return _is_dask(pipeline.options)
 
 
 def parts(pipeline, inputs):
-    """The `Part`s of an input, each for a worker of its own.
+    """Returns the `Part`s of an input, distributed over the workers.
 
     Args:
         pipeline: see `open_pipeline`.
@@ -138,7 +138,7 @@ def parts(pipeline, inputs):
 
 
 def tagged(pairs, tag):
-    """The elements of the pairs (tag, element) that have this tag.
+    """Returns the elements of those pairs (tag, element) that have this tag.
 
     Args:
         pairs: PCollection.

@@ -1,4 +1,4 @@
-"""Inputs of a bulk prediction, cut into shards: the unit that is predicted, written and, in a restart, kept.
+"""Inputs of a bulk prediction, cut into shards: the units that are predicted, written and kept on a restart.
 
 | source | an example is |
 | --- | --- |
@@ -9,8 +9,8 @@
 | `pydocs` | a document of the installed Python, fields "text" and "label" |
 | `tfds:NAME` | an example of a prepared TFDS data set |
 
-How an input is cut depends on the files and the shard size alone, so that a second run finds the shards of
-the first one.
+How an input is cut depends only on the files and the shard size, so that a second run finds the shards of the
+first.
 """
 
 import itertools
@@ -26,18 +26,18 @@ from convnlp.data.formats import FORMATS, text
 
 TABLES = ("csv", "tsv", "parquet")
 KINDS = ("jsonl", "lines", *TABLES, "text", "pydocs", "tfds")
-SHARD_BYTES = 1 << 24  # where a shard ends that has fewer examples; bounds the memory of a worker
+SHARD_BYTES = 1 << 24  # a shard with fewer examples ends here, which bounds the memory of a worker
 
 
 class Record(typing.NamedTuple):
-    """An example before it is looked at.
+    """An example before it is parsed.
 
     Attributes:
         file: string, its file, or the name and split of its data set.
         line: int from 1, its (first) line in the file, or its number in the data set.
-        size: int, its bytes as stored.
-        data: as stored: bytes, what a table's format parses, or a dict of TFDS.
-        error: string, why it cannot be used; "" where it may be.
+        size: int, its size as stored, in bytes.
+        data: as stored: bytes, the data that a table's format parses, or a dict from TFDS.
+        error: string, why it cannot be used; "" if no reason is known yet.
     """
 
     file: str
@@ -48,14 +48,14 @@ class Record(typing.NamedTuple):
 
 
 class Part(typing.NamedTuple):
-    """What one worker reads in one go: one shard, or all of a file in which reading cannot begin anywhere.
+    """What a worker reads in one go: a shard, or a whole file if reading cannot start in the middle of it.
 
     Attributes:
         file: int, index of the file in the input.
         shard: int, index of the first shard in the file.
         offset: int, where it begins: a byte, or the index of an example.
         line: int, number of its first line.
-        num_shards: int, or None for all to the end of the file.
+        num_shards: int, number of shards; None for all to the end of the file.
     """
 
     file: int
@@ -66,13 +66,13 @@ class Part(typing.NamedTuple):
 
 
 def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=()):
-    """The input of a source string.
+    """Opens the input that a string names.
 
     Args:
         source: string, see above.
-        split: string, of a TFDS data set, with a slice where wanted. Default "train".
-        shard_size: int >= 1, examples per shard; fewer where they have more than 16 MiB. Default 10,000.
-        data_dir: string, where TFDS looks.
+        split: string, a split of a TFDS data set, optionally with a slice. Default "train".
+        shard_size: int >= 1, examples per shard; fewer if they exceed 16 MiB. Default 10,000.
+        data_dir: string, the data directory of TFDS. Default None: its own.
         fields: tuple of strings, columns that a table must have. Default none.
 
     Returns:
@@ -91,7 +91,7 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=(
         return TFDSInput(name, split, shard_size, data_dir)
     if split != "train":
         raise SourceError(
-            f"`split` must be 'train' but for tfds:NAME. Received: split={split!r}, input={source!r}"
+            f"`split` must be 'train', except for tfds:NAME. Received: split={split!r}, input={source!r}"
         )
     if kind == "pydocs":
         kind, name = "jsonl", pydocs.path(name)
@@ -99,7 +99,7 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=(
     if kind not in TABLES:
         return FileInput(paths, kind, shard_size)
     for path in paths:
-        next(iter(files.File(path, FORMATS[kind], fields)), None)  # whose header says what is missing
+        next(iter(files.File(path, FORMATS[kind], fields)), None)  # the header shows missing columns
     return TableInput(paths, kind, shard_size)
 
 
@@ -117,7 +117,7 @@ class _Files:
         self._kind, self._shard_size = kind, shard_size
 
     def description(self):
-        """What tells this input from another: the files with their sizes and times."""
+        """Returns what identifies this input: a list of [path, bytes, modification time in seconds]."""
         stats = [tf.io.gfile.stat(path) for path in self.paths]
         return [
             [path, stat.length, stat.mtime_nsec // 10**9]
@@ -126,10 +126,10 @@ class _Files:
 
 
 class FileInput(_Files):
-    """Files of lines or of documents: "jsonl", "lines" or "text"."""
+    """Files of lines or documents: "jsonl", "lines" or "text"."""
 
     def parts(self, file):
-        """Yields the `Part`s of the file of this index; reads all of it to count its lines if need be."""
+        """Yields the `Part`s of the file with this index; reads all of it to count its lines if necessary."""
         if self._kind == "text" or not lines.is_seekable(self.paths[file]):
             yield Part(file)
             return
@@ -137,7 +137,7 @@ class FileInput(_Files):
             yield Part(file, shard, group[0].offset, group[0].number, 1)
 
     def shards(self, part):
-        """Yields (name, list of `Record`s) of the shards of a part."""
+        """Yields (name, list of `Record`s) for each shard of a part."""
         path = self.paths[part.file]
         stored = lines.read(path, part.offset, part.line)
         records = _documents(path, stored) if self._kind == "text" else _records(path, stored)
@@ -146,7 +146,7 @@ class FileInput(_Files):
             yield shard_name(part.file, shard), group
 
     def fields(self, record):
-        """The fields of a record as a dict; raises ValueError with the reason where it is a bad one."""
+        """Returns the fields of a record, a dict; raises ValueError with the reason if it is bad."""
         if record.error:
             raise ValueError(record.error)
         if self._kind == "text":
@@ -158,7 +158,7 @@ class FileInput(_Files):
 
 
 class TableInput(_Files):
-    """Files of tables, each read by one worker from its beginning, since a row may have several lines."""
+    """Files of tables, each read by one worker from its beginning, since a row may span several lines."""
 
     def parts(self, file):
         yield Part(file)
@@ -171,7 +171,7 @@ class TableInput(_Files):
             yield shard_name(part.file, shard), group
 
     def fields(self, record):
-        """As of `FileInput`; a date, or a number that is none, is text."""
+        """Like that of `FileInput`; dates, and numbers that are not finite, become text."""
         if record.error:
             raise ValueError(record.error)
         parsed = FORMATS[self._kind].parse(record.data)
@@ -214,12 +214,12 @@ class TFDSInput:
 
 
 def shard_name(file, shard):
-    """Name of a shard, which its output files have in theirs."""
+    """Returns the name of a shard, which is part of the names of its output files."""
     return f"{file:05d}-{shard:06d}"
 
 
 def _cut(items, shard_size):
-    """Yields lists of `shard_size` items, shorter where they have `SHARD_BYTES` before."""
+    """Yields lists of `shard_size` items, or fewer if they reach `SHARD_BYTES` earlier."""
     group, size = [], 0
     for item in items:
         group.append(item)
@@ -238,7 +238,7 @@ def _records(path, stored):
 
 
 def _too_long(size):
-    """Why an example of so many bytes cannot be used; "" where it can."""
+    """Returns why an example of this size in bytes cannot be used; "" if it can."""
     return f"longer than {lines.MAX_LINE_BYTES} bytes" if size > lines.MAX_LINE_BYTES else ""
 
 
@@ -254,7 +254,7 @@ def _documents(path, stored):
 
 
 def _plain(name, value):
-    """A value of TFDS or Parquet as JSON has it: bytes and what JSON lacks, dates or NaN, are text."""
+    """Turns a value of TFDS or Parquet into JSON's form; bytes, and dates or NaN, become text."""
     if isinstance(value, dict):
         return {key: _plain(f"{name}/{key}", item) for key, item in value.items()}
     if isinstance(value, bytes):
@@ -266,4 +266,4 @@ def _plain(name, value):
     if isinstance(value, list):
         return [_plain(name, item) for item in value]
     is_known = value is None or isinstance(value, int) or (isinstance(value, float) and isfinite(value))
-    return value if is_known else str(value)  # a plain one of a `Cell` too
+    return value if is_known else str(value)  # turns a `Cell` into a plain string too

@@ -1,4 +1,4 @@
-"""A bulk prediction's folder: what it holds, whose it is, and how much of it is done."""
+"""The folder of a bulk prediction: what it holds, which job it belongs to, and how much is done."""
 
 import contextlib
 import json
@@ -8,20 +8,20 @@ import tensorflow as tf
 from convnlp.bulk import outputs
 
 _JOB, _SUMMARY = "job.json", "summary.json"
-_VERSION = 1  # counts changes of this package that change its files
+_VERSION = 1  # increased when a change of this package changes its files
 
 
 def description(source, format, signature, fields, shard_size, model, inputs):
-    """What makes a prediction another one, as a dict for JSON: a restart must have the same.
+    """Returns what identifies a job, a dict for JSON, which must be the same on a restart.
 
-    The batch size, the runner and where the model lies are not among them.
+    It does not include the batch size, the runner and the model's location.
 
     Args:
         source: string, the input as the user named it, with its split.
-        format: string.
-        signature: string.
-        fields: list of strings.
-        shard_size: int.
+        format: string, format of the predictions.
+        signature: string, the model's signature.
+        fields: list of strings, the text fields.
+        shard_size: int, examples per shard.
         model: string, the model's fingerprint.
         inputs: list, the files; see `FileInput.description`.
     """
@@ -38,24 +38,24 @@ def description(source, format, signature, fields, shard_size, model, inputs):
 
 
 def open_folder(folder, job):
-    """Makes the folder of a job, or takes up the one that an earlier run of it left.
+    """Creates the folder of a job, or continues in the one that an earlier run has left.
 
     Args:
         folder: string.
         job: dict, see `description`.
 
     Returns:
-        The summary as a dict where the job is complete, else None.
+        The summary, a dict, if the job is complete; else None.
 
     Raises:
-        ValueError: if the folder holds something else, or another job, with the differences.
+        ValueError: if the folder holds something else or another job; lists the differences.
     """
     found = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
     if _JOB in found:
         differences = list(_differences(_read(f"{folder}/{_JOB}"), job))
         if differences:
             raise ValueError(
-                f"`output` must be new, or hold a part of the same job. {folder} has another: "
+                f"`output` must be new or hold part of the same job. {folder} holds another job: "
                 + "; ".join(differences)
             )
     elif [name for name in found if outputs.PARTIAL not in name]:
@@ -71,7 +71,7 @@ def open_folder(folder, job):
 
 
 def num_done(folder):
-    """Number of shards whose predictions are there."""
+    """Returns the number of shards whose predictions are complete."""
     return sum(
         name.startswith("predictions-") and outputs.PARTIAL not in name
         for name in tf.io.gfile.listdir(folder)
@@ -79,26 +79,26 @@ def num_done(folder):
 
 
 def finish(folder):
-    """Removes what killed workers have left of files that others have then written; returns the summary."""
+    """Removes partial files that killed workers have left; returns the summary."""
     summary = read_summary(folder)
     _remove_partial(folder, tf.io.gfile.listdir(folder))
     return summary
 
 
 def read_summary(folder):
-    """{"examples", "predictions", "bad", "shards"} of a complete job."""
+    """Returns the summary of a complete job: {"examples", "predictions", "bad", "shards"}."""
     return _read(f"{folder}/{_SUMMARY}")
 
 
 def write_summary(folder, summary):
-    """Marks the job as complete."""
+    """Writes the summary, which marks the job as complete."""
     outputs.write_rows(f"{folder}/{_SUMMARY}", "jsonl", [summary])
 
 
 def _remove_partial(folder, names):
     for name in names:
         if outputs.PARTIAL in name:
-            with contextlib.suppress(tf.errors.NotFoundError):  # of a worker that is still alive after all
+            with contextlib.suppress(tf.errors.NotFoundError):  # its worker is still alive after all
                 tf.io.gfile.remove(f"{folder}/{name}")
 
 
@@ -121,4 +121,4 @@ def _differences(before, now):
             ]
             yield f"{len(changed)} input files changed, such as {changed[0][0]}"
         else:
-            yield f"{key} {there!r} there, {here!r} here"
+            yield f"{key} was {there!r} and is now {here!r}"

@@ -1,4 +1,4 @@
-"""Lines of plain and packed files with their numbers and places, in bounded memory."""
+"""Lines of plain and compressed files with their numbers and offsets, in bounded memory."""
 
 import io
 import typing
@@ -9,17 +9,17 @@ import tensorflow as tf
 from convnlp.data import stored
 from convnlp.data.errors import SourceError
 
-MAX_LINE_BYTES = 1 << 20  # longer lines are bad input; of them this much is kept
+MAX_LINE_BYTES = 1 << 20  # longer lines are bad input, of which only this much is kept
 
 
 class Line(typing.NamedTuple):
-    """A line as it stands in its file.
+    """A line as stored in its file.
 
     Attributes:
         number: int from 1.
-        offset: int, where it begins, in the bytes of the unpacked file.
-        data: bytes, its end included; at most `MAX_LINE_BYTES`.
-        size: int, its bytes in the file.
+        offset: int, the byte at which it begins in the decompressed file.
+        data: bytes, including the line end; at most `MAX_LINE_BYTES`.
+        size: int, its full size in bytes.
     """
 
     number: int
@@ -29,20 +29,20 @@ class Line(typing.NamedTuple):
 
 
 def is_seekable(path):
-    """Whether reading can begin anywhere in the file: not in what is packed."""
+    """Returns whether reading can start anywhere in the file: not if it is compressed."""
     return not stored.is_packed(path)
 
 
 def read(path, offset=0, number=1):
-    """Yields the lines of a file from one of them on.
+    """Yields the `Line`s of a file, starting from a given one.
 
     Args:
-        path: string; packed where it ends in .gz or .zst. Local, or what `tf.io.gfile` reads.
-        offset: int, where the first line begins; 0 for a packed file.
+        path: string, a local path or a URL of `tf.io.gfile`; compressed if it ends in .gz or .zst.
+        offset: int, the byte at which the first line begins; 0 for a compressed file.
         number: int, the number of that line.
 
     Raises:
-        SourceError: if the file cannot be read, with the line where that is.
+        SourceError: if the file cannot be read; names the line.
     """
     try:
         with stored.open_stored(path) as packed, _unpacked(path, packed) as file:

@@ -1,4 +1,4 @@
-"""A SavedModel that takes texts, asked in batches of texts of much the same length."""
+"""Runs a SavedModel that takes texts, in batches of similar length."""
 
 import hashlib
 import os
@@ -10,15 +10,15 @@ from convnlp import saved_model_sums
 from convnlp.prediction import asking
 
 _VOCABULARY = ("assets", "vocabulary.spm")
-_WEIGHTS = "variables.data-"  # their checksums are in variables.index
+_WEIGHTS = "variables.data-"  # variables.index holds their checksums
 _NOT_THE_MODEL = ("assets.extra", "fingerprint.pb", "SHA256SUMS")
 
 
 def text_inputs(directory, signature):
-    """Names of a signature's inputs, sorted; the model is not loaded.
+    """Returns the names of a signature's inputs, a sorted list, without loading the model.
 
     Args:
-        directory: string, a SavedModel: with saved_model.pb in it.
+        directory: string, directory of a SavedModel, with saved_model.pb.
         signature: string, such as "serving_default".
 
     Raises:
@@ -29,7 +29,7 @@ def text_inputs(directory, signature):
         raise ValueError(f"`model` must be the directory of a SavedModel. Received: {directory!r}")
     try:
         graphs = saved_model_pb2.SavedModel.FromString(_contents(path)).meta_graphs
-    except Exception as error:  # protobuf's own class moves between its versions
+    except Exception as error:  # the class differs between versions of protobuf
         raise ValueError(f"{path} is damaged: {error}") from error
     signatures = {name: found for graph in graphs for name, found in graph.signature_def.items()}
     if signature not in signatures:
@@ -46,7 +46,7 @@ def text_inputs(directory, signature):
 
 
 def fingerprint(directory):
-    """A hash that tells a SavedModel from another one, wherever it lies: graph, weights and assets."""
+    """Returns a hash of a SavedModel's graph, weights and assets, in hex, wherever the model is stored."""
     digest = hashlib.sha256()
     for folder, folders, names in tf.io.gfile.walk(directory):
         folders.sort()
@@ -65,21 +65,21 @@ class Predictor:
     Args:
         directory: string.
         signature: string; its inputs are texts, its outputs have one entry per example.
-        batch_size: int >= 1, texts at a time.
+        batch_size: int >= 1, examples per batch.
 
     Raises:
-        ValueError: if its files have sums, and are not those; not looked at behind a URL.
+        ValueError: if the files do not match their checksums, if any; not checked behind a URL.
     """
 
     def __init__(self, directory, signature, batch_size):
-        import tensorflow_text  # which registers the tokenizer's operation, too
+        import tensorflow_text  # also registers the tokenizer's operation
 
         if "://" not in directory:
             saved_model_sums.check(directory)
-        self._model = tf.saved_model.load(directory)  # which the function alone does not keep
+        self._model = tf.saved_model.load(directory)  # the function alone does not keep it alive
         self._lengths_of = asking.lengths_in_bytes
         vocabulary = os.path.join(directory, *_VOCABULARY)
-        if tf.io.gfile.exists(vocabulary):  # of a model that convnlp has exported
+        if tf.io.gfile.exists(vocabulary):  # a model exported by convnlp
             tokenizer = tensorflow_text.FastSentencepieceTokenizer(_contents(vocabulary))
             self._lengths_of = asking.lengths_in_tokens(tokenizer.tokenize)
         self._function = self._model.signatures[signature]
@@ -87,16 +87,16 @@ class Predictor:
         self._batch_size = batch_size
 
     def predict(self, rows):
-        """What the model answers.
+        """Returns the model's answers.
 
         Args:
-            rows: list of tuples of bytes: of each example the text of every input, in the inputs' order.
+            rows: list of tuples of bytes: for each example, the text of every input, in the inputs' order.
 
         Returns:
             list of dicts, output -> NumPy value, one per example, in the order of `rows`.
 
         Raises:
-            ValueError: if an output has another number of entries than there are examples.
+            ValueError: if the number of entries of an output differs from the number of examples.
         """
         return asking.in_batches(self._function, self._names, rows, self._batch_size, self._lengths_of)
 

@@ -1,8 +1,8 @@
-"""The files of a bulk prediction: rows as JSON-lines or TFRecord, each file complete or not there.
+"""The files of a bulk prediction: rows as JSON lines or TFRecord; each file is complete or absent.
 
-A row is {"file", "line", "input": the fields of the example, and each output of the model by its name}. As
-a tf.Example it has the features "file", "line", "input/FIELD" and the outputs; texts are bytes, and a field
-that is neither a text, a number nor a list of such is JSON.
+A row is {"file", "line", "input": the fields of the example, and each output of the model by its name}. As a
+tf.Example, it has the features "file", "line", "input/FIELD" and the outputs; texts are bytes, and fields
+other than texts, numbers and lists of these are JSON.
 """
 
 import json
@@ -17,12 +17,12 @@ PARTIAL = ".partial-"  # in the names of files that are being written
 
 
 def is_done(folder, shard, format):
-    """Whether the files of a shard are there."""
+    """Returns whether the predictions of a shard are complete."""
     return tf.io.gfile.exists(_predictions(folder, shard, format))
 
 
 def num_bad(folder, shard):
-    """Number of bad lines of a shard that is done."""
+    """Returns the number of bad lines in a shard that is done."""
     path = _bad(folder, shard)
     if not tf.io.gfile.exists(path):
         return 0
@@ -31,32 +31,32 @@ def num_bad(folder, shard):
 
 
 def write_shard(folder, shard, format, rows, bad):
-    """Writes the bad lines of a shard, if it has any, and then its predictions, which say that it is done."""
+    """Writes the bad lines of a shard, if any, and then its predictions, which mark it as done."""
     if bad:
         write_rows(_bad(folder, shard), "jsonl", bad)
     write_rows(_predictions(folder, shard, format), format, rows)
 
 
 def row(file, line, fields, outputs):
-    """A row as above; texts as strings, bytes that are none as {"b64": ...}.
+    """Returns a row as above, a dict; bytes that are not text become {"b64": ...}.
 
     Args:
         file: string.
         line: int.
-        fields: dict of what JSON knows.
+        fields: dict of JSON values.
         outputs: dict, name -> NumPy value, or bytes.
 
     Raises:
-        ValueError: if an output is called as a part of the row.
+        ValueError: if an output has the name of a part of the row.
     """
     found = {"file": file, "line": line, "input": fields}
     if taken := sorted(set(found) & set(outputs)):
-        raise ValueError(f"the model's outputs must not be called file, line or input. Received: {taken}")
+        raise ValueError(f"the model's outputs must not be named file, line or input. Received: {taken}")
     return found | as_json(outputs)
 
 
 def write_rows(path, format, rows):
-    """Writes rows to a file that appears when it is complete.
+    """Writes rows to a file that appears once it is complete.
 
     Args:
         path: string.
@@ -82,10 +82,10 @@ def write_rows(path, format, rows):
 
 
 def example(found):
-    """The tf.Example of a row."""
+    """Returns the tf.Example of a row."""
     fields = {f"input/{name}": value for name, value in found["input"].items()}
     features = {name: value for name, value in found.items() if name != "input"} | fields
-    # A name may hold half of a surrogate pair, which protobuf's strings may not.
+    # A name may contain half of a surrogate pair, but protobuf's strings may not.
     encoded = {
         name.encode("utf-8", "backslashreplace").decode(): _feature(value) for name, value in features.items()
     }

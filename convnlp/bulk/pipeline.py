@@ -1,8 +1,8 @@
 """The pipeline: parts of the input -> shards -> RunInference -> files.
 
-A shard is one element from the moment it is read until its file is there. So there is nothing to group,
-memory is bounded by a shard, the texts of a shard can be sorted by length, and whatever a runner repeats, a
-shard's file is written once more in the same way and under the same name.
+A shard is a single element from when it is read until its file is written. So nothing needs grouping, memory
+is bounded by a shard, the texts of a shard can be sorted by length, and if a runner repeats work, a shard's
+file is only rewritten with the same content and name.
 """
 
 import dataclasses
@@ -15,12 +15,12 @@ from convnlp.bulk import engine, job, outputs
 from convnlp.bulk.model import Predictor
 from convnlp.data.schema import Schema
 
-_NOTHING = 0, 0, 0  # examples, bad ones, shards
+_NOTHING = 0, 0, 0  # examples, bad examples, shards
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What every worker knows.
+    """What every worker needs to know.
 
     Args:
         inputs: see `convnlp.bulk.inputs.open_input`.
@@ -37,12 +37,12 @@ class Work:
 
 @dataclasses.dataclass
 class Shard:
-    """A shard whose examples have been looked at.
+    """A shard whose examples have been parsed.
 
     Args:
         name: string.
         good: list of (file, line, fields) of the examples to predict.
-        texts: list of tuples of bytes, beside `good`.
+        texts: list of tuples of bytes, the texts of each example in `good`.
         bad: list of dicts {"file", "line", "reason"}.
     """
 
@@ -56,7 +56,7 @@ class Shard:
 
 
 def run(work, handler, beam_options):
-    """Predicts the shards that are not done; returns when all of them are and the summary is written.
+    """Predicts the shards that are not done; returns once all are done and the summary is written.
 
     Args:
         work: `Work`.
@@ -83,7 +83,7 @@ def run(work, handler, beam_options):
 
 
 class Handler(ModelHandler):
-    """RunInference's view of a `Predictor`: a batch of Beam's is a `Shard`.
+    """Runs a `Predictor` in RunInference; one of Beam's batches is a `Shard`.
 
     Args:
         directory: string, a SavedModel.
@@ -109,7 +109,7 @@ class Handler(ModelHandler):
 
 
 class _Read(beam.DoFn):
-    """`Part` -> `Shard`s; of those that are done, only the counts, with the tag "done"."""
+    """`Part` -> `Shard`s; for those that are done, only the counts, with the tag "done"."""
 
     def __init__(self, work):
         self._work = work
@@ -133,7 +133,7 @@ class _Read(beam.DoFn):
 
 
 class _Predict(beam.DoFn):
-    """`Part` -> the counts of its shards, each of which is read, asked and written before the next one."""
+    """`Part` -> the counts of its shards; each is read, predicted and written before the next."""
 
     def __init__(self, work, handler):
         self._work, self._handler, self._read, self._models = work, handler, _Read(work), Shared()
@@ -151,7 +151,7 @@ class _Predict(beam.DoFn):
 
 
 def _write(answered, work):
-    """Writes the files of a shard and counts."""
+    """Writes the files of a shard; returns its (examples, bad examples, 1)."""
     shard, answers = answered
     rows = (outputs.row(*good, answer) for good, answer in zip(shard.good, answers, strict=True))
     outputs.write_shard(work.folder, shard.name, work.format, rows, shard.bad)
@@ -159,7 +159,7 @@ def _write(answered, work):
 
 
 def _add(counts):
-    """Sums of (examples, bad ones, shards)."""
+    """Sums up (examples, bad examples, shards)."""
     totals = list(_NOTHING)
     for count in counts:
         totals = [total + more for total, more in zip(totals, count, strict=True)]

@@ -1,4 +1,4 @@
-"""Beam's runners, and the one line that says what to install where Beam is missing."""
+"""Beam's runners, and an error that says what to install if Beam is missing."""
 
 import importlib
 import logging
@@ -12,14 +12,14 @@ def load_pipeline(module, program, runner):
     Args:
         module: string, such as "convnlp.bulk.pipeline".
         program: string, the program to name in the error.
-        runner: string. On this machine and on Dask errors are raised to us, so that Beam need not log them;
-            of other runners its log is all there is.
+        runner: string, one of `RUNNERS`. Beam logs errors only for runners that do not raise them here: not
+            for those of this machine and Dask.
 
     Returns:
         The module.
 
     Raises:
-        ValueError: if Beam is not installed, or for the DaskRunner Dask.
+        ValueError: if Beam is not installed, or Dask for the DaskRunner.
     """
     level = logging.CRITICAL if runner in ("DirectRunner", "DaskRunner") else logging.WARNING
     logging.getLogger("apache_beam").setLevel(level)
@@ -34,5 +34,5 @@ def load_pipeline(module, program, runner):
             raise
         raise ValueError(
             f"{program} needs {needed[package]}: "
-            "pip install -r requirements-beam.txt, in an environment of its own"
+            "pip install -r requirements-beam.txt, in a separate environment"
         ) from error

@@ -1,11 +1,12 @@
-"""Texts of test sets in a corpus: a model should not have been trained on what it is tested on.
+"""Finds texts of test sets in a corpus: a model should not be trained on what it is tested on.
 
-A document is removed if 13 words in a row of it stand in a text of a test set, whatever their case and
-punctuation. Of a text of 8 to 12 words all of them must stand there in a row; a shorter one is no evidence.
+A document is removed if it contains 13 consecutive words of a text in a test set, ignoring case and
+punctuation. If the text has only 8 to 12 words, the document must contain all of them consecutively; shorter
+texts are no evidence.
 
 Source: Brown et al., 2020, "Language Models are Few-Shot Learners" (GPT-3), appendix C,
-https://arxiv.org/abs/2005.14165. Departs from it: the whole document is removed, not what is around the
-words; the length follows each text, not the shortest ones of its set; frequent runs count too.
+https://arxiv.org/abs/2005.14165. Departs from it: the whole document is removed, not only the surroundings of
+the words; the length is chosen per text, not by the shortest texts of the set; frequent runs count too.
 """
 
 import numpy as np
@@ -29,7 +30,7 @@ class TestTexts:
     [True, False]
     """
 
-    __test__ = False  # no class of tests, whatever pytest takes it for
+    __test__ = False  # not a class of tests, although pytest would collect it
 
     def __init__(self, texts):
         runs = {size: [] for size in range(LEAST_WORDS, MOST_WORDS + 1)}
@@ -41,11 +42,11 @@ class TestTexts:
         self._runs = {size: np.unique(np.concatenate(parts)) for size, parts in runs.items() if parts}
 
     def __len__(self):
-        """How many different runs of words are looked for."""
+        """The number of different runs of words."""
         return sum(map(len, self._runs.values()))
 
     def are_in(self, word_hashes):
-        """Whether a document, its words as `words.hashes`, has one of the runs in it."""
+        """Returns whether a document contains one of the runs; `word_hashes` is from `words.hashes`."""
         for size, known in self._runs.items():
             own = minhash.shingles(word_hashes, size)
             places = np.minimum(np.searchsorted(known, own), len(known) - 1)
@@ -55,7 +56,7 @@ class TestTexts:
 
 
 def texts_of(source, fields=()):
-    r"""All texts of a test set.
+    r"""Returns all texts of a test set.
 
     Args:
         source: `convnlp.data.Source` of files.
@@ -65,7 +66,7 @@ def texts_of(source, fields=()):
         List of strings.
 
     Raises:
-        SourceError: if the source cannot be read, has none of the fields, or is of `tfds:`.
+        SourceError: if the source cannot be read, lacks one of the fields, or is `tfds:`.
 
     Example:
     >>> import pathlib
@@ -74,11 +75,11 @@ def texts_of(source, fields=()):
     ['What now?']
     """
     if source.kind == "tfds":
-        raise SourceError(f"{source}: a test set must be files, such as jsonl:GLOB or csv:GLOB")
+        raise SourceError(f"{source}: a test set must consist of files, such as jsonl:GLOB or csv:GLOB")
     rows = sources.Sample(source, num_rows=None).rows
     for field in fields:
         if not any(field in row for row in rows):
-            raise SourceError(f"{source}: no field {field!r} (there are: {', '.join(map(repr, rows[0]))})")
+            raise SourceError(f"{source}: no field {field!r} (available: {', '.join(map(repr, rows[0]))})")
     found = []
     for row in rows:
         for name, value in row.items():

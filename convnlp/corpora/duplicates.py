@@ -1,13 +1,13 @@
 """Near-duplicates: documents that share most of their runs of five words with an earlier one.
 
-A document goes into `NUM_BANDS` groups, each named by a band of `BAND` minima of its shingles; documents with
-the Jaccard index s have a group in common with probability 1 - (1 - s^BAND)^NUM_BANDS, which is 0.47 at 0.5,
-0.975 at 0.7 and 0.9996 at 0.8. In a group each is compared with those before it by all of its minima, whose
-equal share estimates s with a standard deviation of at most 0.05.
+A document belongs to `NUM_BANDS` groups, each named by a band of `BAND` minima of its shingles. Two documents
+with Jaccard index s share a group with probability 1 - (1 - s^BAND)^NUM_BANDS, which is 0.47 at 0.5, 0.975 at
+0.7 and 0.9996 at 0.8. Within a group, each document is compared with earlier ones by all of its minima; the
+share of equal minima estimates s with a standard deviation of at most 0.05.
 
 Source: Leskovec, Rajaraman and Ullman, 2020, "Mining of Massive Datasets", sections 3.3 and 3.4,
-http://www.mmds.org. Departs from it: of the minima their last 16 bits are kept, of which different ones agree
-once in 65,536. An index such as datasketch's is not used: it lives in the memory of one process.
+http://www.mmds.org. Departs from it: only the last 16 bits of the minima are kept, which agree by chance once
+in 65,536. An index such as datasketch's is not used, because it lives in the memory of one process.
 """
 
 import hashlib
@@ -20,19 +20,19 @@ SHINGLE = 5  # words
 NUM_BANDS, BAND = 20, 5
 NUM_MINIMA = NUM_BANDS * BAND
 MIN_SIMILARITY = 0.8
-MOST_COMPARED = 100  # different documents of a group that others are compared with: the bound of its time
-_EXACT = b"="  # how the name of a group begins whose documents have the same words
+MOST_COMPARED = 100  # documents of a group that others are compared with, which bounds its time
+_EXACT = b"="  # prefix of the names of groups whose documents have the same words
 
 
 def keys(word_hashes):
-    """The groups that a document belongs to, and what is compared in them.
+    """Returns the groups that a document belongs to, and its signature for comparisons in them.
 
     Args:
-        word_hashes: uint64 array, see `words.hashes`.
+        word_hashes: uint64 array [n], see `words.hashes`.
 
     Returns:
-        (list of bytes, the names of the groups; bytes, the last 16 bits of its minima, or b"" where it has
-        fewer words than a shingle and is a duplicate of the same words alone).
+        (list of bytes, the names of the groups; bytes, the last 16 bits of its minima, or b"" if it has fewer
+        words than a shingle, so that only the same words are a duplicate).
 
     Example:
     >>> from convnlp.corpora.words import hashes, words
@@ -52,14 +52,14 @@ def keys(word_hashes):
 
 
 def repeated(name, members, min_similarity=MIN_SIMILARITY):
-    """Which documents of a group repeat an earlier one.
+    """Returns the documents of a group that repeat an earlier one.
 
     Args:
-        name: bytes, of the group.
-        members: iterable of (place, signature): a place is anything that has an order, which decides which
-            document is the earlier one; signatures are those of `keys`.
-        min_similarity: float in (0, 1], the share of equal minima from which on a document is removed.
-            Defaults to 0.8.
+        name: bytes, name of the group.
+        members: iterable of (place, signature): places can be anything with an order, which decides which
+            document is the earlier one; signatures are from `keys`.
+        min_similarity: float in (0, 1], the share of equal minima from which a document counts as a
+            near-duplicate. Defaults to 0.8.
 
     Returns:
         List of (place, "duplicate" or "near_duplicate").

@@ -1,15 +1,15 @@
-"""The language of a document, by py3langid, whose model is inside its package.
+"""Identifies the language of a document by py3langid, whose package includes its model.
 
 Source: Lui and Baldwin, 2012, "langid.py: An Off-the-shelf Language Identification Tool",
-https://aclanthology.org/P12-3005: naive Bayes over byte n-grams. It always names one of its languages,
-whatever a text is; of texts of a few words it is often wrong.
+https://aclanthology.org/P12-3005: naive Bayes over byte n-grams. It names one of its languages for any text,
+and is often wrong for texts of a few words.
 """
 
-SAMPLE_CHARACTERS = 4000  # of a document that are looked at: more decide nothing
+SAMPLE_CHARACTERS = 4000  # read from a document; more would not change the answer
 
 
 def identifier():
-    """A function of a text -> its language, such as "en".
+    """Returns a function of a text, a string -> the code of its language, such as "en".
 
     Raises:
         ValueError: if py3langid is not installed.
@@ -33,6 +33,6 @@ def _library():
         import py3langid
     except ImportError as error:
         raise ValueError(
-            "`languages` needs py3langid: pip install -r requirements-beam.txt, in an environment of its own"
+            "`languages` needs py3langid: pip install -r requirements-beam.txt, in a separate environment"
         ) from error
     return py3langid

@@ -1,10 +1,10 @@
 """The pipeline: parts of the input -> shards, filtered -> groups of near-duplicates -> files.
 
-    shard       one element from the moment it is read; documents that break a rule are gone from it
-    groups      of each document that is left only its place and its minima go into them, see `duplicates`
-    files       a shard meets the places in it that repeat an earlier document, and becomes a file
+    shard       a single element from when it is read; documents that break a rule have been removed
+    groups      hold only the places and minima of the remaining documents, see `duplicates`
+    files       a shard is joined with the places in it that repeat earlier documents, and written to a file
 
-A shard's file has the same rows and name whatever a runner repeats, and in whatever order it works.
+A shard's file has the same rows and name even if a runner repeats work, and in whatever order it works.
 """
 
 import dataclasses
@@ -16,21 +16,21 @@ from convnlp.corpora import duplicates, languages, quality, words
 from convnlp.data.schema import Schema
 
 UNREADABLE, OTHER_LANGUAGE, IN_TEST_SET = "unreadable", "other_language", "in_a_test_set"
-_READ, _KEPT = "documents", "kept"  # counts that are of no rule
+_READ, _KEPT = "documents", "kept"  # counts that belong to no rule
 _SHARDS, _MEMBERS, _COUNTS = "shards", "members", "counts"
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What every worker knows.
+    """What every worker needs to know.
 
     Args:
         inputs: see `convnlp.bulk.inputs.open_input`.
-        field: string, of the text.
+        field: string, field of the text.
         folder: string, where the files go.
-        rules: tuple of strings, of `quality.RULES`.
-        min_words: int, of the rule `num_words`.
-        languages: tuple of strings, those to keep; empty for all.
+        rules: tuple of strings, names in `quality.RULES`.
+        min_words: int, minimum for the rule `num_words`.
+        languages: tuple of strings, languages to keep; empty for all.
         test_texts: `contamination.TestTexts`, or None.
         min_similarity: float, see `duplicates.repeated`; 0 keeps duplicates.
     """
@@ -46,7 +46,7 @@ class Work:
 
 
 def run(work, beam_options):
-    """Writes the documents that stay, and then the report, which `convnlp.bulk.job.read_summary` reads.
+    """Writes the documents to keep, and then the report, which `convnlp.bulk.job.read_summary` reads.
 
     Args:
         work: `Work`.
@@ -76,7 +76,7 @@ def run(work, beam_options):
 
 
 class _Filter(beam.DoFn):
-    """`Part` -> (tag, element): its shards with the documents that keep all rules, counts, members."""
+    """`Part` -> (tag, element): its shards with the documents that obey all rules, counts, members."""
 
     def __init__(self, work):
         self._work = work
@@ -109,7 +109,7 @@ class _Filter(beam.DoFn):
                 yield _SHARDS, (name, kept)
 
     def _broken(self, text, hashes):
-        """The rule by which a document is removed; None where it stays."""
+        """Returns the name of the rule that a document breaks, or None."""
         work = self._work
         if rule := quality.broken(text, work.rules, work.min_words):
             return rule
@@ -119,7 +119,7 @@ class _Filter(beam.DoFn):
 
 
 def _repeats(group, min_similarity):
-    """A group -> (shard, (line, rule)) of the documents that repeat an earlier one of it."""
+    """Yields (shard, (line, rule)) for the documents of a group that repeat an earlier one in it."""
     name, members = group
     places = (((shard, line), signature) for shard, line, signature in members)
     for (shard, line), rule in duplicates.repeated(name, places, min_similarity):
@@ -127,7 +127,7 @@ def _repeats(group, min_similarity):
 
 
 def _write(joined, work):
-    """Writes the file of a shard, if a document of it stays; yields counts."""
+    """Writes the file of a shard, if it keeps any document; yields counts."""
     name, found = joined
     (documents,) = found["shards"]
     repeats = {}
@@ -144,18 +144,19 @@ def _write(joined, work):
 
 
 def _add(counts):
-    """Sums of (documents, characters)."""
+    """Sums up (documents, characters)."""
     return tuple(map(sum, zip(*counts, strict=True))) or (0, 0)
 
 
 def report(counts):
-    """What is written at the end.
+    """Returns the report that is written at the end.
 
     Args:
-        counts: dict, rule -> (documents, characters), with those of `_READ` and `_KEPT`.
+        counts: dict, rule -> (documents, characters), including `_READ` and `_KEPT`.
 
     Returns:
-        dict of `documents`, `kept` and `removed`, rule -> {"documents", "characters"}.
+        dict of `documents`, int; `kept`, {"documents", "characters"}; `removed`, rule -> {"documents",
+        "characters"}.
     """
     counts = dict(counts)
     (read, _), (kept, characters) = counts.pop(_READ, (0, 0)), counts.pop(_KEPT, (0, 0))

@@ -1,25 +1,25 @@
-"""Rules by which a document does not look like text that somebody has written to be read.
+"""Rules for recognizing documents that nobody wrote to be read.
 
-| rule | a document is removed by it |
+| rule | removes a document |
 | --- | --- |
 | `num_words` | with fewer than 50 words, or more than 100,000 |
 | `word_length` | whose words have fewer than 3 or more than 10 characters on average |
-| `symbols` | with more than one "#", or more than one ellipsis, to 10 words |
-| `bullets` | of whose lines more than 90 % begin with a bullet |
-| `ellipses` | of whose lines more than 30 % end with an ellipsis |
-| `letters` | of whose words less than 80 % have a letter |
-| `stop_words` | with fewer than two of the, be, to, of, and, that, have, with: English alone |
-| `repeated_lines` | of whose lines more than 30 %, or lines with 20 % of the characters, stand there before |
-| `repeated_paragraphs` | the same of paragraphs |
+| `symbols` | with more than one "#", or more than one ellipsis, per 10 words |
+| `bullets` | if more than 90 % of its lines begin with a bullet |
+| `ellipses` | if more than 30 % of its lines end with an ellipsis |
+| `letters` | if less than 80 % of its words have a letter |
+| `stop_words` | with fewer than two of the, be, to, of, and, that, have, with: only for English |
+| `repeated_lines` | if over 30 % of its lines, or lines with over 20 % of its characters, repeat earlier ones
+| | `repeated_paragraphs` | likewise for paragraphs |
 | `top_ngram` | whose most frequent run of 2, 3 or 4 words has more than 20, 18 or 16 % of its characters |
-| `repeated_ngrams` | of which 15, 14, ... 10 % and more are runs of 5, 6, ... 10 words said before |
+| `repeated_ngrams` | if over 15, 14, ... 10 % of it is repeated runs of 5, 6, ... 10 words |
 | `placeholder` | with "lorem ipsum" |
 
 Source: Rae et al., 2021, "Scaling Language Models" (Gopher), appendix A.1.1 and table A1,
-https://arxiv.org/abs/2112.11446; `placeholder` is of C4: Raffel et al., 2020, section 2.2,
-https://arxiv.org/abs/1910.10683. Departs from them: words are what stands between white space, also in the
-rules that count characters, whose total is that of all words; C4's rules that take lines out of a page are
-not here.
+https://arxiv.org/abs/2112.11446; `placeholder` is from C4: Raffel et al., 2020, section 2.2,
+https://arxiv.org/abs/1910.10683. Departs from them: words are separated by white space, also in the rules
+that count characters, whose total is that of all words; C4's rules that remove lines from a page are not
+included.
 """
 
 import collections
@@ -35,7 +35,7 @@ _REPEATED_NGRAMS = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
 
 
 class Document(NamedTuple):
-    """A text, cut in the ways that the rules ask for; see `cut`."""
+    """A text, cut in the ways that the rules need; see `cut`."""
 
     text: str
     words: list
@@ -44,61 +44,61 @@ class Document(NamedTuple):
 
 
 def cut(text):
-    """The `Document` of a text."""
+    """Returns the `Document` of a text, a string."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
     return Document(text, text.split(), lines, paragraphs)
 
 
 def num_words(document, least=MIN_WORDS, most=MAX_WORDS):
-    """Whether the document is too short or too long."""
+    """Returns whether the document is too short or too long."""
     return not least <= len(document.words) <= most
 
 
 def word_length(document):
-    """Whether its words are too short or too long."""
+    """Returns whether the document's words are too short or too long."""
     return not 3 <= _characters(document.words) / max(len(document.words), 1) <= 10
 
 
 def symbols(document):
-    """Whether it has too many hash signs, or too many ellipses."""
+    """Returns whether the document has too many hash signs, or too many ellipses."""
     most = 0.1 * len(document.words)
     ellipses = sum(map(document.text.count, _ELLIPSES))
     return document.text.count("#") > most or ellipses > most
 
 
 def bullets(document):
-    """Whether it is a list."""
+    """Returns whether the document is a list."""
     return _share(line.startswith(_BULLETS) for line in document.lines) > 0.9
 
 
 def ellipses(document):
-    """Whether it is made of beginnings."""
+    """Returns whether the document consists of beginnings of texts."""
     return _share(line.endswith(_ELLIPSES) for line in document.lines) > 0.3
 
 
 def letters(document):
-    """Whether it is made of numbers and signs."""
+    """Returns whether the document consists of numbers and symbols."""
     return _share(any(map(str.isalpha, word)) for word in document.words) < 0.8
 
 
 def stop_words(document):
-    """Whether it lacks the words that hold English sentences together."""
+    """Returns whether the document lacks the words that hold English sentences together."""
     return len(STOP_WORDS & {word.strip(".,;:!?\"'()").casefold() for word in document.words}) < 2
 
 
 def repeated_lines(document):
-    """Whether too many lines stand there before."""
+    """Returns whether too many lines repeat earlier ones."""
     return _repeats(document.lines)
 
 
 def repeated_paragraphs(document):
-    """Whether too many paragraphs stand there before."""
+    """Returns whether too many paragraphs repeat earlier ones."""
     return len(document.paragraphs) > 1 and _repeats(document.paragraphs)
 
 
 def top_ngram(document):
-    """Whether a run of a few words comes again and again."""
+    """Returns whether a run of a few words occurs again and again."""
     total = _characters(document.words)
     for size, most in _TOP_NGRAMS.items():
         counts = collections.Counter(_ngrams(document.words, size))
@@ -110,7 +110,7 @@ def top_ngram(document):
 
 
 def repeated_ngrams(document):
-    """Whether too much of it is runs of words that stand there before; each word is counted once."""
+    """Returns whether too much of the document is repeated runs of words; each word counts once."""
     total = _characters(document.words)
     for size, most in _REPEATED_NGRAMS.items():
         seen, repeated, place = set(), 0, 0
@@ -128,7 +128,7 @@ def repeated_ngrams(document):
 
 
 def placeholder(document):
-    """Whether it is a page that nobody has filled yet."""
+    """Returns whether the document is a page with placeholder text."""
     return "lorem ipsum" in document.text.casefold()
 
 
@@ -152,12 +152,12 @@ RULES = {
 
 
 def broken(text, names=tuple(RULES), min_words=MIN_WORDS):
-    """The name of the first rule that removes a text, None where it stays.
+    """Returns the name of the first rule that removes a text, or None.
 
     Args:
         text: string.
-        names: sequence of strings, the rules of `RULES` that count. Defaults to all.
-        min_words: int, of `num_words`. Defaults to 50.
+        names: sequence of strings, the rules in `RULES` to apply. Defaults to all.
+        min_words: int, minimum for `num_words`. Defaults to 50.
 
     Example:
     >>> broken("A short text."), broken("A short text of the river and the hill.", min_words=2)
@@ -184,7 +184,7 @@ def _share(values):
 
 
 def _repeats(parts):
-    """Whether too many of the parts stand there before, by their number or by their characters."""
+    """Returns whether too many parts repeat earlier ones, by their number or by their characters."""
     seen, repeated = set(), []
     for part in parts:
         if part in seen:

@@ -1,4 +1,4 @@
-"""Words of a text, whatever their case and punctuation, and hashes of them."""
+"""The words of a text, without case and punctuation, and their hashes."""
 
 import functools
 import hashlib
@@ -10,7 +10,7 @@ _WORD = re.compile(r"\w+")
 
 
 def words(text):
-    """The words of a text: runs of letters and digits, without their case.
+    """Returns the words of a text: runs of letters, digits and underscores, with case folded.
 
     Example:
     >>> words("The Émigrés' 2nd river.")
@@ -20,7 +20,7 @@ def words(text):
 
 
 def hashes(found):
-    """Hashes of words, uint64 [n], the same on every machine."""
+    """Returns hashes of words, uint64 array [n], the same on every machine."""
     return np.fromiter(map(_hash_of, found), np.uint64, len(found))
 
 

@@ -77,7 +77,7 @@ def test_each_line_has_one_answer_or_one_reason(folder, predict):
     assert read(folder) == expected
     assert [(bad["file"], bad["line"], bad["reason"]) for bad in read(folder, "bad")] == [
         (f"{folder}/a.jsonl", 31, "empty line"),
-        (f"{folder}/a.jsonl", 32, "no field 'text' (there are: 'title')"),
+        (f"{folder}/a.jsonl", 32, "no field 'text' (available: 'title')"),
         (f"{folder}/a.jsonl", 33, "not UTF-8 (byte 1 of the line)"),
     ]
     assert [name for name in os.listdir(folder / "out") if outputs.PARTIAL in name] == []
@@ -92,7 +92,7 @@ def test_rows_of_a_table(folder, predict, format):
     done = predict(*beam_flags, input=f"csv:{folder}/rows.csv", format=format)
     assert done.startswith("3 examples: 2 predictions, 1 bad; 1 shards in ")
     (bad,) = read(folder, "bad")
-    assert (bad["line"], bad["reason"][:30]) == (4, "the row has 3 cells and the he")
+    assert (bad["line"], bad["reason"][:30]) == (4, "the row has 3 cells but the he")
     if format == "jsonl":
         assert [(row["line"], row["input"], row["label"]) for row in read(folder)] == [
             (2, {"text": "fine,\nby day", "place": "Bern"}, "FINE,\nBY DAY"),
@@ -120,7 +120,7 @@ def test_a_restart_keeps_what_is_done(folder, predict):
 
     assert predict().startswith("53 examples: 50 predictions, 3 bad; 8 shards in ")
     assert read(folder) == [*whole[:38], {"kept": 1}, *whole[46:]]
-    with pytest.raises(ValueError, match="signature 'serving_default' there, 'pair' here"):
+    with pytest.raises(ValueError, match="signature was 'serving_default' and is now 'pair'"):
         predict(signature="pair", text_fields=["text", "text"])
 
 

@@ -137,7 +137,7 @@ def test_rows_of_a_table(tmp_path, name):
         (str(path), 2, {"text": "one\ntwo", "label": "1"}), (str(path), 4, {"text": "three", "label": "0"}),
     ]  # fmt: skip
     assert found[2][:2] == (str(path), 5)
-    assert found[2][2].startswith("the row has 3 cells and the header 2")
+    assert found[2][2].startswith("the row has 3 cells but the header has 2")
     assert found[3] == (str(path), 6, {"text": "four", "label": "1"})
 
 
@@ -150,7 +150,7 @@ def test_a_column_that_a_table_lacks_is_said_at_once(tmp_path, kind):
         pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         parquet.write_table(pyarrow.table({"text": ["one"], "label": ["1"]}), path)
     assert len(examples(inputs.open_input(f"{kind}:{path}", fields=("label", "text")))) == 1
-    with pytest.raises(SourceError, match=r"no field 'body' \(there are: 'text', 'label'\)"):
+    with pytest.raises(SourceError, match=r"no field 'body' \(available: 'text', 'label'\)"):
         inputs.open_input(f"{kind}:{path}", fields=("text", "body"))
 
 
@@ -207,5 +207,5 @@ def test_tfds(tmp_path):
 def test_wrong_inputs(source, message):
     with pytest.raises(SourceError, match=message):
         inputs.open_input(source)
-    with pytest.raises(SourceError, match="`split` must be 'train' but for tfds"):
+    with pytest.raises(SourceError, match="`split` must be 'train', except for tfds"):
         inputs.open_input("jsonl:a", "test")

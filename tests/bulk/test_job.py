@@ -43,16 +43,16 @@ def test_the_same_job_is_taken_up(tmp_path, made):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": "xyz"}, "model 'abc' there, 'xyz' here"),
-        ({"signature": "pair", "shard_size": 5}, r"signature .*; shard_size 10 there, 5 here"),
-        ({"fields": ["title"]}, r"fields \['text'\] there, \['title'\] here"),
-        ({"format": "tfrecord"}, "format 'jsonl' there, 'tfrecord' here"),
+        ({"model": "xyz"}, "model was 'abc' and is now 'xyz'"),
+        ({"signature": "pair", "shard_size": 5}, r"signature .*; shard_size was 10 and is now 5"),
+        ({"fields": ["title"]}, r"fields was \['text'\] and is now \['title'\]"),
+        ({"format": "tfrecord"}, "format was 'jsonl' and is now 'tfrecord'"),
     ],
 )
 def test_another_job_is_refused_with_the_difference(tmp_path, made, change, message):
     folder = str(tmp_path / "out")
     job.open_folder(folder, made())
-    with pytest.raises(ValueError, match=f"has another: {message}"):
+    with pytest.raises(ValueError, match=f"holds another job: {message}"):
         job.open_folder(folder, made(**change))
     assert os.listdir(folder) == ["job.json"]
 

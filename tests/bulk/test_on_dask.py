@@ -108,7 +108,7 @@ def test_no_parts_are_a_summary_too(folder, predict):
     ("flag", "message"),
     [
         ("--dask_client_adress=x", r"Beam has no such flag\. Received: '--dask_client_adress=x'"),
-        ("--dask_client_address=inproc://1", "Dask's workers must be processes of their own"),
+        ("--dask_client_address=inproc://1", "Dask's workers must be separate processes"),
     ],
 )
 def test_flags_that_cannot_be(flag, message):
@@ -154,7 +154,7 @@ def test_work_that_kills_its_workers_ends_in_one_line():
     with dask.config.set({"distributed.scheduler.allowed-failures": 1}), dask_cluster.running() as cluster:
         options = engine.options("DaskRunner", [f"--dask_client_address={cluster.scheduler_address}"])
         with (
-            pytest.raises(ValueError, match="2 workers have died, one after the other, of the same part"),
+            pytest.raises(ValueError, match="2 workers died, one after the other, on the same part"),
             engine.open_pipeline(options) as pipeline,
         ):
             pipeline | beam.Create([9]) | beam.Map(lambda signum: os.kill(os.getpid(), signum))

@@ -106,5 +106,5 @@ def test_a_shard_is_done_when_its_predictions_are_there(tmp_path):
 
 
 def test_an_output_may_not_be_called_as_a_part_of_the_row():
-    with pytest.raises(ValueError, match=r"must not be called file, line or input. Received: \['input'\]"):
+    with pytest.raises(ValueError, match=r"must not be named file, line or input. Received: \['input'\]"):
         row(input=np.array(1))

@@ -66,7 +66,7 @@ def test_texts_of_a_test_set(tmp_path):
     source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
     assert texts_of(source) == ["Who?", "she", "he", "Where?"]
     assert texts_of(source, ["question"]) == ["Who?", "Where?"]
-    with pytest.raises(SourceError, match=r"a.jsonl, split train: no field 'text' \(there are: 'question'"):
+    with pytest.raises(SourceError, match=r"a.jsonl, split train: no field 'text' \(available: 'question'"):
         texts_of(source, ["text"])
-    with pytest.raises(SourceError, match="a test set must be files, such as"):
+    with pytest.raises(SourceError, match="a test set must consist of files, such as"):
         texts_of(Source("tfds:glue/sst2", "test"))

@@ -150,7 +150,7 @@ def test_rules_may_be_left_out(folder, prepare):
     prepare(rules=[], test_sources=[], min_similarity=0.0)
     assert len(ids(folder)) == 17
     with pytest.raises(
-        ValueError, match=r"`output` must be new, or hold a part of the same job.*min_words 50 there"
+        ValueError, match=r"`output` must be new or hold part of the same job.*min_words was 50"
     ):
         prepare(rules=[], test_sources=[], min_similarity=0.0, min_words=3)
 
