@@ -4,7 +4,7 @@ from convnlp import experiment, pretrain
 from convnlp.data import Source, sources
 from convnlp.training import storage
 
-FOLDER = "adapted"  # of this run, inside the directory of the fine-tuning
+FOLDER = "adapted"  # directory of this run, inside that of the fine-tuning
 ROW_LENGTH = 128
 NUM_STEPS = 1000
 _FIELDS = {

@@ -46,7 +46,7 @@ def classifier():
 
 
 def read(source, text_field, label):
-    """(texts, a list of str; classes, int array) of a source."""
+    """Returns (texts, a list of str; classes, int array [N]) of a source."""
     rows = [
         (row[text_field].decode(), int(row["label"]))
         for row in sources.read(source, (text_field,), label).as_numpy_iterator()
@@ -73,7 +73,7 @@ def main(_):
     texts, labels = read(train, names["text_field"], label)
     test_texts, test_labels = read(test, names["text_field"], label)
     if np.bincount(labels).max() == len(labels):
-        raise ValueError(f"`split` must hold two classes or more. Received: one, of {train}")
+        raise ValueError(f"`split` must contain at least two classes. Received: one class in {train}")
     started = time.monotonic()
     model.fit(texts, labels)
     answers = np.zeros([len(test_texts), label.num_classes], "float32")

@@ -73,7 +73,7 @@ def main(argv):
     summary = job.open_folder(folder, description)
     if summary is None:
         if kept := job.num_done(folder):
-            logging.warning("%s: %d shards of an earlier run are kept", folder, kept)
+            logging.warning("%s: keeping %d shards of an earlier run", folder, kept)
         work = pipeline.Work(source, fields, folder, _FORMAT.value)
         handler = pipeline.Handler(_MODEL.value, _SIGNATURE.value, _BATCH_SIZE.value)
         pipeline.run(work, handler, options)

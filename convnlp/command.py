@@ -61,7 +61,7 @@ OTHER_NAMES = {"saved-model": "export", "tflite": "export-tflite", "server": "se
 
 
 def modules():
-    """{name: module}."""
+    """Returns {name: module} for all programs."""
     return {name: module for group in PROGRAMS.values() for name, (module, _) in group.items()}
 
 

@@ -36,7 +36,7 @@ FIELDS = {
     "data.validation_split": "in fine-tuning, empty holds out a part of data.split",
     "data.test_source": "data scored once, at the end; empty for none",
     "data.test_split": "split of test_source",
-    "data.input_length": "longest input; longer texts are cut. None: 128 to 512, by the texts to train on",
+    "data.input_length": "longest input; longer texts are cut. None: 128 to 1,024, by the texts to train on",
     "data.target_length": "longest target of text_to_text",
     "data.shuffle_buffer": "rows that pre-training shuffles at a time",
     "data.group_by_length": "in fine-tuning, batches texts of similar length together, for fewer pads",

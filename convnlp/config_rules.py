@@ -127,7 +127,7 @@ def check(config):
 
     Raises:
         ValueError: if a value breaks a rule; the message names the field, the rule and the value.
-        SourceError: for a source or split of no known form.
+        SourceError: if a source or split is malformed.
     """
     for path, rule in RULES.items():
         value = config
@@ -139,14 +139,14 @@ def check(config):
     _check_sources(config.data)
     if config.data.input_length is None and not config.init_from:
         raise ValueError(
-            "`data.input_length` must be given where `init_from` is empty, and a new model is built for it. "
+            "`data.input_length` must be given if `init_from` is empty: a new model is built for it. "
             "Received: data.input_length=None, init_from=''"
         )
     if config.task.unlabelled_source:
         Source(config.task.unlabelled_source, data_dir=config.data.data_dir)
         if not config.init_from:
             raise ValueError(
-                "`task.unlabelled_source` must be empty where `init_from` is, which it trains on. "
+                "`task.unlabelled_source` must be empty if `init_from` is: it trains that preset further. "
                 f"Received: task.unlabelled_source={config.task.unlabelled_source!r}, init_from=''"
             )
 
@@ -182,7 +182,7 @@ def _check_stages(config):
         return
     if config.task.num_epochs != 0:
         raise ValueError(
-            "`train.stage_steps` must be empty where task.num_epochs sets the number of steps. "
+            "`train.stage_steps` must be empty if task.num_epochs sets the number of steps. "
             f"Received: train.stage_steps={steps}, task.num_epochs={config.task.num_epochs}"
         )
     if any(count % train.steps_per_call for count in steps):
@@ -198,14 +198,14 @@ def _check_stages(config):
     lengths = tuple(train.stage_input_lengths)
     if lengths and max(lengths) != config.data.input_length:
         raise ValueError(
-            "`train.stage_input_lengths` must have data.input_length as its longest. Received: "
+            "`train.stage_input_lengths` must have data.input_length as its maximum. Received: "
             f"train.stage_input_lengths={lengths}, data.input_length={config.data.input_length}"
         )
     for name, options in config.objective.to_dict()["options"].items():
         if lengths and isinstance(options, dict) and "input_length" in options:
             raise ValueError(
-                "`train.stage_input_lengths` must be empty where an objective has an input_length of its "
-                f"own. Received: train.stage_input_lengths={lengths}, "
+                "`train.stage_input_lengths` must be empty if an objective has its own input_length. "
+                f"Received: train.stage_input_lengths={lengths}, "
                 f"objective.options.{name}.input_length={options['input_length']}"
             )
 

@@ -1,4 +1,4 @@
-"""Estimates what a run will take, before its first step, from its work and a short probe of the machine.
+"""Estimates the time and memory of a run, before its first step, from its work and a probe of the machine.
 
 The constants below come from training steps of sizes mini and small on two CPU cores, with rows of 16 to 512
 tokens in bfloat16 and float32, and from whole fine-tunings. The formula was within a third of what was
@@ -20,12 +20,12 @@ from convnlp.training import strategy as strategy_lib
 
 # Time of a training step, forward and backward, relative to three times the forward products at full speed.
 _TIMES_PRODUCTS = 1.2
-_SECONDS_PER_STEP = 0.045  # of its many small operations
+_SECONDS_PER_STEP = 0.045  # for its many small operations
 _SECONDS_PER_PARAMETER = 1e-9  # clipping, optimizer
-_PADS = 1.25  # tokens of a batch with its pads, per token without, where its texts are of similar length
+_PADS = 1.25  # ratio of positions, pads included, to tokens in batches of texts of similar length
 _SECONDS_PER_LAYOUT = 4.0  # to trace and compile the step for each shape of a batch
 _COPIES_OF_WEIGHTS = 4  # gradient, its clipped copy, two slots; float32
-_BYTES_PER_ACTIVATION = 60  # that the backward pass needs per token, layer and dimension
+_BYTES_PER_ACTIVATION = 60  # needed by the backward pass per token, layer and dimension
 _BYTES_OF_GRAPH = 250e6
 _PROBE = (1024, 512, 2048)  # rows, inner dimension and columns of a product that takes a few milliseconds
 
@@ -34,8 +34,8 @@ class Estimate(NamedTuple):
     """What a run takes.
 
     Attributes:
-        seconds: float, the time of training, without reading the data and evaluating.
-        memory_bytes: float, the peak of this process; None if the system does not say.
+        seconds: float, the time of training, without reading data and evaluating.
+        memory_bytes: float, peak memory of this process; None if the system does not report it.
     """
 
     seconds: float
@@ -59,7 +59,7 @@ def report(config, strategy, backbone, mean_length=None, logits_per_token=0.0):
             computed. Default 0.
 
     Returns:
-        `Estimate`, or None where nothing is known: on accelerators, and on several devices or machines.
+        `Estimate`, or None on accelerators and on several devices or machines, for which none is known.
     """
     is_cpu = not (tf.config.list_physical_devices("GPU") or isinstance(strategy, tf.distribute.TPUStrategy))
     if not is_cpu or strategy.num_replicas_in_sync > 1 or strategy_lib.workers(strategy)[1] > 1:
@@ -88,7 +88,7 @@ def _of(config, backbone, mean_length, logits_per_token, speed):
 
 
 def _lengths(config, backbone, input_length):
-    """Returns how many tokens of an example the encoder and the decoder see; a decoder alone sees one row."""
+    """Returns how many tokens of an example the encoder and decoder see; a decoder alone sees the input."""
     if not backbone.num_layers:
         return 1, input_length
     return input_length, config.data.target_length if backbone.decoder is not None else 0
@@ -105,7 +105,7 @@ def _activations(backbone, lengths, logits_per_token):
 
 
 def products_per_second(dtype):
-    """Returns the multiply-adds per second of a matrix product here, measured in some ten milliseconds.
+    """Returns the multiply-adds per second of a matrix product here, measured within about ten milliseconds.
 
     Args:
         dtype: str, "float32" or "bfloat16".

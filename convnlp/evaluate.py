@@ -76,9 +76,7 @@ def check_metrics(known, where=" here"):
     """Raises ValueError if --metrics names a score that is not `known` for this model and source."""
     unknown = sorted(set(_METRICS.value) - set(known))
     if unknown:
-        raise ValueError(
-            f"--metrics must be of {', '.join(known)}{where}. Received also: {', '.join(unknown)}"
-        )
+        raise ValueError(f"--metrics must be among {', '.join(known)}{where}. Received: {', '.join(unknown)}")
 
 
 def chosen(results, names):

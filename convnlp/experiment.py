@@ -26,7 +26,7 @@ from convnlp.models.layouts import layer_mixers
 from convnlp.training import checkpoints, heartbeat, run_config, run_lock, shards, storage
 from convnlp.training import strategy as strategy_lib
 
-# Fields that hold the options of mixers, objectives and tasks, under names that are theirs.
+# Fields that hold the options of mixers, objectives and tasks, which define their names.
 OPEN_FIELDS = ("model.mixer_options", "objective.options", "task.options")
 # Fields that may always change: they affect neither the weights nor what is known about them.
 _ALWAYS = (
@@ -105,7 +105,7 @@ def start(open_fields=lambda config: ()):
 
     Raises:
         ValueError: if a field does not exist, is missing or out of range, if the strategy is not available,
-            or if the directory is in use or holds the run of another config.
+            or if the directory is in use or holds a run with a different config.
     """
     args = flags.FLAGS
     if args.help_config:
@@ -113,7 +113,7 @@ def start(open_fields=lambda config: ()):
         sys.exit(0)
     for name in ("config", "workdir"):  # not by absl, because --help_config needs neither
         if args[name].value is None:
-            raise ValueError(f"`--{name}` must be given; --help says what it is")
+            raise ValueError(f"`--{name}` must be given; see --help")
     workdir = storage.normal(args.workdir)
     strategy = prepare(
         args.config,
@@ -138,12 +138,12 @@ def prepare(
     resume_with_changes=False,
     strategy=None,
 ):
-    """Does what `start` does, for a config that is no flag: one process may do several runs in turn.
+    """Does what `start` does for a config that does not come from a flag: a process may do several runs.
 
     Args:
         config: ConfigDict.
         workdir: directory of the run.
-        strategy_name: str, of `convnlp.training.strategy.STRATEGIES`. Defaults to "one_device".
+        strategy_name: str, one of `convnlp.training.strategy.STRATEGIES`. Defaults to "one_device".
         tpu: str, see `--tpu`.
         num_virtual_devices: int, see `--num_virtual_devices`.
         open_fields: names of fields, such as "train.num_steps", that the program sets from its data and
@@ -234,7 +234,7 @@ def finish(workdir):
 
 
 def write_resolved(config, workdir, strategy, open_fields):
-    """Writes the fields that follow from the data to WORKDIR/config.json, so that it says what runs."""
+    """Writes the fields that follow from the data to WORKDIR/config.json, so that the record is complete."""
     if strategy_lib.workers(strategy)[0] == 0:
         flat = {name: config[name.split(".")[0]][name.split(".")[1]] for name in open_fields}
         path = storage.join(workdir, "config.json")
@@ -421,9 +421,9 @@ def _steps(config, summary):
 def save_preset(task, workdir, card, tokenizer=None):
     """Saves WORKDIR/preset with its model card and the run's resolved config, as experiment.json.
 
-    The preset is written under another name first, so that on a disk it is there whole or not at all. For a
-    URL, it is made on this machine, and its config.json, without which it is no preset, is copied last. For
-    a `task` without a preprocessor, such as an encoder alone, the `tokenizer` is saved beside it.
+    The preset is first written under another name, so that on a disk it appears as a whole or not at all. For
+    a URL, it is written on this machine, and config.json, without which it is not a preset, is copied last.
+    For a `task` without a preprocessor, such as an encoder alone, the `tokenizer` is saved too.
 
     Raises:
         ValueError: if a weight is not finite; an existing preset is kept.

@@ -26,12 +26,12 @@ def main(_):
     functions, _ = answers.signatures()
     if "explain" not in functions:
         raise ValueError(
-            f"`preset` must be a classifier of one label. Received: preset={directory}, a "
+            f"`preset` must be a classifier with one label per text. Received: preset={directory}, a "
             f"{type(model).__name__}"
         )
     num_texts, found = program.texts(directory)
     if num_texts != 1:
-        raise ValueError(f"`preset` must be of single texts. Received: preset={directory}, of pairs")
+        raise ValueError(f"`preset` must read single texts. Received: pairs, preset={directory}")
     with program.writer(format) as write:
         tokenizer = model.preprocessor.tokenizer
         for record, answer in program.answered(functions["explain"], tokenizer, num_texts, found):

@@ -157,7 +157,7 @@ def read_examples(task, train, held_out):
 
 
 def report_overlap(found, held_out, tokenizer):
-    """Logs how many validation and test examples are equal, or almost, to a training example.
+    """Logs how many validation and test examples are equal, or nearly equal, to a training example.
 
     Args:
         found: `Examples` to train on.
@@ -174,7 +174,7 @@ def report_overlap(found, held_out, tokenizer):
         if count:
             tokens = others.columns[0][int(is_found.argmax())]
             logging.warning(
-                "%d of %d %s examples (%.1f%%) are equal, or almost, to one that is trained on, such as %s",
+                "%d of %d %s examples (%.1f%%) are equal or nearly equal to a training example, such as %s",
                 count,
                 len(others),
                 name,
@@ -185,11 +185,11 @@ def report_overlap(found, held_out, tokenizer):
 
 
 class LeftOut(typing.NamedTuple):
-    """Held-out answers to examples that the final model has learned from after all.
+    """Answers to held-out examples that the final model has learned from after all.
 
     Attributes:
         examples: `Examples`, n of them.
-        model: the model as it was before it had seen them; None, the default, if there were several.
+        model: the model before it had seen them; None, the default, if there were several.
         outputs: float array [n,U] of the answers of several heads, each of which had not seen the example.
             Default None: what `model` answers.
     """

@@ -107,7 +107,7 @@ def pooling_for(encoder, pooling):
         return "layers"
     if pooling in LEARNED_POOLING:
         raise ValueError(
-            f"`task.pooling` must be one of {', '.join(FIXED_POOLING)} where the head alone is fitted. "
+            f"`task.pooling` must be one of {', '.join(FIXED_POOLING)} if only the head is fitted. "
             f"Received: {pooling!r}"
         )
     return pooling

@@ -1,6 +1,6 @@
 """Finds the folders beside convnlp/ in a checkout under their names in the wheel: export/ is convnlp.export.
 
-The wheel has them inside convnlp/ and needs nothing of this.
+The wheel has them inside convnlp/ and does not need this module.
 """
 
 import importlib.abc
@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 NAMES = ("configs", "export", "serving")
-_APART = (*NAMES, "launching")  # which need nothing else of convnlp
+_APART = (*NAMES, "launching")  # packages that import what they need of convnlp themselves
 _HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -33,7 +33,7 @@ def make_importable():
 
 
 def is_asked_for():
-    """Whether convnlp is being imported for one of these folders, which import what they need themselves.
+    """Returns whether convnlp is being imported for one of these folders, which import what they need.
 
     To import `convnlp.serving.client`, Python imports convnlp first; but neither the client nor the launcher
     may need TensorFlow or wait for it.

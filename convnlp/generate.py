@@ -52,12 +52,13 @@ def main(_):
     lm = tasks.load(_PRESET.value)
     if not tasks.task_of(lm).generates:
         raise ValueError(
-            f"preset {_PRESET.value}: holds a {type(lm).__name__}; expected a model that writes text"
+            f"`preset` must hold a model that writes text. Received: preset={_PRESET.value}, a "
+            f"{type(lm).__name__}"
         )
     lm.compile(sampler=sampler())
     texts = _TEXT.value or sys.stdin.buffer.read().decode("utf-8").splitlines()
     if not texts:
-        raise ValueError("there is no input: give --text, or lines on the standard input")
+        raise ValueError("no input: give --text, or lines on standard input")
     for start in range(0, len(texts), _BATCH_SIZE.value):
         for text in lm.generate(texts[start : start + _BATCH_SIZE.value], max_length=_MAX_LENGTH.value):
             print(text)

@@ -1,4 +1,4 @@
-"""The own options of an objective or a task: fields of its dataclass that a config sets by name."""
+"""The options of an objective or a task: fields of its dataclass that a config sets by name."""
 
 import dataclasses
 import difflib
@@ -11,7 +11,7 @@ def option(default=dataclasses.MISSING, rule=None):
 
     Args:
         default: its value if a config sets none.
-        rule: `convnlp.data.rules.Rule` that its values must keep, such as `rules.number("[0, 1)")`.
+        rule: `convnlp.data.rules.Rule` that its values must obey, such as `rules.number("[0, 1)")`.
 
     Returns:
         The field, to assign after the annotation: `smoothing: float = option(0.1, rules.number("[0, 1)"))`.

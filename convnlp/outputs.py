@@ -1,4 +1,4 @@
-"""Checks the files that a program will write before its work begins, and writes them whole or not at all."""
+"""Checks, before a program starts its work, the files that it will write; writes files atomically."""
 
 import contextlib
 import os
@@ -30,19 +30,17 @@ def check_file(name, path, inputs=()):
         inputs: iterable of paths that the program reads, files or folders.
 
     Raises:
-        ValueError: if not; the message names the argument, the rule and the path.
+        ValueError: if it cannot, or would; the message names the argument, the rule and the path.
     """
     path = pathlib.Path(path)
     if path.is_dir():
         raise ValueError(f"`{name}` must be a file, not a directory. Received: {name}={path}")
     place = path if path.exists() else next(parent for parent in path.absolute().parents if parent.exists())
     if not os.access(place, os.W_OK) or not (path.exists() or place.is_dir()):
-        raise ValueError(
-            f"`{name}` must be where files can be written, and {place} is not. Received: {name}={path}"
-        )
+        raise ValueError(f"`{name}` must be writable, but {place} is not. Received: {name}={path}")
     for other in inputs:
         if _is_within(path, other):
-            raise ValueError(f"`{name}` must not be what is read, {other}. Received: {name}={path}")
+            raise ValueError(f"`{name}` must not overwrite the input {other}. Received: {name}={path}")
 
 
 def check_run_folder(workdir, preset, inputs):
@@ -62,7 +60,7 @@ def check_run_folder(workdir, preset, inputs):
     for name, path in (("init_from", preset), *(("source", path) for path in inputs)):
         if path and any(_is_within(path, folder) for folder in written):
             raise ValueError(
-                f"`workdir` must not be where the run reads from: it would write over {path}. "
+                f"`workdir` must not contain what the run reads: it would overwrite {path}. "
                 f"Received: workdir={workdir}, {name}={path}"
             )
 
@@ -88,5 +86,5 @@ def writing(path):
 
 
 def _is_within(path, folder):
-    """Whether `path` is `folder` or lies in it, after following links."""
+    """Returns whether `path` is `folder` or lies in it, after following links."""
     return pathlib.Path(path).resolve().is_relative_to(pathlib.Path(folder).resolve())

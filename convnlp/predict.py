@@ -8,8 +8,8 @@ Each text gives a row: the fields of its record and the model's answer. A classi
 its `probability`, or with no label if --threshold is not reached; a classifier of several labels with
 `labels`; a regressor with `score`; a question answerer with `answer`, `score` and the answer's place; a model
 that writes text with `generated_text`. --scores adds the probabilities of all classes.
-Rows are JSON lines, or CSV if --output ends in .csv. An output file is there whole or not at all. For more
-than one machine can do, use convnlp.batch_predict.
+Rows are JSON lines, or CSV if --output ends in .csv. An output file appears as a whole or not at all. For
+more than one machine can do, use convnlp.batch_predict.
 """
 
 from absl import flags
@@ -44,8 +44,8 @@ def main(_):
     num_texts, found = program.texts(directory)
     if num_texts < len(answers.text_inputs):
         raise ValueError(
-            f"`text_pair` must be given beside `text`, or two `text_fields`, for a {type(model).__name__}: "
-            f"it reads {' and '.join(answers.text_inputs)}. Received: one text each"
+            f"`text_pair` must be given with `text`, or two `text_fields`, for a {type(model).__name__}, "
+            f"which reads {' and '.join(answers.text_inputs)}. Received: one text each"
         )
     functions, _ = answers.signatures()
     function = functions["serving_default" if num_texts == 1 else "pair"]

@@ -22,7 +22,7 @@ from convnlp.corpora.languages import check as check_languages
 from convnlp.data import Source
 from convnlp.data.rules import integer, number, one_of
 
-_VERSION = 1  # raised when a change of this package changes what stays
+_VERSION = 1  # increased when a change of this package changes what is kept
 
 
 def prepare(
@@ -42,18 +42,19 @@ def prepare(
     runner="DirectRunner",
     beam_flags=(),
 ):
-    """Writes the documents that stay, and the counts; if the directory is complete, only reads the counts.
+    """Writes the documents to keep, and the counts; if the directory is complete, only reads the counts.
 
     Args:
         input: string, see `convnlp.bulk.inputs`.
-        output: string, a directory: new, or of the same job.
+        output: string, a directory: new, or that of the same job.
         split: string, the split of a TFDS data set, optionally sliced. Defaults to "train".
         data_dir: string, where TFDS looks.
         text_field: string, the field that holds the text. Defaults to "text".
         rules: sequence of strings, names in `quality.RULES`. Defaults to all of them.
         min_words: int >= 0, the minimum number of words in a document. Defaults to 50.
         languages: sequence of strings, the languages to keep. Defaults to none, which keeps all.
-        test_sources: sequence of strings, sources whose texts must not stay. Defaults to none.
+        test_sources: sequence of strings, test sets; documents that contain their texts are removed. Defaults
+            to none.
         test_text_fields: sequence of strings, their fields. Defaults to none, which means all text fields.
         min_similarity: float in [0, 1], see `duplicates.repeated`; 0 keeps duplicates. Defaults to 0.8.
         shard_size: int >= 1, documents per shard. Defaults to 10,000.

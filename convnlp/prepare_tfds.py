@@ -23,7 +23,7 @@ C4_FIELDS = ("text", "url", "content-type", "content-length", "timestamp")
 
 
 def prepare(source, name, data_dir, splits, fields=("text",), label_field="", source_data_dir=None):
-    """Writes a data set, which appears under `data_dir` when it is complete.
+    """Writes a data set, which appears under `data_dir` once it is complete.
 
     Args:
         source: string, see `convnlp.data.sources`.
@@ -38,7 +38,7 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
         string, the folder that was written.
 
     Raises:
-        ValueError: if `name` has another form, or if there is such a data set already.
+        ValueError: if `name` is malformed, or if the data set already exists.
         SourceError: as for `sources.read`.
     """
     match = re.fullmatch(r"(\w+)(?:/([\w.-]+))?:(\d+\.\d+\.\d+)", name)
@@ -50,7 +50,7 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
     folder = os.path.join(dataset, config or "", version)
     final = os.path.join(data_dir, folder)
     if os.path.exists(final):
-        raise ValueError(f"{final} exists: remove it first, or choose another version")
+        raise ValueError(f"{final} already exists: remove it first, or choose another version")
 
     features, label = {field: tfds.features.Text() for field in fields}, None
     if dataset == "c4":

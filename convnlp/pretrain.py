@@ -115,16 +115,16 @@ def freeze_encoder(config, backbone, objectives):
     def require(holds, argument, rule, value):
         if not holds:
             raise ValueError(
-                f"`{argument}` must {rule} where objective.freeze_encoder is true. "
+                f"`{argument}` must {rule} if objective.freeze_encoder is true. "
                 f"Received: {argument}={value!r}"
             )
 
-    require(config.init_from, "init_from", "name a preset, whose encoder stays,", config.init_from)
+    require(config.init_from, "init_from", "name a preset, whose encoder is kept,", config.init_from)
     layers = backbone.num_layers, backbone.num_decoder_layers
     require(layers[0], "num_layers", "be at least 1", layers[0])
     require(layers[1], "model.num_decoder_layers", "be at least 1", layers[1])
     trains = all(each.target_length for each in objectives)
-    require(trains, "objective.names", "train a decoder, each of them,", config.objective.names)
+    require(trains, "objective.names", "all train a decoder", config.objective.names)
     for layer in filter(None, (backbone.token_embedding, backbone.position_layer, backbone.encoder)):
         layer.trainable = False
 

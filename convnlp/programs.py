@@ -46,11 +46,11 @@ def run(main):
     """Runs `main(argv)` under absl.
 
     Errors that are meant for users (wrong flag or config field, missing or damaged file, full disk, lost
-    worker, non-finite loss; see `user_message`) end in the line `error: ...` on stderr and exit code 1;
+    worker, non-finite loss; see `user_message`) end with the line `error: ...` on stderr and exit code 1;
     `--verbosity=1` shows where they were raised. A program that has lost another worker exits with 75
-    (`LOST_WORKER`): nothing is wrong with it, and it may be started again. A run stopped by a signal exits
-    with 128 + the signal's number, such as 143 for SIGTERM, so that a script does not take it for finished.
-    Any other exception is a defect of ours and keeps its traceback.
+    (`LOST_WORKER`): nothing is wrong with it, and it may be restarted. A run stopped by a signal exits with
+    128 + the signal's number, such as 143 for SIGTERM, so that a script does not take it for finished. Any
+    other exception is a defect of ours and keeps its traceback.
     """
 
     def quiet_main(argv):
@@ -161,7 +161,7 @@ def import_modules(names):
             importlib.import_module(name)
         except ImportError as error:
             raise ValueError(
-                "`--modules` must be modules in this directory or on PYTHONPATH. "
+                "`--modules` must name modules in this directory or on PYTHONPATH. "
                 f"Received: {name!r} ({error})"
             ) from error
 
@@ -175,7 +175,7 @@ def _parse(argv):
 
 def _fail(error, message, code=1):
     logging.debug("raised here:", exc_info=error)
-    # This line is the last one, whatever the threads of a library may still write.
+    # This must be the last line, so the threads of libraries may log nothing more.
     handler = logging.get_absl_handler().python_handler
     with handler.lock:
         handler.emit = lambda record: None

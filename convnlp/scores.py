@@ -71,7 +71,7 @@ def squad_f1(found, wanted):
 
 
 def squad_exact_match(found, wanted):
-    """Whether two answers are equal in SQuAD's normalised form.
+    """Returns whether two answers are equal in SQuAD's normalised form.
 
     Example:
     >>> squad_exact_match("The old bridge.", "old bridge")

@@ -1,4 +1,4 @@
-"""What our programs do before TensorFlow is imported: above all, they keep its notes out of their output.
+"""What our programs do before TensorFlow is imported: mainly, they keep its notes out of their output.
 
 TensorFlow 2.21 writes them before a program's first line, before it reads any log level (TF_CPP_MIN_LOG_LEVEL
 hides none of them), and between later lines. So our programs give file descriptor 2 to a small process that
@@ -16,9 +16,9 @@ import sys
 PROGRAMS = ("benchmarks", "convnlp", "export")  # our packages whose modules are programs
 LIGHT = ("convnlp.launch",)  # programs that need no TensorFlow
 _STDERR = 2
-# Information with its heading and second lines. Errors are shown, except those of every start (GPU libraries
-# that are there twice, no driver (303), attributes newer than the code that reads them, integers that are
-# added as usual) and those that an exception in Python repeats.
+# Information with its heading and continuation lines. Errors are shown, except those of every start (GPU
+# libraries registered twice, no driver (303), attributes newer than the code that reads them, integers that
+# oneDNN does not support) and those that an exception in Python repeats.
 _NOTE = re.compile(
     rb"WARNING: All log messages before absl::InitializeLog"
     rb"|I\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: I "
@@ -31,23 +31,23 @@ _NOTE = re.compile(
     rb"|Cannot dlopen some GPU libraries"
     rb"|op_kernel\.cc:\d+\] OP_REQUIRES failed at |local_rendezvous\.cc:\d+\] Local rendezvous is aborting)"
 )
-# What C++ says when it gets no memory or thread, before it ends the process by SIGABRT.
+# What C++ reports when it gets no memory or thread, before it ends the process by SIGABRT.
 _FATAL = re.compile(rb".*(pthread_create\b.* failed|LLVM ERROR: out of memory|std::bad_alloc)", re.I)
 OUT_OF_MEMORY = (
-    "out of memory or threads: the machine, or a limit (ulimit, that of a container), gives this process no "
-    "more; smaller or shorter batches take less"
+    "out of memory or threads: the machine, or a limit (ulimit or a container's), allows this process no "
+    "more; smaller or shorter batches need less"
 )
 _PATIENCE_SECONDS = 0.2
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def is_note(line):
-    """Whether a line (bytes) is a note of TensorFlow's and not an error."""
+    """Returns whether a line (bytes) is a note of TensorFlow and not an error."""
     return bool(_NOTE.match(line))
 
 
 def is_program():
-    """Whether this process was started as a program of ours, by `python -m` or the command `convnlp`.
+    """Returns whether this process is one of our programs, started by `python -m` or the command `convnlp`.
 
     The server and its client do not count: they handle their signals and messages themselves.
     """
@@ -57,12 +57,12 @@ def is_program():
 
 
 def is_light():
-    """Whether this process was started as a program that needs none of our models."""
+    """Returns whether this process was started as a program that needs none of our models."""
     return _module() in LIGHT
 
 
 def is_command():
-    """Whether this process is the command `convnlp`, or `python -m convnlp`: see `convnlp.command`."""
+    """Returns whether this process is the command `convnlp` or `python -m convnlp`; see `convnlp.command`."""
     if module := _module():
         return module == "convnlp"
     return os.path.basename(sys.argv[0] if sys.argv else "") in ("convnlp", "convnlp.exe")
@@ -79,8 +79,8 @@ def begin():
 
     `convnlp.programs.run` and the training loop take over the signals while they run.
     """
-    # Of gs://. TensorFlow's 64 are fetched for a first line too, and held for each open file, 64 of which are
-    # read side by side. A larger piece that is asked for at once, such as a tensor, still comes whole.
+    # Block size for gs://. TensorFlow's default, 64 MB, is fetched even for a single line, and is held for
+    # each of the 64 files that are open at a time. A larger read, such as a tensor, still comes as a whole.
     os.environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "4")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
@@ -97,7 +97,7 @@ def hide_notes():
     """Passes what is written to file descriptor 2 through a filter until the process ends.
 
     Does nothing with TF_CPP_MIN_LOG_LEVEL=0, which asks for the notes, or if stderr is closed. The first
-    process of a container is left alone too: its end would end the filter, perhaps with an error still in it.
+    process of a container gets no filter either: its end would end the filter, perhaps with an error unread.
     """
     wanted = os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0"
     if wanted or not hasattr(os, "fork") or os.getpid() == 1 or not _is_open(_STDERR):
@@ -108,7 +108,7 @@ def hide_notes():
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     if not os.fork():
         try:
-            for signum in _ENDS:  # these are meant for the program, whose last words must get through
+            for signum in _ENDS:  # meant for the program, whose last lines must get through
                 signal.signal(signum, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             _run_filter(reader, stderr)
@@ -168,4 +168,4 @@ def _write(descriptor, data):
         while data:
             data = data[os.write(descriptor, data) :]
     except OSError:
-        pass  # nobody reads any more; the program must not notice
+        pass  # nobody reads it any more, which must not affect the program

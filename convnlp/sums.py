@@ -15,7 +15,7 @@ def of_file(path):
 
 
 def write(directory, found):
-    """Writes SHA256SUMS, whole or not at all.
+    """Writes SHA256SUMS, which appears as a whole or not at all.
 
     Args:
         directory: str or path.

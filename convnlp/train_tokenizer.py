@@ -20,9 +20,9 @@ NUM_SENTINELS = 100
 MAX_LINE_BYTES = 8192  # longer lines are cut; the trainer would leave them out
 _TOO_HIGH = re.compile(r"Vocabulary size too high .*value <= (\d+)", re.DOTALL)  # what the trainer says
 NUM_THREADS = 2  # affects the result: each thread rounds its own sums
-# Characters that a table of so many pieces has, whether the sample contains them or not: a name, a price or
+# Number of pieces -> characters that such a vocabulary has, even if the sample lacks them: a name, a price or
 # an emoticon in a user's own text should not be unknown because it was rare in the sample. Characters that
-# normalisation (NFKC) takes apart, such as "…", are not among them.
+# normalisation (NFKC) decomposes, such as "…", are not included.
 REQUIRED_CHARACTERS = {
     1_000: string.ascii_letters + string.digits + string.punctuation,
     8_000: "–—‘’“”•§©®°±×÷€£¥¿¡áàâäãåæçéèêëíìîïñóòôöõøœßúùûüÁÀÂÄÅÇÉÈÊÍÑÓÔÖØÚÜ←→↑↓✓★☆♥♡"  # noqa: RUF001
@@ -54,7 +54,7 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
     num_pieces = vocabulary_size - NUM_SENTINELS
     if num_pieces < 4:
         raise ValueError(
-            f"`vocabulary_size` must leave pieces beside {NUM_SENTINELS} sentinels. "
+            f"`vocabulary_size` must leave pieces besides {NUM_SENTINELS} sentinels. "
             f"Received: {vocabulary_size}"
         )
     rules.number("[0.98, 1]").check("character_coverage", character_coverage)
@@ -71,7 +71,7 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
                 ) from error
             num_pieces = int(most[1])
             logging.warning(
-                "The text has pieces for a vocabulary of %d, not of vocabulary_size=%d: it is cut to that",
+                "The text yields a vocabulary of only %d, which replaces vocabulary_size=%d",
                 num_pieces + NUM_SENTINELS,
                 vocabulary_size,
             )

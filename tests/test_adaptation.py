@@ -109,5 +109,5 @@ def test_the_text_is_looked_at_before_anything_is_trained(folder, tmp_path, unla
 def test_without_a_preset_there_is_nothing_to_train_on(folder):
     config = config_of(folder)
     config.init_from = ""
-    with pytest.raises(ValueError, match=r"`task\.unlabelled_source` must be empty where `init_from` is"):
+    with pytest.raises(ValueError, match=r"`task\.unlabelled_source` must be empty if `init_from` is"):
         config_rules.check(config)

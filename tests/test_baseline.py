@@ -30,7 +30,7 @@ def test_it_scores_as_scikit_learn(files):
     flags = [f"--source=jsonl:{folder}/train.jsonl", f"--test_source=jsonl:{folder}/test.jsonl"]
     done = run_program("convnlp.baseline", *flags, "--c=3", f"--output={folder}/scores.json")
     assert done.returncode == 0, done.stderr
-    assert "taking 'review' as text_field and 'stars' as label_field" in done.stderr
+    assert "using 'review' as text_field and 'stars' as label_field" in done.stderr
     found = json.loads((folder / "scores.json").read_text())["scores"]
 
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")

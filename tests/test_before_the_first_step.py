@@ -78,7 +78,7 @@ def run(program, config, folder, workdir, **fields):
     [
         ({"data_test_source": "nothing"}, "nothing.jsonl: no such file"),
         ({"data_test_source": "field"}, "field.jsonl, line 41: no field 'label'"),
-        ({"data_test_source": "label"}, "label.jsonl, line 41: label 7 is out of range: there are 2 classes"),
+        ({"data_test_source": "label"}, r"line 41: `label` must be an integer in \[0, 2\). Received: 7"),
         (
             {"data_test_source": "list"},
             r"list.jsonl, line 41: `label` must be an integer in \[0, 2\). Received: \[0, 1\]",
@@ -86,12 +86,12 @@ def run(program, config, folder, workdir, **fields):
         ({"data_test_source": "good", "data_test_split": "test"}, "good.jsonl has no split 'test'"),
         (
             {"data_test_source": "three", "data_test_split": "train[3:]"},
-            r"three.jsonl: split train\[3:\] leaves none",
+            r"three.jsonl: split train\[3:\] contains none",
         ),
-        ({"data_validation_source": "label"}, "label.jsonl, line 41: label 7 is out of range"),
+        ({"data_validation_source": "label"}, r"label.jsonl, line 41: `label` must be an integer in"),
         ({"data_source": "list"}, "list.jsonl, line 41: `label` must be a string or an integer"),
         ({"data_source": "stray"}, "stray.jsonl, line 41: label 100000 would make 100001 classes"),
-        ({"data_source": "three"}, r"three.jsonl: split train\[:5%\] leaves none of 3"),
+        ({"data_source": "three"}, r"three.jsonl: split train\[:5%\] contains none of the 3"),
         ({"data_source": "field"}, "field.jsonl, line 41: no field 'label'"),
         ({"task_second_text_field": "other"}, "good.jsonl, line 1: no field 'other'"),
         ({"task_label_field": "topic"}, "good.jsonl, line 1: no field 'topic'"),
@@ -139,7 +139,7 @@ def test_text_to_text(folder, tmp_path):
         ({"data_source": "late"}, "late.jsonl, line 501: no field 'text'"),
         ({"data_validation_source": "late"}, "late.jsonl, line 501: no field 'text'"),
         ({"data_validation_source": "nothing"}, "nothing.jsonl: no such file"),
-        ({"data_validation_split": "train[:0%]"}, r"split train\[:0%\] leaves none of 500"),
+        ({"data_validation_split": "train[:0%]"}, r"split train\[:0%\] contains none of the 500"),
         ({"data_validation_source": "three"}, "three.jsonl, split train: not enough text for 4 rows"),
     ],
 )
@@ -203,7 +203,7 @@ def test_the_config_that_is_kept_says_what_runs(folder, tmp_path):
         ({"task_num_epochs": 6.0}, "task.num_epochs"),
         ({"task_num_epochs": 5.0, "optimizer_warmup_steps": 7}, "optimizer.warmup_steps"),
     ):
-        with pytest.raises(ValueError, match=f"holds a run of another config .*{name}"):
+        with pytest.raises(ValueError, match=f"holds a run with a different config .*{name}"):
             start(**changes)
 
 
@@ -218,12 +218,12 @@ def test_a_run_does_not_write_over_what_it_reads(folder, tmp_path, monkeypatch):
     config = finetune_classification.get_config()
     fields = {"data_source": "good", "data_validation_split": "train"}
     config.data.test_source = f"jsonl:{tmp_path}/*.jsonl"
-    with pytest.raises(ValueError, match=r"`workdir` must not be where the run reads from.*metrics.jsonl"):
+    with pytest.raises(ValueError, match=r"`workdir` must not contain what the run reads.*metrics.jsonl"):
         run(finetune, config, folder, tmp_path, **fields)
     monkeypatch.chdir(tmp_path)
     for preset in ("run/preset", "other/preset"):
         os.makedirs(preset)
-    with pytest.raises(ValueError, match=r"`workdir` must not be where .* init_from=run/preset$"):
+    with pytest.raises(ValueError, match=r"`workdir` must not contain .* init_from=run/preset$"):
         outputs.check_run_folder("run", "run/preset", [])
     outputs.check_run_folder("run", "other/preset", ["run/train.jsonl"])
 
@@ -233,8 +233,8 @@ def test_an_output_file(tmp_path):
     os.symlink(tmp_path / "file", tmp_path / "link")
     for path, message in {
         tmp_path: "`output` must be a file, not a directory",
-        tmp_path / "file" / "scores.json": "`output` must be where files can be written, and .*/file is not",
-        tmp_path / "link": "`output` must not be what is read, .*/file",
+        tmp_path / "file" / "scores.json": "`output` must be writable, but .*/file is not",
+        tmp_path / "link": "`output` must not overwrite the input .*/file",
     }.items():
         with pytest.raises(ValueError, match=message):
             outputs.check_file("output", path, inputs=[tmp_path / "file"])

@@ -68,9 +68,9 @@ def test_a_program_takes_names_and_prints_the_fields(tmp_path):
     assert done.stdout.startswith("Sequence-to-sequence on COGS")
     assert list(tmp_path.iterdir()) == []
     done = run_program("convnlp.finetune", "--config=finetune_cogs")
-    assert (done.returncode, done.stderr) == (1, "error: `--workdir` must be given; --help says what it is\n")
+    assert (done.returncode, done.stderr) == (1, "error: `--workdir` must be given; see --help\n")
     done = run_program("convnlp.pretrain", f"--workdir={tmp_path}/run")
-    assert (done.returncode, done.stderr) == (1, "error: `--config` must be given; --help says what it is\n")
+    assert (done.returncode, done.stderr) == (1, "error: `--config` must be given; see --help\n")
     done = run_program("convnlp.pretrain", "--config=pretrain", f"--workdir={tmp_path}/run")
     assert done.returncode == 1
     assert done.stderr.startswith("error: flag --config=pretrain: `config` must be one of demo_pretrain, ")

@@ -56,7 +56,7 @@ def test_no_value_is_too_strange_for_a_rule(path, value):
         ("data.input_length", 0, "an integer >= 2"),
         ("data.target_length", -5, "an integer >= 2"),
         ("data.shuffle_buffer", -1, "an integer >= 0"),
-        ("objective.names", (), "at least 1 different values, each a string"),
+        ("objective.names", (), "a non-empty sequence of different values, each a non-empty string"),
         ("objective.names", ("masked_lm", "masked_lm"), "different values"),
         (
             "objective.noise_density",

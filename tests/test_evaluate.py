@@ -102,11 +102,11 @@ def test_what_cannot_be_answered_costs_nothing(folder):
     cases = [
         (
             {"preset": "classifier", "metrics": ["exact_match"]},
-            "--metrics must be of accuracy, f1, f1_macro, loss here",
+            "--metrics must be among accuracy, f1, f1_macro, loss here",
         ),
         (
             {"preset": "lm", "metrics": ["ranked_f1"], "target_field": "t"},
-            "--metrics must be of exact_match, word_f1, squad_exact_match, squad_f1 here",
+            "--metrics must be among exact_match, word_f1, squad_exact_match, squad_f1 here",
         ),
         (
             {"preset": "lm", "text_fields": ["a", "b", "c"], "target_field": "t"},
@@ -115,9 +115,12 @@ def test_what_cannot_be_answered_costs_nothing(folder):
         ({"preset": "lm", "output": f"{folder}"}, "`output` must be a file, not a directory"),
         (
             {"preset": "lm", "output": f"{folder}/numbers.jsonl"},
-            "`output` must not be what is read, .*numbers.jsonl",
+            "`output` must not overwrite the input .*numbers.jsonl",
         ),
-        ({"preset": "lm", "output": f"{folder}/lm/scores.json"}, "`output` must not be what is read, .*lm"),
+        (
+            {"preset": "lm", "output": f"{folder}/lm/scores.json"},
+            "`output` must not overwrite the input .*lm",
+        ),
     ]
     source = f"jsonl:{folder}/numbers.jsonl"
     flags = [{**given, "preset": f"{folder}/{given['preset']}", "source": source} for given, _ in cases]

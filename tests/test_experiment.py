@@ -119,7 +119,7 @@ def test_a_second_start_is_refused_while_the_first_one_lives(begun, folder):
     with pytest.raises(run_lock.LockedError, match="process"):
         experiment.prepare(pretraining(folder), begun)
     first.release()
-    with pytest.raises(ValueError, match="another config"):  # a start that fails takes nothing
+    with pytest.raises(ValueError, match="a different config"):  # a start that fails takes nothing
         experiment.prepare(pretraining(folder, seed=1), begun)
     run_lock.FileLock(str(begun / "run.lock")).release()
     assert isinstance(experiment.prepare(pretraining(folder), begun), tf.distribute.Strategy)
@@ -145,7 +145,7 @@ def test_a_diverged_run_can_go_on_with_another_rate(begun, folder):
         experiment.prepare(config, begun)
     experiment.prepare(config, begun, resume_with_changes=True)
     for field, value in (("optimizer.name", "adafactor"), ("model.hidden_dim", 32), ("seed", 1)):
-        with pytest.raises(ValueError, match=f"another config .*{field}"):
+        with pytest.raises(ValueError, match=f"a different config .*{field}"):
             experiment.prepare(pretraining(folder, **{field: value}), begun, resume_with_changes=True)
 
 
@@ -177,7 +177,7 @@ def test_a_record_too_far_behind_to_be_looked_at_first_ends_the_run_and_leaves_i
     config.train.update({"num_steps": 4000, "steps_per_call": 20, "checkpoint_every": 20, "eval_every": 4000})
     with pytest.raises((SourceError, tf.errors.OpError)) as caught:
         pretrain.run(config, str(workdir), experiment.prepare(config, str(workdir)))
-    assert source_error_message(caught.value) == f"{path}, line 1001: no field 'text' (there are: 'body')"
+    assert source_error_message(caught.value) == f"{path}, line 1001: no field 'text' (available: 'body')"
     written = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
     assert any("loss" in row for row in written)
     kept = [each.name for each in (workdir / "checkpoints").iterdir() if each.is_dir()]

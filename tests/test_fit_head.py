@@ -121,7 +121,7 @@ def test_what_the_head_is_fitted_to():
     )
     assert fit_head.pooling_for(plain, "attention") == "layers"
     assert fit_head.pooling_for(merging, "mean_max") == "mean_max"
-    message = r"`task.pooling` must be one of mean, .*, pair where the head .* Received: 'class_attention'"
+    message = r"`task.pooling` must be one of mean, .*, pair if only the head .* Received: 'class_attention'"
     with pytest.raises(ValueError, match=message):
         fit_head.pooling_for(merging, "class_attention")
 

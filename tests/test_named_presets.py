@@ -67,7 +67,7 @@ def test_a_run_does_not_write_over_the_preset_that_it_starts_from(folder, own_pr
     entry = {"kaggle_handle": str(shutil.copytree(folder / "files", tmp_path / "preset"))}
     preset_names.register({"tiny_en": entry}, Seq2SeqBackbone)
     outputs.check_run_folder(str(folder), "tiny_en", [])
-    with pytest.raises(ValueError, match=r"it would write over .*preset. Received: .*init_from=.*preset$"):
+    with pytest.raises(ValueError, match=r"it would overwrite .*preset. Received: .*init_from=.*preset$"):
         outputs.check_run_folder(str(tmp_path), "tiny_en", [])
 
 
@@ -93,4 +93,4 @@ def test_a_program_takes_a_name_of_a_module_of_ones_own(folder, tmp_path, monkey
     flags = ["--modules=own_names", "--preset=tiny_en", f"--source={source}", output]
     done = run_program("convnlp.evaluate", *flags)
     assert done.returncode == 1
-    assert f"must not be what is read, {folder}/files" in done.stderr
+    assert f"must not overwrite the input {folder}/files" in done.stderr

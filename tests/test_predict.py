@@ -98,7 +98,7 @@ def test_a_table_keeps_its_columns(presets, tmp_path):
         "convnlp.predict", f"--preset={folder}/classifier", source, f"--output={tmp_path}/out.csv"
     )
     assert (done.returncode, done.stdout) == (0, "")
-    assert "taking 'review' as text_field" in done.stderr
+    assert "using 'review' as text_field" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("3 texts in ")
     with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
         found = list(csv.DictReader(file))
@@ -187,8 +187,8 @@ def test_vectors_of_any_preset(presets, tmp_path, pooling):
         ),
         ("predict", ["--preset={}/lm", "--text=a", "--threshold=0.5"], "that chooses labels"),
         ("predict", ["--preset={}/encoder", "--text=a"], "Fine-tune it with convnlp.finetune"),
-        ("explain", ["--preset={}/tagger", "--text=a"], "must be a classifier of one label"),
-        ("explain", ["--preset={}/classifier", "--text=a", "--text_pair=b"], "must be of single texts"),
+        ("explain", ["--preset={}/tagger", "--text=a"], "must be a classifier with one label"),
+        ("explain", ["--preset={}/classifier", "--text=a", "--text_pair=b"], "must read single texts"),
         ("embed", ["--preset={}/encoder", "--text=a", "--output=a.csv"], "must end in one of .jsonl, .npy"),
     ],
 )
@@ -220,7 +220,7 @@ def test_more_texts_than_are_read_at_once(presets, tmp_path):
 def test_an_output_is_not_written_over_the_input(presets, tmp_path):
     path = corpus.write_jsonl(tmp_path / "in.jsonl", [{"text": "the river"}])
     line = error("predict", f"--preset={presets[0]}/classifier", f"--source=jsonl:{path}", f"--output={path}")
-    assert "must not be what is read" in line
+    assert "must not overwrite the input" in line
 
 
 def test_a_line_that_is_no_text(presets):
@@ -241,4 +241,4 @@ def test_questions_are_answered_from_their_contexts(presets, tmp_path):
         assert row["predicted_answer"] == answer["answer"] == record["context"][row["start"] : row["end"]]
         assert row["score"] == pytest.approx(answer["score"], rel=1e-4)
     message = error("predict", f"--preset={folder}/answerer", "--text=who")
-    assert "`text_pair` must be given beside `text`" in message
+    assert "`text_pair` must be given with `text`" in message

@@ -71,7 +71,7 @@ def test_from_files_to_a_trained_model(folder, tmp_path):
         *training[:-1], f"--workdir={tmp_path}/other", "--config.init_from=dynamic_conv_mini_en"
     )
     assert other.returncode == 1
-    assert f"error: tokens:{cache}, split train[2%:] was made by another tokenizer" in other.stderr
+    assert f"error: tokens:{cache}, split train[2%:] was made with another tokenizer" in other.stderr
     assert other.stderr.count("Traceback") == 0
 
 

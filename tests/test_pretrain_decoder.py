@@ -55,7 +55,7 @@ def test_the_decoder_learns_and_the_encoder_stays(tmp_path):
         ("", (1, 1), ("span_corruption",), "`init_from` must name a preset"),
         ("it", (0, 1), ("prefix_lm",), r"`num_layers` must be at least 1 .* num_layers=0"),
         ("it", (1, 0), ("masked_lm",), r"`model.num_decoder_layers` must be at least 1 .*=0"),
-        ("it", (1, 1), ("span_corruption", "masked_lm"), "`objective.names` must train a decoder"),
+        ("it", (1, 1), ("span_corruption", "masked_lm"), "`objective.names` must all train a decoder"),
     ],
 )
 def test_what_cannot_be_frozen(init_from, layers, names, message):

@@ -87,12 +87,12 @@ def test_stages_are_flags():
             {"train.stage_steps": (), "train.stage_batch_sizes": ()},
             "`train.stage_input_lengths` must be empty or",
         ),
-        ({"train.stage_input_lengths": (8, 12)}, "must have data.input_length as its longest.*=16"),
+        ({"train.stage_input_lengths": (8, 12)}, "must have data.input_length as its maximum.*=16"),
         ({"train.stage_input_lengths": (1, 16)}, "`train.stage_input_lengths` must be .* an integer >= 2"),
-        ({"task.num_epochs": 1.0}, "`train.stage_steps` must be empty where task.num_epochs"),
+        ({"task.num_epochs": 1.0}, "`train.stage_steps` must be empty if task.num_epochs"),
         (
             {"objective.options": {"masked_lm": {"input_length": 8}}},
-            r"must be empty where an objective .*objective.options.masked_lm.input_length=8",
+            r"must be empty if an objective .*objective.options.masked_lm.input_length=8",
         ),
     ],
 )

@@ -42,7 +42,7 @@ def test_common_characters_are_pieces_though_the_text_has_none_of_them():
     ("lines", "size", "message"),
     [
         ([], 190, "too little text for vocabulary_size=190"),
-        (LINES, 100, "`vocabulary_size` must leave pieces beside 100 sentinels. Received: 100"),
+        (LINES, 100, "`vocabulary_size` must leave pieces besides 100 sentinels. Received: 100"),
     ],
 )
 def test_what_cannot_be_trained(lines, size, message):
@@ -56,7 +56,7 @@ def test_a_vocabulary_too_large_for_the_text_is_cut(caplog):
     tokenizer = Tokenizer(proto)
     size = tokenizer.vocabulary_size()
     assert 190 < size < 8000
-    assert f"pieces for a vocabulary of {size}, not of vocabulary_size=8000" in caplog.messages[-1]
+    assert f"a vocabulary of only {size}, which replaces vocabulary_size=8000" in caplog.messages[-1]
     assert tokenizer.detokenize(tokenizer.ragged([LINES[0]])) == [LINES[0]]
     assert train_tokenizer.train(LINES, 8000) == proto
 
@@ -110,9 +110,9 @@ def test_the_program(tmp_path):
     named = corpus.write_jsonl(tmp_path / "b.jsonl", [{"id": 7, "question": line} for line in LINES])
     done = run("--vocabulary_size=190", f"--source=jsonl:{named}", f"--output={tmp_path}/b.model")
     assert done.returncode == 0, done.stderr
-    assert "taking 'question' as text_field" in done.stderr
+    assert "using 'question' as text_field" in done.stderr
     assert (tmp_path / "b.model").read_bytes() == output.read_bytes()
     unclear = corpus.write_jsonl(tmp_path / "c.jsonl", [{"a": line, "b": line, "c": line} for line in LINES])
     failed = run(f"--source=jsonl:{unclear}", f"--output={tmp_path}/c.model")
     assert failed.returncode == 1
-    assert "no field 'text' (there are: 'a', 'b', 'c'); name the one to read as text_field" in failed.stderr
+    assert "no field 'text' (available: 'a', 'b', 'c'); set text_field to the one to read" in failed.stderr

@@ -77,5 +77,5 @@ def test_what_cannot_be_registered_is_named(name, cls, message):
 
 
 def test_a_module_that_cannot_be_imported_is_named():
-    with pytest.raises(ValueError, match=r"`--modules` must be .*Received: 'no_such_mixers' \(No mod"):
+    with pytest.raises(ValueError, match=r"`--modules` must name .*Received: 'no_such_mixers' \(No mod"):
         programs.import_modules(["no_such_mixers"])
