@@ -45,8 +45,8 @@ def check(config):
 def run(config, workdir, strategy, longest_text=None):
     """Trains `init_from` further by masked LM on `task.unlabelled_source`.
 
-    This is a run of its own in WORKDIR/adapted: 1,000 steps of 32 rows, 128 tokens each. It continues where
-    it was stopped, and is done only once.
+    This is a separate run in WORKDIR/adapted: 1,000 steps of 32 rows, 128 tokens each. It continues where it
+    was stopped, and is done only once.
 
     Args:
         config: the experiment of the fine-tuning.

@@ -25,7 +25,7 @@ from convnlp.training import strategy as strategy_lib
 from convnlp.training.shards import Sharded
 from convnlp.training.stages import Stage
 
-SHOWN_EXAMPLES = 60_000  # in a run whose epochs follow from the size of the data, counted anew in each epoch
+SHOWN_EXAMPLES = 60_000  # in a run whose epochs follow from the size of the data; repeats count
 
 
 def main(argv):

@@ -87,8 +87,8 @@ def run(main):
 def user_message(error):
     """Returns what to tell a user about an exception, in one line; None for a defect, to show its traceback.
 
-    These are meant for users: a ValueError that our own code or a module of --modules raises by a `raise`
-    statement of its own, not one from something it called, or one of a class of ours; what the operating
+    These are meant for users: a ValueError that a `raise` statement in our own code, or in a module of
+    --modules, has raised (not one from code that it calls), or that is of our own class; what the operating
     system or TensorFlow's file systems report; a lost worker; values that are not finite; no memory.
     """
     if message := source_error_message(error):

@@ -99,7 +99,7 @@ def _trained(lines, num_pieces, character_coverage):
 
 
 def required_characters(num_pieces):
-    """Returns the characters that a model of so many pieces always has, as one string."""
+    """Returns the characters that a model with this many pieces always has, as one string."""
     return "".join(text for least, text in REQUIRED_CHARACTERS.items() if num_pieces >= least)
 
 

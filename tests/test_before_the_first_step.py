@@ -129,7 +129,7 @@ def test_text_to_text(folder, tmp_path):
     fields = {"data_source": "verdicts", "data_validation_split": "train", "data_test_split": "train"}
     config = finetune_cogs.get_config()
     config.model.num_decoder_layers = 1
-    with pytest.raises(SourceError, match=r"line 41: `targets` must be a string, or .*Received: 3"):
+    with pytest.raises(SourceError, match=r"line 41: `targets` must be a string or .*Received: 3"):
         run(finetune, config, folder, tmp_path / "run", **fields, data_test_source="number")
 
 

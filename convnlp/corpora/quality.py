@@ -1,4 +1,4 @@
-"""Rules for recognizing documents that nobody wrote to be read.
+"""Rules for recognising documents that nobody wrote to be read.
 
 | rule | removes a document |
 | --- | --- |

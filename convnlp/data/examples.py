@@ -104,7 +104,8 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
         if row.length < 2 * len(row.fields):
             names, least = ", ".join(row.fields), 2 * len(row.fields)
             raise ValueError(
-                f"`length` must be at least {least} for a row of {names}. Received: length={row.length}"
+                f"`{row.option}` must be at least {least} for a row of {names}. "
+                f"Received: {row.option}={row.length}"
             )
     fields = tuple(dict.fromkeys(field for row in rows for field in row.fields))
 

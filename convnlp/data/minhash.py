@@ -1,4 +1,4 @@
-"""Summarizes sets of shingles in a few numbers, from which the overlap of two sets can be estimated.
+"""Summarises sets of shingles in a few numbers, from which the overlap of two sets can be estimated.
 
 Source: Broder, 1997, "On the resemblance and containment of documents",
 https://doi.org/10.1109/SEQUEN.1997.666900.

@@ -43,13 +43,11 @@ def path(selection=""):
     """Returns the path of the JSON-lines file, writing the file first (half a minute) if it does not exist.
 
     Args:
-        selection: string, "" for all documents, or the number of packages to choose, as in `pydocs:8`.
+        selection: string, "" for all documents, or the number of packages to choose, as in `pydocs:8`. Raises
+            `SourceError` if it is not a number >= 2, or if fewer packages have documentation.
 
     Returns:
         string, path of a .jsonl.gz file with the fields "text" and "label", the package's name.
-
-    Raises:
-        SourceError: if `selection` is not a number >= 2, or fewer packages have documentation.
     """
     if selection and not (selection.isdecimal() and int(selection) >= 2):
         raise SourceError(f"`NUMBER` in pydocs:NUMBER must be an integer >= 2. Received: {selection!r}")

@@ -104,7 +104,7 @@ def check_directory(directory):
 
 
 def _inputs(source):
-    """Summarizes the names and sizes of a source's files, which identify it without reading it."""
+    """Summarises the names and sizes of a source's files, which identify it without reading it."""
     if source.kind == "tfds":
         info = tfds_source.builder(source.path, source.data_dir).info
         return {info.full_name: {name: split.num_examples for name, split in sorted(info.splits.items())}}

@@ -234,7 +234,7 @@ def test_cut_texts_are_counted(reviews, tokenizer, caplog):
 
 
 def test_wrong_arguments(pairs, tokenizer):
-    too_short = r"`length` must be at least 4 for a row of text_a, text_b\. Received: length=3"
+    too_short = r"`data.input_length` must be at least 4 for a row of text_a, text_b\. Received: .*=3"
     with pytest.raises(ValueError, match=too_short):
         classification(pairs, tokenizer, text_fields=("text_a", "text_b"), sequence_length=3)
     with pytest.raises(ValueError, match="`pack` must be False in evaluation"):
