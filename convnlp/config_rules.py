@@ -4,11 +4,16 @@ They are checked before anything is opened or built. Names and options that have
 (mixers, sizes, objectives, tasks) are checked where the table is used.
 """
 
+import difflib
+
 from convnlp.data import Source, rules, schema
 from convnlp.data.rules import Rule
 from convnlp.training import optimizers, schedules
 
 MAX_STEPS = 2**31  # the loop counts in int32
+
+# Fields that hold the options of mixers, objectives and tasks, which define their names.
+OPEN_FIELDS = ("model.mixer_options", "objective.options", "task.options")
 
 _POSITIVE, _NATURAL = rules.integer(1), rules.integer(0)
 _RATE = rules.number("[0, 1)")  # of dropout
@@ -222,3 +227,22 @@ def _check_sources(data):
         )
     if data.test_source:
         Source(data.test_source, data.test_split, data.data_dir)
+
+
+def check_fields(config, default, prefix=""):
+    """Raises ValueError unless the nested dict `config` has exactly the fields of `default`.
+
+    A config file can set any field of a `ConfigDict`, even a misspelt one; ml_collections checks only the
+    command line.
+    """
+    for name in sorted({*config, *default}):
+        if name not in default:
+            near = difflib.get_close_matches(name, default, n=1)
+            hint = f"; did you mean {prefix}{near[0]}?" if near else ""
+            raise ValueError(f"unknown config field {prefix}{name}{hint}")
+        if name not in config:
+            raise ValueError(
+                f"config field {prefix}{name} is missing; start from convnlp.configs.common.get_config()"
+            )
+        if isinstance(default[name], dict) and prefix + name not in OPEN_FIELDS:
+            check_fields(config[name], default[name], f"{prefix}{name}.")

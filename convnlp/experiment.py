@@ -1,33 +1,22 @@
-"""Turns a config into the parts of a training run; pretrain and finetune share it."""
+"""Begins and ends a training run, for pretrain and finetune: flags, config, strategy and directory."""
 
 import contextlib
 import copy
-import difflib
-import os
-import pathlib
-import platform
 import re
-import shlex
-import shutil
 import sys
-import tempfile
 
 import keras
 import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from convnlp import config_files, config_help, config_rules, inputs, stages
+from convnlp import components, config_files, config_help, config_rules, inputs
 from convnlp.configs import common
 from convnlp.data import Shard
-from convnlp.layers.mixer_options import route_options
-from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, model_card, preset_names, presets
-from convnlp.models.layouts import layer_mixers
+from convnlp.models import preset_names
 from convnlp.training import checkpoints, heartbeat, run_config, run_lock, shards, storage
 from convnlp.training import strategy as strategy_lib
 
-# Fields that hold the options of mixers, objectives and tasks, which define their names.
-OPEN_FIELDS = ("model.mixer_options", "objective.options", "task.options")
 # Fields that may always change: they affect neither the weights nor what is known about them.
 _ALWAYS = (
     *("data.data_dir", "data.test_source", "data.test_split", "inputs.data.test_source"),
@@ -48,7 +37,6 @@ _ON_REQUEST = (
     *("strategy.num_workers", "strategy.num_replicas"),  # dropout depends on them, the data do not
     *("inputs.data.source", "inputs.data.validation_source"),
 )
-_MOST_LAYERS = max(size["num_layers"] for size in SIZES.values())  # enough for all mixers of a layout
 
 
 def define_flags(default_config=None):
@@ -159,9 +147,9 @@ def prepare(
     """
     heartbeat.begin()
     workdir = storage.normal(workdir)
-    check_fields(config.to_dict(), common.get_config().to_dict())
+    config_rules.check_fields(config.to_dict(), common.get_config().to_dict())
     config_rules.check(config)
-    check_mixer_options(config)
+    components.check_mixer_options(config)
     if config.data.input_length is None and "data.input_length" not in open_fields:
         raise ValueError("`data.input_length` must be an integer >= 2 here. Received: data.input_length=None")
     if config.init_from:
@@ -258,125 +246,6 @@ def _with_fields(config, values):
     return config
 
 
-def check_fields(config, default, prefix=""):
-    """Raises ValueError unless the nested dict `config` has exactly the fields of `default`.
-
-    A config file can set any field of a `ConfigDict`, even a misspelt one; ml_collections checks only the
-    command line.
-    """
-    for name in sorted({*config, *default}):
-        if name not in default:
-            near = difflib.get_close_matches(name, default, n=1)
-            hint = f"; did you mean {prefix}{near[0]}?" if near else ""
-            raise ValueError(f"unknown config field {prefix}{name}{hint}")
-        if name not in config:
-            raise ValueError(
-                f"config field {prefix}{name} is missing; start from convnlp.configs.common.get_config()"
-            )
-        if isinstance(default[name], dict) and prefix + name not in OPEN_FIELDS:
-            check_fields(config[name], default[name], f"{prefix}{name}.")
-
-
-def check_mixer_options(config):
-    """Raises ValueError if `model.mixer_options` do not belong to the mixers, or if a preset has its own."""
-    model = config.model.to_dict()
-    options = model["mixer_options"]
-    if options and config.init_from:
-        raise ValueError(
-            "`model.mixer_options` must be empty when `init_from` names a preset, which has its own. "
-            f"Received: model.mixer_options={options}"
-        )
-    names = []
-    for field in ("mixer", "encoder_mixer", "decoder_mixer"):
-        for name in (model[field] or "").split(","):
-            for is_decoder in (False, True):
-                found = layer_mixers(name, _MOST_LAYERS, is_decoder)
-                names += [found] if isinstance(found, str) else found
-    route_options(options, names)
-
-
-def dtype_policy(config, strategy):
-    """Returns the dtype policy of `train.dtype`; "auto" is mixed_bfloat16 if the hardware multiplies it."""
-    if config.train.dtype not in ("auto", "float32", "mixed_bfloat16"):
-        raise ValueError(
-            "`train.dtype` must be auto, float32 or mixed_bfloat16. "
-            f"Received: train.dtype={config.train.dtype!r}"
-        )
-    if config.train.dtype != "auto":
-        return config.train.dtype
-    return "mixed_bfloat16" if _has_bfloat16(strategy) else "float32"
-
-
-def _has_bfloat16(strategy):
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        return True
-    gpus = tf.config.list_physical_devices("GPU")
-    if gpus:
-        capability = tf.config.experimental.get_device_details(gpus[0]).get("compute_capability", (0, 0))
-        return capability >= (8, 0)
-    cpu = pathlib.Path("/proc/cpuinfo")
-    return cpu.exists() and not {"amx_bf16", "avx512_bf16"}.isdisjoint(cpu.read_text().split())
-
-
-def tokenizer(config):
-    """Returns the tokenizer of `config.tokenizer` or the preset `config.init_from`; they must not differ."""
-    given = Tokenizer.from_file(config.tokenizer) if config.tokenizer else None
-    if config.init_from:
-        found = Tokenizer.from_preset(_local_preset(config))
-        if given is not None and given.get_vocabulary() != found.get_vocabulary():
-            raise ValueError(
-                "`tokenizer` must be empty, or the vocabulary of the preset that `init_from` names; an empty "
-                "init_from (--config.init_from=) trains from random weights. "
-                f"Received: tokenizer={config.tokenizer!r}, init_from={config.init_from!r}"
-            )
-        return found
-    if given is not None:
-        return given
-    raise ValueError(
-        "`tokenizer` must be the path of a SentencePiece model when `init_from` is empty. Received: ''"
-    )
-
-
-def backbone(config, vocabulary_size, dtype):
-    """Returns the backbone of `config.init_from` with the config's dropout, or a new one.
-
-    Call it in the strategy's scope. An encoder without a decoder gets the decoder layers that the config
-    asks for.
-    """
-    if config.init_from:
-        found = Seq2SeqBackbone.from_preset(_local_preset(config), dropout=config.model.dropout, dtype=dtype)
-        if found.decoder is not None or not config.model.num_decoder_layers:
-            return found
-        mixer = config.model.decoder_mixer and _one_or_list(config.model.decoder_mixer.split(","))
-        kernel_size = _one_or_list(config.model.decoder_kernel_size) or None
-        return found.with_decoder(
-            config.model.num_decoder_layers, mixer, config.model.cross_attention_init, kernel_size
-        )
-    model = config.model.to_dict()
-    size = model.pop("size")
-    if size not in SIZES:
-        raise ValueError(f"`model.size` must be one of {', '.join(SIZES)}. Received: model.size={size!r}")
-    arguments = {**SIZES[size], **{name: value for name, value in model.items() if value is not None}}
-    lengths = (config.data.input_length, config.data.target_length)
-    longest = max(lengths) if arguments["num_layers"] else sum(lengths)  # without an encoder, of one row
-    arguments.setdefault("max_sequence_length", longest)
-    for name in ("mixer", "encoder_mixer", "decoder_mixer"):
-        if arguments.get(name):
-            arguments[name] = _one_or_list(arguments[name].split(","))
-    for name in ("kernel_size", "dilation_rate", "pool_size"):
-        arguments[name] = _one_or_list(arguments[name])
-    arguments["decoder_kernel_size"] = _one_or_list(arguments["decoder_kernel_size"]) or None
-    return Seq2SeqBackbone(vocabulary_size, **arguments, dtype=dtype)
-
-
-def _local_preset(config):
-    return storage.local(preset_names.locate(config.init_from))
-
-
-def _one_or_list(values):
-    return values[0] if len(values) == 1 else list(values)
-
-
 def loop_arguments(config):
     """Returns the arguments of `convnlp.training.loop.train` that the config sets."""
     return {
@@ -390,76 +259,3 @@ def loop_arguments(config):
         "checkpoint_every": config.train.checkpoint_every,
         "keep": config.train.keep_checkpoints,
     }
-
-
-def card(config, summary, backbone, target_length):
-    """Returns the model card's entries from a config and a summary: the loop's, or "seconds" alone."""
-    return {
-        "trained_on": f"{config.data.source} {config.data.split}",
-        **({"initialised_from": config.init_from} if config.init_from else {}),
-        **(_steps(config, summary) if "best_step" in summary else {}),
-        "seconds": summary["seconds"],
-        **({"cpu_seconds": summary["cpu_seconds"]} if "cpu_seconds" in summary else {}),
-        "hardware": _hardware(),
-        "cost": backbone.cost(config.data.input_length, target_length),
-        "encoder_length": config.data.input_length,
-        "decoder_length": target_length,
-        "command": shlex.join([*_program(), *sys.argv[1:]]),
-    }
-
-
-def _steps(config, summary):
-    best_step = summary["best_step"]
-    best_tokens = stages.tokens_until(config, best_step)
-    return {
-        "steps": best_step,
-        "examples": stages.examples_until(config, best_step),
-        "tokens": summary["tokens"] * best_tokens // stages.tokens_until(config, summary["step"]),
-    }
-
-
-def save_preset(task, workdir, card, tokenizer=None):
-    """Saves WORKDIR/preset with its model card and the run's resolved config, as experiment.json.
-
-    The preset is first written under another name, so that on a disk it appears as a whole or not at all. For
-    a URL, it is written on this machine, and config.json, without which it is not a preset, is copied last.
-    For a `task` without a preprocessor, such as an encoder alone, the `tokenizer` is saved too.
-
-    Raises:
-        ValueError: if a weight is not finite; an existing preset is kept.
-    """
-    directory = storage.join(workdir, "preset")
-    remote = storage.is_remote(workdir)
-    partial = tempfile.mkdtemp() if remote else storage.join(workdir, ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    made = os.path.join(partial, "preset")
-    try:
-        with presets.saving(made):
-            task.save_to_preset(made)
-            if tokenizer is not None:
-                tokenizer.save_to_preset(made)
-            model_card.write(made, card)
-            experiment = storage.read(storage.join(workdir, "config.json"))
-            pathlib.Path(made, "experiment.json").write_bytes(experiment)
-        if storage.gfile.exists(directory):
-            storage.gfile.rmtree(directory)
-        if remote:
-            storage.copy(made, directory, last="config.json")
-        else:
-            storage.rename(made, directory)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _program():
-    spec = sys.modules["__main__"].__spec__  # None for a file that was not started by `python -m`
-    return ["python", "-m", spec.name] if spec else [sys.argv[0]]
-
-
-def _hardware():
-    devices = tf.config.list_physical_devices("TPU") or tf.config.list_physical_devices("GPU")
-    if devices:
-        return f"{len(devices)} x {devices[0].device_type}"
-    cpu = pathlib.Path("/proc/cpuinfo")
-    names = re.findall(r"model name\s*: (.*)", cpu.read_text()) if cpu.exists() else []
-    return f"{os.cpu_count()} x {names[0] if names else platform.processor()}"

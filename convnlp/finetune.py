@@ -17,7 +17,19 @@ import numpy as np
 import tensorflow as tf
 from absl import flags, logging
 
-from convnlp import adaptation, config_rules, estimate, experiment, outputs, programs, report, stages, tasks
+from convnlp import (
+    adaptation,
+    components,
+    config_rules,
+    estimate,
+    experiment,
+    outputs,
+    programs,
+    report,
+    run_preset,
+    stages,
+    tasks,
+)
 from convnlp.data import Source, examples, overlap, rules, sources, validation
 from convnlp.tasks import fields, rows
 from convnlp.training import graphs, loop, optimizers, storage
@@ -42,10 +54,10 @@ def run(config, workdir, strategy, finish=False):
     """
     worker, num_workers = strategy_lib.workers(strategy)
     tasks.check_options(config)
-    tokenizer = experiment.tokenizer(config)
+    tokenizer = components.tokenizer(config)
     with strategy.scope():  # before the slow reading of the data, so that a bad preset is refused at once
-        dtype = experiment.dtype_policy(config, strategy)
-        backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
+        dtype = components.dtype_policy(config, strategy)
+        backbone = components.backbone(config, tokenizer.vocabulary_size(), dtype)
 
     # Data. All of it is read, and so checked, before the first step. Every worker trains on its own shard and
     # evaluates on all held-out examples.
@@ -72,7 +84,7 @@ def run(config, workdir, strategy, finish=False):
         start = config.copy_and_resolve_references()
         start.init_from = adaptation.run(config, workdir, strategy, backbone.encoder.longest_text())
         with strategy.scope():
-            backbone = experiment.backbone(start, tokenizer.vocabulary_size(), dtype)
+            backbone = components.backbone(start, tokenizer.vocabulary_size(), dtype)
     with strategy.scope():
         model = task.model(backbone)
         optimizer = optimizers.build(config.optimizer, config.train.num_steps, model.backbone.depth_of)
@@ -216,7 +228,7 @@ def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, s
         found: `Examples` that were trained on.
         held_out: dict, name -> what `task.read` returned.
         trained_on: dict, what `report_overlap` returned.
-        summary: dict, what the training took; see `experiment.card`.
+        summary: dict, what the training took; see `run_preset.card`.
         left_out: `LeftOut`, which gives the validation scores if the model has learned from the validation
             examples. Default None.
     """
@@ -229,7 +241,7 @@ def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, s
     if left_out is not None:
         asked = left_out.model or model
         results["validation"] = task.scores(asked, left_out.examples, size, **left_out.answers)
-    card = experiment.card(config, summary, model.backbone, task.decoder_length)
+    card = run_preset.card(config, summary, model.backbone, task.decoder_length)
     card["objective"] = task.name
     named = [(f"{s} {name}", name, v, values) for s, values in results.items() for name, v in values.items()]
     card["scores"] = {
@@ -238,7 +250,7 @@ def save(config, workdir, task, model, tokenizer, found, held_out, trained_on, s
         else value
         for title, name, value, values in named
     }
-    experiment.save_preset(model, workdir, card)
+    run_preset.save(model, workdir, card)
     storage.write_json(f"{workdir}/results.json", {**summary, **results})
     for title, _, value, _ in named:
         print(f"{title}: {value:.4f}")

@@ -23,7 +23,7 @@ import time
 import numpy as np
 from absl import flags
 
-from convnlp import experiment, finetune, programs, tasks
+from convnlp import components, experiment, finetune, programs, tasks
 from convnlp.data import validation
 from convnlp.models.pooled_encoder import FIXED_POOLING, LEARNED_POOLING
 from convnlp.tasks import cross_fitting, fields, rows
@@ -56,9 +56,9 @@ def run(config, workdir, strategy):
         kinds = ", ".join(name for name, task in tasks.TASKS.items() if task.fits_head)
         raise ValueError(f"`task.kind` must be one of {kinds}. Received: {config.task.kind!r}")
     tasks.check_options(config)
-    tokenizer = experiment.tokenizer(config)
-    dtype = experiment.dtype_policy(config, strategy)
-    backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
+    tokenizer = components.tokenizer(config)
+    dtype = components.dtype_policy(config, strategy)
+    backbone = components.backbone(config, tokenizer.vocabulary_size(), dtype)
     train, held_out = finetune.read_sources(config, workdir)
     names = fields.open_fields(config)
     fields.take(config, train)

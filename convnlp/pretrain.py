@@ -14,7 +14,7 @@ the run lives, and shared by the workers of multi_worker.
 import tensorflow as tf
 from absl import flags
 
-from convnlp import estimate, experiment, outputs, programs, stages
+from convnlp import components, estimate, experiment, outputs, programs, run_preset, stages
 from convnlp.data import Source, sources
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
@@ -37,13 +37,13 @@ def run(config, workdir, strategy, finish=False):
     training stops here: the scores and the preset are those of the best evaluation so far.
     """
     worker, _ = strategy_lib.workers(strategy)
-    tokenizer = experiment.tokenizer(config)
+    tokenizer = components.tokenizer(config)
 
     # Model and optimizer.
     objectives = objectives_of(config)
     with strategy.scope():
-        dtype = experiment.dtype_policy(config, strategy)
-        backbone = experiment.backbone(config, tokenizer.vocabulary_size(), dtype)
+        dtype = components.dtype_policy(config, strategy)
+        backbone = components.backbone(config, tokenizer.vocabulary_size(), dtype)
         if config.objective.freeze_encoder:
             freeze_encoder(config, backbone, objectives)
         optimizer = optimizers.build(config.optimizer, config.train.num_steps, backbone.depth_of)
@@ -95,11 +95,11 @@ def run(config, workdir, strategy, finish=False):
     held_out_scores = evaluation(held_out)
     if worker == 0:
         target_length = max(each.target_length for each in objectives) or config.data.target_length
-        card = experiment.card(config, summary, backbone, target_length)
+        card = run_preset.card(config, summary, backbone, target_length)
         card["objective"] = " + ".join(config.objective.names)
         card["scores"] = {f"held-out {name}": value for name, value in held_out_scores.items()}
         model = _model(objectives, backbone, tokenizer, (config.data.input_length, target_length))
-        experiment.save_preset(model, workdir, card, tokenizer)
+        run_preset.save(model, workdir, card, tokenizer)
     strategy_lib.any_worker(strategy, False)  # a worker that ends early takes the others with it
     experiment.finish(workdir)
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from convnlp import adaptation, config_rules, experiment, finetune
+from convnlp import adaptation, components, config_rules, experiment, finetune
 from convnlp.configs import finetune_classification
 from convnlp.data import SourceError
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
@@ -69,13 +69,13 @@ def test_fine_tuning_starts_from_what_the_text_has_taught_and_teaches_it_once(fo
         return summary
 
     monkeypatch.setattr(loop, "train", watched)
-    built, build = [], experiment.backbone
+    built, build = [], components.backbone
 
     def watched_build(config, *arguments):
         built.append((config.init_from, build(config, *arguments)))
         return built[-1][1]
 
-    monkeypatch.setattr(experiment, "backbone", watched_build)
+    monkeypatch.setattr(components, "backbone", watched_build)
     run(config_of(folder), tmp_path)
 
     adapted = tmp_path / "adapted"

@@ -6,7 +6,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from convnlp import experiment, finetune, outputs, pretrain
+from convnlp import components, experiment, finetune, outputs, pretrain
 from convnlp.configs import finetune_classification, finetune_cogs, pretrain_mini
 from convnlp.data import SourceError, examples, source_error_message
 from convnlp.training import loop
@@ -33,9 +33,9 @@ def no_training(monkeypatch):
         key = config.model.mixer, config.model.num_decoder_layers
         return BACKBONES.get(key) or BACKBONES.setdefault(key, build(config, *arguments))
 
-    build = experiment.backbone
+    build = components.backbone
     monkeypatch.setattr(loop, "train", train)
-    monkeypatch.setattr(experiment, "backbone", backbone)
+    monkeypatch.setattr(components, "backbone", backbone)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from convnlp import experiment, pretrain
+from convnlp import components, config_rules, pretrain
 from convnlp.configs import (
     common,
     finetune_classification,
@@ -26,7 +26,7 @@ DEFAULT = importlib.import_module("convnlp.configs.common").get_config()
 @pytest.mark.parametrize("name", FILES)
 def test_fields_and_sizes(name):
     config = importlib.import_module(f"convnlp.configs.{name}").get_config()
-    experiment.check_fields(config.to_dict(), DEFAULT.to_dict())
+    config_rules.check_fields(config.to_dict(), DEFAULT.to_dict())
     size = SIZES[config.model.size]
     num_layers = config.model.num_layers or size["num_layers"]
     assert len(config.model.kernel_size) in (1, num_layers)
@@ -55,7 +55,7 @@ def test_the_papers_run():
 @pytest.mark.parametrize("mixer", ["lightweight_conv", "dynamic_conv"])
 def test_the_papers_convolutions_have_two_filters(mixer):
     config = pretrain_c4.get_config(f"{mixer},tiny")
-    backbone = experiment.backbone(config, 50, "float32")
+    backbone = components.backbone(config, 50, "float32")
     for layer in (*backbone.encoder.layers, *backbone.decoder.layers):
         assert (layer.mixer.num_heads, layer.mixer.kernel_size) == (2, 7)
     assert backbone.num_heads == SIZES["tiny"]["num_heads"]  # cross-attention's
@@ -80,7 +80,7 @@ def _small_backbone(config, mixer):
     """The config's model with fewer and narrower layers."""
     small = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "kernel_size": (3,), "dilation_rate": (1,)}
     config.model.update(small)
-    backbone = experiment.backbone(config, 50, "float32")
+    backbone = components.backbone(config, 50, "float32")
     assert [layer.mixer_config["name"] for layer in backbone.encoder.layers] == [mixer]
     assert backbone.max_sequence_length >= config.data.input_length
     return backbone
@@ -110,7 +110,7 @@ def test_what_starts_from_random_weights():
 def test_a_decoder_only_model_has_room_for_source_and_target():
     config = pretrain_mini.get_config("relative_attention")
     config.model.update({"num_layers": 0, "hidden_dim": 16, "num_heads": 2})
-    backbone = experiment.backbone(config, 50, "float32")
+    backbone = components.backbone(config, 50, "float32")
     assert backbone.max_sequence_length == config.data.input_length + config.data.target_length
     pretraining_loss(backbone, build_objectives(["span_corruption"], config.data.input_length))
 
@@ -118,4 +118,4 @@ def test_a_decoder_only_model_has_room_for_source_and_target():
 def test_an_unknown_field_in_a_file_is_refused():
     config = {**DEFAULT.to_dict(), "optimiser": {}}
     with pytest.raises(ValueError, match=r"optimiser; did you mean optimizer\?"):
-        experiment.check_fields(config, DEFAULT.to_dict())
+        config_rules.check_fields(config, DEFAULT.to_dict())

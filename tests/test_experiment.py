@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from convnlp import experiment, finetune, pretrain
+from convnlp import components, experiment, finetune, pretrain, run_preset
 from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import SourceError, source_error_message, sources
 from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer
@@ -86,14 +86,14 @@ def test_a_run_behind_a_url_from_pre_training_to_a_classifier(folder, monkeypatc
 
 
 def test_a_preset_of_weights_that_are_not_finite_is_not_written(tmp_path, folder):
-    backbone = experiment.backbone(pretraining(folder, **{"model.num_decoder_layers": 0}), 200, "float32")
+    backbone = components.backbone(pretraining(folder, **{"model.num_decoder_layers": 0}), 200, "float32")
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "preset").mkdir()
     (tmp_path / "preset" / "README.md").write_text("of before")
     variable = backbone.trainable_variables[3]
     variable.assign(np.full(variable.shape, np.inf))
     with pytest.raises(ValueError, match=r"preset .* is not saved"):
-        experiment.save_preset(backbone, tmp_path, {})
+        run_preset.save(backbone, tmp_path, {})
     assert (tmp_path / "preset" / "README.md").read_text() == "of before"
 
 
@@ -188,21 +188,21 @@ def test_an_encoder_alone_is_saved_with_its_tokenizer_for_fine_tuning(tmp_path):
     config = pretrain_mini.get_config("fourier")
     config.model.update({"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "kernel_size": (3,)})
     tokenizer = Tokenizer(corpus.tiny_proto())
-    backbone = experiment.backbone(config, tokenizer.vocabulary_size(), "float32")
+    backbone = components.backbone(config, tokenizer.vocabulary_size(), "float32")
     (tmp_path / "config.json").write_text(config.to_json_best_effort(), encoding="utf-8")
-    experiment.save_preset(backbone, tmp_path, {}, tokenizer)
+    run_preset.save(backbone, tmp_path, {}, tokenizer)
 
     config = finetune_classification.get_config()
     config.init_from = str(tmp_path / "preset")
     text, ids = "the old river", np.array([[5, 6, 7]])
-    np.testing.assert_array_equal(experiment.tokenizer(config).tokenize(text), tokenizer.tokenize(text))
-    again = experiment.backbone(config, tokenizer.vocabulary_size(), "float32")
+    np.testing.assert_array_equal(components.tokenizer(config).tokenize(text), tokenizer.tokenize(text))
+    again = components.backbone(config, tokenizer.vocabulary_size(), "float32")
     np.testing.assert_array_equal(again.encode(ids), backbone.encode(ids))
     classifier = TextClassifier.from_preset(config.init_from, num_classes=2)
     assert classifier.predict([text], verbose=0).shape == (1, 2)
 
     config.model.num_decoder_layers, config.model.decoder_mixer = 1, "lightweight_conv"
-    with_decoder = experiment.backbone(config, tokenizer.vocabulary_size(), "float32")
+    with_decoder = components.backbone(config, tokenizer.vocabulary_size(), "float32")
     np.testing.assert_array_equal(with_decoder.encode(ids), backbone.encode(ids))
     assert [layer.mixer.name for layer in with_decoder.decoder.layers] == ["lightweight_conv"]
 
@@ -219,8 +219,8 @@ def small_backbone(config):
     """What a program builds from a config, on a small scale."""
     config.model.update({"num_layers": 1, "hidden_dim": 8, "intermediate_dim": 32, "kernel_size": (3,)})
     config.model.update({"num_decoder_layers": 0, "num_heads": 2, "dilation_rate": (1,)})
-    experiment.check_mixer_options(config)
-    return experiment.backbone(config, 50, "float32")
+    components.check_mixer_options(config)
+    return components.backbone(config, 50, "float32")
 
 
 VARIANTS = [(name, options) for name, row in MIXER_TABLE.items() for options in row.variants if options]
@@ -245,7 +245,7 @@ def test_flags_for_one_mixer_of_several():
     )
     config.model.update({"num_layers": 2, "hidden_dim": 8, "intermediate_dim": 32, "kernel_size": (3,)})
     config.model.update({"num_decoder_layers": 0, "num_heads": 2})
-    first, last = (layer.mixer for layer in experiment.backbone(config, 50, "float32").encoder.layers)
+    first, last = (layer.mixer for layer in components.backbone(config, 50, "float32").encoder.layers)
     assert (first.expansion, first.kernel_size, last.num_heads) == (2, 5, 4)
 
 

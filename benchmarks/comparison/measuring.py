@@ -6,7 +6,7 @@ import tensorflow as tf
 from benchmarks import memory
 from benchmarks.comparison.configs import STEPS_PER_CALL, finetune_config, set_steps
 from benchmarks.timing import interleaved
-from convnlp import experiment
+from convnlp import components, experiment
 from convnlp.models import TextClassifier
 from convnlp.tasks.classification import classification_loss
 from convnlp.training import graphs, optimizers
@@ -36,9 +36,9 @@ class Model:
         set_steps(config, STEPS_PER_CALL, evaluations=1)
         strategy = experiment.prepare(config, directory)
         self.memory_before = memory.resident("VmRSS")
-        vocabulary_size = experiment.tokenizer(config).vocabulary_size()
-        self._backbone = experiment.backbone(
-            config, vocabulary_size, experiment.dtype_policy(config, strategy)
+        vocabulary_size = components.tokenizer(config).vocabulary_size()
+        self._backbone = components.backbone(
+            config, vocabulary_size, components.dtype_policy(config, strategy)
         )
         self._classifier = TextClassifier(self._backbone, num_classes=max(2, len(plan.data.label_names)))
         optimizer = optimizers.build(config.optimizer, STEPS_PER_CALL)

@@ -15,7 +15,7 @@ from benchmarks.comparison.configs import (
 from benchmarks.comparison.plan import steps_of, training_flops
 from benchmarks.comparison.rates import best_rate
 from benchmarks.comparison.variants import Variant
-from convnlp import experiment, finetune, pretrain
+from convnlp import components, experiment, finetune, pretrain
 from convnlp.objectives import span_corruption
 from convnlp.tasks import TASKS
 from convnlp.training.finite import NonFiniteError
@@ -44,7 +44,7 @@ def pretrained(plan, cell, workdir):
 def _pretrain(plan, cell, workdir, rate, evaluations):
     directory, settings = cell.directory(workdir), cell.settings
     config = pretrain_config(plan, settings["mixer"], rate)
-    backbone = experiment.backbone(config, experiment.tokenizer(config).vocabulary_size(), "float32")
+    backbone = components.backbone(config, components.tokenizer(config).vocabulary_size(), "float32")
     length = settings["length"]
     if Variant.parse(settings["mixer"]).objective == "span_corruption":
         row_length, num_predicted = span_corruption.lengths(length)
@@ -112,15 +112,15 @@ def _finetune(plan, cell, workdir, rate):
         config.data.test_source = ""
     multiply_adds = None
     if settings["budget"] == "flops":
-        vocabulary_size = experiment.tokenizer(config).vocabulary_size()
-        backbone = experiment.backbone(config, vocabulary_size, "float32")
+        vocabulary_size = components.tokenizer(config).vocabulary_size()
+        backbone = components.backbone(config, vocabulary_size, "float32")
         multiply_adds = backbone.cost(data.length, data.target_length)["multiply_adds"]
     num_steps = _num_steps(cell, workdir, data.length + data.target_length, multiply_adds)
     set_steps(config, num_steps, FINETUNE_EVALUATIONS)
     strategy = experiment.prepare(config, directory, open_fields=finetune.open_fields(config))
     finetune.run(config, directory, strategy)
     results = json.loads((directory / "results.json").read_text(encoding="utf-8"))
-    return {**results, "dtype": experiment.dtype_policy(config, strategy)}
+    return {**results, "dtype": components.dtype_policy(config, strategy)}
 
 
 def _num_steps(cell, workdir, length, multiply_adds):

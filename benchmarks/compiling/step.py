@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from benchmarks.compiling import random_numbers
-from convnlp import experiment, kernels, pretrain
+from convnlp import components, kernels, pretrain
 from convnlp.configs import pretrain_c4
 from convnlp.objectives import pretraining_loss
 from convnlp.objectives.objective import Seeds
@@ -62,7 +62,7 @@ def training_step(mixer, size, batch_size, input_length):
     objectives = pretrain.objectives_of(config)
     strategy = strategy_lib.build("one_device")
     with strategy.scope():
-        backbone = experiment.backbone(config, VOCABULARY_SIZE, "mixed_bfloat16")
+        backbone = components.backbone(config, VOCABULARY_SIZE, "mixed_bfloat16")
         optimizer = optimizers.build(config.optimizer, config.train.num_steps, backbone.depth_of)
         optimizers.build_slots(optimizer, backbone.trainable_variables)
     loss_fn = pretraining_loss(backbone, objectives)

@@ -17,7 +17,7 @@ from benchmarks.distributing.model import (
     strong_efficiency,
     weak_efficiency,
 )
-from convnlp import experiment, pretrain
+from convnlp import components, pretrain
 from convnlp.configs import pretrain_c4, pretrain_encoder
 
 MIXER, SIZES = "dynamic_conv", ("mini", "base")
@@ -162,7 +162,7 @@ def models():
     """
     measured = pretrain_encoder.get_config(MIXER)
     measured.tokenizer = tiny_run.example_fields()["tokenizer"]
-    found = {"measured": _facts(measured, experiment.tokenizer(measured).vocabulary_size())}
+    found = {"measured": _facts(measured, components.tokenizer(measured).vocabulary_size())}
     for size in SIZES:
         config = pretrain_c4.get_config(f"{MIXER},{size}")
         config.data.input_length = INPUT_LENGTH
@@ -172,7 +172,7 @@ def models():
 
 
 def _facts(config, vocabulary_size):
-    backbone = experiment.backbone(config, vocabulary_size, "float32")
+    backbone = components.backbone(config, vocabulary_size, "float32")
     objectives = pretrain.objectives_of(config)
     return {"parameters": backbone.count_params(), "multiply_adds": multiply_adds(backbone, objectives)}
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from benchmarks import machine, program, timing
 from benchmarks.rows import Row
 from benchmarks.small_models import ATTENTION, SEED
-from convnlp import experiment
+from convnlp import components
 from convnlp.configs import pretrain_encoder
 from convnlp.objectives import build_objectives, masked_lm, pretraining_loss
 from convnlp.objectives.objective import Seeds
@@ -129,8 +129,8 @@ def step(mixer, batch_size, settings):
     length, size = config.data.input_length, settings.vocabulary_size
     objectives = build_objectives(config.objective.names, length)
     with strategy.scope():
-        dtype = experiment.dtype_policy(config, strategy)
-        backbone = experiment.backbone(config, size, dtype)
+        dtype = components.dtype_policy(config, strategy)
+        backbone = components.backbone(config, size, dtype)
         optimizer = optimizers.build(config.optimizer, config.train.num_steps)
         optimizers.build_slots(optimizer, backbone.trainable_variables)
     loss_fn = pretraining_loss(backbone, objectives)

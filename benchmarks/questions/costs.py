@@ -6,7 +6,7 @@ from benchmarks import pages
 from benchmarks.comparison import configs
 from benchmarks.comparison.cells import KINDS
 from benchmarks.questions import long_range
-from convnlp import experiment
+from convnlp import components
 
 _NAMES = {
     "pretrain_trial": "trials of pre-training",
@@ -68,6 +68,6 @@ def model_costs(plan, lengths):
     found = {}
     for mixer in plan.mixers:
         config = configs.finetune_config(plan, mixer, plan.data, plan.learning_rates[0])
-        backbone = experiment.backbone(config, experiment.tokenizer(config).vocabulary_size(), "float32")
+        backbone = components.backbone(config, components.tokenizer(config).vocabulary_size(), "float32")
         found[mixer] = {length: backbone.cost(length) for length in lengths}
     return found

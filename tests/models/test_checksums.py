@@ -10,7 +10,7 @@ import warnings
 import keras_nlp
 import pytest
 
-from convnlp import experiment
+from convnlp import run_preset
 from convnlp.models import (
     Seq2SeqBackbone,
     TextClassifier,
@@ -178,7 +178,7 @@ def test_a_preset_from_before_there_were_sums(preset):
 
 def test_the_preset_of_a_run_has_the_sums_of_all_that_is_in_it(backbone, tokenizer, tmp_path):
     (tmp_path / "config.json").write_text('{"seed": 0}', encoding="utf-8")
-    experiment.save_preset(backbone.encoder_only(), tmp_path, {"title": "mine"}, tokenizer)
+    run_preset.save(backbone.encoder_only(), tmp_path, {"title": "mine"}, tokenizer)
     names = [str(p.relative_to(tmp_path / "preset")) for p in (tmp_path / "preset").rglob("*") if p.is_file()]
     assert {"README.md", "experiment.json", "tokenizer.json"} < set(listed(tmp_path / "preset"))
     assert sorted(listed(tmp_path / "preset")) == sorted({*names} - {"SHA256SUMS"})

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import compare
 from benchmarks.comparison import configs
-from convnlp import experiment
+from convnlp import components
 from tests import corpus
 from tests.run_program import run_program
 
@@ -126,18 +126,18 @@ def test_variants_are_rows_whose_models_have_their_options():
     for row in comparison.mixers:
         tuned = configs.finetune_config(comparison, row, comparison.data, 1e-3)
         for config in (configs.pretrain_config(comparison, row, 1e-3), tuned):
-            experiment.check_mixer_options(config)
+            components.check_mixer_options(config)
             options.append(config.model.to_dict()["mixer_options"])
             assert config.model.mixer == row.partition(":")[0]
         again = configs.finetune_config(comparison, row, comparison.data, 1e-3, preset="PRESET")
-        experiment.check_mixer_options(again)  # which the preset has
+        components.check_mixer_options(again)  # which the preset has
     modes = {"modes": ["dense", "attention"], "rank": 4}
     expected = [{}, {"num_heads": 2}, modes, {"mb_conv": {"expansion": 2}}, {"kernel_size": 5}]
     assert options[::2] == options[1::2] == expected
     assert (tuned.model.kernel_size, tuned.model.dilation_rate) == ((3, 9), (1, 4))
     assert tuned.task.pooling == "pair"
     config = configs.finetune_config(comparison, ROWS[2], comparison.data, 1e-3)
-    mixer = experiment.backbone(config, 50, "float32").encoder.layers[0]
+    mixer = components.backbone(config, 50, "float32").encoder.layers[0]
     assert (mixer.mixer.modes, mixer.mixer.rank) == (["dense", "attention"], 4)
 
 

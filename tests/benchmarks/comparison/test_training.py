@@ -9,7 +9,7 @@ import pytest
 from benchmarks.comparison import cells, configs, training, worker
 from benchmarks.comparison.plan import Plan, Pretraining
 from benchmarks.comparison.tasks import Data
-from convnlp import experiment
+from convnlp import components
 from convnlp.models import Seq2SeqBackbone
 from convnlp.objectives import span_corruption
 from convnlp.training.finite import NonFiniteError
@@ -63,8 +63,8 @@ def plan(folder):
 def test_an_encoder_is_given_the_decoder_that_it_has_from_scratch(plan):
     scratch = configs.finetune_config(plan, ROW, plan.data, 1e-3)
     tuned = configs.finetune_config(plan, ROW, plan.data, 1e-3, preset="PRESET")
-    built = experiment.backbone(scratch, 300, "float32")
-    encoder = experiment.backbone(configs.pretrain_config(plan, ROW, 1e-3), 300, "float32")
+    built = components.backbone(scratch, 300, "float32")
+    encoder = components.backbone(configs.pretrain_config(plan, ROW, 1e-3), 300, "float32")
     mixer = tuned.model.decoder_mixer
     given = encoder.with_decoder(tuned.model.num_decoder_layers, mixer, tuned.model.cross_attention_init)
     for side in ("encoder", "decoder"):
