@@ -46,5 +46,6 @@ def test_a_preset_of_another_class_is_one_line(presets):
     preset = f"{presets[0]}/classifier"
     done = run_program("convnlp.generate", f"--preset={preset}", "--text=a")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith(f"error: preset {preset}: holds a TextClassifier")
+    expected = f"Received: preset={preset}, a TextClassifier"
+    assert done.stderr.splitlines()[-1] == f"error: `preset` must hold a model that writes text. {expected}"
     assert "Traceback" not in done.stderr

@@ -81,9 +81,11 @@ def test_of_a_saved_model_what_runs_is_counted(exported_classifier):
     assert not {"Const", "NoOp"} & set(names)
 
 
-@pytest.mark.parametrize(("signature", "rule"), [("nothing", "one of"), ("pair", "one that takes token_ids")])
+@pytest.mark.parametrize(
+    ("signature", "rule"), [("nothing", "one of"), ("pair", "one that takes only token_ids")]
+)
 def test_signatures_that_take_no_ids_are_refused(signature, rule, exported_classifier):
-    with pytest.raises(ValueError, match=f"`signature` must be {rule} .* Received: '{signature}'"):
+    with pytest.raises(ValueError, match=f"`signature` must be {rule}.* Received: '{signature}'"):
         execution.operations(exported_classifier[0], signature, 1, 1)
 
 
