@@ -1,10 +1,12 @@
 """A stand-in for Google Cloud Storage: the part of its JSON API that TensorFlow's gs:// asks for, over HTTPS.
 
-    python -m tests.gcs.server FOLDER CERTIFICATE KEY LOG FAULTS
+    python -m tests.gcs.server FOLDER CERTIFICATE KEY LOG HELD FAULTS
 
-FOLDER/BUCKET holds a file for each object, its name quoted; FAULTS are `Faults` as JSON. LOG gets a JSON line
-for each request. What is answered follows cloud.google.com/storage/docs/json_api, what is asked TensorFlow's
-gcs_file_system.cc. It listens at port 443 of 127.0.0.1 and needs a network of its own, `tests.gcs.stand_in`.
+FOLDER/BUCKET has a file for each object, its name quoted; FAULTS are `Faults` as JSON. LOG gets a JSON line
+for each request. While there is a file HELD, each request with its text in the path waits; in the end it is
+refused, since its client may be gone. What is answered follows cloud.google.com/storage/docs/json_api, what
+is asked TensorFlow's gcs_file_system.cc. It listens at port 443 of 127.0.0.1 and needs a network of its own,
+`tests.gcs.stand_in`.
 """
 
 import collections
@@ -98,12 +100,32 @@ class Stand(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address, objects, log, faults):
-        self.objects, self.faults, self.log = objects, faults, log
+    def __init__(self, address, objects, log, held, faults):
+        self.objects, self.faults = objects, faults
+        self._log, self._held = log, held
         self.lock = threading.Lock()  # objects change one at a time
         self.uploads, self.finished, self.counts = {}, set(), collections.Counter()
         self.sessions = itertools.count(1)
         super().__init__(address, Handler)
+
+    def handle_error(self, *client):
+        """Tells of an error, unless it is that a client is gone."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(*client)
+
+    def note(self, **facts):
+        """Adds a line to the log."""
+        with self.lock:
+            self._log.write(json.dumps(facts) + "\n")
+            self._log.flush()
+
+    def holds(self, path):
+        """Whether the request for a path has to wait."""
+        try:
+            text = self._held.read_text()
+        except FileNotFoundError:
+            return False
+        return bool(text) and text in urllib.parse.unquote(path)
 
     def is_due(self, fault, every):
         """Whether this request is the one in so many that a fault befalls."""
@@ -131,8 +153,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _take(self):
         split = urllib.parse.urlsplit(self.path)
         self._query = dict(urllib.parse.parse_qsl(split.query))
+        self._is_lost = False
         body = self._body()
         faults = self.server.faults
+        if self.server.holds(self.path):
+            self._note(503, "held")
+            while self.server.holds(self.path):
+                time.sleep(0.05)
+            return self._send(503, b"")
         if self.server.is_due("delay", faults.delay_every):
             time.sleep(faults.delay_seconds)
         if self.server.is_due("refuse", faults.refuse_every):
@@ -161,23 +189,29 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Transfer-Encoding") != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
         body = b""
-        while size := int(self.rfile.readline(), 16):
+        while size := int(self._line(), 16):
             body += self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
+            self._line()
+        self._line()
         return body
 
+    def _line(self):
+        if line := self.rfile.readline():
+            return line
+        raise ConnectionAbortedError("in the middle of a request")
+
     def _answer(self, code, content=b"", headers=None, fault=""):
-        line = {"method": self.command, "path": self.path, "code": code, "fault": fault}
-        if getattr(self, "_is_lost", False) and not fault:
-            line["fault"] = "lost"
-        with self.server.lock:
-            self.server.log.write(json.dumps(line) + "\n")
-            self.server.log.flush()
-        if line["fault"] == "lost":
+        fault = fault or ("lost" if self._is_lost else "")
+        self._note(code, fault)
+        if fault == "lost":
             self.close_connection = True
             return
-        content = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self._send(code, content if isinstance(content, bytes) else json.dumps(content).encode(), headers)
+
+    def _note(self, code, fault):
+        self.server.note(method=self.command, path=self.path, code=code, fault=fault)
+
+    def _send(self, code, content, headers=None):
         self.send_response(code)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
@@ -259,7 +293,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _upload_part(self, body, bucket):
         """What comes of an object, from where the upload stands; or the question where that is."""
-        session, range = self._query["upload_id"], self.headers.get("Content-Range", "")
+        session, content_range = self._query["upload_id"], self.headers.get("Content-Range", "")
         with self.server.lock:
             parts, is_finished = self.server.uploads.get(session), session in self.server.finished
         if is_finished:  # and the answer was lost
@@ -268,8 +302,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if parts is None:
             self._answer(404, {"error": {"message": "no such upload"}})
             return
-        part = RANGE.fullmatch(range)
-        if part or not range:
+        part = RANGE.fullmatch(content_range)
+        if part or not content_range:
             if part and int(part[1]) != len(parts):
                 self._answer(400, {"error": {"message": f"{len(parts)} bytes are there"}})
                 return
@@ -278,7 +312,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self._answer(503, {"error": {"message": "broken off"}}, fault="broken")
                 return
             parts += body
-        elif int(range.rpartition("/")[2]) != len(parts):
+        elif int(content_range.rpartition("/")[2]) != len(parts):
             headers = {"Range": f"bytes=0-{len(parts) - 1}"} if parts else {}
             self._answer(308, headers=headers)
             return
@@ -288,13 +322,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._answer(200, {})
 
 
-def main(folder, certificate, key, log, faults):
+def main(folder, certificate, key, log, held, faults):
     """Serves until it is killed; says "ready" when it listens."""
     faults = Faults(**json.loads(faults))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     with open(log, "a", encoding="utf-8") as log_file:
-        stand = Stand(("127.0.0.1", 443), Objects(pathlib.Path(folder)), log_file, faults)
+        stand = Stand(("127.0.0.1", 443), Objects(pathlib.Path(folder)), log_file, pathlib.Path(held), faults)
         # The handshake in the thread of the request: a client that does not greet holds nobody up.
         stand.socket = context.wrap_socket(stand.socket, server_side=True, do_handshake_on_connect=False)
         print("ready", flush=True)

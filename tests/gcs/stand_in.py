@@ -15,7 +15,7 @@ import sys
 import urllib.parse
 
 from tests.gcs.server import Faults
-from tests.run_program import ROOT, run_program
+from tests.run_program import ROOT, Program, run_program
 
 HOSTS = ("www.googleapis.com", "storage.googleapis.com")
 _UNSHARE = ("unshare", "--net", "--mount", "--propagation=private")
@@ -65,14 +65,25 @@ class StandIn:
     prefix: tuple
     environment: dict
 
-    def run(self, program, *arguments, timeout=2000, **variables):
+    def run(self, program, *arguments, timeout=3600, **variables):
         """`tests.run_program.run_program` in the network of the stand-in."""
         environment = {**os.environ, **self.environment, **variables}
         return run_program(program, *arguments, timeout=timeout, environment=environment, prefix=self.prefix)
 
+    def start(self, program, *arguments, **files):
+        """`tests.run_program.Program` in the network of the stand-in."""
+        environment = {**os.environ, **self.environment}
+        return Program(program, *arguments, environment=environment, prefix=self.prefix, **files)
+
     def put(self, bucket, name, content):
         """Puts an object there, past the server."""
         self._path(bucket, name).write_bytes(content)
+
+    def put_folder(self, folder, bucket, prefix):
+        """Puts all files of a folder there."""
+        for path in sorted(pathlib.Path(folder).rglob("*")):
+            if path.is_file():
+                self.put(bucket, f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
 
     def get(self, bucket, name):
         """The bytes of an object."""
@@ -98,6 +109,20 @@ class StandIn:
 
     def _path(self, bucket, name):
         return self.folder / "objects" / bucket / urllib.parse.quote(name, safe="")
+
+    @contextlib.contextmanager
+    def holding(self, text):
+        """Makes every request wait that has this text in its path; none of them is ever carried out.
+
+        So a program that is about to write such an object stands still, and can be killed there. Yields a
+        function that says whether a request waits.
+        """
+        before, held = len(self.requests()), self.folder / "held"
+        held.write_text(text)
+        try:
+            yield lambda: any(request["fault"] == "held" for request in self.requests()[before:])
+        finally:
+            held.unlink()
 
     def requests(self):
         """What was asked, a list of dicts: method, path, code, fault."""
@@ -128,7 +153,7 @@ def serving(folder, bucket, **faults):
         capture_output=True,
     )
     server = [sys.executable, "-m", "tests.gcs.server", folder / "objects", certificate, key]
-    server += [folder / "log", json.dumps(dataclasses.asdict(Faults(**faults)))]
+    server += [folder / "log", folder / "held", json.dumps(dataclasses.asdict(Faults(**faults)))]
     way, _ = _way()
     process = subprocess.Popen(
         [*way, "sh", "-c", _ENTER, folder / "hosts", *server], cwd=ROOT, stdout=subprocess.PIPE
@@ -137,11 +162,15 @@ def serving(folder, bucket, **faults):
         assert process.stdout.readline() == b"ready\n"
         namespaces = ["--net", "--mount", *["--user", "--preserve-credentials"] * ("--user" in way)]
         prefix = ("nsenter", "--target", str(process.pid), *namespaces, f"--wd={ROOT}", "--")
-        # Read when TensorFlow is imported, as the fork server does: try again at once, and not after half
-        # a second and more; `convnlp.startup` sets the other one.
-        variables = {"GCS_RETRY_CONFIG_INIT_DELAY_TIME_US": "0", "GCS_READ_CACHE_BLOCK_SIZE_MB": "4"}
+        client = {
+            "GCS_RETRY_CONFIG_INIT_DELAY_TIME_US": "0",  # at once, not after half a second and more
+            "GCS_REQUEST_IDLE_TIMEOUT_SECS": "3600",  # however long an answer is held back
+        }
+        # Read when TensorFlow is imported, which the fork server does; the last one is of `convnlp.startup`.
+        variables = {**client, "GCS_READ_CACHE_BLOCK_SIZE_MB": "4"}
         prefix = (*prefix, "env", *(f"{name}={value}" for name, value in variables.items()))
         environment = {
+            **client,  # for what a program starts itself
             "CURL_CA_BUNDLE": str(certificate),
             "GOOGLE_AUTH_TOKEN_FOR_TESTING": "none",  # or it would look for credentials
             "no_proxy": "*",

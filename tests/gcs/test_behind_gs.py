@@ -1,21 +1,26 @@
 """gs:// as TensorFlow speaks it, to a stand-in for Google's server that is in trouble now and then."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 
+import h5py
+import numpy as np
 import pytest
 
+import convnlp
 from tests import corpus, test_startup
 from tests.gcs import stand_in
-from tests.run_program import ROOT
+from tests.launching import workers
+from tests.run_program import ROOT, run_program
+from tests.test_pretrain import TINY
 from tests.training import test_resume
 
-pytestmark = [
-    pytest.mark.multiprocess,
-    pytest.mark.skipif(bool(stand_in.unavailable()), reason=stand_in.unavailable()),
-]
+UNAVAILABLE = stand_in.unavailable()
+pytestmark = [pytest.mark.multiprocess, pytest.mark.skipif(bool(UNAVAILABLE), reason=UNAVAILABLE)]
 FAULTS = {
     "page_size": 7,
     "refuse_every": 11,
@@ -105,8 +110,129 @@ def test_a_killed_run_goes_on_as_the_one_left_alone(store, tmp_path):
     test_resume.assert_same_state(tmp_path / "whole", store.fetch("b", "toy/", tmp_path / "killed"))
 
 
+# A run as a user starts it, with the time that a lease takes.
+
+
+def training(workdir, source, tokenizer):
+    """`convnlp.pretrain` and its flags: 8 steps, a checkpoint every 2, an evaluation every 4."""
+    flags = [f"--config.data.source={source}", f"--config.tokenizer={tokenizer}", f"--workdir={workdir}"]
+    return ["convnlp.pretrain", *TINY, "--config.train.num_samples=0", *flags]
+
+
+def wait_until(condition, program, log):
+    """Waits for what must be before the program ends."""
+    while not condition():
+        assert program.poll() is None, log.read_text()[-3000:]
+        time.sleep(0.1)
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(3000)
+@pytest.mark.timeout(7200)
+def test_from_files_in_a_bucket_to_a_classifier_there(store, tmp_path):
+    """A run that is killed in the middle of a checkpoint goes on, and its preset is fine-tuned."""
+    remote, local = put_shards(store, tmp_path / "mine", 8, 60)
+    (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
+    ended_well(run_program(*training(tmp_path / "whole", local, tmp_path / "spm.model"), timeout=3600))
+
+    command = training("gs://b/run", remote, "gs://b/spm.model")
+    log = tmp_path / "log"
+    with store.holding("run/checkpoints/00000006/") as is_held, open(log, "w") as file:
+        running = store.start(*command, stderr=file)
+        try:
+            wait_until(is_held, running, log)
+            refused = store.run(*command)
+            assert refused.returncode == 1
+            expected = "`workdir` must be a directory that no other process is writing to"
+            assert expected in refused.stderr.splitlines()[-1]
+            assert running.poll() is None
+        finally:
+            running.kill()
+        assert running.wait(timeout=600) == -signal.SIGKILL
+    assert "run.lock" in store.names("b", "run/")
+    assert "Resuming at step 4" in ended_well(store.run(*command)).stderr
+    assert_the_same_run(tmp_path / "whole", store.fetch("b", "run/", tmp_path / "there"))
+    assert "run.lock" not in store.names("b", "run/")
+
+    corpus.write_jsonl(tmp_path / "train.jsonl", corpus.reviews(64))
+    store.put("b", "data/train.jsonl", (tmp_path / "train.jsonl").read_bytes())
+    flags = ["--config.data.source=jsonl:gs://b/data/train.jsonl", "--config.init_from=gs://b/run/preset"]
+    flags += ["--config.train.batch_size=8", "--config.train.steps_per_call=2"]
+    flags += ["--config.data.input_length=16", "--config.task.num_epochs=1.0"]
+    ended_well(store.run("convnlp.finetune", *flags, "--workdir=gs://b/tuned"))
+    results = json.loads(store.get("b", "tuned/results.json"))
+    assert (results["step"], results["validation"]["num_examples"]) == (6, 13)
+    tuned = store.fetch("b", "tuned/preset/", tmp_path / "tuned")
+    assert "Started from: gs://b/run/preset\n" in (tuned / "README.md").read_text()
+    assert convnlp.models.TextClassifier.from_preset(str(tuned)).labels == ["0", "1"]
+
+
+def assert_the_same_run(workdir, other):
+    """Metrics, every value of the last checkpoint, and the weights of the preset."""
+    assert (workdir / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
+    ours, others = (test_resume.values(each / "checkpoints/00000008/model") for each in (workdir, other))
+    assert len(ours) > 20
+    assert ours == others
+    ours, others = (weights(each / "preset") for each in (workdir, other))
+    assert set(ours) == set(others) != set()
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, others[name])
+
+
+def weights(preset):
+    """Those of a preset, name -> array."""
+    found = {}
+    with h5py.File(preset / "model.weights.h5") as file:
+        file.visititems(
+            lambda name, item: found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
+        )
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_workers_share_a_bucket(store, tmp_path):
+    """Two, one of which is killed: the launcher starts both again, which go on as if nothing had been."""
+    remote, local = put_shards(store, tmp_path / "ours", 4, 60)
+    (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
+
+    def launch(workdir, source, tokenizer):
+        own = ["--num_workers=2", "--threads_per_worker=1", "--restarts=1"]
+        return ["convnlp", "launch", *own, "--", "pretrain", *training(workdir, source, tokenizer)[1:]]
+
+    ended_well(run_program(*launch(tmp_path / "whole", local, tmp_path / "spm.model"), timeout=3600))
+    log = tmp_path / "log"
+    with open(log, "w") as file:
+        launcher = store.start(*launch("gs://b/shared", remote, "gs://b/spm.model"), stderr=file)
+        try:
+            with store.holding("shared/checkpoints/00000006/") as is_held:
+                wait_until(is_held, launcher, log)
+                workers.kill(launcher.pid, 1)
+            assert launcher.wait(timeout=3600) == 0, log.read_text()[-3000:]
+        finally:
+            launcher.kill()
+    said = log.read_text()
+    assert "launch: worker 1 of 2 was ended by SIGKILL (at step " in said
+    assert "[0] Resuming at step 4" in said
+    assert_the_same_run(tmp_path / "whole", store.fetch("b", "shared/", tmp_path / "there"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_a_tfds_data_set_in_a_bucket(store, tmp_path):
+    """Trained on there as on a disk."""
+    corpus.write_jsonl(tmp_path / "docs.jsonl", [{"text": text} for text in corpus.documents(100)])
+    (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
+    flags = [f"--source=jsonl:{tmp_path}/docs.jsonl", "--name=c4/en:3.1.0", f"--data_dir={tmp_path}/tfds"]
+    ended_well(run_program("convnlp.prepare_tfds", *flags))
+    store.put_folder(tmp_path / "tfds", "b", "tfds")
+    for folder, data_dir in ((tmp_path, f"{tmp_path}/tfds"), ("gs://b", "gs://b/tfds")):
+        command = training(f"{folder}/c4", "tfds:c4/en:3.1.0", f"{folder}/spm.model")
+        ended_well(store.run(*command, f"--config.data.data_dir={data_dir}"))
+    assert_the_same_run(tmp_path / "c4", store.fetch("b", "c4/", tmp_path / "there"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
 def test_many_open_files_take_little_memory(store):
     """In a Python of its own: TensorFlow reads what `convnlp.startup` sets when it is imported."""
     for index in range(64):

@@ -1,9 +1,7 @@
 """`convnlp launch` with workers that train: a lost one changes nothing, and their number may change."""
 
 import json
-import os
 import pathlib
-import signal
 import subprocess
 import sys
 import time
@@ -13,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests import corpus
+from tests.launching import workers
 from tests.run_program import ROOT
 
 pytestmark = [pytest.mark.multiprocess, pytest.mark.slow]
@@ -83,10 +82,7 @@ def kill_a_worker(process, workdir, index):
     deadline = time.monotonic() + 300
     while not list(workdir.glob("checkpoints/0*")) and time.monotonic() < deadline:
         time.sleep(0.01)
-    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    name = f'"index": {index}}}'.encode()
-    (pid,) = [int(pid) for pid in children if name in pathlib.Path(f"/proc/{pid}/environ").read_bytes()]
-    os.kill(pid, signal.SIGKILL)
+    workers.kill(process.pid, index)
 
 
 def state(workdir, step):
