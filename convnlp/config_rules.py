@@ -1,4 +1,4 @@
-"""The rules for the values of a config: one per field of `configs/common.py`, and those that span fields.
+"""The rules for a config: which fields it must have, the values of each, and rules that span fields.
 
 They are checked before anything is opened or built. Names and options that have a table of their own
 (mixers, sizes, objectives, tasks) are checked where the table is used.

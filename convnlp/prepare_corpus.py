@@ -143,7 +143,7 @@ def define_flags():
     flags.DEFINE_list("rules", list(quality.RULES), "Quality rules to apply; empty for none.")
     flags.DEFINE_integer("min_words", quality.MIN_WORDS, "Minimum number of words in a document.", 0)
     flags.DEFINE_list("languages", [], "Languages to keep, such as en,de; empty for all. Needs py3langid.")
-    flags.DEFINE_list("test_sources", [], "Test sets whose texts must not stay: jsonl:GLOB, csv:GLOB, ...")
+    flags.DEFINE_list("test_sources", [], "Test sets whose texts are removed: jsonl:GLOB, csv:GLOB, ...")
     flags.DEFINE_list("test_text_fields", [], "Fields of the test sets to look for; empty for all texts.")
     flags.DEFINE_float(
         "min_similarity",

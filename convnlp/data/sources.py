@@ -270,7 +270,8 @@ def label_names(source, field="label"):
         count += 1
         (value,) = stream.values(record)
         if value not in first:
-            if first and type(value) is not type(other := next(iter(first))):
+            other = next(iter(first), value)
+            if type(value) is not type(other):
                 raise record.error(
                     f"`{field}` must be all strings or all integers. "
                     f"Received: {short(value)} after {short(other)}"

@@ -74,20 +74,20 @@ def warnings(facts, trained_on):
     if train["cut"] > MAX_CUT * total:
         found.append(
             f"{train['cut']:,} of {total:,} texts ({train['cut'] / total:.0%}) fill all {train['length']} "
-            "tokens that are read, so that most of them are cut; data.input_length lengthens it."
+            "tokens that are read, so most of them are cut; raise data.input_length to keep more."
         )
     if train["empty"]:
-        found.append(f"{train['empty']:,} texts to train on are empty.")
+        found.append(f"{train['empty']:,} training texts are empty.")
     if train["equal_texts"] > MAX_SHARE * total:
-        found.append(f"{train['equal_texts']:,} of {total:,} texts to train on stood there before.")
+        found.append(f"{train['equal_texts']:,} of {total:,} training texts repeat an earlier one.")
     if train["unknown"] > MAX_SHARE:
         found.append(f"{train['unknown']:.1%} of the pieces are unknown to the vocabulary.")
     for name, count in trained_on.items():
         if count:
             number = facts[name]["num_examples"]
             found.append(
-                f"{count:,} of {number:,} {name} examples ({count / number:.1%}) are trained on, or almost: "
-                "the scores are too good by what that gives."
+                f"{count:,} of {number:,} {name} examples ({count / number:.1%}) are equal or nearly equal "
+                "to a training example, which makes the scores look better than they are."
             )
         if facts[name]["num_examples"] < MIN_HELD_OUT:
             found.append(

@@ -1,4 +1,4 @@
-"""Examples that are in two data sets, or almost."""
+"""Examples of one data set that equal, or nearly equal, those of another."""
 
 import numpy as np
 

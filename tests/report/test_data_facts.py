@@ -53,10 +53,10 @@ def test_each_warning():
         "out of balance: 985 examples of 'bad' and 15 of 'good'",
         "1 of 2 classes have fewer than 20 examples: 'good'",
         "60 of 1,000 texts (6%) fill all 8 tokens",
-        "2 texts to train on are empty",
-        "20 of 1,000 texts to train on stood there before",
+        "2 training texts are empty",
+        "20 of 1,000 training texts repeat an earlier one",
         "2.0% of the pieces are unknown",
-        "7 of 100 test examples (7.0%) are trained on, or almost",
+        "7 of 100 test examples (7.0%) are equal or nearly equal to a training example",
         "only 100 test examples",
     )
     assert len(found) == len(expected)
