@@ -23,8 +23,10 @@ import time
 import numpy as np
 from absl import flags
 
-from convnlp import components, experiment, finetune, programs, tasks
+from convnlp import components, experiment, programs, tasks
 from convnlp.data import validation
+from convnlp.finetuning import data, results
+from convnlp.finetuning.outcome import LeftOut, Outcome
 from convnlp.models.pooled_encoder import FIXED_POOLING, LEARNED_POOLING
 from convnlp.tasks import cross_fitting, fields, rows
 
@@ -59,7 +61,7 @@ def run(config, workdir, strategy):
     tokenizer = components.tokenizer(config)
     dtype = components.dtype_policy(config, strategy)
     backbone = components.backbone(config, tokenizer.vocabulary_size(), dtype)
-    train, held_out = finetune.read_sources(config, workdir)
+    train, held_out = data.read_sources(config, workdir)
     names = fields.open_fields(config)
     fields.take(config, train)
     fields.take_length(config, tokenizer, train, backbone)
@@ -71,7 +73,7 @@ def run(config, workdir, strategy):
     found = task.read(train)
     held_out = {name: task.read(source) for name, source in held_out.items()}
     fold_of = cross_fitting.folds(found)
-    trained_on = finetune.report_overlap(found, held_out, tokenizer)
+    num_overlapping = data.report_overlap(found, held_out, tokenizer)
 
     started = time.time(), time.process_time()
     features = rows.vectors_of(model, found, config.train.batch_size)
@@ -85,8 +87,9 @@ def run(config, workdir, strategy):
     }
     left_out = None
     if "validation" not in held_out:
-        left_out = finetune.LeftOut(validation.take(found, fold_of >= 0), outputs=outputs)
-    finetune.save(config, workdir, task, model, tokenizer, found, held_out, trained_on, summary, left_out)
+        left_out = LeftOut(validation.take(found, fold_of >= 0), outputs=outputs)
+    outcome = Outcome(task, model, tokenizer, found, held_out, num_overlapping, summary, left_out)
+    results.save(config, workdir, outcome)
     experiment.finish(workdir)
 
 

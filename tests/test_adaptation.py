@@ -9,6 +9,7 @@ import pytest
 from convnlp import adaptation, components, config_rules, experiment, finetune
 from convnlp.configs import finetune_classification
 from convnlp.data import SourceError
+from convnlp.finetuning import steps
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
 from convnlp.training import loop
 from tests import corpus
@@ -46,7 +47,7 @@ def config_of(folder, unlabelled="unlabelled.jsonl"):
 
 
 def run(config, workdir):
-    strategy = experiment.prepare(config, str(workdir), open_fields=finetune.open_fields(config))
+    strategy = experiment.prepare(config, str(workdir), open_fields=steps.open_fields(config))
     try:
         finetune.run(config, str(workdir), strategy)
     finally:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from convnlp import components, experiment, finetune, outputs, pretrain
 from convnlp.configs import finetune_classification, finetune_cogs, pretrain_mini
 from convnlp.data import SourceError, examples, source_error_message
+from convnlp.finetuning import steps
 from convnlp.training import loop
 from tests import corpus
 from tests.data.test_formats import write_table
@@ -69,7 +70,7 @@ def run(program, config, folder, workdir, **fields):
     for field, value in fields.items():
         part, _, name = field.partition("_")
         config[part][name] = f"jsonl:{folder}/{value}.jsonl" if name.endswith("source") else value
-    open_fields = program.open_fields(config) if program is finetune else ()
+    open_fields = steps.open_fields(config) if program is finetune else ()
     program.run(config, str(workdir), experiment.prepare(config, str(workdir), open_fields=open_fields))
 
 

@@ -14,6 +14,7 @@ from ml_collections import config_flags
 from convnlp import components, experiment, finetune, pretrain, run_preset
 from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import SourceError, source_error_message, sources
+from convnlp.finetuning import steps
 from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer
 from convnlp.training import metrics, run_lock, stopping, storage
 from tests import corpus, remote
@@ -75,7 +76,7 @@ def test_a_run_behind_a_url_from_pre_training_to_a_classifier(folder, monkeypatc
     config = config_of(finetune_classification.get_config(), folder, **{"task.num_epochs": 0.0})
     config.tokenizer, config.init_from = "", f"{workdir}/preset"
     config.data.update({"split": "train[20%:]", "validation_split": "train[:20%]"})
-    open_fields = finetune.open_fields(config)
+    open_fields = steps.open_fields(config)
     finetune.run(config, tuned, experiment.prepare(config, tuned, open_fields=open_fields))
     assert storage.read_json(f"{tuned}/results.json")["step"] == 8
     sums = storage.read_json(f"{tuned}/config.json")["inputs"]

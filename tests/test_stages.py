@@ -10,6 +10,7 @@ import pytest
 
 from convnlp import config_rules, experiment, finetune, pretrain, stages
 from convnlp.configs import finetune_classification, pretrain_mini
+from convnlp.finetuning import steps
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, TextClassifier
 from convnlp.training import metrics, stopping
 from tests import corpus
@@ -183,7 +184,7 @@ def test_fine_tuning_has_stages_too(folder, tmp_path):
     fields = {**TWO, **OTHERS, "task.num_epochs": 0.0, "model.num_decoder_layers": 1}
     config = config_of(finetune_classification.get_config(), folder, **fields)
     config.data.update({"split": "train[20%:]", "validation_split": "train[:20%]"})
-    open_fields = finetune.open_fields(config)
+    open_fields = steps.open_fields(config)
     strategy = experiment.prepare(config, str(tmp_path), open_fields=open_fields)
     finetune.run(config, str(tmp_path), strategy)
     tokens = [row["tokens"] for row in rows(tmp_path)]

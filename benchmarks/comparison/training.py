@@ -16,6 +16,7 @@ from benchmarks.comparison.plan import steps_of, training_flops
 from benchmarks.comparison.rates import best_rate
 from benchmarks.comparison.variants import Variant
 from convnlp import components, experiment, finetune, pretrain
+from convnlp.finetuning import steps
 from convnlp.objectives import span_corruption
 from convnlp.tasks import TASKS
 from convnlp.training.finite import NonFiniteError
@@ -117,7 +118,7 @@ def _finetune(plan, cell, workdir, rate):
         multiply_adds = backbone.cost(data.length, data.target_length)["multiply_adds"]
     num_steps = _num_steps(cell, workdir, data.length + data.target_length, multiply_adds)
     set_steps(config, num_steps, FINETUNE_EVALUATIONS)
-    strategy = experiment.prepare(config, directory, open_fields=finetune.open_fields(config))
+    strategy = experiment.prepare(config, directory, open_fields=steps.open_fields(config))
     finetune.run(config, directory, strategy)
     results = json.loads((directory / "results.json").read_text(encoding="utf-8"))
     return {**results, "dtype": components.dtype_policy(config, strategy)}

@@ -41,12 +41,12 @@ def of_split(found, tokenizer, names=None):
     return facts
 
 
-def warnings(facts, trained_on):
+def warnings(facts, num_overlapping):
     """Returns sentences on what may spoil a model, or the trust in its scores.
 
     Args:
         facts: dict, name of a split -> what `of_split` returned; includes "train".
-        trained_on: dict, name of a held-out split -> number of its examples that are also trained on, or
+        num_overlapping: dict, name of a held-out split -> number of its examples that are also trained on, or
             almost.
 
     Returns:
@@ -82,7 +82,7 @@ def warnings(facts, trained_on):
         found.append(f"{train['equal_texts']:,} of {total:,} training texts repeat an earlier one.")
     if train["unknown"] > MAX_SHARE:
         found.append(f"{train['unknown']:.1%} of the pieces are unknown to the vocabulary.")
-    for name, count in trained_on.items():
+    for name, count in num_overlapping.items():
         if count:
             number = facts[name]["num_examples"]
             found.append(

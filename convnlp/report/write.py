@@ -11,38 +11,26 @@ FILES = ("report.html", "report.json")
 _REVIEWED = ("test", "validation")  # the first one that exists
 
 
-def write(
-    workdir, task, model, tokenizer, found, held_out, trained_on, results, summary, card, left_out=None
-):
+def write(workdir, outcome, results, card):
     """Writes report.json and report.html.
 
     Args:
         workdir: str, the directory of the run, with its metrics.jsonl.
-        task: `Task`.
-        model: its trained model.
-        tokenizer: `Tokenizer` of the examples.
-        found: `Examples` that were trained on.
-        held_out: dict, name -> `Examples`: "validation" and "test", if they exist.
-        trained_on: dict, name of a held-out split -> number of its examples that are also trained on, or
-            almost.
+        outcome: `convnlp.finetuning.outcome.Outcome`.
         results: dict, name of a split -> its scores.
-        summary: dict, what the training took.
         card: dict, entries of the model card.
-        left_out: `convnlp.finetune.LeftOut`, which the validation scores come from. Default None: they come
-            from the model, on the held-out examples.
 
     Returns:
         dict, the content of report.json.
     """
+    task, left_out = outcome.task, outcome.left_out
     name = next(name for name in _REVIEWED if name in results)
-    if name != "validation" or left_out is None:
-        review = task.review(model, held_out[name])
-    else:
-        review = task.review(left_out.model or model, left_out.examples, **left_out.answers)
+    model, examples, answers = outcome.judged(name)
+    review = task.review(model, examples, **answers)
     names = getattr(getattr(task, "label", None), "names", None)
     facts = {
-        split: data_facts.of_split(each, tokenizer, names)
-        for split, each in {"train": found, **held_out}.items()
+        split: data_facts.of_split(each, outcome.tokenizer, names)
+        for split, each in {"train": outcome.train, **outcome.held_out}.items()
     }
     report = {
         "title": f"{task.name.replace('_', ' ').capitalize()}: {card['trained_on']}",
@@ -50,11 +38,11 @@ def write(
         "reviewed": name,
         "left_out": left_out is not None and left_out.model is None,
         "learned": left_out is not None and left_out.model is not None,
-        "warnings": data_facts.warnings(facts, trained_on),
+        "warnings": data_facts.warnings(facts, outcome.num_overlapping),
         "sections": [{"kind": section.kind, **dataclasses.asdict(section)} for section in review.sections],
         "curves": _curves(workdir, task),
         "data": facts,
-        "cost": _cost(model, summary, card),
+        "cost": _cost(outcome, card),
         "command": card["command"],
     }
     storage.write_json(storage.join(workdir, "report.json"), report)
@@ -90,8 +78,9 @@ def _curves(workdir, task):
     return curves
 
 
-def _cost(model, summary, card):
-    cost = {"parameters": model.count_params(), "seconds": summary["seconds"]}
+def _cost(outcome, card):
+    summary = outcome.summary
+    cost = {"parameters": outcome.model.count_params(), "seconds": summary["seconds"]}
     if "cpu_seconds" in summary:
         hours = summary["cpu_seconds"] / 3600
         cost |= {"cpu_hours": hours, "kilowatt_hours": hours * model_card.WATTS_PER_CPU / 1000}

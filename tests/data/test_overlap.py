@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from convnlp import finetune
 from convnlp.data import minhash, overlap
 from convnlp.data.examples import Examples
+from convnlp.finetuning import data
 from tests import corpus
 
 
@@ -74,7 +74,7 @@ def test_the_program_says_so_in_one_line(tokenizer, caplog):
         "validation": examples(tokenizer, ["a river", "the old engine"]),
         "test": examples(tokenizer, ["a river", texts[3].lower(), texts[5], "the old engine"]),
     }
-    finetune.report_overlap(examples(tokenizer, texts), held_out, tokenizer)
+    data.report_overlap(examples(tokenizer, texts), held_out, tokenizer)
     (line,) = caplog.messages
     assert line.startswith(
         "2 of 4 test examples (50.0%) are equal or nearly equal to a training example, such as "

@@ -11,6 +11,7 @@ from convnlp import experiment, finetune, scores, tasks
 from convnlp.configs import common, finetune_classification
 from convnlp.data import MultiLabel, Source, SourceError, sources
 from convnlp.export import edge_model
+from convnlp.finetuning import steps
 from convnlp.models import (
     MultiLabelClassifier,
     Seq2SeqBackbone,
@@ -195,7 +196,7 @@ def test_a_table_becomes_a_preset(tmp_path, kind):
         }
     )
     workdir = str(tmp_path / "run")
-    strategy = experiment.prepare(config, workdir, open_fields=finetune.open_fields(config))
+    strategy = experiment.prepare(config, workdir, open_fields=steps.open_fields(config))
     finetune.run(config, workdir, strategy)
     results = json.loads((tmp_path / "run" / "results.json").read_text())["test"]
     assert results["num_examples"] == 64

@@ -11,6 +11,7 @@ import tensorflow as tf
 from convnlp import experiment, finetune, scores, tasks
 from convnlp.configs import common, finetune_squad
 from convnlp.data import Source, SourceError, validation
+from convnlp.finetuning import steps
 from convnlp.models import QuestionAnswerer, Seq2SeqBackbone, Tokenizer
 from convnlp.tasks import Fields, QuestionAnswering, fields
 from convnlp.tasks.question_answering import SpanAnswers
@@ -290,7 +291,7 @@ def test_a_table_becomes_a_preset(tmp_path):
     )
     config.task.options.max_answer_length = 8
     workdir = str(tmp_path / "run")
-    strategy = experiment.prepare(config, workdir, open_fields=finetune.open_fields(config))
+    strategy = experiment.prepare(config, workdir, open_fields=steps.open_fields(config))
     finetune.run(config, workdir, strategy)
     results = json.loads((tmp_path / "run" / "results.json").read_text())["test"]
     assert results["num_examples"] == 60

@@ -1,0 +1,1 @@
+"""What `convnlp finetune` and `convnlp fit_head` share: the data of a run, its steps and its results."""

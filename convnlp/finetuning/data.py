@@ -1,0 +1,80 @@
+"""Reads the data of a fine-tuning run, all of it before the first step."""
+
+from absl import logging
+
+from convnlp import outputs
+from convnlp.data import Source, overlap, rules, sources, validation
+
+
+def read_sources(config, workdir):
+    """Returns the sources of an experiment, none of which may lie where the run writes.
+
+    Returns:
+        (`Source` to train on, dict of `Source`: "validation" and "test", if the config has them).
+
+    Raises:
+        ValueError: if a file lies in the run's directory; the message names it.
+    """
+    data = config.data
+    train = Source(data.source, data.split, data.data_dir)
+    held_out = {}
+    if data.validation_split:
+        name = data.validation_source or data.source
+        held_out["validation"] = Source(name, data.validation_split, data.data_dir)
+    if data.test_source:
+        held_out["test"] = Source(data.test_source, data.test_split, data.data_dir)
+    paths = [path for source in (train, *held_out.values()) for path in sources.paths(source)]
+    outputs.check_run_folder(workdir, config.init_from, paths)
+    return train, held_out
+
+
+def read_examples(task, train, held_out):
+    """Reads all examples; without a validation source, some training examples are held out for validation.
+
+    Args:
+        task: `Task`.
+        train: `Source`.
+        held_out: dict, name -> `Source`.
+
+    Returns:
+        (`Examples` to train on, dict name -> `Examples` that includes "validation", bool array that says
+        which examples of `train` are trained on, or None for all).
+
+    Raises:
+        SourceError: if a source or any of its examples is wrong, or if there are too few to hold any out.
+    """
+    found_held_out = {name: task.read(source) for name, source in held_out.items()}
+    if "validation" in held_out:
+        return task.read(train, training=True), found_held_out, None
+    found = task.read(train)
+    is_held_out = validation.choose(found)
+    found_held_out["validation"] = validation.take(found, is_held_out)
+    return validation.take(found, ~is_held_out), found_held_out, ~is_held_out
+
+
+def report_overlap(found, held_out, tokenizer):
+    """Logs how many validation and test examples are equal, or nearly equal, to a training example.
+
+    Args:
+        found: `Examples` to train on.
+        held_out: dict, name -> `Examples`.
+        tokenizer: their `Tokenizer`.
+
+    Returns:
+        dict, name -> number of such examples.
+    """
+    pieces, counts = overlap.Pieces(tokenizer), {}
+    for name, others in held_out.items():
+        is_found = overlap.near_duplicates(others, found, pieces)
+        counts[name] = count = int(is_found.sum())
+        if count:
+            tokens = others.columns[0][int(is_found.argmax())]
+            logging.warning(
+                "%d of %d %s examples (%.1f%%) are equal or nearly equal to a training example, such as %s",
+                count,
+                len(others),
+                name,
+                100 * count / len(others),
+                rules.short(tokenizer.detokenize(tokens)),
+            )
+    return counts

@@ -1,0 +1,34 @@
+"""Scores what a fine-tuning has come to, and writes it into the directory of the run."""
+
+from convnlp import report, run_preset
+from convnlp.training import storage
+
+
+def save(config, workdir, outcome):
+    """Scores a model, and writes its preset with a model card, results.json and the report of the run.
+
+    Args:
+        config: the experiment.
+        workdir: directory of the run.
+        outcome: `Outcome`.
+    """
+    task, summary, size = outcome.task, outcome.summary, config.train.batch_size
+    results = {}
+    for name in outcome.judged_names:
+        model, examples, answers = outcome.judged(name)
+        results[name] = task.scores(model, examples, size, **answers)
+    card = run_preset.card(config, summary, outcome.model.backbone, task.decoder_length)
+    card["objective"] = task.name
+    named = [(f"{s} {name}", name, v, values) for s, values in results.items() for name, v in values.items()]
+    card["scores"] = {
+        title: {"value": value, "num_examples": int(values["num_examples"])}
+        if name in task.share_metrics and 0 <= value <= 1 and values["num_examples"] >= 1
+        else value
+        for title, name, value, values in named
+    }
+    run_preset.save(outcome.model, workdir, card)
+    storage.write_json(f"{workdir}/results.json", {**summary, **results})
+    for title, _, value, _ in named:
+        print(f"{title}: {value:.4f}")
+    report.write(workdir, outcome, results, card)
+    print(f"report: {workdir}/report.html")
