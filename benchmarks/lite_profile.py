@@ -4,9 +4,9 @@ r"""Profiles a text in a TFLite file by XNNPACK's kinds of work, and compares it
 
 This prints milliseconds by kind of work: the median of undisturbed calls, divided up as Linux's `perf`
 samples further calls. Then it prints how long the encoder's multiply-adds (`cost()` of the preset) would take
-if the core did nothing else, at the rate of its int8 instruction; and what share of the core the goals of
-docs/inference.md need. A goal allows the peer's time that is recorded there, divided by the goal. All on one
-thread.
+if the core did nothing else, at the rate of AVX512-VNNI's int8 instruction, which the processor must have;
+and what share of the core the goals of docs/inference.md need. A goal allows the peer's time that is recorded
+there, divided by the goal. All on one thread.
 """
 
 import json
@@ -40,10 +40,10 @@ def main(_):
     """Times, samples, prints, writes."""
     args = flags.FLAGS
     lengths = [int(length) for length in args.lengths]
+    peak = multiply_adds.a_second(time.perf_counter)  # first, as not every machine can
     encoder = preset.load(args.preset).backbone.encoder
     counts = {length: encoder.cost(length)["multiply_adds"] for length in lengths}
     profiles = profiled(pathlib.Path(args.model).read_bytes(), lengths, args.seconds)
-    peak = multiply_adds.a_second(time.perf_counter)
     peers = json.loads(RESULTS.read_text(encoding="utf-8"))["mini"]["cells"]
     asked = goals_in_multiply_adds(counts, peers, peak)
     print("\n".join([*table(profiles), "", *ceiling(counts, profiles, peak), "", *asked_for(asked)]))

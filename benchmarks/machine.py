@@ -84,6 +84,11 @@ def describe(threads):
     }
 
 
+def has_flag(name):
+    """Returns whether the processor has an instruction set, by its name in /proc/cpuinfo: "avx512_vnni"."""
+    return name in _cpu().get("flags", "").split()
+
+
 def _cpu():
     """What /proc/cpuinfo says of the first processor."""
     try:

@@ -91,13 +91,19 @@ def test_tables():
 
 
 def test_multiply_adds_are_counted_by_the_clock():
+    if not machine.has_flag("avx512_vnni"):
+        pytest.skip("the processor has no AVX512-VNNI")
     try:
-        assert multiply_adds.compiled()(0) == 0  # the sum of no products; the instruction does not run
+        assert multiply_adds.compiled()(0) == 0  # the sum of no products
     except ValueError as error:
         pytest.skip(str(error))
-    if "avx512_vnni" not in machine.describe(1)["flags"]:
-        pytest.skip("the processor has no AVX512-VNNI")
     # 16 sums of 16 numbers, each of which takes 4 products of 2 a round.
     assert multiply_adds.compiled()(3) == 3 * 16 * 16 * 4 * 2
     ticks = iter([0.0, 2.0, 2.0, 3.0, *[3.0, 9.0] * 5])
     assert multiply_adds.a_second(lambda: next(ticks), rounds=1000) == 1000 * multiply_adds.A_ROUND
+
+
+def test_a_processor_without_the_instruction_is_refused(monkeypatch):
+    monkeypatch.setattr(machine, "has_flag", lambda name: False)
+    with pytest.raises(ValueError, match="the processor must have AVX512-VNNI"):
+        multiply_adds.a_second(lambda: 0.0)
