@@ -1,4 +1,4 @@
-"""Cells: the things that a comparison computes, each once, each found by all the settings that decide it."""
+"""Cells: what a comparison computes, each once and identified by all settings that affect its result."""
 
 import dataclasses
 import hashlib
@@ -11,12 +11,14 @@ KINDS = ("measure", "pretrain_trial", "pretrain", "finetune_trial", "finetune")
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One thing to compute, once.
+    """One unit of work, computed once.
 
     Args:
-        kind: str, of `KINDS`: speed and memory of a model; a short pre-training at one learning rate, and the
-            one at the best of them; the same of fine-tuning, the latter with its test scores.
-        settings: dict of JSON values: all that decides the result. Another value is another cell.
+        kind: str, one of `KINDS`: the speed and memory of a model; a short pre-training at one learning
+            rate, and the pre-training at the best rate; the same two for fine-tuning, where the latter has
+            the test scores.
+        settings: dict of JSON values, everything that affects the result. A different value makes a
+            different cell.
     """
 
     kind: str
@@ -24,7 +26,7 @@ class Cell:
 
     @property
     def name(self):
-        """The cell's directory: what it is, to be read, and a hash of all its settings."""
+        """The name of the cell's directory: readable words and a hash of all its settings."""
         text = json.dumps([self.kind, self.settings], sort_keys=True)
         words = [self.kind, file_name(self.settings["mixer"])]
         if self.kind.startswith("finetune"):
@@ -32,35 +34,35 @@ class Cell:
         return "-".join([*words, hashlib.sha256(text.encode()).hexdigest()[:10]])
 
     def result(self, workdir):
-        """The cell's result, or None if it has not been computed."""
+        """Returns the cell's result, or None if it has not been computed."""
         return result_of(self.name, workdir)
 
     def directory(self, workdir):
-        """pathlib.Path of the cell's directory."""
+        """Returns the pathlib.Path of the cell's directory."""
         return directory_of(self.name, workdir)
 
 
 def directory_of(name, workdir):
-    """pathlib.Path of the directory of the cell with this name."""
+    """Returns the pathlib.Path of the directory of the cell with this name."""
     return pathlib.Path(workdir) / "cells" / name
 
 
 def result_of(name, workdir):
-    """The result of the cell with this name, or None if it has not been computed."""
+    """Returns the result of the cell with this name, or None if it has not been computed."""
     path = directory_of(name, workdir) / "result.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def preset_of(name, workdir):
-    """pathlib.Path of what the pre-training with this name has given."""
+    """Returns the pathlib.Path of the preset that the pre-training cell with this name has written."""
     return directory_of(name, workdir) / "preset"
 
 
 def missing(cells, workdir):
-    """The cells that are still to be computed, in their order.
+    """Returns the cells that are still to be computed, in the given order.
 
-    A pre-training whose result is known, but whose encoder is gone, is among them if something starts from
-    it.
+    A pre-training whose result is known but whose preset is gone is among them if a cell that is still to
+    be computed starts from it.
 
     Args:
         cells: list of `Cell`.
@@ -76,7 +78,7 @@ def missing(cells, workdir):
 
 
 def file_name(row):
-    """A row's name as part of a file's.
+    """Returns a row's name in a form that can be part of a file name.
 
     Example:
     >>> file_name("synthesizer:modes=dense+random")

@@ -1,4 +1,4 @@
-"""The configs of a comparison's runs: the same for every mixer but for the mixer."""
+"""The configs of a comparison's runs: identical for every mixer, apart from the mixer itself."""
 
 from benchmarks.comparison.variants import Variant
 from convnlp.configs import finetune_classification, pretrain_encoder
@@ -6,15 +6,15 @@ from convnlp.models import LAYOUTS, SIZES
 from convnlp.objectives import span_corruption
 
 STEPS_PER_CALL = 10
-MASKED_SHARE = 0.25  # of the tokens, predicted over the whole vocabulary in pre-training
+MASKED_SHARE = 0.25  # of the tokens; each is predicted over the whole vocabulary in pre-training
 _WARMUP_SHARE = 0.08  # of the steps, as in `configs/pretrain_encoder.py`
 
 
 def pretrain_config(plan, mixer, learning_rate):
-    """`configs/pretrain_encoder.py`, with as many tokens hidden as docs/recipes.md found best.
+    """Returns `configs/pretrain_encoder.py` with the masking rate that docs/recipes.md found best.
 
-    By span corruption, there is a decoder besides, as deep as the size's, and the share that is removed is
-    T5's.
+    With span corruption the model also has a decoder, as deep as its size prescribes, and the share of
+    tokens removed is T5's.
 
     Args:
         plan: `benchmarks.comparison.plan.Plan` with a `pretraining`.
@@ -44,9 +44,9 @@ def pretrain_config(plan, mixer, learning_rate):
 
 
 def finetune_config(plan, mixer, data, learning_rate, seed=0, preset=""):
-    """`configs/finetune_classification.py` with the model of `pretrain_config`.
+    """Returns `configs/finetune_classification.py` with the model of `pretrain_config`.
 
-    All batches are as long as `data.length`, for not every mixer can make them shorter.
+    All batches have length `data.length`, because not every mixer can shorten them.
 
     Args:
         plan: `benchmarks.comparison.plan.Plan`.
@@ -54,14 +54,14 @@ def finetune_config(plan, mixer, data, learning_rate, seed=0, preset=""):
         data: `benchmarks.comparison.tasks.Data`.
         learning_rate: float.
         seed: int. Defaults to 0.
-        preset: str, to start from. Defaults to "": random weights.
+        preset: str, the preset to start from. Defaults to "": random weights.
     """
     variant = Variant.parse(mixer)
     config = finetune_classification.get_config(variant.mixer)
     config.seed = seed
     config.init_from = preset
     config.tokenizer = plan.path(plan.tokenizer)
-    _set_model(config.model, plan, mixer, with_options=not preset)  # a preset has its own
+    _set_model(config.model, plan, mixer, with_options=not preset)  # a preset brings its own
     config.data.source = plan.path(data.source)
     config.data.validation_source = plan.path(data.validation_source)
     config.data.test_source = plan.path(data.test_source)
@@ -85,10 +85,11 @@ def _set_classification(config, plan, data, fields):
 
 
 def _set_question_answering(config, plan, data, fields):
-    """What is pooled of two texts is, where one of them is pointed at, a summary of the question.
+    """Sets the fields of question answering.
 
-    So `task.pooling=pair` adds that, as in `configs/finetune_squad.py`, and without it the mixer alone
-    relates the two. Head dropout is that of the same config.
+    Where a classifier pools a pair of texts, this task uses a summary of the question. So
+    `task.pooling=pair` adds that summary, as in `configs/finetune_squad.py`; without it, only the mixer
+    relates the two texts. Head dropout is the same as in that config.
     """
     del plan
     config.task.kind = data.kind
@@ -99,9 +100,10 @@ def _set_question_answering(config, plan, data, fields):
 
 
 def _set_text_to_text(config, plan, data, fields):
-    """A decoder as deep as the encoder, whose kernels it has: with fewer it would not see back far enough.
+    """Adds a decoder that is as deep as the encoder.
 
-    Rows of training hold several examples, as in `configs/finetune_cogs.py`.
+    It uses the encoder's kernels, so with fewer layers it would not see far enough back. Training rows hold
+    several examples, as in `configs/finetune_cogs.py`.
     """
     config.task.kind = data.kind
     config.task.pack = True
@@ -109,7 +111,7 @@ def _set_text_to_text(config, plan, data, fields):
     config.task.second_text_field = data.second_text_field
     config.data.target_length = data.target_length
     config.model.num_decoder_layers = SIZES[plan.size]["num_decoder_layers"]
-    if config.model.mixer in LAYOUTS:  # an encoder that is given a decoder would hand its own mixers on
+    if config.model.mixer in LAYOUTS:  # a decoder added to an encoder would get its mixers
         config.model.decoder_mixer = LAYOUTS[config.model.mixer][1]
     config.task.update(fields)
 
@@ -122,7 +124,7 @@ _SET_TASK = {
 
 
 def _set_model(model, plan, mixer, with_options=True):
-    """Sets size and mixer, and takes the kernel sizes of the middle layers where there are fewer layers."""
+    """Sets the size and the mixer; of too many kernel sizes, it keeps those of the middle layers."""
     model.size = plan.size
     variant = Variant.parse(mixer)
     model.mixer = variant.mixer.replace("+", ",")
@@ -140,7 +142,7 @@ def _set_model(model, plan, mixer, with_options=True):
 
 
 def set_steps(config, num_steps, evaluations):
-    """Sets the length of a run, and how often it is evaluated and can be continued from."""
+    """Sets the length of a run, and how often it is evaluated and writes a checkpoint."""
     every = max(1, num_steps // evaluations // STEPS_PER_CALL) * STEPS_PER_CALL
     config.train.num_steps = num_steps
     config.train.steps_per_call = STEPS_PER_CALL
@@ -149,5 +151,5 @@ def set_steps(config, num_steps, evaluations):
 
 
 def set_warmup(config):
-    """The warm-up of a pre-training of any length."""
+    """Sets the warm-up of a pre-training as a share of its steps."""
     config.optimizer.warmup_steps = max(1, round(_WARMUP_SHARE * config.train.num_steps))

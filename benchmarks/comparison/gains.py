@@ -1,4 +1,4 @@
-"""What pre-training gives: differences between runs of the same seed."""
+"""The gain from pre-training: differences between runs with the same seed."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from benchmarks.comparison.intervals import student
 
 
 def gain(runs):
-    """The mean over seeds of pre-trained less from scratch.
+    """Returns the mean over seeds of the pre-trained score minus the score from scratch.
 
     Args:
         runs: dict, start -> seed -> result, see `benchmarks.comparison.summary.runs_of`.
@@ -19,17 +19,17 @@ def gain(runs):
 
 
 def mean_gain(by_task):
-    """The same of the mean over tasks: for each seed, over all tasks; then over seeds.
+    """Returns the gain averaged over tasks: for each seed over all tasks, then over seeds.
 
-    Tasks count alike, however large they are, and the interval says what another seed would change, not what
+    All tasks count equally, whatever their size. The interval says what another seed would change, not what
     other tasks would.
 
     Args:
         by_task: dict, task -> runs.
 
     Returns:
-        (`Interval`, list of the tasks), of the seeds that all of these tasks have; None without any. A task
-        is left out if no seed of it has both starts.
+        (`Interval`, list of the tasks), from the seeds that all of these tasks have, or None if there are
+        none. A task is left out if none of its seeds has both starts.
     """
     gains = {task: found for task, runs in by_task.items() if (found := _by_seed(runs))}
     seeds = set.intersection(*map(set, gains.values())) if gains else ()

@@ -11,16 +11,17 @@ from convnlp.tasks.text_to_text import greedy_predictions
 
 
 def of_preset(plan, preset, dtype):
-    """What a model is, and what it says of the test examples.
+    """Returns the size of a model and its results on the test examples.
 
     Args:
         plan: `benchmarks.comparison.plan.Plan`.
         preset: str.
-        dtype: str, the number type that it is asked in.
+        dtype: str, the number type in which the model is run.
 
     Returns:
-        dict: "parameters", "multiply_adds" of an example of full length, "lengths" and "hits", lists of ints:
-        tokens of each example, and whether the model is right; of questions "f1s" too, a list of floats.
+        dict: "parameters"; "multiply_adds" of an example of full length; "lengths" and "hits", lists of
+        ints: the number of tokens of each example, and whether the model is right. For questions also
+        "f1s", a list of floats.
     """
     data = plan.data
     model_cls, find = _BY_KIND[data.kind]
@@ -47,7 +48,7 @@ def _of_classes(classifier, source, texts, label, batch_size):
 
 
 def _of_texts(lm, source, texts, target, batch_size):
-    """Right is an exact match, as in `convnlp.tasks.text_to_text.text_to_text_scores`."""
+    """Counts exact matches, as `convnlp.tasks.text_to_text.text_to_text_scores` does."""
     found = TextToText.from_model(lm, source, Fields(texts, target=target)).read(source)
     inputs = tuple(found.texts[name] for name in texts)
     written = greedy_predictions(lm, inputs if len(inputs) > 1 else inputs[0], batch_size)
@@ -59,7 +60,7 @@ def _of_texts(lm, source, texts, target, batch_size):
 
 
 def _of_answers(answerer, source, texts, answers, batch_size):
-    """Right is SQuAD's exact match, of the model as it is exported: over all windows of a long text."""
+    """Counts SQuAD's exact matches of the model as it is exported: over all windows of a long text."""
     task = QuestionAnswering.from_model(answerer, source, Fields(texts, target=answers))
     found = task.read(source)
     each = task.scores_of_each(answerer, found, batch_size)

@@ -11,12 +11,12 @@ CONFIDENCE = 0.95
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """The mean over seeds and how far off it may be.
+    """The mean over seeds and its confidence interval.
 
     Args:
         mean: float.
-        half_width: float, or None for a single seed: the mean plus and minus this holds the mean over all
-            seeds with a probability of 95 per cent.
+        half_width: float, or None for a single seed. The interval of the mean plus and minus this contains
+            the mean over all seeds with a confidence of 95 per cent.
         num_seeds: int.
     """
 
@@ -25,19 +25,19 @@ class Interval:
     num_seeds: int
 
     def percent(self):
-        """As in the tables: `92.2 ± 0.7`."""
+        """Returns the text for the tables: `92.2 ± 0.7`."""
         text = f"{100 * self.mean:.1f}"
         return text if self.half_width is None else f"{text} ± {100 * self.half_width:.1f}"
 
 
 def student(values):
-    """Student's t interval: mean ± t(0.975, n - 1) s / sqrt(n), s the standard deviation with n - 1.
+    """Returns Student's t interval over seeds: mean ± t(0.975, n - 1) s / sqrt(n).
 
-    It takes the scores of the seeds for normally distributed. It says what another seed would change, not
-    what another test set would.
+    s is the sample standard deviation, and the scores of the seeds are assumed to be normally distributed.
+    The interval says what another seed would change, not what another test set would.
 
     Args:
-        values: sequence of floats, one for each seed.
+        values: sequence of floats, one per seed.
 
     Returns:
         `Interval`.
@@ -51,7 +51,7 @@ def student(values):
     """
     values = [float(value) for value in values]
     if not values:
-        raise ValueError("`values` must hold the score of one seed or more. Received: none")
+        raise ValueError("`values` must hold the score of at least one seed. Received: none")
     mean, count = float(np.mean(values)), len(values)
     if count == 1:
         return Interval(mean, None, 1)

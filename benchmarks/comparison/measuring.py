@@ -11,11 +11,14 @@ from convnlp.models import TextClassifier
 from convnlp.tasks.classification import classification_loss
 from convnlp.training import graphs, optimizers
 
-REPEATS = 5  # quiet samples of a speed
+REPEATS = 5  # undisturbed samples per speed
 
 
 def measured(plan, cell, workdir):
-    """On rows without pads, as the first thing that the process does, so that its memory is the model's."""
+    """Measures a model on rows without pads.
+
+    This must be the first thing that the process does, so that its memory is the model's.
+    """
     model = Model(plan, cell.settings, cell.directory(workdir))
     timings = interleaved(model.calls, REPEATS)
     result = model.speeds(timings)
@@ -23,12 +26,12 @@ def measured(plan, cell, workdir):
 
 
 class Model:
-    """A classifier of random weights, to be timed on rows without pads.
+    """A classifier with random weights, to be timed on rows without pads.
 
     Args:
         plan: `benchmarks.comparison.plan.Plan`.
         settings: dict, of a cell of kind "measure".
-        directory: pathlib.Path, what it may write into.
+        directory: pathlib.Path, where it may write.
     """
 
     def __init__(self, plan, settings, directory):
@@ -51,19 +54,19 @@ class Model:
         ids = np.random.default_rng(0).integers(3, vocabulary_size - 100, shape).astype("int32")
         inputs = {"token_ids": tf.constant(ids), "padding_mask": tf.ones(shape, tf.bool)}
         batch = {**inputs, "label": tf.zeros(shape[:1], tf.int32), "weight": tf.ones(shape[:1])}
-        batches = {name: tf.expand_dims(value, 0) for name, value in batch.items()}  # a call of one step
+        batches = {name: tf.expand_dims(value, 0) for name, value in batch.items()}  # one step per call
         forward = tf.function(lambda: self._classifier(inputs), autograph=False)
         self.calls = {"train": lambda: train(batches, 0), "predict": lambda: forward().numpy()}
 
     def speeds(self, timings):
-        """What was measured.
+        """Returns the measurements.
 
         Args:
             timings: dict, name of each of the `calls` -> `benchmarks.timing.Timing`.
 
         Returns:
-            dict: "parameters", "multiply_adds" of a text, speeds in tokens a second, and whether the machine
-            was "busy" all the time, so that they are too low.
+            dict: "parameters"; "multiply_adds" of a text; speeds in tokens per second; and "busy", whether
+            other programs disturbed all samples of a speed, which is then too low.
         """
         batch_size, length = self._shape
         return {
@@ -73,6 +76,6 @@ class Model:
             "train_tokens_per_second": batch_size * length / timings["train"].median,
             "predict_tokens_per_second": batch_size * length / timings["predict"].median,
             "train_cpu_seconds": timings["train"].cpu_seconds,
-            "busy": any(len(timing.samples) > REPEATS for timing in timings.values()),  # no sample was quiet
+            "busy": any(len(timing.samples) > REPEATS for timing in timings.values()),  # all disturbed
             "dtype": self._backbone.dtype_policy.name,
         }

@@ -1,4 +1,4 @@
-"""What a comparison consists of: for each mixer its cells, in an order in which each finds what it needs."""
+"""What a comparison consists of: the cells of each mixer, ordered so that each finds what it needs."""
 
 import dataclasses
 import json
@@ -10,25 +10,27 @@ from benchmarks.comparison.variants import Variant
 
 STARTS = ("scratch", "pretrained")
 BUDGETS = ("steps", "tokens", "seconds", "flops")
-SIZES = ("tiny", "mini")  # of convnlp.models.SIZES, those that a CPU trains many of
+SIZES = ("tiny", "mini")  # those of convnlp.models.SIZES small enough to train many of on a CPU
 TRIAL_SEED = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Pretraining:
-    """How each mixer is pre-trained, once for all tasks: by masked LM, or what its row names.
+    """How each mixer is pre-trained, once for all tasks: by masked LM, or by the objective its row names.
 
     Args:
         source: str, raw text.
-        budget: str, of `BUDGETS`.
-        amount: float, of it.
-        learning_rates: tuple of floats; of several, each mixer takes that of the lowest held-out loss.
-        trial_amount: float, of the budget, for each of several rates.
+        budget: str, one of `BUDGETS`.
+        amount: float, in the unit of the budget.
+        learning_rates: tuple of floats. If there are several, each mixer takes the one with the lowest
+            held-out loss.
+        trial_amount: float, likewise, for the trial of each of several rates.
         batch_size: int, rows.
-        length: int, tokens of a row.
-        split: str, of the source, to train on. Defaults to "": the file "train" where the source has one of
-            each split, otherwise all but the first of it.
-        validation_split: str, to take the held-out loss of. Defaults to "": likewise "valid", or the first.
+        length: int, tokens per row.
+        split: str, the part of the source to train on. Defaults to "": the file "train" if the source has
+            one file per split, otherwise all but its first part.
+        validation_split: str, the part on which the held-out loss is computed. Defaults to "": likewise
+            "valid", or the first part.
     """
 
     source: str
@@ -48,12 +50,12 @@ class Pretraining:
         _check_rates("pretrain_learning_rates", self.learning_rates)
         if bool(self.split) != bool(self.validation_split):
             raise ValueError(
-                "`validation_split` of a pre-training must be given where `split` is, and only there. "
+                "`validation_split` of a pre-training must be given if and only if `split` is. "
                 f"Received: split={self.split!r}, validation_split={self.validation_split!r}"
             )
 
     def settings(self):
-        """What decides a result, but for rates and trials; splits only where they are given."""
+        """Returns what affects a result, except rates and trials; splits only if they are given."""
         fields = dataclasses.asdict(self)
         for name in ("split", "validation_split"):
             if not fields[name]:
@@ -64,26 +66,26 @@ class Pretraining:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A comparison on a task. All but mixers, seeds and starts is the same for all cells.
+    """A comparison on one task. Everything but mixers, seeds and starts is the same for all cells.
 
     Args:
         mixers: tuple of str, the rows, as `benchmarks.comparison.variants.Variant` writes them.
-        seeds: tuple of ints: of weights, dropout and the order of the data.
+        seeds: tuple of ints, for weights, dropout and the order of the data.
         data: `Data`.
         tokenizer: str, path of the SentencePiece model.
-        size: str, of `SIZES`.
+        size: str, one of `SIZES`.
         batch_size: int, texts.
-        budget: str, of `BUDGETS`: what all fine-tunings have the same amount of.
-        amount: float, of it.
-        learning_rates: tuple of floats, of fine-tuning; of several, each mixer and start takes that of the
-            best validation score.
-        trial_data: `Data` that this is looked at on, with one seed; None for `data`.
-        trial_amount: float, of the budget, for each of several rates; 0 for `amount`.
-        trial_batch_size: int, texts of a step of these; 0 for `batch_size`.
-        max_length: int, of mixers with weights for each position; the longest of all tasks.
+        budget: str, one of `BUDGETS`: what all fine-tunings get the same amount of.
+        amount: float, how much of it.
+        learning_rates: tuple of floats, for fine-tuning. If there are several, each mixer and start takes
+            the one with the best validation score.
+        trial_data: `Data` on which the rates are tried, with one seed; None for `data`.
+        trial_amount: float, the budget of the trial of each of several rates; 0 for `amount`.
+        trial_batch_size: int, texts per step of these trials; 0 for `batch_size`.
+        max_length: int, tokens, for mixers with weights for each position: the longest row of all tasks.
         pretraining: `Pretraining`, or None for none.
-        folders: dict, name -> path: what stands for `{name}` in sources and paths. No part of the settings of
-            a cell, which are so the same on every machine.
+        folders: dict, name -> path that replaces `{name}` in sources and paths. It is not part of the
+            settings of a cell, so these are the same on every machine.
     """
 
     mixers: tuple
@@ -119,23 +121,23 @@ class Plan:
         for mixer in self.mixers:
             if not Variant.parse(mixer).can_write():
                 raise ValueError(
-                    "`--mixers` must be of those that can decode, and keep several examples of a row apart, "
+                    "`--mixers` must be able to decode, and to keep several examples in a row apart, "
                     f"for a task whose answer is a text. Received: {mixer!r}"
                 )
 
     @property
     def starts(self):
-        """From what fine-tuning starts."""
+        """What fine-tuning starts from: some of `STARTS`."""
         return STARTS if self.pretraining else STARTS[:1]
 
     @property
     def longest(self):
-        """Tokens of the longest row of all: `max_length`, or what this task needs."""
+        """The tokens of the longest row: `max_length`, or what this task needs if that is more."""
         own = [each.length for each in (self.data, self.trial_data, self.pretraining) if each]
         return max(self.max_length, *own)
 
     def path(self, text):
-        """A source or path with its folders filled in.
+        """Returns a source or path with its folders filled in.
 
         Example:
         >>> data = Data("jsonl:{data_dir}/a.{split}.jsonl", "train", "valid", "", "test", (), 32)
@@ -147,18 +149,18 @@ class Plan:
         return text
 
     def cells(self, mixer):
-        """The `Cell`s of a mixer, in an order in which each finds what it needs."""
+        """Returns the `Cell`s of a mixer, ordered so that each finds what it needs."""
         of_all = {"size": self.size, "max_length": self.longest, "tokenizer": self.tokenizer}
         pretrained = {"mixer": mixer, **of_all}
-        # Rows that differ in their pre-training share what begins without one.
+        # Rows that differ only in their pre-training share the cells that start from scratch.
         model = {"mixer": str(Variant.parse(mixer).without("pretraining")), **of_all}
         shape = {"length": self.data.length, "batch_size": self.batch_size}
         measure = Cell("measure", {**model, **shape})
         pretraining = self._pretraining_cells(pretrained)
-        # What is measured is a classifier.
+        # Only classifiers can be measured.
         cells = [*([measure] if self.data.is_classification else []), *pretraining]
         budget = {"batch_size": self.batch_size, **_budget(self.budget, measure)}
-        rates = {}  # per start, what decides on the rate
+        rates = {}  # per start, the settings that determine the rate
         for start in self.starts:
             origin = {**(pretrained if start == "pretrained" else model), "start": start}
             if start == "pretrained":
@@ -188,7 +190,7 @@ class Plan:
             return []
         settings = self.pretraining.settings()
         rates, trial_amount = self.pretraining.learning_rates, self.pretraining.trial_amount
-        # Rows that differ in what stands on the encoder alone share it.
+        # Rows that differ only in what is on top of the encoder share the encoder.
         model = {**model, "mixer": str(Variant.parse(model["mixer"]).without("task"))}
         shape = {name: settings[name] for name in ("length", "batch_size")}
         measure = Cell("measure", {**model, **shape})
@@ -202,7 +204,7 @@ class Plan:
         return [*measures, *(trials if len(trials) > 1 else []), pretrain]
 
     def as_dict(self):
-        """The plan as nested dicts."""
+        """Returns the plan as nested dicts."""
         return dataclasses.asdict(self)
 
     def write(self, path):
@@ -211,7 +213,7 @@ class Plan:
 
     @classmethod
     def read(cls, path):
-        """The plan that `write` has written."""
+        """Returns the plan that `write` has written."""
         fields = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         for name, kind in (("data", Data), ("trial_data", Data), ("pretraining", Pretraining)):
             fields[name] = fields[name] and kind(**_tuples(fields[name]))
@@ -219,17 +221,17 @@ class Plan:
 
 
 def _budget(budget, measure):
-    """In seconds the number of steps comes from a measurement, and so belongs to it."""
+    """Returns the settings of a budget. One in seconds depends on the measurement of a step."""
     return {"budget": budget} | ({"measure": measure.name} if budget == "seconds" else {})
 
 
 def _rate(rates, trials):
-    """The settings that decide on a rate: the only one, or the trials by which it is chosen."""
+    """Returns the settings that determine the rate: the only one, or the trials by which it is chosen."""
     return {"learning_rate": rates[0]} if len(rates) == 1 else {"trials": [cell.name for cell in trials]}
 
 
 def _tuples(fields):
-    """JSON has lists alone."""
+    """Turns the lists of JSON, which has no tuples, into tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
@@ -249,11 +251,11 @@ def _check_rates(name, values):
 
 
 def steps_of(budget, amount, cost, per_call):
-    """How many steps a budget pays for, a multiple of `per_call` and at least that.
+    """Returns how many steps a budget pays for: a multiple of `per_call`, and at least one call.
 
     Args:
-        budget: str, of `BUDGETS`.
-        amount: float, of steps, tokens, seconds or floating-point operations.
+        budget: str, one of `BUDGETS`.
+        amount: float, in steps, tokens, seconds or floating-point operations.
         cost: dict, what one step takes: {"steps": 1, "tokens": ..., "seconds": ..., "flops": ...}.
         per_call: int.
 
@@ -268,5 +270,5 @@ def steps_of(budget, amount, cost, per_call):
 
 
 def training_flops(multiply_adds, batch_size):
-    """Floating-point operations of a training step: two a multiply-add, and twice as many backwards."""
+    """Returns the operations of a training step: two per multiply-add forward, twice as many backward."""
     return 2 * 3 * multiply_adds * batch_size

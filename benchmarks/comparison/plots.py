@@ -1,4 +1,4 @@
-"""The plots of a comparison: a name beside each thing that is drawn, equal axes, no legend."""
+"""The plots of a comparison: everything drawn is labelled directly, panels share axes, and no legend."""
 
 from benchmarks.figures import plt, small_multiples
 
@@ -7,7 +7,7 @@ _COLORS = {"scratch": "#b3400e", "pretrained": "#1f5fa8"}
 
 
 def plots(rows):
-    """The plots, title -> matplotlib figure.
+    """Returns the plots, title -> matplotlib figure.
 
     Args:
         rows: list of dicts, see `benchmarks.comparison.results.collect`.
@@ -33,7 +33,7 @@ def plots(rows):
 
 
 def _plot_scores(rows):
-    """A line of the page for each mixer, the best on top: its scores with their intervals, and its speed."""
+    """Draws a line for each mixer, the best on top: its scores with their intervals, and its speed."""
     rows = sorted(rows, key=lambda row: max(score["mean"] for score in row["starts"].values()))
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(9, 1 + 0.26 * len(rows)), sharey=True, width_ratios=(2, 1)
@@ -69,7 +69,7 @@ def _plot_scores(rows):
 
 
 def _plot_multiples(rows, points, xlabel, ylabel):
-    """A panel for each mixer, in front of all the others in grey; `points` gives the (x, y) of a score."""
+    """Draws a panel per mixer, in front of the others in grey; `points` returns the (x, y) of a score."""
     lines = {row["mixer"]: {start: points(score) for start, score in row["starts"].items()} for row in rows}
     every_line = [line for found in lines.values() for line in found.values()]
     figure, axes = small_multiples(list(lines), every_line, xlabel, ylabel)

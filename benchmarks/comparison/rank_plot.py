@@ -1,4 +1,4 @@
-"""The critical-difference plot: models on a line by their mean rank, bars over those that may be alike."""
+"""The critical-difference plot: models on a line by mean rank, with bars over those that may be alike."""
 
 from benchmarks.figures import plt
 
@@ -6,7 +6,9 @@ _BAR, _LINE = "#1f5fa8", "#444444"
 
 
 def plot(ranking):
-    """Names stand beside the line, the best half to the left, the others to the right (Demsar, 2006, fig. 1).
+    """Draws the names beside the line, the better half on the left, the others on the right.
+
+    Source: Demsar, 2006, figure 1; see `benchmarks.comparison.ranks.rank`.
 
     Args:
         ranking: `benchmarks.comparison.ranks.Ranking`.
@@ -16,7 +18,7 @@ def plot(ranking):
     """
     names, count = list(ranking.ranks), len(ranking.ranks)
     groups, half = ranking.alike(), (count + 1) // 2
-    below = 0.6 + 0.28 * len(groups)  # of the line, where the names begin
+    below = 0.6 + 0.28 * len(groups)  # how far below the line the names begin
     figure, axis = plt.subplots(figsize=(8, 0.9 + 0.3 * (below + half)))
     axis.set(xlim=(1 - 0.45 * count, count + 0.45 * count), ylim=(-below - 0.7 * half, 1.4))
     axis.axis("off")

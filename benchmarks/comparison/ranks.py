@@ -1,4 +1,4 @@
-"""Which of several models is better over several tasks: mean ranks, and how far apart they have to be."""
+"""Which of several models is better over several tasks: mean ranks, and how far apart they must be."""
 
 import dataclasses
 import math
@@ -14,9 +14,9 @@ class Ranking:
     """Models by their mean rank over tasks.
 
     Args:
-        ranks: dict, name -> float, the best first; 1 is the best there can be.
-        p_value: float, of Friedman's test that all are alike; None for fewer than three models.
-        critical_difference: float: mean ranks that differ by less may be alike, by Nemenyi's test.
+        ranks: dict, name -> float, the best first; 1 is the best possible.
+        p_value: float, of Friedman's test of whether all are alike; None for fewer than three models.
+        critical_difference: float. Mean ranks that differ by less may be alike, by Nemenyi's test.
         num_tasks: int.
     """
 
@@ -26,7 +26,7 @@ class Ranking:
     num_tasks: int
 
     def alike(self):
-        """The largest groups of models whose mean ranks differ by less than the critical difference.
+        """Returns the largest groups whose mean ranks differ by less than the critical difference.
 
         Returns:
             List of lists of two or more names, the best group first.
@@ -47,23 +47,23 @@ class Ranking:
 
 
 def rank(scores):
-    """Ranks models on each task and takes the mean.
+    """Ranks the models on each task and averages the ranks.
 
-    CD = q sqrt(k (k + 1) / (6 N)), with k models, N tasks, and q the quantile of the studentized range of k
-    and infinitely many degrees of freedom, over sqrt(2). Friedman's statistic is the one corrected for ties,
-    its p-value that of the chi-square distribution: rough for few tasks.
+    CD = q sqrt(k (k + 1) / (6 N)), with k models, N tasks, and q the quantile of the studentized range for
+    k groups and infinitely many degrees of freedom, divided by sqrt(2). Friedman's statistic is corrected
+    for ties, and its p-value is that of the chi-square distribution, which is approximate for few tasks.
 
     Source: Demsar, 2006, "Statistical Comparisons of Classifiers over Multiple Data Sets", section 3.2,
     https://jmlr.org/papers/v7/demsar06a.html.
 
     Args:
-        scores: dict, name -> dict, task -> float, higher is better; the same tasks for all.
+        scores: dict, name -> dict, task -> float, higher is better; the same tasks for all models.
 
     Returns:
         `Ranking`.
 
     Raises:
-        ValueError: if there are fewer than two models, no task, or not the same tasks.
+        ValueError: if there are fewer than two models or no tasks, or if the tasks differ.
 
     Example:
     >>> scores = {"a": {"x": 0.9, "y": 0.8}, "b": {"x": 0.7, "y": 0.8}}
@@ -91,7 +91,7 @@ def rank(scores):
 
 
 def critical_difference(num_models, num_tasks):
-    """Nemenyi's, see `rank`.
+    """Returns Nemenyi's critical difference, see `rank`.
 
     Example:
     >>> round(critical_difference(4, 14), 2)
@@ -102,14 +102,14 @@ def critical_difference(num_models, num_tasks):
 
 
 def common(scores):
-    """The models and tasks that can be ranked where some scores are missing.
+    """Returns the models and tasks that can be ranked if some scores are missing.
 
     Args:
         scores: dict, name -> dict, task -> float.
 
     Returns:
-        The scores of one model's tasks, and of all models that have them; of that model by which they are
-        most. Empty where no two models have a task in common.
+        The scores on one model's tasks of all models that have these tasks, with that model chosen so that
+        they are as many as possible. Empty if no two models have a task in common.
 
     Example:
     >>> common({"a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 4}, "c": {"x": 5}, "d": {}})

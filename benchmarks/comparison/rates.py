@@ -1,12 +1,12 @@
-"""The learning rate of a mixer: that of the best short run, on held-out data."""
+"""The learning rate of a mixer: that of the best short run, judged on held-out data."""
 
 
 def best_rate(trials):
-    """The rate of the best trial.
+    """Returns the rate of the best trial.
 
     Args:
-        trials: list of dicts {"learning_rate", "score"}: higher scores are better, None is that of a run that
-            diverged. Of equal scores the first counts.
+        trials: list of dicts {"learning_rate", "score"}. Higher scores are better; None means that the run
+            diverged. The first of equal scores wins.
 
     Returns:
         float.

@@ -1,4 +1,4 @@
-"""What the finished cells of a comparison say, one row per mixer."""
+"""The results of the finished cells of a comparison, one row per mixer."""
 
 import dataclasses
 
@@ -11,17 +11,17 @@ NUM_LENGTH_GROUPS = 4
 
 
 def collect(plan, workdir):
-    """The rows of all mixers that are fine-tuned at least once, best score first.
+    """Returns the rows of all mixers that have at least one finished fine-tuning, best score first.
 
     Args:
         plan: `benchmarks.comparison.plan.Plan`.
         workdir: str.
 
     Returns:
-        List of dicts: "mixer"; "parameters" and "multiply_adds"; where it was measured, speeds and memory;
-        "pretraining", the result of that cell or None;
-        "starts", start -> {"seeds", "accuracies", "mean", "half_width", "steps", "cpu_seconds", "curve",
-        "by_length"}; "gain", the mean over seeds of pre-trained minus from scratch, or None.
+        List of dicts: "mixer"; "parameters" and "multiply_adds"; speeds and memory if they were measured;
+        "pretraining", the result of that cell or None; "starts", start -> {"seeds", "accuracies", "mean",
+        "half_width", "steps", "cpu_seconds", "learning_rate", "curve", "by_length"}; "gain", the mean over
+        seeds of pre-trained minus from scratch, or None.
     """
     every_row = [_row(plan, workdir, mixer) for mixer in plan.mixers]
     rows = [row for row in every_row if row["starts"]]
@@ -60,7 +60,7 @@ def _start(by_seed):
         "cpu_seconds": float(np.mean([run["cpu_seconds"] for run in runs])),
         "learning_rate": runs[0]["learning_rate"],
         "curve": np.mean([run["curve"] for run in runs], axis=0).tolist(),
-        # A cell that docs/paper.json has kept does not say how long its texts are.
+        # A cell restored from docs/paper.json does not have the lengths of its texts.
         "by_length": by_length([run["lengths"] for run in runs], [run["hits"] for run in runs])
         if all("lengths" in run for run in runs)
         else [],
@@ -68,7 +68,7 @@ def _start(by_seed):
 
 
 def by_length(lengths, hits):
-    """The accuracy of short and of long texts.
+    """Returns the accuracy by the length of the texts.
 
     Args:
         lengths: list of lists of ints, per seed and text; the same texts for all seeds.

@@ -1,4 +1,4 @@
-"""Has what is missing computed, in a process of its own."""
+"""Runs a process of its own that computes the missing cells."""
 
 import pathlib
 import signal
@@ -10,26 +10,26 @@ from convnlp import programs
 
 
 def end_by_sigterm():
-    """Lets SIGTERM end this process by an exception, so that `compute` takes its child along."""
+    """Makes SIGTERM raise an exception in this process, so that `compute` ends its child as well."""
     signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))
 
 
 def compute(plan, mixer, workdir, plan_name="plan", kinds=cells.KINDS):
-    """Computes what is missing of a row, if anything; the process logs to WORKDIR/log-ROW.txt.
+    """Computes the missing cells of a row, if any; the process logs to WORKDIR/log-ROW.txt.
 
     Args:
         plan: `benchmarks.comparison.plan.Plan`.
         mixer: str, one of its rows.
         workdir: pathlib.Path.
-        plan_name: str, of the file in `workdir` that the plan is handed over in.
-        kinds: sequence of str, of `cells.KINDS`: what is computed.
+        plan_name: str, the name of the file in `workdir` through which the plan is passed on.
+        kinds: sequence of str, the `cells.KINDS` to compute.
 
     Returns:
         bool, whether all of them are finished.
     """
     wanted = [cell for cell in plan.cells(mixer) if cell.kind in kinds]
     num_missing = len(cells.missing(wanted, workdir))
-    print(f"{mixer}: {len(wanted) - num_missing} of {len(wanted)} cells are there", flush=True)
+    print(f"{mixer}: {len(wanted) - num_missing} of {len(wanted)} cells are done", flush=True)
     if not num_missing:
         return True
     plan_path = workdir / f"{plan_name}.json"
@@ -39,16 +39,16 @@ def compute(plan, mixer, workdir, plan_name="plan", kinds=cells.KINDS):
 
 
 def run(worker, arguments, name, workdir):
-    """Runs a worker to its end, as a process that logs to WORKDIR/log-NAME.txt.
+    """Runs a worker to its end, in a process that logs to WORKDIR/log-NAME.txt.
 
     Args:
         worker: str, its module.
-        arguments: list, of the module; those that register mixers follow them.
-        name: str, what it is about.
+        arguments: list, the arguments of the module; the modules that register mixers are appended.
+        name: str, what it works on.
         workdir: pathlib.Path.
 
     Returns:
-        bool, whether it was done.
+        bool, whether it succeeded.
     """
     command = [sys.executable, "-m", worker, *arguments, *programs.modules()]
     log_path = log_of(name, workdir)
@@ -66,5 +66,5 @@ def run(worker, arguments, name, workdir):
 
 
 def log_of(mixer, workdir):
-    """pathlib.Path of the log of a row."""
+    """Returns the pathlib.Path of the log of a row."""
     return pathlib.Path(workdir) / f"log-{cells.file_name(mixer)}.txt"

@@ -7,12 +7,12 @@ from benchmarks.scoring import paired
 
 
 def runs_of(plan, mixer, find):
-    """The finished fine-tunings of a row.
+    """Returns the finished fine-tunings of a row.
 
     Args:
         plan: `benchmarks.comparison.plan.Plan`.
         mixer: str.
-        find: function of a `Cell` -> its result, or None.
+        find: function of a `Cell` that returns its result, or None.
 
     Returns:
         dict, start -> seed -> result.
@@ -26,18 +26,18 @@ def runs_of(plan, mixer, find):
 
 
 def collect(plans, find, start):
-    """Who leads over all tasks.
+    """Returns how the mixers compare over all tasks.
 
     Args:
         plans: dict, task -> `Plan`.
-        find: as of `runs_of`.
-        start: str, of `benchmarks.comparison.plan.STARTS`.
+        find: as for `runs_of`.
+        start: str, one of `benchmarks.comparison.plan.STARTS`.
 
     Returns:
-        dict: "tasks", those of which something is finished; "scores", mixer -> task -> mean accuracy over
-        seeds; "ranking", a `Ranking` of the mixers with the same tasks, or None; "paired", task -> mixer ->
-        (difference to the first of the ranking, low, high, McNemar's p-value of the first seed that both
-        have), of the ranking.
+        dict: "tasks", those with a finished fine-tuning; "scores", mixer -> task -> mean accuracy over
+        seeds; "ranking", a `Ranking` of the mixers with the same tasks, or None; "paired", for the ranked
+        mixers and tasks, task -> mixer -> (difference from the first of the ranking, low, high, McNemar's
+        p-value for the first seed that both have).
     """
     runs = {}
     for mixer in dict.fromkeys(mixer for plan in plans.values() for mixer in plan.mixers):
@@ -66,17 +66,17 @@ def collect(plans, find, start):
 
 
 def compared(ours, theirs, scores="hits"):
-    """How much better the one is on the same test examples.
+    """Returns how much better one mixer is than another on the same test examples.
 
     Args:
-        ours: dict, seed -> result with "hits", which examples were right.
+        ours: dict, seed -> result with "hits", which says which examples were right.
         theirs: likewise.
-        scores: str, what of the results is compared: "hits", or "f1s", the F1 of each example.
+        scores: str, which part of the results is compared: "hits", or "f1s", the F1 of each example.
 
     Returns:
-        (mean over seeds of our mean score less theirs, low, high, p): the interval of 95 % by a paired
-        bootstrap over the examples; McNemar's p-value for the first seed of both, None without one or of
-        other scores than hits.
+        (mean over seeds of our mean score minus theirs, low, high, p): the 95 % interval by a paired
+        bootstrap over the examples, and McNemar's p-value for the first common seed, None if there is none
+        or the scores are not hits.
     """
     difference = paired.score_difference(scores_of(ours, scores), scores_of(theirs, scores))
     both = sorted(set(ours) & set(theirs)) if scores == "hits" else ()
@@ -85,5 +85,5 @@ def compared(ours, theirs, scores="hits"):
 
 
 def scores_of(runs, scores="hits"):
-    """Scores of all test examples: float array [S,N] of the seeds of `runs`; arguments as of `compared`."""
+    """Returns the scores of all test examples, float64 [S,N] for S seeds; arguments as for `compared`."""
     return np.array([run[scores] for run in runs.values()], "float64")

@@ -1,10 +1,10 @@
-"""What is shown of several tasks together: a table, sentences and the critical-difference plot."""
+"""How several tasks are shown together: tables and sentences."""
 
 from benchmarks.comparison.ranks import SIGNIFICANCE
 
 
 def table_cells(summary):
-    """Mean scores and ranks as (header, lines), all of str, those with a rank first.
+    """Returns mean scores and ranks as (header, lines), all of str, the ranked mixers first.
 
     Args:
         summary: dict, see `benchmarks.comparison.summary.collect`.
@@ -24,7 +24,7 @@ def table_cells(summary):
 
 
 def paired_cells(summary):
-    """Differences to the mixer of the best mean rank as (header, lines); no lines where nothing is ranked."""
+    """Returns differences from the best mixer by mean rank, (header, lines); no lines without a ranking."""
     tests = summary["paired"]
     lines = [
         [mixer, *(difference(tests[task][mixer]) for task in tests)]
@@ -34,7 +34,7 @@ def paired_cells(summary):
 
 
 def difference(test):
-    """As in the tables, in points.
+    """Formats a difference in points for the tables.
 
     Args:
         test: see `benchmarks.comparison.summary.compared`.
@@ -49,7 +49,7 @@ def difference(test):
 
 
 def notes(summary):
-    """What a reader has to know of the figures, a list of sentences."""
+    """Returns what a reader must know about the figures, a list of sentences."""
     ranking = summary["ranking"]
     if ranking is None:
         return ["No two mixers are finished on a common task yet."]
@@ -69,5 +69,5 @@ def notes(summary):
 
 
 def counted_tasks(count):
-    """A number of tasks as text: `one task`, `2 tasks`."""
+    """Returns a number of tasks as text: `one task`, `2 tasks`."""
     return "one task" if count == 1 else f"{count} tasks"

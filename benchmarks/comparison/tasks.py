@@ -1,4 +1,4 @@
-"""What is learned: public sets by name, in the files of --data_dir, or any source."""
+"""The tasks: public data sets by name, in the files of --data_dir, or any other source."""
 
 import dataclasses
 
@@ -12,8 +12,8 @@ _TEXT_TO_TEXT = {
     "text_field": "inputs",
     "label_field": "targets",
 }
-_HELD_OUT = {"split": "train[10%:]", "validation_split": "train[:10%]"}  # of sets without a validation file
-# Fields of `Data`, the folder, and `train_file` and `file` where they are not called as the task.
+_HELD_OUT = {"split": "train[10%:]", "validation_split": "train[:10%]"}  # for sets without a validation file
+# Fields of `Data`, the folder, and `train_file` and `file` if they are not named after the task.
 TASKS = {
     "trec6": {
         "label_names": ("abbreviation", "description", "entity", "human", "location", "number"),
@@ -38,7 +38,7 @@ TASKS = {
     "sick": {"label_names": _NLI, "length": 48, **_PAIR},
     "snli": {"label_names": _NLI, "length": 48, **_PAIR},
     "mnli": {"label_names": _NLI, "length": 80, **_PAIR},
-    # Its test labels are not public: what is published as validation data is tested on.
+    # Its test labels are not public, so the published validation data serve as test data.
     "rte": {
         "label_names": ("entailment", "not entailment"),
         "length": 128,
@@ -46,10 +46,10 @@ TASKS = {
         **_PAIR,
         **_HELD_OUT,
     },
-    # Some four examples to a row.
+    # About four examples per row.
     "cogs": {"length": 64, "target_length": 256, **_TEXT_TO_TEXT},
     "cogs_variable_free": {"length": 48, "target_length": 80, **_TEXT_TO_TEXT},
-    # What is tested on is SQuAD's official development set. Longer paragraphs are read in windows.
+    # The test data are SQuAD's official development set. Longer paragraphs are read in windows.
     "squad": {
         "file": "squad_v1",
         "train_file": "squad_v1",
@@ -66,22 +66,22 @@ TASKS = {
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """A task: texts or pairs of texts, each with a class, or with a text that is to be written or found.
+    """A task: texts or pairs of texts, each with a class, or with a text to be written or found.
 
     Args:
         source: str, see `convnlp.data.sources`.
-        split: str, to train on.
-        validation_split: str, to choose the best step by.
-        test_source: str, which the scores are of.
+        split: str, the split to train on.
+        validation_split: str, the split by which the best step is chosen.
+        test_source: str, the source that is scored.
         test_split: str.
-        label_names: tuple of str; empty for a source that has its own.
-        length: int, tokens of a text or pair; longer ones are cut.
-        text_field: str; of questions that of the question.
-        label_field: str, of the class, the text to be written, or the answers that are right.
-        second_text_field: str, of the second text of a pair, or of what a question is answered from; "" for
-            none.
-        validation_source: str, of `validation_split`; "" for `source`.
-        kind: str, of `KINDS`.
+        label_names: tuple of str; empty for a source that names its own.
+        length: int, tokens of a text or pair; longer ones are truncated.
+        text_field: str; for questions, the field of the question.
+        label_field: str, the field of the class, the text to be written, or the correct answers.
+        second_text_field: str, the field of the second text of a pair, or of the text that answers a
+            question; "" for none.
+        validation_source: str, the source of `validation_split`; "" for `source`.
+        kind: str, one of `KINDS`.
         target_length: int, tokens of a text to be written.
     """
 
@@ -101,16 +101,16 @@ class Data:
 
     @property
     def is_text_to_text(self):
-        """Whether a text is to be written."""
+        """Whether the answer is a text to be written."""
         return self.kind == "text_to_text"
 
     @property
     def is_classification(self):
-        """Whether a text or a pair has a class."""
+        """Whether the answer is a class."""
         return self.kind == KINDS[0]
 
     def settings(self):
-        """What decides a result: the fields, without those that another kind has."""
+        """Returns what affects a result: the fields, without those of the other kinds."""
         fields = dataclasses.asdict(self)
         if self.is_classification:
             del fields["kind"]
@@ -120,13 +120,13 @@ class Data:
 
 
 def named_task(name):
-    """The `Data` of a name in `TASKS`, or of `NAME:COUNT`, the same with so many labelled examples.
+    """Returns the `Data` of a name in `TASKS`, or of `NAME:COUNT`, the same with COUNT labelled examples.
 
-    The examples are the first of the training file, or the last where the first are those to validate on. The
-    sources hold the mark `{data_dir}`, see `benchmarks.comparison.plan.Plan`.
+    The examples are the first of the training file, or the last if the first are the validation data. The
+    sources contain the placeholder `{data_dir}`, see `benchmarks.comparison.plan.Plan`.
 
     Raises:
-        ValueError: if there is no such task, or the number is none.
+        ValueError: if there is no such task, or COUNT is not a number above 0.
 
     Example:
     >>> data = named_task("ag_news:1000")

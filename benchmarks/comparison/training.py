@@ -1,4 +1,4 @@
-"""The cells that train: short runs to choose a rate by, pre-trainings, fine-tunings with their scores."""
+"""The cells that train: short runs to choose a rate, pre-trainings, and fine-tunings with their scores."""
 
 import json
 import math
@@ -22,7 +22,7 @@ from convnlp.tasks import TASKS
 from convnlp.training.finite import NonFiniteError
 
 PRETRAIN_EVALUATIONS, FINETUNE_EVALUATIONS = 20, 10  # points of a learning curve
-# By the kind of a task: the score of `accuracy`, and the metric of the learning curve.
+# Per kind of task: the metric reported as "accuracy", and the metric of the learning curve.
 _METRICS = {
     "classification": ("accuracy", "accuracy"),
     "text_to_text": ("exact_match", "token_accuracy"),
@@ -31,12 +31,12 @@ _METRICS = {
 
 
 def pretrain_trial(plan, cell, workdir):
-    """The held-out loss of a short pre-training, as a score: higher is better, None where it diverged."""
+    """Returns the score of a short pre-training: its negative held-out loss, or None if it diverged."""
     return _trial(cell, lambda: _pretrain(plan, cell, workdir, cell.settings["learning_rate"], evaluations=1))
 
 
 def pretrained(plan, cell, workdir):
-    """The encoder: its preset, and the held-out loss of its objective."""
+    """Trains the encoder, writes its preset, and returns the held-out loss of its objective."""
     rate = _rate(cell, workdir)
     result = _pretrain(plan, cell, workdir, rate, PRETRAIN_EVALUATIONS)
     return {**result, "learning_rate": rate}
@@ -69,7 +69,7 @@ def _pretrain(plan, cell, workdir, rate, evaluations):
 
 
 def finetune_trial(plan, cell, workdir):
-    """By what the best step of a fine-tuning is told, as a score; the test data are not read."""
+    """Returns as a score what the best step of a fine-tuning is chosen by; the test data are not read."""
 
     def run():
         results = _finetune(plan, cell, workdir, cell.settings["learning_rate"])
@@ -80,9 +80,10 @@ def finetune_trial(plan, cell, workdir):
 
 
 def finetuned(plan, cell, workdir):
-    """The model's scores, its learning curve, and which test examples it got right.
+    """Returns the model's scores, its learning curve, and which test examples it got right.
 
-    "accuracy" is the share of these, by exact match where the answer is a text; of questions there is "f1".
+    "accuracy" is the share of these, by exact match if the answer is a text; for questions there is also
+    "f1".
     """
     rate, directory = _rate(cell, workdir), cell.directory(workdir)
     results = _finetune(plan, cell, workdir, rate)
@@ -100,7 +101,7 @@ def finetuned(plan, cell, workdir):
 
 
 def _finetune(plan, cell, workdir, rate):
-    """Runs `convnlp.finetune`; returns its results, and in which number type they are."""
+    """Runs `convnlp.finetune`; returns its results, with the number type of the model as "dtype"."""
     directory, settings = cell.directory(workdir), cell.settings
     is_trial = cell.kind == "finetune_trial"
     data = (plan.trial_data or plan.data) if is_trial else plan.data
@@ -135,7 +136,7 @@ def _num_steps(cell, workdir, length, multiply_adds):
 
 
 def _rate(cell, workdir):
-    """The learning rate of a cell: its own, or that of the best of its trials."""
+    """Returns the learning rate of a cell: its own, or that of the best of its trials."""
     if "learning_rate" in cell.settings:
         return cell.settings["learning_rate"]
     return best_rate([cells.result_of(name, workdir) for name in cell.settings["trials"]])
@@ -152,6 +153,6 @@ def _trial(cell, run):
 
 
 def curve(directory, name):
-    """The points [step, value] of a metric in a run's metrics.jsonl."""
+    """Returns the points [step, value] of a metric in a run's metrics.jsonl."""
     rows = map(json.loads, (directory / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     return [[row["step"], row[name]] for row in rows if name in row]

@@ -1,4 +1,4 @@
-"""Rows of a comparison: a mixer, a layout or a mixer for each layer, with options of their own."""
+"""Rows of a comparison: a mixer, a layout, or one mixer per layer, with options of their own."""
 
 import ast
 import dataclasses
@@ -8,20 +8,20 @@ from convnlp.layers.mixer_options import route_options
 from convnlp.models import LAYOUTS
 from convnlp.models.layouts import layer_mixers
 
-_MOST_LAYERS = 24  # a layout then has all of its mixers
-# Fields of a config that a row may set beside the options of its mixers.
+_MOST_LAYERS = 24  # enough for a layout to use all of its mixers
+# Config fields that a row may set in addition to the options of its mixers.
 FIELDS = {"model": ("kernel_size", "dilation_rate"), "pretraining": ("objective",), "task": ("pooling",)}
-OBJECTIVES = ("masked_lm", "span_corruption")  # of pre-training, the first by default
+OBJECTIVES = ("masked_lm", "span_corruption")  # for pre-training; the first is the default
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """What one row is about.
+    """What one row of a comparison stands for.
 
     Args:
-        mixer: str, of `MIXERS` or `LAYOUTS`; `a+b` names one for each layer.
+        mixer: str, one of `MIXERS` or `LAYOUTS`; `a+b` names one for each layer.
         options: dict, see `mixer_options` of `convnlp.models.Seq2SeqBackbone`.
-        fields: dict, part -> dict, fields of a config that differ from it, of `FIELDS`.
+        fields: dict, part -> dict, the fields of the config that the row changes, see `FIELDS`.
     """
 
     mixer: str
@@ -30,14 +30,14 @@ class Variant:
 
     @classmethod
     def parse(cls, text):
-        """The variant of `NAME[:OPTION=VALUE]...`.
+        """Returns the variant described by `NAME[:OPTION=VALUE]...`.
 
-        An option is of all mixers of the row that have it, `MIXER.OPTION` of that one alone; `model.FIELD`
-        and `task.FIELD` are fields of the config, such as kernels for each layer, and `pretraining.objective`
-        is one of `OBJECTIVES`. The parts of a list are joined by `+`.
+        An option applies to all mixers of the row that have it, `MIXER.OPTION` only to that mixer;
+        `model.FIELD` and `task.FIELD` are fields of the config, such as a kernel size for each layer, and
+        `pretraining.objective` is one of `OBJECTIVES`. The items of a list are joined by `+`.
 
         Raises:
-            ValueError: if a name or an option is unknown, or a value has another type.
+            ValueError: if a name or an option is unknown, or a value has the wrong type.
 
         Example:
         >>> Variant.parse("synthesizer:rank=4:modes=dense+random").options
@@ -80,11 +80,11 @@ class Variant:
 
     @property
     def objective(self):
-        """What the row is pre-trained by, of `OBJECTIVES`."""
+        """The row's objective of pre-training, one of `OBJECTIVES`."""
         return self.fields.get("pretraining", {}).get("objective", OBJECTIVES[0])
 
     def without(self, part):
-        """The variant without its fields of a part: without "task", what is pre-trained.
+        """Returns the variant without its fields of a part; without "task" it is what is pre-trained.
 
         Example:
         >>> str(Variant.parse("dynamic_conv:task.pooling=pair:model.kernel_size=3+5+7+9").without("task"))
@@ -94,7 +94,7 @@ class Variant:
         return dataclasses.replace(self, fields=fields)
 
     def names(self, is_decoder=False):
-        """The names of all mixers of the row, in the encoder or the decoder."""
+        """Returns the names of all mixers of the row, in the encoder or the decoder."""
         names = []
         for part in self.mixer.split("+"):
             found = layer_mixers(part, _MOST_LAYERS, is_decoder)
@@ -102,7 +102,7 @@ class Variant:
         return names
 
     def can_write(self):
-        """Whether it can be trained to write texts: a decoder, and several examples in a row.
+        """Returns whether it can learn to write texts: it decodes, and can have several examples in a row.
 
         Example:
         >>> [Variant.parse(name).can_write() for name in ("muse", "fourier", "cross_segment_attention")]
@@ -113,7 +113,7 @@ class Variant:
         return packs and all(MIXERS[name].supports_causal for name in decoder)
 
     def __str__(self):
-        """The text that `parse` takes, the same for the same options in any order.
+        """Returns the text that `parse` takes, the same for the same options in any order.
 
         Example:
         >>> str(Variant.parse("synthesizer:rank=04:modes='dense'"))
@@ -127,7 +127,7 @@ class Variant:
 
 
 def _value(text):
-    """What a text stands for: a number, a bool, a list of parts, or itself."""
+    """Returns the value that a text stands for: a number, a bool, a list of parts, or the text itself."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for read in (int, float, ast.literal_eval):

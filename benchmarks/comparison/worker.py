@@ -2,8 +2,8 @@
 
     python -m benchmarks.comparison.worker PLAN DIR MIXER KIND[,KIND...] [MODULE...]
 
-`benchmarks.compare` and `benchmarks.paper` start it: PLAN is what `Plan.write` has written, MIXER one of its
-rows, KINDs are of `cells.KINDS`, MODULEs register mixers.
+`benchmarks.compare` and `benchmarks.paper` start it. PLAN is the file written by `Plan.write`, MIXER is one
+of its rows, KINDs are some of `cells.KINDS`, and MODULEs register mixers.
 """
 
 import contextlib
@@ -34,14 +34,14 @@ _CLOCKS = {"cpu_seconds": time.process_time, "seconds": time.monotonic}
 
 
 def compute(plan, workdir, mixer, kinds=cells.KINDS):
-    """Computes what is missing of a mixer's cells in this process; waits for cells that another computes."""
+    """Computes the missing cells of a mixer in this process; waits for those that another computes."""
     for cell in cells.missing(plan.cells(mixer), workdir):
         if cell.kind not in kinds:
             continue
         directory = cell.directory(workdir)
         directory.mkdir(parents=True, exist_ok=True)
         with open(directory / "lock", "w", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed, if only by the end of the process
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed, at the latest when the process ends
             if cell in cells.missing(plan.cells(mixer), workdir):
                 _compute_cell(plan, cell, workdir)
 
@@ -62,9 +62,9 @@ def _compute_cell(plan, cell, workdir):
 
 @contextlib.contextmanager
 def counted(path):
-    """Adds what is done inside to a file {"cpu_seconds", "seconds"}, also where it ends by an exception.
+    """Adds the time spent in the block to a file {"cpu_seconds", "seconds"}, even after an exception.
 
-    So a cell that was stopped and continued has the sum. What `kill -9` ends is not counted.
+    So a cell that was stopped and continued has the sum. A block ended by `kill -9` is not counted.
 
     Args:
         path: pathlib.Path.
@@ -81,8 +81,11 @@ def counted(path):
 
 
 def main(plan_path, workdir, mixer, kinds, *modules):
-    """Imports the modules and computes what is missing; SIGTERM ends it, in training with a checkpoint."""
-    signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))  # outside of the training loop
+    """Imports the modules and computes what is missing.
+
+    SIGTERM ends the process; while it trains, a checkpoint is saved first.
+    """
+    signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))  # outside the training loop
     programs.import_modules(modules)
     try:
         compute(Plan.read(plan_path), workdir, mixer, kinds.split(","))

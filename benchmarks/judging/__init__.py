@@ -1,1 +1,1 @@
-"""What `benchmarks.blimp` is made of: its pairs of sentences, their likelihoods, store and page."""
+"""The parts of `benchmarks.blimp`: its pairs of sentences, their likelihoods, its store and its page."""

@@ -15,7 +15,7 @@ class Paradigm:
 
     Args:
         name: str.
-        phenomenon: str, of which this is one of several.
+        phenomenon: str, which comprises several paradigms.
         pairs: tuple of (acceptable sentence, unacceptable one).
     """
 
@@ -25,20 +25,21 @@ class Paradigm:
 
 
 def read(directory, most_pairs):
-    """The paradigms of a directory of JSON-lines files, one each, by name.
+    """Reads the paradigms of a directory of JSON-lines files, one per file, in the order of their names.
 
     Reference: Warstadt et al., 2020, "BLiMP: The Benchmark of Linguistic Minimal Pairs for English",
     https://arxiv.org/abs/1912.00582. The files: https://github.com/alexwarstadt/blimp, CC-BY 4.0.
 
     Args:
         directory: str or path.
-        most_pairs: int. The first ones of each file are read.
+        most_pairs: int, how many pairs of each file are read: the first ones.
 
     Returns:
         List of `Paradigm`.
 
     Raises:
-        ValueError: if there are no such files, or one has rows of another form, naming the line.
+        ValueError: if there are no such files, or if one has rows of another form; the message names the
+            line.
     """
     paths = sorted(pathlib.Path(directory).glob("*.jsonl"))
     if not paths:
@@ -62,18 +63,18 @@ def _paradigm(path, most_pairs):
                 ) from error
     names = {tuple(row[2:]) for row in rows}
     if len(names) != 1:
-        raise ValueError(f"{path}: must hold the pairs of one paradigm. Received: {len(names)} of them")
+        raise ValueError(f"{path}: must hold the pairs of one paradigm. Received: {len(names)} paradigms")
     ((name, phenomenon),) = names
     return Paradigm(name, phenomenon, tuple((good, bad) for good, bad, *_ in rows))
 
 
 def mean_accuracy(counts):
-    """The mean over paradigms, each of which counts the same, and its standard error.
+    """Returns the unweighted mean over paradigms, and its standard error.
 
-    The paradigms are those that there are; the pairs are drawn.
+    The paradigms are fixed; only the pairs are a sample.
 
     Args:
-        counts: dict, name of a paradigm -> (pairs that were told right, all pairs).
+        counts: dict, name of a paradigm -> (pairs judged correctly, all pairs).
 
     Returns:
         (mean, standard error), floats.

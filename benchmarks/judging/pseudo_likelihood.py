@@ -1,17 +1,17 @@
-"""How likely a sentence is to a masked language model, which has no probability of whole sentences."""
+"""How likely a sentence is to a masked language model, which assigns no probability to whole sentences."""
 
 import numpy as np
 import tensorflow as tf
 
-_ROUND_TO = 8  # lengths of rows, so that few of them are traced
+_ROUND_TO = 8  # the lengths of rows, so that few shapes are traced
 _BATCH_TOKENS = 8192
 
 
 def pseudo_log_likelihoods(backbone, tokenizer, sentences):
-    r"""The sum over a sentence's tokens of how likely each is where it alone is hidden.
+    r"""Returns the log-likelihood of each token when only that token is masked, summed over a sentence.
 
-    PLL(w) = \sum_t log p(w_t | w_1 ... w_{t-1}, mask, w_{t+1} ... w_n), with the end token on both sides, as
-    in pre-training, where a document follows another. The ends are not predicted.
+    PLL(w) = \sum_t log p(w_t | w_1 ... w_{t-1}, mask, w_{t+1} ... w_n), with the end token on both sides,
+    as between the documents of pre-training. The end tokens are not predicted.
 
     Reference: Salazar et al., 2020, "Masked Language Model Scoring", https://arxiv.org/abs/1910.14659.
 
@@ -53,7 +53,7 @@ def pseudo_log_likelihoods(backbone, tokenizer, sentences):
 
 
 def _by_length(rows):
-    """Indices of the rows by the length that they are padded to, in ascending order."""
+    """Returns the indices of the rows by the length they are padded to, in ascending order."""
     groups = {}
     for index in sorted(range(len(rows)), key=lambda index: len(rows[index])):
         groups.setdefault(-(-len(rows[index]) // _ROUND_TO) * _ROUND_TO, []).append(index)

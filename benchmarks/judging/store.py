@@ -1,4 +1,4 @@
-"""What docs/blimp.json keeps: how many pairs of each paradigm each model told right."""
+"""What docs/blimp.json keeps: how many pairs of each paradigm each model judged correctly."""
 
 import json
 
@@ -6,14 +6,14 @@ from convnlp.training import storage
 
 
 class Store:
-    """The results that are known.
+    """The known results.
 
     Args:
-        path: pathlib.Path of the JSON file, which need not be there; or None for none.
+        path: pathlib.Path of the JSON file, which need not exist; or None for none.
 
     Attributes:
-        models: dict, label -> {"weights": str, "num_pairs": int, the most of a paradigm, "counts": dict,
-            paradigm -> [pairs that were told right, all]}.
+        models: dict, label -> {"weights": str, "num_pairs": int, the maximum per paradigm, "counts": dict,
+            paradigm -> [pairs judged correctly, all]}.
     """
 
     def __init__(self, path):
@@ -23,12 +23,12 @@ class Store:
             self.models = json.loads(path.read_text(encoding="utf-8"))["models"]
 
     def has(self, label, weights, num_pairs):
-        """Whether a model with these weights has been asked about so many pairs."""
+        """Returns whether a model with these weights has been tested on so many pairs."""
         found = self.models.get(label, {})
         return (found.get("weights"), found.get("num_pairs")) == (weights, num_pairs)
 
     def counts(self, paradigms):
-        """The counts of all models that were asked about these paradigms, by label."""
+        """Returns the counts of all models that were tested on these paradigms, by label."""
         return {
             label: found["counts"]
             for label, found in self.models.items()
@@ -36,10 +36,10 @@ class Store:
         }
 
     def write(self, machine):
-        """Writes the file, a line for each model.
+        """Writes the file, one line per model.
 
         Args:
-            machine: dict that says what they were computed on.
+            machine: dict that describes the machine on which they were computed.
         """
         if self._path is None:
             return

@@ -1,1 +1,1 @@
-"""What the program `benchmarks.paper` is made of: its questions, the results that are kept, its page."""
+"""The parts of the program `benchmarks.paper`: its questions, the results that are kept, and its page."""

@@ -1,4 +1,4 @@
-"""A vocabulary of bytes, as a SentencePiece model that `convnlp.models.Tokenizer` reads."""
+"""A vocabulary of bytes, as a SentencePiece model that `convnlp.models.Tokenizer` can read."""
 
 import io
 import pathlib
@@ -8,21 +8,22 @@ import sentencepiece
 
 from convnlp.training import storage
 
-_OTHER = 0x100  # where the characters begin that stand for bytes without a printed one
-_LAST = 0xFFFF  # of the characters that are taken apart
+_OTHER = 0x100  # the first of the characters that stand for bytes that are not printable ASCII
+_LAST = 0xFFFF  # the last character that is split into bytes
 
 
 def model():
-    """The model: pad, end, unknown, and a piece for each byte but 0.
+    """Returns the model: pad, end, unknown, and a piece for each byte but 0.
 
-    The op of the tokenizer knows no byte fallback, so that the model's normalisation takes characters apart:
-    a printed ASCII character and a space stay what they are, and every other one up to U+FFFF becomes, for
-    each byte b of its UTF-8, the character U+0100 + b. All pieces are single characters; nothing is added to
-    a text, and no space is dropped. Characters beyond U+FFFF, such as emoji, and NUL are unknown: one token
-    for a run of them.
+    The tokenizer's op does not support byte fallback, so the model's normalisation splits characters into
+    bytes: printable ASCII characters, including the space, stay as they are, and every other character up
+    to U+FFFF becomes, for each byte b of its UTF-8 encoding, the character U+0100 + b. All pieces are
+    single characters; nothing is added to a text, and no space is removed. Characters beyond U+FFFF, such
+    as emoji, and NUL are unknown: one token for a run of them.
 
     Returns:
-        bytes. Wherever it is made, a text has the same ids; the name of a temporary file differs in it.
+        bytes. They differ between calls only by the name of a temporary file, so a text always has the same
+        ids.
 
     Example:
     >>> processor = sentencepiece.SentencePieceProcessor(model_proto=model())
@@ -35,7 +36,7 @@ def model():
         rules = pathlib.Path(folder, "rules.tsv")
         rules.write_text("".join(map(_rule, _taken_apart())), encoding="ascii")
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(["a b"]),  # all pieces are named, but for the space
+            sentence_iterator=iter(["a b"]),  # all pieces but the space are given below
             model_writer=written,
             model_type="unigram",
             vocab_size=3 + 255,
@@ -56,7 +57,7 @@ def model():
 
 
 def write(path):
-    """Writes the model unless it is there.
+    """Writes the model unless it exists.
 
     Args:
         path: pathlib.Path.
@@ -70,7 +71,7 @@ def _stand_in(byte):
 
 
 def _taken_apart():
-    """The characters that are not what stands for them; surrogates are none."""
+    """Returns the characters that are split into bytes; surrogates are not characters."""
     return (
         chr(code)
         for code in range(1, _LAST + 1)
@@ -79,5 +80,5 @@ def _taken_apart():
 
 
 def _rule(character):
-    """A line of the table of normalisation: hexadecimal code points, and those that they become."""
+    """Returns a line of the normalisation table: a code point and its replacements, in hexadecimal."""
     return f"{ord(character):X}\t{' '.join(f'{_OTHER + byte:X}' for byte in character.encode())}\n"

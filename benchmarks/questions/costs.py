@@ -1,4 +1,4 @@
-"""What the cells of docs/paper.json cost, and what a model costs by `cost()`."""
+"""The CPU time that the cells of docs/paper.json took, and what a model costs by `cost()`."""
 
 import numpy as np
 
@@ -18,10 +18,10 @@ _NAMES = {
 
 
 def table(found):
-    """How many cells of each kind there are, and the CPU minutes of one on average: a Markdown table.
+    """Returns the number of cells of each kind and their average CPU minutes, as a Markdown table.
 
     Args:
-        found: dict, name of a cell -> {"kind", "settings", "result"}, each once.
+        found: dict, name of a cell -> {"kind", "settings", "result"}.
     """
     spent = {}
     for cell in found.values():
@@ -38,10 +38,10 @@ def table(found):
 
 
 def by_vocabulary(found):
-    """(Cells of words, cells of bytes): the cost of the one says nothing of the other.
+    """Returns (cells of words, cells of bytes), because the costs of these are not comparable.
 
     Args:
-        found: as of `table`.
+        found: as for `table`.
     """
     of_bytes = {
         name: cell for name, cell in found.items() if cell["settings"]["tokenizer"] == long_range.VOCABULARY
@@ -56,7 +56,7 @@ def _line(by_kind, kinds):
 
 
 def model_costs(plan, lengths):
-    """What each mixer of a plan costs.
+    """Returns the cost of each mixer of a plan.
 
     Args:
         plan: `benchmarks.comparison.plan.Plan`.

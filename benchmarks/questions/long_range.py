@@ -5,33 +5,33 @@ import dataclasses
 from benchmarks.comparison.plan import Plan, Pretraining
 from benchmarks.comparison.tasks import named_task
 
-LENGTHS = (1024, 4096)  # bytes of a review; longer ones are cut
-# Steps of a fine-tuning: of 16 reviews of up to 1,024 bytes, or of 4 of up to 4,096. It takes some ten CPU
-# minutes, and of attention one CPU hour at 1,024 bytes and three at 4,096; docs/paper.md has the other cells.
+LENGTHS = (1024, 4096)  # bytes of a review; longer ones are truncated
+# Steps of a fine-tuning, with 16 reviews of up to 1,024 bytes, or 4 of up to 4,096. It takes about ten CPU
+# minutes; with attention one CPU hour at 1,024 bytes and three at 4,096. See docs/paper.md for other cells.
 STEPS = {"imdb, 1,024 bytes": 2000, "imdb, 4,096 bytes": 1000}
 STEP_BYTES = 16 * 1024
-# Two layers that see 961 bytes together: the rows of pre-training are long enough to train all taps.
+# Two layers that together see 961 bytes, so the rows of pre-training are long enough to train all taps.
 DILATED = "dilated_conv:model.dilation_rate=1+31:model.kernel_size=31"
 
 VOCABULARY = "{workdir}/bytes.spm"  # of benchmarks.questions.byte_vocabulary
-SIZE = "tiny"  # two layers, so that the attention of 4,096 bytes can be paid for
-PRETRAIN_BYTES = 16e6  # of the training reviews, about half of them
+SIZE = "tiny"  # two layers, so that attention over 4,096 bytes is affordable
+PRETRAIN_BYTES = 16e6  # about half of the training reviews
 PRETRAIN_TRIAL_BYTES = 2e6
 PRETRAIN_LENGTH = LENGTHS[0]
 PRETRAIN_LEARNING_RATES = (1e-3, 2e-3, 4e-3)
 LEARNING_RATES = (3e-4, 1e-3)
-TRIAL_STEPS = 400  # on the shorter reviews, for both lengths
-# At 4,096 bytes, ten looks at a tenth of the reviews and one at all test reviews would be most of the cost.
+TRIAL_STEPS = 400  # at the shorter length, for both lengths
+# At 4,096 bytes, ten evaluations on a tenth of the reviews and one on all test reviews would cost the most.
 SPLITS = {"split": "train[500:]", "validation_split": "train[:500]"}
 TEST_SPLIT = "test[:2500]"
 
 
 def plan(question, amount, task, seeds, folders):
-    """The `Plan` of a length; arguments as of `benchmarks.questions.table.Question.plan`.
+    """Returns the `Plan` of a length; arguments as for `benchmarks.questions.table.Question.plan`.
 
-    A mixer's encoder is pre-trained once, on rows of `PRETRAIN_LENGTH` bytes, and its rates of fine-tuning
-    are chosen on reviews of that length. The amount of pre-training is `PRETRAIN_BYTES`, whatever that of
-    the other questions.
+    A mixer's encoder is pre-trained once, on rows of `PRETRAIN_LENGTH` bytes, and its fine-tuning rates are
+    chosen on reviews of that length. The amount of pre-training is `PRETRAIN_BYTES`, whatever it is for the
+    other questions.
     """
     del amount
     length = LENGTHS[list(STEPS).index(task)]

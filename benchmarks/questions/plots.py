@@ -1,4 +1,4 @@
-"""The plots of docs/paper.md: a name beside each thing that is drawn, no legend."""
+"""The plots of docs/paper.md: everything drawn is labelled directly, without a legend."""
 
 from matplotlib import ticker
 
@@ -8,11 +8,11 @@ _COLORS = ("#1f5fa8", "#b3400e", "#3f7f3f", "#7a4fa3")
 
 
 def by_length(series, panels):
-    """Lines over the length of a text, each named at its end; both axes are logarithmic, as the paper's.
+    """Draws lines over the length of a text, labelled at their ends, on logarithmic axes like the paper's.
 
     Args:
-        series: list of dicts, one for each panel, mixer -> list of (length, value); empty ones are left out.
-        panels: list of str, the names of their values.
+        series: list of dicts, one per panel, mixer -> list of (length, value); empty ones are left out.
+        panels: list of str, the labels of their values.
 
     Returns:
         matplotlib figure.
@@ -51,16 +51,16 @@ def by_length(series, panels):
 
 
 def _height(axis, point):
-    """How high a point stands, as a share of the panel."""
+    """Returns the height of a point as a share of the panel."""
     return axis.transAxes.inverted().transform(axis.transData.transform(point))[1]
 
 
 def apart(heights, least=0.06):
-    """Moves names upwards until none stands on another.
+    """Moves labels up until none overlaps another.
 
     Args:
         heights: dict, name -> share of the height of the panel.
-        least: float, between two of them.
+        least: float, the least distance between two of them.
 
     Example:
     >>> {name: round(height, 2) for name, height in apart({"a": 0.9, "b": 0.31, "c": 0.3}).items()}
@@ -74,7 +74,7 @@ def apart(heights, least=0.06):
 
 
 def score_against_cost(points):
-    """A dot for each mixer.
+    """Draws a dot for each mixer.
 
     Args:
         points: dict, mixer -> (million multiply-adds, accuracy in per cent).

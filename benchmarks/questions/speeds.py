@@ -2,8 +2,9 @@
 
     python -m benchmarks.questions.speeds PLAN DIR [MODULE...]
 
-`benchmarks.paper` starts it: PLAN is what `Plan.write` has written, its mixers are measured, MODULEs register
-mixers. What slows the machine for a while slows all of them, so that ratios hold where speeds do not.
+`benchmarks.paper` starts it. PLAN is the file written by `Plan.write`, whose mixers are measured; MODULEs
+register mixers. A temporary slowdown of the machine affects all of them, so ratios hold even if speeds do
+not.
 """
 
 import sys
@@ -18,7 +19,7 @@ from convnlp.training import storage
 
 
 def cells_of(plan):
-    """The measurements of a plan: dict, mixer -> `Cell`, other ones than of each mixer by itself."""
+    """Returns the measurements of a plan, mixer -> `Cell`, different from those of each mixer by itself."""
     return {
         mixer: Cell("measure", {**cell.settings, "in_turn_with": list(plan.mixers)})
         for mixer in plan.mixers
@@ -28,13 +29,13 @@ def cells_of(plan):
 
 
 def is_done(plan, workdir):
-    """Whether all of a plan has been measured, and on a machine that was quiet."""
+    """Returns whether all of a plan has been measured on an otherwise idle machine."""
     found = [cell.result(workdir) for cell in cells_of(plan).values()]
     return all(result is not None and not result["busy"] for result in found)
 
 
 def compute(plan, workdir, name):
-    """Has a plan measured unless it is done, in a process that logs to WORKDIR/log-NAME.txt.
+    """Measures a plan, unless that is done, in a process that logs to WORKDIR/log-NAME.txt.
 
     Args:
         plan: `benchmarks.comparison.plan.Plan`.
@@ -42,7 +43,7 @@ def compute(plan, workdir, name):
         name: str.
 
     Returns:
-        bool, whether its cells are there.
+        bool, whether its cells have results.
     """
     if is_done(plan, workdir):
         return True
@@ -52,7 +53,7 @@ def compute(plan, workdir, name):
 
 
 def measure(plan, workdir):
-    """Measures a plan and writes the results of its cells; where one is missing all are measured again."""
+    """Measures all mixers of a plan and writes the results of their cells."""
     started, cells_by_mixer = time.process_time(), cells_of(plan)
     models = {
         mixer: measuring.Model(plan, cell.settings, cell.directory(workdir))
@@ -64,7 +65,7 @@ def measure(plan, workdir):
     for mixer, cell in cells_by_mixer.items():
         of_mixer = {name: timings[mixer, name] for name in models[mixer].calls}
         result = {**models[mixer].speeds(of_mixer), "cpu_seconds": share}
-        # Stricter than of a mixer by itself: this is all that the program does, and it can be done again.
+        # Stricter than for a mixer by itself: this program only measures, so it can be repeated.
         result["busy"] = any(len(timing.samples) != measuring.REPEATS for timing in of_mixer.values())
         result |= {f"{name}_samples": timing.samples for name, timing in of_mixer.items()}
         storage.write_json(cell.directory(workdir) / "settings.json", cell.settings)

@@ -1,4 +1,4 @@
-"""The finished cells that docs/paper.json keeps, so that none is computed twice where a directory is lost."""
+"""The finished cells that docs/paper.json keeps, so that none is computed again if a directory is lost."""
 
 import base64
 import json
@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.comparison import cells
 from convnlp.training import storage
 
-_LEFT_OUT = ("lengths",)  # of each test text: large, and found again by reading the texts
+_LEFT_OUT = ("lengths",)  # of each test text: large, and can be computed again from the texts
 
 
 class Store:
@@ -18,7 +18,7 @@ class Store:
 
     Args:
         workdir: pathlib.Path.
-        path: pathlib.Path of the JSON file, which need not be there.
+        path: pathlib.Path of the JSON file, which need not exist.
     """
 
     def __init__(self, workdir, path):
@@ -28,7 +28,7 @@ class Store:
             self.known = json.loads(path.read_text(encoding="utf-8"))["cells"]
 
     def restore(self):
-        """Puts what only the file knows into the working directory, as if it had been computed there."""
+        """Writes the results that only the file has into the working directory, as if computed there."""
         for name, found in self.known.items():
             directory = cells.directory_of(name, self._workdir)
             if not (directory / "result.json").exists():
@@ -37,7 +37,7 @@ class Store:
                 storage.write_json(directory / "result.json", unpacked(found["result"]))
 
     def take(self, wanted):
-        """Adds what the working directory has of some cells.
+        """Adds the results of some cells from the working directory.
 
         Args:
             wanted: iterable of `Cell`.
@@ -52,15 +52,15 @@ class Store:
                 }
 
     def result(self, cell):
-        """The result of a cell, or None."""
+        """Returns the result of a cell, or None."""
         found = self.known.get(cell.name)
         return found and unpacked(found["result"])
 
     def write(self, machine):
-        """Writes the file, a line for each cell.
+        """Writes the file, one line per cell.
 
         Args:
-            machine: dict that says what they were computed on.
+            machine: dict that describes the machine on which they were computed.
         """
         lines = [f"{json.dumps(name)}: {json.dumps(found)}" for name, found in sorted(self.known.items())]
         body = ",\n".join(lines)
@@ -70,9 +70,10 @@ class Store:
 
 
 def packed(result):
-    """A result as it is kept: which test texts were right as bits in hexadecimal, metrics with five digits.
+    """Returns a result in the form that is kept: hits as bits in hexadecimal, metrics with five digits.
 
-    The F1 of each question are whole hundredths, a byte each, by zlib in Base64.
+    The F1 scores of questions are kept in whole hundredths, one byte each, compressed by zlib and in
+    Base64.
 
     Example:
     >>> packed({"hits": [1, 0, 1, 1, 0, 0, 0, 0, 1], "curve": [[10, 0.1234567]], "lengths": [3]})
@@ -91,9 +92,9 @@ def packed(result):
 
 
 def unpacked(result):
-    """The result that was packed; the lengths of its texts are gone, and hits are a list of 0 and 1 again.
+    """Returns a packed result with hits as a list of 0 and 1 again; the lengths of its texts are lost.
 
-    The F1 of questions are rounded to hundredths.
+    The F1 scores of questions are rounded to hundredths.
 
     Example:
     >>> unpacked({"hits": {"num_texts": 9, "bits": "b080"}})

@@ -10,22 +10,22 @@ from benchmarks.comparison.variants import Variant
 from benchmarks.questions import long_range
 
 CONVOLUTIONS = ("dynamic_conv", "lightweight_conv", "dilated_conv")
-# With T5's beginning of the bias, attention hardly learns at such budgets (docs/paper.md).
+# With T5's initial bias, attention hardly learns at such budgets (docs/paper.md).
 BASELINE = "self_attention:bias_initializer=alibi"
-# In the order in which they are run: the first two can be set against each other soonest.
+# In the order in which they are run: the first two can be compared first.
 MIXERS = (CONVOLUTIONS[0], BASELINE, *CONVOLUTIONS[1:])
 
-# What all cells share. The longest row is that of IMDb: one encoder serves all tasks.
+# Shared by all cells. IMDb has the longest rows, and one encoder serves all tasks.
 SIZE, BATCH_SIZE, MAX_LENGTH = "mini", 32, 256
 LEARNING_RATES = (3e-4, 1e-3)
 PRETRAIN_LEARNING_RATES = (5e-4, 1e-3, 2e-3)
 PRETRAIN_TRIAL_TOKENS = 2e6
 MIXTURE = "jsonl:{mixture_dir}/mixture*.{split}.jsonl.gz"  # of benchmarks.pretraining.mixture
 TOKENIZER = "{presets_dir}/dynamic_conv_mini_en/assets/tokenizer/vocabulary.spm"
-# Of IMDb's 25,000 test texts the first 5,000 are read; they are shuffled.
+# Of IMDb's 25,000 test texts, which are shuffled, the first 5,000 are read.
 REPLACED = {"imdb": {"test_split": "test[:5000]"}}
 
-# Steps of 32 examples for each fine-tuning.
+# The steps of each fine-tuning, with 32 examples each.
 TEXTS = {
     "trec6": 600,
     "sst2": 1000,
@@ -47,16 +47,16 @@ FEW_LABELS = {
 }
 PAIRS = {"snli": 1500, "sick": 1000, "mnli": 1500, "rte": 600, "squad": 1000}
 STEPS = TEXTS | FEW_LABELS | PAIRS
-# On which a mixer's rates of fine-tuning are chosen, for all tasks of one text and of two. A task whose
-# answer is a text chooses its own.
+# The tasks on which a mixer's fine-tuning rates are chosen, for all tasks with one text and with two. For a
+# task whose answer is a text, they are chosen on the task itself.
 TEXT_TRIAL, PAIR_TRIAL = "sst2", "snli"
 
 SPEED_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
-SPEED_TOKENS = 4096  # of a batch
+SPEED_TOKENS = 4096  # per batch
 
 
 def _plan(question, amount, task, seeds, folders):
-    """The `Plan` of a task of most questions; arguments as of `Question.plan`."""
+    """Returns the `Plan` of a task, for most questions; arguments as for `Question.plan`."""
     data = _data(task)
     trial = PAIR_TRIAL if data.second_text_field else TEXT_TRIAL
     trial = task if data.is_text_to_text else trial
@@ -92,11 +92,12 @@ class Question:
 
     Args:
         title: str.
-        mixers: tuple of str, rows; where `BASELINE` is among them, the others are compared with it.
-        tasks: names, see `named_task`, with the steps of their fine-tunings in `STEPS`.
-        every_budget: bool. Whether it is asked after each amount of pre-training, or after the first alone.
+        mixers: tuple of str, rows; if `BASELINE` is among them, the others are compared with it.
+        tasks: names, see `named_task`. `STEPS`, or the question's `plan`, has the steps of their
+            fine-tunings.
+        every_budget: bool, whether it is asked after each amount of pre-training, or only after the first.
         plan: function of the question, an amount of pre-training, the name of a task, seeds and folders, as
-            of `plans` -> `Plan`. Defaults to that of all questions about words.
+            for `plans`, that returns a `Plan`. Defaults to that of all questions about words.
     """
 
     title: str
@@ -107,7 +108,7 @@ class Question:
 
     @property
     def rows(self):
-        """The mixers as a `Plan` has them."""
+        """The mixers, written as in a `Plan`."""
         return tuple(str(Variant.parse(text)) for text in self.mixers)
 
 
@@ -154,12 +155,12 @@ QUESTIONS = {
         plan=long_range.plan,
     ),
 }
-# Those about words, which share encoders.
+# The questions about words, which share encoders.
 SHARED = tuple(name for name, question in QUESTIONS.items() if question.plan is _plan)
 
 
 def plans(question, tokens, seeds, folders):
-    """The `Plan`s of a question.
+    """Returns the `Plan`s of a question.
 
     Args:
         question: `Question`.
@@ -179,10 +180,10 @@ def plans(question, tokens, seeds, folders):
 
 
 def speed_plans(folders):
-    """RQ3: the measurements alone, of about as many tokens in a batch at each length.
+    """Returns the plans of RQ3: only measurements, with about as many tokens in a batch at each length.
 
     Args:
-        folders: as of `plans`.
+        folders: as for `plans`.
 
     Returns:
         List of (length, `Plan`), whose only cells are measurements.
@@ -205,4 +206,4 @@ def speed_plans(folders):
     ]
 
 
-COMPUTED = tuple(kind for kind in KINDS if kind != "measure")  # speeds wait for a quiet machine
+COMPUTED = tuple(kind for kind in KINDS if kind != "measure")  # speeds wait for an idle machine

@@ -1,4 +1,4 @@
-"""The tables of docs/paper.md, a function for each, from the finished cells."""
+"""The tables of docs/paper.md, one function each, from the finished cells."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from benchmarks.scoring.paired import share_closed
 
 
 def accuracy(by_seed, name="accuracy"):
-    """The mean over seeds with its interval, as text; "" without a seed.
+    """Returns the mean over seeds with its interval as text, or "" without a seed.
 
     Args:
         by_seed: dict, seed -> result.
@@ -23,7 +23,7 @@ def accuracy(by_seed, name="accuracy"):
 
 
 def signed(interval):
-    """A gain as text: `+3.4 ± 3.0`.
+    """Formats a gain: `+3.4 ± 3.0`.
 
     Example:
     >>> from benchmarks.comparison.intervals import Interval
@@ -39,7 +39,7 @@ def gains(plans, find):
 
     Args:
         plans: list of (tokens, task, `Plan`), see `benchmarks.questions.table.plans`.
-        find: function of a `Cell` -> its result, or None.
+        find: function of a `Cell` that returns its result, or None.
     """
     mixers = plans[0][2].mixers
     lines, runs = [], {mixer: {} for mixer in mixers}
@@ -73,12 +73,12 @@ def _from_to(runs):
 
 
 def budgets(plans, find):
-    """RQ2: pre-trained accuracy by task, labels and tokens, and the best convolution against attention.
+    """RQ2: pre-trained accuracy by task, labels and tokens, and the best convolution minus attention.
 
     The best convolution is the one with the highest validation accuracy: the test data do not choose it.
 
     Args:
-        plans: as of `gains`.
+        plans: as for `gains`.
         find: likewise.
     """
     mixers, lines = plans[0][2].mixers, []
@@ -110,14 +110,14 @@ def _validation(by_seed):
 
 
 def differences(plans, find):
-    """How much better each mixer is than attention, pre-trained, with intervals over the test examples.
+    """Returns how much better each mixer is than attention, pre-trained, with intervals over test examples.
 
     Args:
-        plans: as of `gains`.
+        plans: as for `gains`.
         find: likewise.
 
     Returns:
-        str, "" where no two can be compared.
+        str, "" if no two can be compared.
     """
     runs = {
         task: {mixer: runs_of(plan, mixer, find).get("pretrained", {}) for mixer in plan.mixers}
@@ -139,14 +139,14 @@ def differences(plans, find):
 
 
 def pairs(plans, find, convolution="dynamic_conv"):
-    """RQ4: scores on pairs, the gap of a convolution to attention, and the share of it that each closes.
+    """RQ4: scores on pairs, the gap between attention and a convolution, and the share that others close.
 
-    Intervals are those of a paired bootstrap over the test examples, the seeds averaged.
+    Intervals are by a paired bootstrap over the test examples, averaged over the seeds.
 
     Args:
-        plans: as of `gains`.
+        plans: as for `gains`.
         find: likewise.
-        convolution: str, the row without anything that relates the two texts.
+        convolution: str, the row without anything else that relates the two texts.
     """
     mixers = plans[0][2].mixers
     columns = [
@@ -172,14 +172,14 @@ def pairs(plans, find, convolution="dynamic_conv"):
 
 
 def _scores(task, plan):
-    """(title of a column, mean score, score of each example) of a task's results, the names of the latter."""
+    """Returns a list of (column, key of the mean score, key of each example's scores) for a task."""
     if plan.data.kind == "question_answering":
         return [(f"{task}, F1", "f1", "f1s"), (f"{task}, exact match", "accuracy", "hits")]
     return [(task, "accuracy", "hits")]
 
 
 def _closed(runs, mixer, convolution, scores):
-    """The share of a gap that a row closes; none is named where the gap itself may be 0."""
+    """Returns the share of the gap that a row closes, or "no gap" if the gap itself may be 0."""
     if not runs[mixer]:
         return ""
     found = share_closed(*(scores_of(runs[name], scores) for name in (mixer, convolution, BASELINE)))
@@ -193,10 +193,11 @@ def variants(plans, find, costs):
     """RQ5: what each variant sees and costs, its held-out loss, and its accuracy.
 
     Args:
-        plans: as of `gains`.
+        plans: as for `gains`.
         find: likewise.
-        costs: dict, see `benchmarks.questions.costs.model_costs`, of two lengths: costs are those of the
-            first, the receptive field is that of the second, which is longer than it.
+        costs: dict, see `benchmarks.questions.costs.model_costs`, for two lengths: the costs shown are
+            those of the first, the receptive field is that of the second, which must exceed that of any
+            convolution.
     """
     mixers, lines = plans[0][2].mixers, []
     for mixer in mixers:
@@ -219,16 +220,16 @@ def variants(plans, find, costs):
 
 
 def pretraining_of(plan, mixer, find):
-    """The result of a row's pre-training, or None."""
+    """Returns the result of a row's pre-training, or None."""
     (cell,) = (cell for cell in plan.cells(mixer) if cell.kind == "pretrain")
     return find(cell)
 
 
 def pretrainings(plans, find):
-    """How each encoder was pre-trained: its trials, the rate chosen, its loss.
+    """Shows how each encoder was pre-trained: its trials, the chosen rate, and its loss.
 
     Args:
-        plans: as of `gains`, of several questions.
+        plans: as for `gains`, of several questions.
         find: likewise.
     """
     rows = {}
@@ -260,7 +261,7 @@ def _loss(score):
 
 
 def speeds(costs, measured):
-    """RQ3: multiply-adds of a token by the length of its text, and speeds where they are measured.
+    """RQ3: multiply-adds per token by the length of the text, and speeds if they were measured.
 
     Args:
         costs: dict, see `benchmarks.questions.costs.model_costs`.
@@ -286,7 +287,7 @@ def speeds(costs, measured):
 
 
 def _speed(rates, mixer, length, measured):
-    """`12,345 (1.2)`: a speed and its ratio to that of attention, with a mark where the machine was busy."""
+    """Returns `12,345 (1.20)`: a speed and its ratio to attention's, marked if the machine was busy."""
     if length not in rates[mixer]:
         return ""
     rate, of_attention = rates[mixer][length], rates.get(BASELINE, {}).get(length)

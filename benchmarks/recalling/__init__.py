@@ -1,1 +1,1 @@
-"""What the program `benchmarks.recall` is made of: its rows of symbols, cells, training, page and plot."""
+"""The parts of the program `benchmarks.recall`: its rows of symbols, cells, training, page and plot."""

@@ -1,4 +1,4 @@
-"""Which models are trained, and where what they reached is kept: no model is trained twice."""
+"""Which models are trained, and where their results are kept: no model is trained twice."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ class Plan:
     """What is the same for all models.
 
     Args:
-        steps: int, the most; see `benchmarks.recalling.training.SOLVED`.
+        steps: int, the maximum; see `benchmarks.recalling.training.SOLVED`.
         batch_size: int, rows per step.
         learning_rates: tuple of floats, the grid.
         distances: tuple of ints. The rate is chosen at the first.
@@ -26,7 +26,7 @@ class Plan:
     distances: tuple
 
     def settings(self, row, distance, learning_rate):
-        """All that decides the result of one model.
+        """Returns everything that affects the result of one model.
 
         Args:
             row: dict, {"task", "mixer", "layers", "causal", "seed"}.
@@ -37,14 +37,14 @@ class Plan:
         return {**row, "distance": distance, "learning_rate": learning_rate, **fixed}
 
     def run(self, row, cells, train):
-        """Trains what is missing of a row: the whole grid at the first distance, the best rate at the others.
+        """Trains what is missing of a row: all rates at the first distance, the best rate at the others.
 
-        The best rate has the lowest validation loss; the grid ends early at one that solves the task.
+        The best rate has the lowest validation loss; a rate that solves the task ends the search early.
 
         Args:
-            row: dict, as of `settings`.
+            row: dict, as for `settings`.
             cells: `Cells`.
-            train: function of settings -> result.
+            train: function of settings that returns a result.
 
         Yields:
             (settings, result) of each model, in turn.
@@ -64,7 +64,7 @@ class Plan:
 
 
 def loss_of(result):
-    """The validation loss; infinite for a model that diverged."""
+    """Returns the validation loss; infinite for a model that diverged."""
     loss = result["validation_loss"]
     return math.inf if loss is None else loss
 
@@ -74,7 +74,7 @@ class Cells:
 
     Args:
         workdir: str.
-        path: pathlib.Path of the JSON file, which need not be there; or None for none.
+        path: pathlib.Path of the JSON file, which need not exist; or None for none.
     """
 
     def __init__(self, workdir, path=None):
@@ -84,11 +84,11 @@ class Cells:
             self._known = json.loads(path.read_text(encoding="utf-8"))["cells"]
 
     def result(self, settings, train):
-        """What a model has reached; it is trained only if that is not known.
+        """Returns the result of a model, which is trained only if that is not known.
 
         Args:
             settings: dict, see `Plan.settings`.
-            train: function of settings -> dict.
+            train: function of settings that returns a dict.
         """
         cell = Cell(settings["task"], settings)
         if cell.name not in self._known:
@@ -101,7 +101,7 @@ class Cells:
         return self._known[cell.name]
 
     def values(self):
-        """Settings and result of each, list of dicts in the order of their names."""
+        """Returns the settings and result of each model, a list of dicts in the order of their names."""
         return [self._known[name] for name in sorted(self._known)]
 
     def write(self, path, machine):
@@ -109,7 +109,7 @@ class Cells:
 
         Args:
             path: pathlib.Path.
-            machine: dict that says what they were computed on.
+            machine: dict that describes the machine on which they were computed.
         """
         lines = [f"{json.dumps(name)}: {json.dumps(cell)}" for name, cell in sorted(self._known.items())]
         body = ",\n".join(lines)
@@ -118,14 +118,14 @@ class Cells:
 
 
 def rows_of(cells, plan):
-    """The best model of each row and distance, of those that were trained by a plan.
+    """Returns the best model of each row and distance, of those trained by a plan.
 
     Args:
         cells: list of dicts, see `Cells.values`.
-        plan: `Plan`, whose steps and batch count.
+        plan: `Plan`; models with other steps or another batch size are left out.
 
     Returns:
-        dict, (layers, causal) -> mixer -> task -> distance -> list of cells, one for each seed.
+        dict, (layers, causal) -> mixer -> task -> distance -> list of cells, one per seed.
     """
     found = {}
     for cell in cells:

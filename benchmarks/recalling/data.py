@@ -1,7 +1,7 @@
 """Rows of symbols, in which an answer is found by its content or by its distance.
 
-A position of a row holds a symbol and a value, each of which may be the blank one. Everything that is random
-comes from a `numpy.random.Generator`, of which training, validation and test have one each (`stream`).
+Each position of a row holds a symbol and a value, either of which may be blank. All randomness comes from
+`numpy.random.Generator`s, one each for training, validation and test (`stream`).
 """
 
 import dataclasses
@@ -11,9 +11,9 @@ import numpy as np
 
 NUM_VALUES, NUM_KEYS, NUM_FILLERS = 32, 32, 16
 NUM_PAIRS = 8
-NUM_COPIED = 32  # answers of a row of `copy`: far more than pairs, for each says less
-# In front of all else: on the way from one position to another the taps of two layers may step back further
-# than they have to, and out of a row nothing comes.
+NUM_COPIED = 32  # answers per row of `copy`: far more than pairs, because each says less
+# Positions in front of everything else: on the way from one position to another, the taps of two layers may
+# step back further than the distance, and nothing comes from outside a row.
 MARGIN = 16
 # Ids: the values, then the keys, the fillers and the blank.
 FIRST_KEY = NUM_VALUES
@@ -25,11 +25,11 @@ PARTS = ("train", "validation", "test")
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Some rows of a task.
+    """Rows of a task.
 
     Args:
-        ids: int32 [R,n,2]: symbol and value of each position.
-        positions: int32 [A]: where something is asked, the same for all rows.
+        ids: int32 [R,n,2], symbol and value of each position.
+        positions: int32 [A], where answers are asked for, the same for all rows.
         answers: int32 [R,A], in [0, NUM_VALUES).
     """
 
@@ -39,10 +39,10 @@ class Rows:
 
 
 def stream(part, seed):
-    """The random numbers of a part of the data, which no other part has.
+    """Returns the random numbers of one part of the data, different from those of the other parts.
 
     Args:
-        part: str, of `PARTS`.
+        part: str, one of `PARTS`.
         seed: int.
 
     Returns:
@@ -52,16 +52,16 @@ def stream(part, seed):
 
 
 def recall(distance, count, random):
-    """Key-value recall: pairs, filler, then the keys again in another order. Asked is the value of each.
+    """Key-value recall: pairs, filler, then the keys in another order, whose values are the answers.
 
-    A pair is one position, whose symbol is the key and whose value is the answer; so a mixer need not join
-    neighbours first. The pairs stand side by side, and so do the queries: the j-th query is `distance` + j
-    - i positions behind its pair, the i-th; that is between `distance` - 7 and `distance` + 7, `distance` on
-    average. Every order of the queries is as likely as the others, so that positions alone say nothing but
-    that it is one of the 8 pairs. Keys differ in a row, and no two values depend on each other.
+    A pair is one position, whose symbol is the key and whose value is the answer, so a mixer need not join
+    neighbours first. The pairs are adjacent, and so are the queries: the j-th query is `distance` + j - i
+    positions behind its pair, the i-th. That is between `distance` - 7 and `distance` + 7, and `distance`
+    on average. All orders of the queries are equally likely, so positions alone say only that it is one of
+    the 8 pairs. The keys of a row are distinct, and its values are independent.
 
-    After multi-query associative recall (Arora et al., 2023, "Zoology",
-    https://arxiv.org/abs/2312.04927). Departs from it: a pair is one position; the distance is controlled.
+    After multi-query associative recall (Arora et al., 2023, "Zoology", https://arxiv.org/abs/2312.04927).
+    Departs from it: a pair is one position; the distance is controlled.
 
     Args:
         distance: int >= 8, in positions.
@@ -84,7 +84,7 @@ def recall(distance, count, random):
 
 
 def copy(distance, count, random):
-    """Range without content: every position has a value, and asked is the one `distance` positions before.
+    """Range without content: each position has a value; the answer is the one `distance` positions before.
 
     Args:
         distance: int >= 1.
@@ -102,13 +102,13 @@ def copy(distance, count, random):
 
 
 def share_without_keys():
-    """How often the value that occurs most often in a row of `recall` is right: the best that needs no keys.
+    """Returns the best accuracy without the keys: that of always answering a row's most frequent value.
 
-    Of the V^P equally likely rows of P values, those in which none occurs more than m times are P! times the
-    coefficient of x^P in (1 + x + x^2 / 2! + ... + x^m / m!)^V.
+    Of the V^P equally likely rows of P values, the number of those in which no value occurs more than m
+    times is P! times the coefficient of x^P in (1 + x + x^2 / 2! + ... + x^m / m!)^V.
 
     Returns:
-        float: the mean of the highest count, over P.
+        float: the mean of the highest count, divided by P.
     """
     at_most = [0.0]
     for most in range(1, NUM_PAIRS + 1):
@@ -121,7 +121,7 @@ def share_without_keys():
 
 
 def _distinct(limit, size, count, random):
-    """Different numbers below `limit` in any order, int [count,size]."""
+    """Returns distinct numbers below `limit` in random order, int [count,size]."""
     return np.argsort(random.random([count, limit]), axis=1)[:, :size]
 
 

@@ -1,4 +1,4 @@
-"""The project's encoder around any token mixer, with an answer at each position that is asked."""
+"""The project's encoder around any token mixer, with an answer at each position asked for."""
 
 import itertools
 
@@ -17,10 +17,10 @@ _LONG = 1_000_000  # longer than any convolution sees
 
 
 def layer_names(mixer, num_layers):
-    """What the mixer of a row means to the skeleton: a name, or a list with one per layer.
+    """Returns the mixer of a row as the encoder takes it: a name, or a list with one per layer.
 
     Args:
-        mixer: str, a mixer or a layout; `a+b` is repeated, a b a b.
+        mixer: str, a mixer or a layout; `a+b` is repeated: a b a b.
         num_layers: int.
 
     Raises:
@@ -41,14 +41,14 @@ def layer_names(mixer, num_layers):
 
 
 def taps(distance, num_layers):
-    """Kernel size and dilation rates with which two layers of convolutions reach just far enough.
+    """Returns the kernel size and dilation rates with which two convolutions reach just far enough.
 
-    Taps 1 apart in the first layer and K apart in the second meet every position up to (K^2 - 1) / 2 to
-    either side, each by one way. K is odd and as small as it can be: what sees further has more positions to
-    tell apart. Further layers repeat the two.
+    Taps that are 1 apart in the first layer and K apart in the second reach every position up to (K^2 - 1)
+    / 2 to either side, in exactly one way. K is odd and as small as possible, because a model that sees
+    further has more positions to tell apart. Further layers repeat the two.
 
     Args:
-        distance: int, in positions; what is `NUM_PAIRS` - 1 further is reached too.
+        distance: int, in positions; up to `NUM_PAIRS` - 1 more are reached too.
         num_layers: int.
 
     Returns:
@@ -64,7 +64,7 @@ def taps(distance, num_layers):
 
 
 def supports_causal(mixer):
-    """Whether all mixers of a row can look to one side alone."""
+    """Returns whether all mixers of a row can be restricted to one side."""
     return all(MIXERS[name].supports_causal for name in Variant.parse(mixer).names())
 
 
@@ -72,11 +72,11 @@ class Reader:
     """Encoder and head.
 
     Args:
-        mixer: str, a row as `benchmarks.comparison.variants.Variant` takes it.
+        mixer: str, a row as for `benchmarks.comparison.variants.Variant`.
         num_layers: int.
         causal: bool.
         distance: int, which convolutions reach unless their options say otherwise.
-        length: int, positions of a row, for mixers with weights for each.
+        length: int, positions of a row, for mixers with weights for each position.
     """
 
     def __init__(self, mixer, num_layers, causal, distance, length):
@@ -108,7 +108,7 @@ class Reader:
         self(tf.zeros([1, length, 2], tf.int32), tf.constant([0]))
 
     def __call__(self, ids, asked):
-        """int32 [R,n,2] and [A] -> logits float32 [R,A,V]."""
+        """Returns logits, float32 [R,A,V], for int32 `ids` [R,n,2] and positions `asked` [A]."""
         x = self.embedding(ids[:, :, 0]) + self.embedding(ids[:, :, 1])
         if self.positions is not None:
             x = self.positions(x)
@@ -120,7 +120,7 @@ class Reader:
         return [variable for layer in layers for variable in layer.trainable_variables]
 
     def reach(self):
-        """How many positions to the left an output sees at most, or None for all of them."""
+        """Returns how many positions to the left an output can see, or None for all of them."""
         seen = self.encoder.receptive_field(_LONG)
         if seen >= _LONG:
             return None

@@ -1,4 +1,4 @@
-"""The plot of docs/recall.md: a panel for each mixer, in front of all the others in grey; no legend."""
+"""The plot of docs/recall.md: a panel per mixer, in front of all the others in grey, without a legend."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ _COLORS = {"recall": "#1f5fa8", "copy": "#b3400e"}
 
 
 def plot(group):
-    """Accuracy against distance.
+    """Draws accuracy against distance.
 
     Args:
         group: dict, mixer -> task -> distance -> list of cells, in the order of the panels.
@@ -42,13 +42,13 @@ def plot(group):
 
 
 def _title(mixer):
-    """The name of a mixer with its options, in lines that a panel has room for."""
+    """Returns the name of a mixer with its options, broken into lines that fit a panel."""
     name, _, options = mixer.partition(":")
     return "\n".join(filter(None, (name.replace("+", " +\n"), options)))
 
 
 def _points(by_distance):
-    """[(distance, mean accuracy over the seeds in per cent), ...]."""
+    """Returns [(distance, mean accuracy over the seeds in per cent), ...]."""
     return [
         (distance, 100 * float(np.mean([cell["accuracy"] for cell in seeds])))
         for distance, seeds in by_distance.items()

@@ -1,4 +1,4 @@
-"""Trains a small encoder on rows of symbols from random weights, and says how often it is right."""
+"""Trains a small encoder with random initial weights on rows of symbols, and measures its accuracy."""
 
 import math
 
@@ -10,21 +10,21 @@ from benchmarks.recalling import data
 from benchmarks.recalling.model import Reader
 from convnlp.training.schedules import Schedule
 
-CHECKS = 12  # how often training looks whether it may end
-SOLVED = 0.995  # of the validation answers: more steps would show nothing
+CHECKS = 12  # how often training checks whether it may end early
+SOLVED = 0.995  # of the validation answers; more steps would show nothing
 NUM_VALIDATION, NUM_TEST = 256, 1024  # rows
 _ROWS_AT_ONCE = 32  # in an evaluation
 
 
 def train(settings):
-    """One model from random weights.
+    """Trains one model from random weights.
 
     Args:
         settings: dict, see `benchmarks.recalling.cells.Plan.settings`.
 
     Returns:
-        dict: "accuracy" on fresh rows; "validation_accuracy" and "validation_loss", None if the loss was not
-        finite; "steps_made", "reach" of the model, see `Reader.reach`.
+        dict: "accuracy" on fresh rows; "validation_accuracy" and "validation_loss", None if the loss was
+        not finite; "steps_made"; "reach" of the model, see `Reader.reach`.
     """
     keras.backend.clear_session()
     keras.utils.set_random_seed(settings["seed"])
@@ -35,7 +35,7 @@ def train(settings):
     reader = Reader(settings["mixer"], settings["layers"], settings["causal"], distance, length)
     asked, batch, steps = tf.constant(held_out.positions), settings["batch_size"], settings["steps"]
     variables = reader.trainable_variables
-    warmup, decay = steps // 20, steps // 5  # flat between them: a plateau is left by steps at a full rate
+    warmup, decay = steps // 20, steps // 5  # flat in between: leaving a plateau takes steps at the full rate
     schedule = Schedule("warmup_flat_linear", settings["learning_rate"], steps, warmup, decay)
     optimizer = keras.optimizers.AdamW(schedule, weight_decay=0.0)
     optimizer.build(variables)
@@ -68,10 +68,10 @@ def train(settings):
 
 
 def evaluate(predict, rows):
-    """The share of right answers, and the mean loss in nats.
+    """Returns the share of right answers, and the mean loss in nats.
 
     Args:
-        predict: function of int32 ids [R,n,2] -> float logits [R,A,V].
+        predict: function of int32 ids [R,n,2] that returns float logits [R,A,V].
         rows: `data.Rows`.
 
     Returns:

@@ -1,1 +1,1 @@
-"""What the program `benchmarks.scores` is made of: sets, the models beside ours, paired tests, its page."""
+"""The parts of the program `benchmarks.first_results`: sets, our model, its peers, paired tests, page."""

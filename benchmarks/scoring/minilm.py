@@ -1,4 +1,4 @@
-"""Frozen sentence embeddings by all-MiniLM-L6-v2 in int8, as a peer: weight files alone, by ONNX Runtime."""
+"""A peer: frozen sentence embeddings by all-MiniLM-L6-v2 in int8, from its files, with ONNX Runtime."""
 
 import functools
 import pathlib
@@ -6,11 +6,11 @@ import pathlib
 import numpy as np
 
 FILES = ("model.onnx", "tokenizer.json")
-_LENGTH, _BATCH_SIZE = 256, 32  # tokens of the model's own configuration; texts
+_LENGTH, _BATCH_SIZE = 256, 32  # tokens, as in the model's own configuration; texts
 
 
 def embeddings(directory, texts):
-    """The mean of a text's last states, of length 1, as sentence-transformers does it: float32 [N,384].
+    """Returns mean final states, normalised to length 1 as by sentence-transformers: float32 [N,384].
 
     Args:
         directory: path with `FILES`.
@@ -26,13 +26,13 @@ def embeddings(directory, texts):
 
 
 def token_ids(pieces, texts):
-    """Token ids and their mask, int64 [B,T] each, padded to the longest of a list of B str."""
+    """Returns the token ids and the mask of B texts, padded to the longest: int64 [B,T] each."""
     encoded = pieces.encode_batch(texts)
     return (np.array([getattr(row, name) for row in encoded], "int64") for name in ("ids", "attention_mask"))
 
 
 def embedded(session, ids, mask):
-    """The embeddings of token ids int64 [B,T] with their mask of ones and zeros: float32 [B,384]."""
+    """Returns the embeddings of token ids int64 [B,T] with a mask of ones and zeros: float32 [B,384]."""
     inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
     (states,) = session.run(None, inputs)
     means = np.sum(states * mask[..., None], axis=1) / np.sum(mask, axis=1, keepdims=True)
@@ -41,14 +41,14 @@ def embedded(session, ids, mask):
 
 @functools.cache
 def _loaded(directory):
-    # Not on import: only this peer needs it (requirements-bench.txt).
+    # Imported here because only this peer needs it (requirements-bench.txt).
     import onnxruntime
 
     return onnxruntime.InferenceSession(str(pathlib.Path(directory, FILES[0]))), tokenizer(directory)
 
 
 def tokenizer(directory):
-    """Its tokenizer, which cuts texts and pads them to the longest."""
+    """Returns its tokenizer, which truncates texts and pads them to the longest."""
     from tokenizers import Tokenizer
 
     found = Tokenizer.from_file(str(pathlib.Path(directory, FILES[1])))

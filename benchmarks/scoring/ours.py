@@ -1,4 +1,4 @@
-"""The shipped preset on a set, by the library's own programs: what each way of using it answers."""
+"""The shipped preset on a set: what each way of using it answers, with the library's own programs."""
 
 import dataclasses
 import json
@@ -20,26 +20,26 @@ PRESET = "dynamic_conv_mini_en"
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """The runs of the programs: where the data are, and the directory that they are kept in.
+    """The runs of the programs.
 
     Args:
         data_dir: path that holds classification/*.jsonl.gz.
-        workdir: `pathlib.Path`; each run has a directory of its own there, and is not done again.
+        workdir: `pathlib.Path`; each run has a directory of its own there, and is not repeated.
     """
 
     data_dir: pathlib.Path
     workdir: pathlib.Path
 
     def fit_head(self, text_set, seed):
-        """A cell: a linear classifier on the frozen encoder."""
+        """Returns the cell of a linear classifier on the frozen encoder."""
         return self._cell(text_set, self._trained("convnlp.fit_head", text_set, seed))
 
     def finetune(self, text_set, seed):
-        """A cell: all weights fine-tuned, nothing set but the seed."""
+        """Returns the cell of all weights fine-tuned, with defaults for everything but the seed."""
         return self._cell(text_set, self._trained("convnlp.finetune", text_set, seed))
 
     def tflite(self, text_set, seed):
-        """A cell: the fine-tuned model as the TFLite file that `export.tflite` writes, weights in int8."""
+        """Returns the cell of the fine-tuned model as the int8 TFLite file that `export.tflite` writes."""
         run = self._trained("convnlp.finetune", text_set, seed)
         file = run / "model.tflite"
         if not file.exists():
@@ -59,7 +59,7 @@ class Runs:
         }
 
     def _trained(self, program, text_set, seed):
-        """The directory of a run, which is done first if it is not there."""
+        """Returns the directory of a run, which is made first if it is missing."""
         run = self.workdir / f"{text_set.name}_{program.rpartition('.')[2]}_{seed}"
         fields = training_fields(text_set, seed, self.data_dir)
         if text_set.after:
@@ -71,7 +71,7 @@ class Runs:
 
 
 def training_fields(text_set, seed, data_dir):
-    """The flags of a run: the set and the seed."""
+    """Returns the flags of a run: the set and the seed."""
     fields = {
         "config.seed": seed,
         "config.data.source": text_set.source(data_dir, "train"),
@@ -87,7 +87,7 @@ def training_fields(text_set, seed, data_dir):
 
 
 def classes(preset, source, split="train"):
-    """The class that a preset gives to each text of a split of a source, list of int."""
+    """Returns the class that a preset gives to each text of a split of a source, a list of int."""
     model, source = tasks.load(str(preset)), Source(source, split)
     task = tasks.task_of(model).from_model(model, source, Fields())
     return np.argmax(outputs_of(model, task.read(source)), axis=1).tolist()

@@ -23,7 +23,7 @@ _FILES_HEADER = ("as a TFLite file", "MB", "accuracy", "of the preset", "points 
 
 
 def generated(cells, labels):
-    """Returns the tables of everything that is done.
+    """Returns the tables of all finished results.
 
     Args:
         cells: dict, set -> model -> seed -> {"predictions": list of int}; the models are those of
@@ -37,7 +37,7 @@ def generated(cells, labels):
 
 
 class _Done:
-    """Results for a set, by model: `answers`, int [S,N], and the `shares` that are right, float [S]."""
+    """Results for a set, by model: `answers`, int [S,N], and their accuracy as `shares`, float [S]."""
 
     def __init__(self, name, models, labels):
         self.title, self.models, self.labels = SETS[name].title, models, np.asarray(labels)
@@ -50,11 +50,11 @@ class _Done:
 
     @property
     def has_file(self):
-        """Whether there is a TFLite file, and the preset beside it."""
+        """Whether there is a TFLite file, and the preset to compare it with."""
         return not set(self.models.get("tflite", ())).isdisjoint(self.models.get("finetune", ()))
 
     def with_interval(self, model):
-        """Returns the share of one seed with the 95 % interval over the texts; "" if it is not done."""
+        """Returns the accuracy of one seed with the 95 % interval over the texts; "" if it is not done."""
         if model not in self.shares:
             return ""
         share = float(self.shares[model][0])

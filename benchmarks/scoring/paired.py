@@ -4,11 +4,11 @@ import numpy as np
 from scipy import stats
 
 RESAMPLES = 10_000
-_BLOCK = 1 << 17  # texts that are drawn at a time: the bound of memory
+_BLOCK = 1 << 17  # texts that are drawn at a time, which bounds the memory
 
 
 def difference(ours, theirs, labels, resamples=RESAMPLES):
-    """How much more accurate we are, and what other texts of the same kind might say: a paired bootstrap.
+    """Returns how much more accurate we are, with a paired bootstrap interval over texts.
 
     Args:
         ours: int array [S,N], the classes that the model of each of S seeds gives to N texts.
@@ -17,24 +17,23 @@ def difference(ours, theirs, labels, resamples=RESAMPLES):
         resamples: int.
 
     Returns:
-        (mean over seeds of our accuracy less theirs, low, high): the interval of 95 % over texts, drawn with
-        replacement, the same for all models.
+        (mean over seeds of our accuracy minus theirs, low, high), with the 95 % interval over texts, drawn
+        with replacement, the same for all models.
     """
     labels = np.asarray(labels)
     return score_difference(np.asarray(ours) == labels, np.atleast_2d(theirs) == labels, resamples)
 
 
 def score_difference(ours, theirs, resamples=RESAMPLES):
-    """The same of scores.
+    """Returns the same for scores.
 
     Args:
-        ours: array [S,N] of float in [0, 1] or bool, what each of N texts is worth to the model of each of S
-            seeds.
+        ours: array [S,N] of float in [0, 1] or bool, the score of the model of each of S seeds on N texts.
         theirs: array [S',N], of the other model.
         resamples: int.
 
     Returns:
-        (mean over seeds of our scores less theirs, low, high), as of `difference`.
+        (mean over seeds of our scores minus theirs, low, high), as for `difference`.
     """
     gains = np.mean(ours, axis=0) - np.mean(theirs, axis=0)  # [N], in [-1, 1]
     low, high = np.quantile(_resampled(gains, resamples), [0.025, 0.975])
@@ -42,20 +41,20 @@ def score_difference(ours, theirs, resamples=RESAMPLES):
 
 
 def share_closed(ours, low, high, resamples=RESAMPLES):
-    """Which share of the gap between two models a third one closes: (ours - low) / (high - low).
+    """Returns the share of the gap between two models that a third closes: (ours - low) / (high - low).
 
-    The interval is that of the ratio of both means over the same texts. Where a sample of texts has no gap,
-    its ratio is infinite, with the sign of our gain; these are less than 2.5 % where the interval of the gap
-    is above 0.
+    The interval is that of the ratio of the two means over the same texts. If a sample of texts has no gap,
+    its ratio is infinite, with the sign of our gain; these are less than 2.5 % of the samples if the
+    interval of the gap is above 0.
 
     Args:
-        ours: array [S,N] of scores, as of `score_difference`.
+        ours: array [S,N] of scores, as for `score_difference`.
         low: array [S',N], of the model at the lower end of the gap.
         high: array [S'',N], of the one at its upper end.
         resamples: int.
 
     Returns:
-        (share, low, high), the interval of 95 % as of `difference`; None where that of the gap is not above
+        (share, low, high), with the 95 % interval as for `difference`. None if that of the gap is not above
         0: then there may be no gap to close.
 
     Example:
@@ -71,13 +70,13 @@ def share_closed(ours, low, high, resamples=RESAMPLES):
         return None
     ratios = np.where(mean_gains > 0, np.inf, -np.inf)
     np.divide(mean_gains, mean_gaps, out=ratios, where=mean_gaps > 0)
-    # Values that occur: between a number and infinity there is nothing to interpolate.
+    # Quantiles that occur as values, because a number and infinity cannot be interpolated.
     ends = np.quantile(ratios, [0.025, 0.975], method="inverted_cdf")
     return float(gains.mean() / gaps.mean()), float(ends[0]), float(ends[1])
 
 
 def _resampled(values, resamples):
-    """Means [resamples] of values [N] of texts, drawn with replacement: the same ones for the same N."""
+    """Returns means [resamples] of values [N] of texts drawn with replacement, always the same for an N."""
     draws, count = np.random.default_rng(0), len(values)
     block = max(1, _BLOCK // count)
     sizes = [min(block, resamples - first) for first in range(0, resamples, block)]
@@ -85,16 +84,17 @@ def _resampled(values, resamples):
 
 
 def mcnemar(ours, theirs):
-    """Whether two models are right equally often, by the texts on which one alone is: McNemar's exact test.
+    """Returns the p-value of whether two models are right equally often: McNemar's exact test.
 
-    Of b + c such texts, b ours, b is binomial with 1/2 if there is no difference; the p-value has two sides.
+    Of the b + c texts on which exactly one model is right, b are ours. If there is no difference, b is
+    binomial with probability 1/2. The test is two-sided.
 
     Args:
         ours: array [N] of bool or 0 and 1, whether our model is right.
         theirs: likewise.
 
     Returns:
-        float, the p-value; 1 if no text tells the two apart.
+        float; 1 if no text distinguishes the two.
 
     Example:
     >>> mcnemar([1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0])

@@ -1,4 +1,4 @@
-"""Linear models, tuned on the training texts alone: what a user would take instead."""
+"""Linear models, tuned only on the training texts: what a user would use instead."""
 
 import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer, TfidfVectorizer
@@ -15,13 +15,13 @@ _LOGISTIC_REGRESSION = LogisticRegression(max_iter=300), {"C": [1.0, 3.0, 10.0, 
 
 
 def tfidf():
-    """TF-IDF of words and word pairs, and logistic regression with the penalties to choose from."""
+    """Returns TF-IDF of words and word pairs, with logistic regression and the penalties to choose from."""
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=_WORDS)
     return words, *_LOGISTIC_REGRESSION
 
 
 def hashed():
-    """Hashed words, pairs and pieces of 3 to 5 letters, by gradient descent: much as fastText does."""
+    """Returns hashed words, pairs and pieces of 3 to 5 letters, with gradient descent: like fastText."""
     words = HashingVectorizer(
         n_features=2**18, ngram_range=(1, 2), token_pattern=_WORDS, alternate_sign=False
     )
@@ -31,7 +31,7 @@ def hashed():
 
 
 def sentence_embeddings(directory):
-    """Embeddings of all-MiniLM-L6-v2, and logistic regression.
+    """Returns embeddings of all-MiniLM-L6-v2, with logistic regression.
 
     Args:
         directory: path with `minilm.FILES`.
@@ -43,7 +43,7 @@ PEERS = {"tfidf": tfidf, "hashed": hashed}  # those that need no files
 
 
 def predictions(peer, texts, labels, test_texts):
-    """The classes that a peer gives to test texts.
+    """Returns the classes that a peer gives to test texts.
 
     Args:
         peer: what a function of this file returned: features, classifier, penalties to choose from.

@@ -1,4 +1,4 @@
-"""The labelled sets that the shipped preset is scored on, and what they are read as."""
+"""The labelled sets on which the shipped preset is scored, and how they are read."""
 
 import dataclasses
 
@@ -7,18 +7,19 @@ from convnlp.data import Label, Source, sources
 
 @dataclasses.dataclass(frozen=True)
 class TextSet:
-    """Texts of DATA/classification to train on, and the test texts they are scored by.
+    """Texts of DATA/classification to train on, and the test texts by which they are scored.
 
     Attributes:
         name: str, of its row.
         title: str.
         classes: int.
-        file: str, of which NAME.test.jsonl.gz is read; the name by default.
-        train_file: str, of which NAME.train.jsonl.gz is read; `file` by default.
-        split: str, what of the training file is used.
-        has_validation: bool, whether NAME.valid.jsonl.gz of `file` is used; without, `finetune` holds a
-            tenth of the training texts out.
-        after: str, a set whose fine-tuned model, seed 0, is the start instead of the preset; "" for none.
+        file: str; FILE.test.jsonl.gz is read. Defaults to the name.
+        train_file: str; TRAIN_FILE.train.jsonl.gz is read. Defaults to `file`.
+        split: str, the part of the training file that is used.
+        has_validation: bool, whether FILE.valid.jsonl.gz is used; otherwise `finetune` holds out a tenth of
+            the training texts.
+        after: str, a set whose fine-tuned model, of seed 0, is the start instead of the preset; "" for
+            none.
     """
 
     name: str
@@ -31,7 +32,7 @@ class TextSet:
     after: str = ""
 
     def source(self, data_dir, part):
-        """The source string of "train", "valid" or "test"."""
+        """Returns the source string of "train", "valid" or "test"."""
         file = self.file or self.name
         if part == "train":
             file = self.train_file or file
@@ -43,7 +44,7 @@ class TextSet:
         return ("train", "valid", "test") if self.has_validation else ("train", "test")
 
     def read(self, data_dir, part):
-        """(texts, classes), lists, of "train" or "test"."""
+        """Returns (texts, classes) of "train" or "test", two lists."""
         split = self.split if part == "train" else "train"
         source = Source(self.source(data_dir, part), split)
         rows = sources.read(source, label=Label("label", self.classes)).as_numpy_iterator()

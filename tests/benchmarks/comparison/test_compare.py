@@ -197,14 +197,14 @@ def test_a_comparison_is_computed_once_and_continued(tmp_path):
 
     # Of what is there nothing is computed again.
     printed, second, result = run("--mixers=lightweight_conv", raw, rate, "--seeds=2")
-    assert "lightweight_conv: 6 of 8 cells are there" in printed
+    assert "lightweight_conv: 6 of 8 cells are done" in printed
     assert len(second) == 8
     assert {name: second[name] for name in first} == first
     assert result["rows"][0]["gain"]["num_seeds"] == 2
 
     # Equal operations: the cheaper mixer takes more steps.
     printed, third, result = run("--mixers=lightweight_conv,external_attention", rate, "--seeds=1")
-    assert "lightweight_conv: 2 of 2 cells are there" in printed
+    assert "lightweight_conv: 2 of 2 cells are done" in printed
     assert len(third) == 8 + 2
     for row in result["rows"]:
         taken = row["starts"]["scratch"]["steps"]
@@ -213,7 +213,7 @@ def test_a_comparison_is_computed_once_and_continued(tmp_path):
     # A rate is chosen on validation data, and no test data are read for it.
     rates = "--learning_rates=1e-9,1e-3"
     printed, _, result = run("--mixers=lightweight_conv", rates, "--seeds=1")
-    assert "lightweight_conv: 1 of 4 cells are there" in printed
+    assert "lightweight_conv: 1 of 4 cells are done" in printed
     trials = [json.loads(path.read_text()) for path in workdir.glob("cells/finetune_trial-*/result.json")]
     assert sorted(trial["learning_rate"] for trial in trials) == [1e-9, 1e-3]
     assert all("accuracy" not in trial for trial in trials)

@@ -242,7 +242,7 @@ def test_trials_may_have_batches_of_their_own():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"mixers": ("fourier",)}, r"`--mixers` must be of those that can decode.*Received: 'fourier'"),
+        ({"mixers": ("fourier",)}, r"`--mixers` must be able to decode.*Received: 'fourier'"),
         ({"mixers": ("dynamic_conv",), "budget": "seconds"}, r"`--budget` must not be seconds.*'seconds'"),
     ],
 )
