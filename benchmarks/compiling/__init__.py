@@ -1,1 +1,1 @@
-"""A training step, compiled by the TPU's own compiler on a machine without a TPU."""
+"""Compiles a training step with the TPU's own compiler on a machine without a TPU."""

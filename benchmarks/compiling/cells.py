@@ -1,4 +1,4 @@
-"""Cells: a step and a chip, compiled once; whatever the compiler does, it does in a process of its own."""
+"""Cells: a step and a chip, compiled once. The compiler always runs in a process of its own."""
 
 import contextlib
 import dataclasses
@@ -14,12 +14,12 @@ from benchmarks.compiling import refusals
 from benchmarks.compiling.chips import CHIPS
 from convnlp.training.storage import write_json
 
-# What a compiler dies of; any other signal was sent by somebody.
+# Signals of a crashed compiler; any other signal was sent from outside.
 _CRASHES = (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
 
 
 class FailedError(Exception):
-    """A process ended without a verdict; the message says how."""
+    """A process ended without a result; the message says how."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Cell:
     """One step and one chip.
 
     Args:
-        chip: str of `CHIPS`.
-        size: str of `convnlp.models.SIZES`.
-        mixer: str of `convnlp.layers.MIXERS`.
+        chip: str, a key of `CHIPS`.
+        size: str, a key of `convnlp.models.SIZES`.
+        mixer: str, a key of `convnlp.layers.MIXERS`.
         batch_size: int, rows per chip.
         input_length: int.
     """
@@ -42,12 +42,12 @@ class Cell:
 
     @property
     def step_name(self):
-        """Of the step's files in a workdir, which are the same for all chips."""
+        """The name of the step's files in a workdir, which are the same for all chips."""
         return f"{self.size}-{self.mixer}-{self.batch_size}x{self.input_length}"
 
     @property
     def name(self):
-        """Of the cell's files.
+        """The name of the cell's files.
 
         Example:
         >>> Cell("v5e", "mini", "fourier", 8, 512).name
@@ -56,7 +56,7 @@ class Cell:
         return f"{self.chip}-{self.step_name}"
 
     def result(self, workdir):
-        """What is known of it, a dict, or None if it has not been compiled."""
+        """Returns what is known of the cell, a dict, or None if it has not been compiled."""
         return _read(pathlib.Path(workdir, f"{self.name}.json"))
 
 
@@ -66,14 +66,14 @@ def compute(cell, workdir, module="benchmarks.compiling"):
     Args:
         cell: `Cell`.
         workdir: pathlib.Path, a directory. Two processes may share it.
-        module: str, the package that holds the programs `lower` and `worker`.
+        module: str, the package with the programs `lower` and `worker`.
 
     Returns:
         dict: the facts of the step, and the figures of `compiler.compiled` or a `refusal`.
 
     Raises:
-        FailedError: if a process ended without either: by a mistake of ours, or by a signal that was sent to
-            it. Nothing is kept, and the next call tries again.
+        FailedError: if a process ended without either, because of a defect of ours or a signal sent to it.
+            Nothing is kept, and the next call tries again.
     """
     with _locked(workdir / f"{cell.name}.lock"):
         found = cell.result(workdir)
@@ -89,7 +89,7 @@ def compute(cell, workdir, module="benchmarks.compiling"):
 
 
 def _lowered(cell, workdir, module):
-    """The facts of the cell's step, whose program is then in the workdir."""
+    """Lowers the cell's step to a program in the workdir, unless that has been done; returns its facts."""
     with _locked(workdir / f"{cell.step_name}.lock"):
         facts = _read(workdir / f"{cell.step_name}.json")
         if facts is None:
@@ -102,9 +102,9 @@ def _lowered(cell, workdir, module):
 
 
 def environment(chip):
-    """The variables by which libtpu compiles for a chip that is not there."""
+    """Returns the environment variables by which libtpu compiles for a chip that is not there."""
     return {
-        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # two that compile do not share a chip
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no chip to share, so several may compile at once
         "CUDA_VISIBLE_DEVICES": "-1",
         "JAX_PLATFORMS": "cpu",
         "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -114,7 +114,7 @@ def environment(chip):
 
 
 def _asked(arguments, path, log_path, variables):
-    """Runs a program that writes JSON to `path`, and reads it."""
+    """Runs a program that writes JSON to `path`, and returns that."""
     path.unlink(missing_ok=True)
     with open(log_path, "wb") as log:
         child = subprocess.Popen(
@@ -147,5 +147,5 @@ def _read(path):
 @contextlib.contextmanager
 def _locked(path):
     with open(path, "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed, if only by the end of the process
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed, at the latest when the process ends
         yield

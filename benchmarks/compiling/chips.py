@@ -1,4 +1,4 @@
-"""What is published of each chip, and what follows from it: the roofline, the rate of an all-reduce."""
+"""Published figures of each chip, and what follows from them: the roofline, the rate of an all-reduce."""
 
 import dataclasses
 
@@ -7,20 +7,20 @@ from benchmarks.distributing.model import ring_seconds
 
 @dataclasses.dataclass(frozen=True)
 class Chip:
-    """One kind of TPU; a chip is one device of a `TPUStrategy`, of v4 with both of its cores.
+    """One kind of TPU. A chip is one device of a `TPUStrategy`; a v4 chip is both of its cores.
 
     Args:
-        topology: str, the smallest slice, as the compiler calls it; None where it does not compile for it.
-        accelerator_type: str, the same as Google Cloud calls it.
+        topology: str, the compiler's name of the smallest slice; None if it does not compile for this chip.
+        accelerator_type: str, Google Cloud's name of the same slice.
         flops_per_second: float, peak in bfloat16.
-        bytes_per_second: float, of its memory.
+        bytes_per_second: float, bandwidth of its memory.
         memory_bytes: int.
-        reduced_bytes_per_second: float, its part of the published "all-reduce bandwidth per Pod".
-        cycles_per_second: float, by which the peak is that of its matrix units, each of 128 x 128
-            multiply-adds a cycle.
+        reduced_bytes_per_second: float, its share of the published "all-reduce bandwidth per Pod".
+        cycles_per_second: float, the clock at which its matrix units reach the peak with 128 x 128
+            multiply-adds each per cycle.
         source: str, a URL.
-        slices: dict, number of chips -> (chips along one axis, along the other), of a torus of two axes whose
-            whole pod is the largest. None: the rate of the pod is taken for every slice.
+        slices: dict, number of chips -> (chips along one axis, along the other), of a two-axis torus; the
+            largest is the whole pod. None: the rate of the pod is assumed for every slice.
     """
 
     topology: str | None
@@ -34,11 +34,11 @@ class Chip:
     slices: dict | None = None
 
     def all_reduce_rate(self, num_chips):
-        """Bytes per second that a chip of a slice sends, and receives, in an all-reduce.
+        """Returns the bytes per second that a chip of a slice sends, and receives, in an all-reduce.
 
-        In the whole pod each axis is a ring, and a chip sends both ways along it. In a shorter axis the link
-        that would close the ring is missing, so that the chips at its ends can send one way only, and all
-        wait for them: half the rate. An axis of one chip has none.
+        In the whole pod each axis is a ring, and a chip sends both ways along it. A shorter axis lacks the
+        link that would close the ring, so the chips at its ends can send only one way, and all the others
+        wait for them: half the rate. An axis of one chip contributes nothing.
         """
         if self.slices is None or num_chips == 1:
             return self.reduced_bytes_per_second
@@ -54,7 +54,7 @@ class Chip:
         return self.reduced_bytes_per_second * sum(shares) / len(shares)
 
     def num_hops(self, num_chips):
-        """How often a part of the gradient is sent on, in an all-reduce over one axis after the other."""
+        """Returns how often a part of the gradient is passed on in an all-reduce, axis by axis."""
         if self.slices is None:
             return 2 * (num_chips - 1)
         whole = max(self.slices.values())
@@ -99,7 +99,7 @@ CHIPS = {
     ),
 }
 
-# The chip of the paper's time; we do not compile for it.
+# The chip at the time of the paper; we do not compile for it.
 V3 = Chip(
     topology=None,
     accelerator_type=None,
@@ -117,8 +117,8 @@ class Roofline:
     """The least time that a program can take.
 
     Args:
-        compute_seconds: float, of its operations at the chip's peak.
-        memory_seconds: float, of its bytes at the bandwidth of the chip's memory.
+        compute_seconds: float, for its operations at the chip's peak.
+        memory_seconds: float, for its bytes at the bandwidth of the chip's memory.
     """
 
     compute_seconds: float
@@ -131,12 +131,12 @@ class Roofline:
 
     @property
     def bound(self):
-        """What it waits for: "compute" or "memory"."""
+        """What limits it: "compute" or "memory"."""
         return "compute" if self.compute_seconds >= self.memory_seconds else "memory"
 
 
 def roofline(flops, bytes_accessed, chip):
-    """`Roofline` of a program.
+    """Returns the `Roofline` of a program.
 
     Example:
     >>> roofline(197e9, 819e6, CHIPS["v5e"])
@@ -146,7 +146,7 @@ def roofline(flops, bytes_accessed, chip):
 
 
 def all_reduce_seconds(num_bytes, num_chips, chip):
-    """The least time to sum `num_bytes` over some chips: each sends and receives them about twice.
+    """Returns the least time to sum `num_bytes` over chips; each sends and receives them about twice.
 
     Example:
     >>> all_reduce_seconds(100e9, 1, CHIPS["v5e"]), all_reduce_seconds(128e9, 256, CHIPS["v5e"])

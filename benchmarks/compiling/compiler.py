@@ -1,6 +1,7 @@
-"""The TPU's compiler (libtpu), asked from a machine without a TPU.
+"""The TPU's compiler (libtpu), called on a machine without a TPU.
 
-Its way in are private names of jax and jaxlib: requirements-tpu.txt pins the versions that have them.
+It is only reachable through private names of jax and jaxlib; requirements-tpu.txt pins versions that have
+them.
 """
 
 import importlib.util
@@ -13,28 +14,28 @@ PACKAGES = ("jax", "libtpu")
 
 
 class RefusedError(Exception):
-    """The compiler does not take a program; the message is its own."""
+    """The compiler rejects a program; the message is its own."""
 
 
 def missing():
-    """The packages that are not installed."""
+    """Returns the packages that are not installed."""
     return [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 
 
 def compiled(program, chip):
-    """Figures of a program that the compiler makes for one chip.
+    """Compiles a program for one chip and returns the figures of the result.
 
     Args:
         program: str, StableHLO.
         chip: `benchmarks.compiling.chips.Chip`.
 
     Returns:
-        (figures, text of the optimised program). The figures are a dict: `flops`, `bytes_accessed` (by the
-        units, of any memory) and `transcendentals` by its own count; `memory`, a dict of bytes; and what
-        `program_text.figures` finds.
+        (figures, text of the optimised program). The figures are a dict: by the compiler's own count,
+        `flops`, `transcendentals` and `bytes_accessed` (by the units, in any memory); `memory`, a dict of
+        bytes; and the results of `program_text.figures`.
 
     Raises:
-        RefusedError: if it does not take the program, as when it does not fit the chip's memory.
+        RefusedError: if it rejects the program, for example because it does not fit into the chip's memory.
     """
     from jax._src.interpreters import mlir
     from jax._src.lib import xla_client

@@ -1,9 +1,9 @@
-"""Lowers one step to a program for the TPU's compiler, in a process of its own: the same for all chips.
+"""Lowers one step to a program for the TPU's compiler, the same for all chips, in a process of its own.
 
     python -m benchmarks.compiling.lower SIZE MIXER BATCH_SIZE INPUT_LENGTH PROGRAM FACTS
 
-`benchmarks.compiling.cells` starts it. PROGRAM gets StableHLO, if there is any, FACTS what is known of the
-step.
+`benchmarks.compiling.cells` starts it. It writes StableHLO to PROGRAM, unless lowering is refused, and what
+is known of the step to FACTS.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The generated part of docs/tpu.md: what compiles, what it costs, where its time goes, and what is left."""
+"""The generated part of docs/tpu.md: what compiles, what it costs, where its time goes, what is left."""
 
 from benchmarks import pages
 from benchmarks.compiling.chips import CHIPS, all_reduce_seconds, roofline
@@ -16,7 +16,7 @@ _BYTES_A_GRADIENT = 4
 
 
 def text(results):
-    """The generated part.
+    """Returns the generated part.
 
     Args:
         results: dict, name of a cell -> its result, see `benchmarks.compiling.cells.compute`.
@@ -38,7 +38,7 @@ def text(results):
 
 
 def line(name, result):
-    """A cell in one line, for the terminal.
+    """Returns the result of a cell in one line, for the terminal.
 
     Example:
     >>> line("v5e-mini-muse-8x512", {"refusal": {"stage": "lowering", "operation": "Where"}})
@@ -55,7 +55,7 @@ def line(name, result):
 
 
 def _in_order(results):
-    """By chip, size, number of rows and mixer."""
+    """Sorts results by chip, size, number of rows and mixer."""
     names = list(MIXERS)
 
     def key(result):
@@ -236,5 +236,5 @@ def _roofline(result):
 
 
 def _seconds(result):
-    """Returns the time of a step by the cycles that the compiler expects."""
+    """Returns the time of a step according to the cycles that the compiler expects."""
     return result["cycles"] / CHIPS[result["cell"]["chip"]].cycles_per_second

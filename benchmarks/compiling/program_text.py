@@ -1,28 +1,28 @@
-"""What the text of an optimised program tells: how long its parts take, and which operations it is of."""
+"""Reads the text of an optimised program: how long its parts take, and which operations it consists of."""
 
 import collections
 import math
 import re
 
-# The part of the step that an operation comes from, by the name that TensorFlow gave it: the first that fits.
+# The part of the step that an operation comes from: the first pattern that matches its TensorFlow name.
 PARTS = {
     "dropout": r"dropout|stateless_random|StatelessRandom",
     "optimizer": r"adafactor|adamw/|AssignSub|AssignVariable",
     "clipping": r"global_norm|L2Loss",
     "feed-forward": r"/feed_forward/",
     "norm": r"norm(/|$)",
-    # In its block, or by its own name; a decoder's layer has no other name of two words but those above.
+    # In its block, or by its own name: those above are a decoder layer's only other names of two words.
     "mixer": r"/mixing/|encoder/layer/[a-z]|decoder/layer/(\w+_\w+|muse)/",
     "embedding": r"embedding|Gather|IndexedSlices|UnsortedSegmentSum",
     "cross-attention": r"decoder/layer",
     "loss": r"CrossEntropy|cross_entropy|ArgMax|^(gradient_tape/)?Tensordot|logits",
 }
 OTHER = "other"
-# What leaves the units for products and elementwise work, or only moves data.
+# Operations outside the units for matrix products and elementwise work, or that only move data.
 COUNTED = ("copy", "custom-call", "fft", "gather", "reduce-window", "scatter", "sort", "transpose", "while")
-# These name values or wait for them, and move nothing.
+# These only name values or wait for them.
 _FREE = ("bitcast", "constant", "copy-done", "get-tuple-element", "parameter", "slice-done", "tuple", "while")
-_COPIES = ("copy-start", "slice-start")  # between the chip's memory and the fast one, while others run
+_COPIES = ("copy-start", "slice-start")  # between the chip's main and fast memory, in the background
 _INSTRUCTION = re.compile(
     r"^\s+(?:ROOT )?%(?P<name>[\w.-]+) = (?P<type>.*?[})\]])\s(?P<kind>[a-z][a-z0-9-]*)\((?P<inputs>[^)]*)\)"
 )
@@ -37,21 +37,21 @@ _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 
 
 def figures(text):
-    """What a program is made of.
+    """Returns what a program consists of.
 
     Args:
-        text: str, an optimised `HloModule` of the TPU's compiler, which writes into it how many cycles it
-            expects each fusion to take.
+        text: str, an optimised `HloModule` of the TPU's compiler, which includes the number of cycles that
+            it expects each fusion to take.
 
     Returns:
-        dict: `cycles` of all, of a loop as often as it is known to turn; `matrix_cycles` of those that hold a
-        matrix product; `cycles_by_part`, a dict of `PARTS`; `moved_bytes`, to and from the chip's memory,
-        without what stays in the fast one; `num_fusions`; `operations`, of `COUNTED` in the whole text, kind
-        -> number.
+        dict: `cycles` in total, with loops counted as often as they are known to run; `matrix_cycles`,
+        those of fusions with a matrix product; `cycles_by_part`, a dict by `PARTS`; `moved_bytes`, to and
+        from the chip's memory, without what stays in the fast memory; `num_fusions`; and `operations`,
+        those of `COUNTED` in the whole text, kind -> number.
     """
     computations = _computations(text)
     operations = collections.Counter()
-    matrix = set()  # the computations that hold a matrix product, which the compiler writes as a convolution
+    matrix = set()  # computations with a matrix product, which the compiler writes as a convolution
     for name, (_, lines) in computations.items():
         for line in lines:
             if found := _INSTRUCTION.match(line):
@@ -82,7 +82,7 @@ def figures(text):
 
 
 def part(line):
-    """The part of the step that an instruction comes from, a key of `PARTS` or `OTHER`.
+    """Returns the part of the step that an instruction comes from, a key of `PARTS` or `OTHER`.
 
     Example:
     >>> part('op_name="gradient_tape/encoder/layer_1/feed_forward/outer/Tensordot/MatMul"')
@@ -91,15 +91,15 @@ def part(line):
     found = _NAME.search(line)
     if found is None:
         return OTHER
-    name = re.sub(r"(_\d+)+(?=/|$)", "", found[1])  # TensorFlow numbers what comes more than once
+    name = re.sub(r"(_\d+)+(?=/|$)", "", found[1])  # TensorFlow numbers repeated names
     return next((part for part, pattern in PARTS.items() if re.search(pattern, name)), OTHER)
 
 
 def _moved_bytes(lines):
-    """Bytes that the instructions of a computation read from the chip's memory or write to it.
+    """Returns the bytes that the instructions of a computation read from the chip's memory or write to it.
 
-    An array in the fast memory has a layout with `S(`. A fusion counts what it is given whole, be it that it
-    reads a part.
+    An array in the fast memory has a layout with `S(`. All inputs of a fusion count in full, even if it
+    reads only a part.
     """
     total, slow_bytes = 0, {}
     for line in lines:
@@ -118,7 +118,7 @@ def _moved_bytes(lines):
 
 
 def _num_bytes(kind, sizes):
-    """Of an array of a type such as "bf16" and sizes such as "8,512".
+    """Returns the size of an array with a type such as "bf16" and sizes such as "8,512".
 
     Example:
     >>> _num_bytes("bf16", "8,512"), _num_bytes("s32", "")
@@ -129,7 +129,7 @@ def _num_bytes(kind, sizes):
 
 
 def _computations(text):
-    """Name -> (whether the program begins there, its lines)."""
+    """Returns name -> (whether it is the entry, its lines)."""
     found, lines = {}, None
     for line in text.splitlines():
         if header := _COMPUTATION.match(line):
@@ -143,7 +143,7 @@ def _computations(text):
 
 
 def _times(computations):
-    """How often each computation of the program's own order runs: the entry, and the bodies of loops."""
+    """Returns how often each computation of the main sequence runs: the entry, and the bodies of loops."""
     waiting = [(name, 1) for name, (is_entry, _) in computations.items() if is_entry]
     times = collections.Counter()
     while waiting:

@@ -1,11 +1,12 @@
 """Random numbers as a program for a TPU draws them, in a trace that is lowered on a machine without one.
 
-TensorFlow chooses the generator when it lowers an operation (`DefaultRngAlgForDeviceType` in tf2xla): Philox
-for CPUs and GPUs, for a TPU XLA's default, which is its hardware's. A step that is lowered here would take
-Philox to the TPU, some 80 integer operations a number, which then are most of the program.
+TensorFlow chooses the generator when it lowers an operation (`DefaultRngAlgForDeviceType` in tf2xla):
+Philox for CPUs and GPUs, and for a TPU XLA's default, which is its hardware generator. A step lowered here
+would bring Philox to the TPU: about 80 integer operations per number, which would then make up most of the
+program.
 
-The default's state is like that of ThreeFry: the seed as the key, unscrambled, and a counter of one number.
-So the trace asks for ThreeFry, and in the lowered program its name is replaced by the default's.
+The default generator's state is like that of ThreeFry: the seed as the key, unscrambled, and a counter of
+one number. So the trace asks for ThreeFry, and the lowered program gets the default's name instead.
 """
 
 import contextlib
@@ -19,14 +20,14 @@ _DEFAULT = "algorithm = DEFAULT"
 
 @contextlib.contextmanager
 def of_a_tpu():
-    """Traces the stateless random operations inside with the key and the counter that a TPU's have."""
+    """Traces the stateless random operations in the block with the key and counter that a TPU uses."""
     get = random_ops_util.get_key_counter_alg
     with mock.patch.object(random_ops_util, "get_key_counter_alg", lambda seed, _: get(seed, "threefry")):
         yield
 
 
 def with_default_generator(program):
-    """StableHLO, text -> the same with XLA's default generator in place of ThreeFry.
+    """Returns a StableHLO text with XLA's default generator in place of ThreeFry.
 
     Example:
     >>> with_default_generator("stablehlo.rng_bit_generator %0, algorithm = THREE_FRY")

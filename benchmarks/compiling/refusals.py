@@ -1,9 +1,9 @@
-"""What was refused, by whom and because of which operation, out of what TensorFlow and the compiler say."""
+"""What was refused, where, and because of which operation, according to TensorFlow or the compiler."""
 
 import re
 
-# The first that matches names it. Of TensorFlow: the kinds that it has no XLA form of, then the place in the
-# graph. Of the compiler: the operation as MLIR or HLO writes it.
+# The first match names the operation. TensorFlow's messages give the kinds without an XLA form, or else the
+# place in the graph; the compiler's give the operation as MLIR or HLO writes it.
 _OPERATIONS = (
     r"unsupported operations when trying to compile graph [^:]*: (\w+)",
     r"No registered '(\w+)' OpKernel",
@@ -14,7 +14,7 @@ _OPERATIONS = (
     r"\{\{node ([^}\s]+)\}\}",
     r"\[\[([^\]]+)\]\]",
 )
-# What there is not enough memory for -> how the compiler says it.
+# What exceeds the memory -> how the compiler says so.
 _MEMORY = {
     "all": re.compile(r"Used ([\d.]+)([KMGT]?) of ([\d.]+)([KMGT]?) hbm"),
     "temporaries": re.compile(
@@ -26,15 +26,16 @@ _LONGEST = 300  # characters of a reason
 
 
 def of_error(stage, message):
-    """A refusal.
+    """Returns a refusal.
 
     Args:
         stage: str, "lowering" (TensorFlow) or "compiling" (the TPU's compiler).
         message: str, of the exception.
 
     Returns:
-        dict of `stage`, `operation` ("not named" where none is), `reason` (a line), and of a program that is
-        too large for the chip's memory `needed_bytes`, `needed_for` (a key of `_MEMORY`) and `memory_bytes`.
+        dict of `stage`, `operation` ("not named" if none is) and `reason` (a line); for a program that is
+        too large for the chip's memory also `needed_bytes`, `needed_for` (a key of `_MEMORY`) and
+        `memory_bytes`.
 
     Example:
     >>> of_error("compiling", "failed to legalize operation 'mhlo.copy'")["operation"]
@@ -51,15 +52,15 @@ def of_error(stage, message):
 
 
 def of_crash(signal_name, log):
-    """The refusal of a compiler that has died of a signal; `log` is what it printed."""
+    """Returns the refusal of a compiler that was killed by a signal; `log` is what it printed."""
     lines = [line for line in log.splitlines() if "Check failed" in line or re.match(r"F\d{4}", line)]
-    reason = lines[0] if lines else "it said nothing"
+    reason = lines[0] if lines else "no message"
     found = {"stage": "compiling", "operation": operation("\n".join(lines) or log[-4000:])}
     return {**found, "reason": f"{signal_name}: {_line(reason)}"}
 
 
 def operation(message):
-    """The operation that a message is about."""
+    """Returns the operation that a message is about."""
     for pattern in _OPERATIONS:
         if found := re.search(pattern, message):
             return found[1]

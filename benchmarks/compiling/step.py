@@ -1,4 +1,4 @@
-"""The paper's training step as a TPU gets it: the loop's own, with static shapes and the plain kernels."""
+"""The paper's training step as a TPU gets it: that of the loop, with static shapes and plain kernels."""
 
 import dataclasses
 import types
@@ -14,9 +14,9 @@ from convnlp.objectives.objective import Seeds
 from convnlp.training import graphs, optimizers
 from convnlp.training import strategy as strategy_lib
 
-VOCABULARY_SIZE = 32128  # T5's table
-CLIP_NORM = 1.0  # the paper's run does not clip; the step here does, so that clipping is compiled too
-# As far as `Objective.examples` asks.
+VOCABULARY_SIZE = 32128  # of T5's embedding
+CLIP_NORM = 1.0  # the paper's run does not clip; this step does, so that clipping is compiled too
+# Has only what `Objective.examples` needs.
 _TOKENIZER = types.SimpleNamespace(
     vocabulary_size=lambda: VOCABULARY_SIZE,
     sentinel_token_ids=tuple(range(VOCABULARY_SIZE - 1, VOCABULARY_SIZE - 101, -1)),
@@ -32,9 +32,9 @@ class Step:
     Attributes:
         function: `tf.function` of (index of the batch, steps done, *the tensors of a super-batch), see
             `graphs.replica_step`.
-        specs: its arguments, `tf.TensorSpec`s of static shapes.
-        backbone: `Seq2SeqBackbone` that it trains.
-        num_variables: int, tensors that it keeps, the optimizer's among them.
+        specs: its arguments, `tf.TensorSpec`s with static shapes.
+        backbone: the `Seq2SeqBackbone` that it trains.
+        num_variables: int, the number of its tensors, including those of the optimizer.
         multiply_adds: int, of the forward pass of the batch, by `cost()`.
     """
 
@@ -46,11 +46,12 @@ class Step:
 
 
 def training_step(mixer, size, batch_size, input_length):
-    """The step of `configs/pretrain_c4.py` for one replica, in mixed_bfloat16.
+    """Returns the step of `configs/pretrain_c4.py` for one replica, in mixed_bfloat16.
 
     Args:
-        mixer: str of `convnlp.layers.MIXERS`. One that cannot be causal trains an encoder by masked-LM.
-        size: str of `convnlp.models.SIZES`.
+        mixer: str, a key of `convnlp.layers.MIXERS`. One that cannot be causal trains an encoder with
+            masked LM.
+        size: str, a key of `convnlp.models.SIZES`.
         batch_size: int, rows of this replica.
         input_length: int.
 
@@ -73,7 +74,7 @@ def training_step(mixer, size, batch_size, input_length):
     @tf.function(autograph=False, jit_compile=True)
     def function(index, first_step, *batches):
         batches = dict(zip(specs, batches, strict=True))
-        # "auto" is "plain" under a TPUStrategy.
+        # What "auto" means under a TPUStrategy.
         with kernels.implementation("plain"), random_numbers.of_a_tpu():
             return strategy.run(step, args=(batches, index, first_step))
 
@@ -89,7 +90,7 @@ def training_step(mixer, size, batch_size, input_length):
 
 
 def batch_specs(objectives, batch_size):
-    """What a batch of some objectives consists of: dict, name -> `tf.TensorSpec`."""
+    """Returns the tensors of a batch for some objectives: dict, name -> `tf.TensorSpec`."""
     specs = {}
     for objective in objectives:
 
@@ -105,7 +106,7 @@ def batch_specs(objectives, batch_size):
 
 
 def multiply_adds(backbone, objectives):
-    """Those of the forward pass of one example, by `cost()`, and of the logits that masked-LM asks for."""
+    """Returns those of one example's forward pass, by `cost()`, with the logits that masked LM needs."""
     total = 0
     for objective in objectives:
         total += backbone.cost(objective.input_length, objective.target_length)["multiply_adds"]

@@ -1,4 +1,4 @@
-"""Compiles one program, in a process that the compiler may take down with it.
+"""Compiles one program, in a process of its own because a crash of the compiler ends the process.
 
     python -m benchmarks.compiling.worker CHIP PROGRAM ANSWER OPTIMISED
 
@@ -15,7 +15,7 @@ from benchmarks.compiling.chips import CHIPS
 
 
 def main(chip, program, answer, optimised):
-    """Writes the figures of a program, or its refusal, and what the compiler has made of it, to be read."""
+    """Writes the program's figures or its refusal to ANSWER, and the optimised program to OPTIMISED."""
     found = {name: machine.version(name) for name in compiler.PACKAGES}
     try:
         figures, text = compiler.compiled(pathlib.Path(program).read_text(encoding="utf-8"), CHIPS[chip])

@@ -1,1 +1,1 @@
-"""What the program `benchmarks.scaling` is made of: runs of workers, the model of a step, its page."""
+"""The parts of the program `benchmarks.scaling`: runs of workers, the model of a step, and its page."""

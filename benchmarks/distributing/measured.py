@@ -1,4 +1,4 @@
-"""What follows from the times that were measured: computation and exchange, efficiency, rate of the sums."""
+"""What follows from the measured times: computation and exchange, efficiency, rate of the all-reduces."""
 
 import statistics
 
@@ -6,7 +6,7 @@ from benchmarks.distributing.model import strong_efficiency, weak_efficiency
 
 
 def scaling(cells, rows, num_bytes, is_weak):
-    """How a number of workers does beside one.
+    """Compares each number of workers with one worker.
 
     Args:
         cells: list of dicts, see `runs.together`.
@@ -15,11 +15,11 @@ def scaling(cells, rows, num_bytes, is_weak):
         is_weak: bool.
 
     Returns:
-        list of dicts, one for each number of workers: "num_workers", "num_cores", "rows" of each worker; of a
-        step "seconds", "compute_seconds" (of one worker with as many rows, times the workers of a core) and
-        "exchange_seconds", the rest; "tokens_per_second"; "efficiency", by the clock; "cpu_seconds" for a
-        row, and "cpu_efficiency", that of one worker's for a row to it; "bytes_per_second" that each worker
-        sent, None where workers shared cores, or nothing was exchanged.
+        list of dicts, one for each number of workers: "num_workers", "num_cores", "rows" of each worker;
+        per step "seconds", "compute_seconds" (of one worker with as many rows, times the workers per core)
+        and "exchange_seconds", the rest; "tokens_per_second"; "efficiency", by the clock; "cpu_seconds" per
+        row, and "cpu_efficiency", one worker's CPU time per row divided by that; "bytes_per_second" that
+        each worker sent, None if workers shared cores or nothing was exchanged.
     """
     found = []
     first = _alone(cells, rows)
@@ -53,17 +53,19 @@ def scaling(cells, rows, num_bytes, is_weak):
 
 
 def all_reduce_rate(cells, rows, num_bytes):
-    """Bytes per second that a worker with a core of its own sends, of the most such workers in weak scaling.
+    """Returns the bytes per second that a worker sends in weak scaling.
+
+    It is that of the largest number of workers that have cores of their own.
 
     Returns:
-        float, or None where no two workers had cores of their own.
+        float, or None if no two workers had cores of their own.
     """
     rates = [each["bytes_per_second"] for each in scaling(cells, rows, num_bytes, is_weak=True)]
     return next((rate for rate in reversed(rates) if rate), None)
 
 
 def machine_points(cells):
-    """(rows, seconds) of one worker with all cores, a list; where there is one core, of the worker on it."""
+    """Returns (rows, seconds) of one worker with all cores, a list; with one core, of the worker on it."""
     threads = max(cell["threads"] for cell in cells)
     return [
         (cell["rows"], _seconds(cell))
@@ -73,7 +75,7 @@ def machine_points(cells):
 
 
 def _alone(cells, rows):
-    """The cell of one worker on one core with so many rows."""
+    """Returns the cell of one worker on one core with so many rows."""
     return next(
         cell for cell in cells if (cell["num_workers"], cell["threads"], cell["rows"]) == (1, 1, rows)
     )

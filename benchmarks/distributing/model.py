@@ -1,19 +1,19 @@
-"""A step of data-parallel training on N workers: computation, and the part of the exchange that shows.
+"""A step of data-parallel training on N workers: computation, and the exchange that is not hidden.
 
     T(N)     = C(rows) + max(0, E(N) - h)
     C(rows)  = a + b rows                                   what a worker computes for its rows
     E(N)     = 2 (N - 1) / N  G / r  +  k hops l            a ring all-reduce of the gradients
 
 with G the bytes of the gradient, r what a worker sends per second, l the latency of a hop, k the number of
-all-reduces in a step, 2 (N - 1) hops in a ring, and h the time that the exchange can hide behind: none, or
-the backward pass, two thirds of b rows.
+all-reduces per step, 2 (N - 1) hops in a ring, and h the time behind which the exchange can hide: none, or
+that of the backward pass, two thirds of b rows.
 
-Source of E: Patarasuk and Yuan, 2009, https://doi.org/10.1016/j.jpdc.2008.09.002. Nothing here measures.
+Source of E: Patarasuk and Yuan, 2009, https://doi.org/10.1016/j.jpdc.2008.09.002. Nothing is measured here.
 """
 
 import dataclasses
 
-BACKWARD_SHARE = 2 / 3  # of the operations on rows: two a multiply-add forward, four backward
+BACKWARD_SHARE = 2 / 3  # of the operations on rows: two per multiply-add forward, four backward
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Computation:
     seconds_per_row: float
 
     def seconds(self, rows):
-        """float, of a step of `rows` rows."""
+        """Returns the time of a step with `rows` rows, a float."""
         return self.fixed_seconds + rows * self.seconds_per_row
 
     def backward_seconds(self, rows):
-        """float, of the backward pass of `rows` rows."""
+        """Returns the time of the backward pass for `rows` rows, a float."""
         return BACKWARD_SHARE * rows * self.seconds_per_row
 
     def scaled(self, parameters, multiply_adds):
-        """The same of another model, by the ratios of its parameters and of its multiply-adds to these.
+        """Returns that of another model, given how many times as many parameters and multiply-adds it has.
 
         Example:
         >>> Computation(0.25, 2.0).scaled(parameters=4.0, multiply_adds=10.0)
@@ -47,7 +47,7 @@ class Computation:
 
 
 def line_through(points):
-    """The `Computation` nearest to what was measured, by least squares; neither part is below 0.
+    """Returns the `Computation` closest to the measurements by least squares; neither part is below 0.
 
     Args:
         points: list of (rows, seconds).
@@ -61,7 +61,7 @@ def line_through(points):
     together = sum((rows - mean_rows) * (seconds - mean_seconds) for rows, seconds in points)
     slope = together / spread if spread else 0.0
     fixed = mean_seconds - slope * mean_rows
-    if fixed < 0 or not spread:  # then all of it is taken to grow with the rows
+    if fixed < 0 or not spread:  # then all of it is assumed to grow with the rows
         return Computation(
             0.0,
             sum(rows * seconds for rows, seconds in points) / sum(rows**2 for rows, _ in points),
@@ -70,15 +70,15 @@ def line_through(points):
 
 
 def ring_seconds(num_bytes, num_workers, bytes_per_second, hop_seconds=0.0, num_hops=None, reductions=1):
-    """The time of all-reduces over a ring, of `num_bytes` together: E(N) above.
+    """Returns the time of all-reduces of `num_bytes` in total over a ring: E(N) above.
 
     Args:
-        num_bytes: float, of what every worker has.
+        num_bytes: float, what every worker has.
         num_workers: int >= 1.
-        bytes_per_second: float, that a worker sends, and receives at the same time.
+        bytes_per_second: float, what a worker sends, and receives at the same time.
         hop_seconds: float, the latency of one hop.
         num_hops: int. Default None: 2 (N - 1), those of a ring.
-        reductions: int, in how many all-reduces the bytes go, each with all hops.
+        reductions: int, the number of all-reduces for these bytes, each with all hops.
 
     Example:
     >>> ring_seconds(300.0, 3, 100.0, hop_seconds=0.5)
@@ -92,7 +92,7 @@ def ring_seconds(num_bytes, num_workers, bytes_per_second, hop_seconds=0.0, num_
 
 
 def step_seconds(compute_seconds, exchange_seconds, hidden_seconds=0.0):
-    """T(N) above.
+    """Returns T(N) above.
 
     Example:
     >>> step_seconds(3.0, 2.5), step_seconds(3.0, 2.5, hidden_seconds=2.0)
@@ -102,7 +102,7 @@ def step_seconds(compute_seconds, exchange_seconds, hidden_seconds=0.0):
 
 
 def weak_efficiency(alone_seconds, seconds):
-    """Of N workers with as many rows each as one has alone: the share of N times its rate.
+    """Returns the efficiency of N workers with as many rows each as one alone: its time over theirs.
 
     Example:
     >>> weak_efficiency(2.0, 2.5)
@@ -112,7 +112,7 @@ def weak_efficiency(alone_seconds, seconds):
 
 
 def strong_efficiency(alone_seconds, seconds, num_workers):
-    """Of N workers that share the rows of one: the share of an Nth of its time.
+    """Returns the efficiency of N workers that share the rows of one: the share of an Nth of its time.
 
     Example:
     >>> strong_efficiency(2.0, 0.625, 4)

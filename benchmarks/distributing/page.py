@@ -1,4 +1,4 @@
-"""The generated part of docs/scaling.md: what was measured, and what is predicted from it."""
+"""The generated part of docs/scaling.md: the measurements and the predictions that follow from them."""
 
 import statistics
 
@@ -16,10 +16,10 @@ COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 def text(result):
-    """The generated part.
+    """Returns the generated part.
 
     Args:
-        result: dict, what `benchmarks.scaling` writes.
+        result: dict, as written by `benchmarks.scaling`.
     """
     return "\n\n".join(
         [

@@ -1,4 +1,4 @@
-"""What a step takes on more machines or chips than there are here: computation, network, the paper's run."""
+"""Predicts a step on more machines or chips than are available: computation, network, the paper's run."""
 
 import dataclasses
 import gc
@@ -21,13 +21,13 @@ from convnlp import components, pretrain
 from convnlp.configs import pretrain_c4, pretrain_encoder
 
 MIXER, SIZES = "dynamic_conv", ("mini", "base")
-ROWS = 8  # of every worker in weak scaling, and of the paper's run on its 16 chips
+ROWS = 8  # of each worker in weak scaling, and of each of the 16 chips of the paper's run
 INPUT_LENGTH = 512
 BYTES_A_GRADIENT = 4  # float32, also in mixed precision
-REDUCTIONS = 2  # in a step: all gradients in one vector, and the few numbers of the metrics
-# What of a frame of 1,538 bytes, gap and preamble among them, is payload of TCP over IPv4.
+REDUCTIONS = 2  # per step: all gradients in one vector, and the few numbers of the metrics
+# The share of TCP payload over IPv4 in a frame of 1,538 bytes, including gap and preamble.
 PAYLOAD_SHARE = 1460 / 1538
-# From one application to another over TCP and 10 Gbit/s, at least: Larsen et al., 2007,
+# The minimum from one application to another by TCP over 10 Gbit/s: Larsen et al., 2007,
 # https://doi.org/10.1109/SBAC-PAD.2007.33.
 ETHERNET_HOP_SECONDS = 10e-6
 # "Typically": Austin et al., 2025, https://jax-ml.github.io/scaling-book/sharding.
@@ -38,12 +38,12 @@ _BY_PARAMETERS = ("optimizer", "clipping")  # parts of a compiled step that do n
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """How workers exchange.
+    """How workers exchange gradients.
 
     Args:
         name: str.
-        rate: function of the number of workers -> bytes per second that each sends.
-        num_hops: function of the number of workers -> int.
+        rate: function of the number of workers that returns the bytes per second each of them sends.
+        num_hops: function of the number of workers that returns an int.
         hop_seconds: float.
     """
 
@@ -53,7 +53,7 @@ class Network:
     hop_seconds: float
 
     def exchange_seconds(self, num_bytes, num_workers):
-        """float, of the all-reduces of a step."""
+        """Returns the time of a step's all-reduces, a float."""
         if num_workers == 1:
             return 0.0
         hops = self.num_hops(num_workers)
@@ -62,12 +62,12 @@ class Network:
 
 
 def ethernet(gigabits):
-    """A switched network on which every machine has a port of its own, of so many Gbit/s."""
+    """Returns a switched `Network` in which every machine has its own port with so many Gbit/s."""
     return _switched(f"{gigabits} Gbit/s", gigabits * 1e9 / 8 * PAYLOAD_SHARE)
 
 
 def as_measured(bytes_per_second, gigabits):
-    """What was measured without a network, on one that does not slow it down, or slows it to its own rate."""
+    """Returns a `Network` at the rate measured on one machine, limited to that of so many Gbit/s."""
     return _switched(
         f"as measured, over {gigabits} Gbit/s", min(bytes_per_second, ethernet(gigabits).rate(2))
     )
@@ -78,24 +78,24 @@ def _switched(name, rate):
 
 
 def interconnect(chip):
-    """That of a TPU, of `benchmarks.compiling.chips`."""
+    """Returns the `Network` of a TPU of `benchmarks.compiling.chips`."""
     return Network("ICI", chip.all_reduce_rate, chip.num_hops, ICI_HOP_SECONDS)
 
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """A step on some workers.
+    """A step on several workers.
 
-    Of each pair of values the first is without any overlap of exchange and computation, the second with as
-    much as the backward pass can hide.
+    The first of each pair of values is without any overlap of exchange and computation; the second has as
+    much overlap as the backward pass allows.
 
     Args:
         num_workers: int.
         rows: int, of each worker.
         compute_seconds: float.
-        hidden_seconds: float, what can be hidden of the exchange.
+        hidden_seconds: float, how much of the exchange can be hidden.
         exchange_seconds: float.
-        alone_seconds: float, of one worker with as many rows (weak) or with all (strong).
+        alone_seconds: float, of one worker with as many rows (weak) or with all of them (strong).
         is_weak: bool.
     """
 
@@ -109,7 +109,7 @@ class Prediction:
 
     @property
     def seconds(self):
-        """(the longer time, the shorter one) of a step."""
+        """(the longer, the shorter time) of a step."""
         return tuple(
             step_seconds(self.compute_seconds, self.exchange_seconds, hidden)
             for hidden in (0.0, self.hidden_seconds)
@@ -117,7 +117,7 @@ class Prediction:
 
     @property
     def efficiencies(self):
-        """(the lower, the higher one)."""
+        """(the lower, the higher efficiency)."""
         if self.is_weak:
             return tuple(weak_efficiency(self.alone_seconds, each) for each in self.seconds)
         return tuple(strong_efficiency(self.alone_seconds, each, self.num_workers) for each in self.seconds)
@@ -129,12 +129,12 @@ class Prediction:
 
 
 def weak(computation, network, num_bytes, num_workers):
-    """`Prediction` for `ROWS` rows a worker."""
+    """Returns the `Prediction` for `ROWS` rows per worker."""
     return _prediction(computation, network, num_bytes, num_workers, ROWS, None)
 
 
 def strong(computation, network, num_bytes, num_workers):
-    """`Prediction` for the rows of the paper's run, None where there are more workers than rows."""
+    """Returns the `Prediction` for the rows of the paper's run, None if these cannot be shared equally."""
     rows, rest = divmod(PAPER_RUN["batch_size"], num_workers)
     if rest:
         return None
@@ -142,7 +142,7 @@ def strong(computation, network, num_bytes, num_workers):
 
 
 def _prediction(computation, network, num_bytes, num_workers, rows, all_rows):
-    """`Prediction` for `rows` of each worker; `all_rows`, of all together, is None in weak scaling."""
+    """Returns the `Prediction` for `rows` per worker and `all_rows` in total, None in weak scaling."""
     return Prediction(
         num_workers,
         rows,
@@ -155,7 +155,7 @@ def _prediction(computation, network, num_bytes, num_workers, rows, all_rows):
 
 
 def models():
-    """What the models are: those of the paper's recipe, and the one that is measured.
+    """Returns the sizes of the models: those of the paper's recipe, and the one that is measured.
 
     Returns:
         dict, "mini", "base" and "measured" -> dict of "parameters", and "multiply_adds" of a row forward.
@@ -167,7 +167,7 @@ def models():
         config = pretrain_c4.get_config(f"{MIXER},{size}")
         config.data.input_length = INPUT_LENGTH
         found[size] = _facts(config, VOCABULARY_SIZE)
-        gc.collect()  # a base model is a gigabyte
+        gc.collect()  # a base model takes a gigabyte
     return found
 
 
@@ -178,24 +178,24 @@ def _facts(config, vocabulary_size):
 
 
 def of_cpu(samples, models, size):
-    """`Computation` of a machine with all of its cores, from the steps that were measured on one.
+    """Returns the `Computation` of a machine with all its cores, from the measured steps of one worker.
 
-    A step of another model is taken to reach as many multiply-adds per second, and its optimizer as many
+    Another model is assumed to reach as many multiply-adds per second, and its optimizer as many
     parameters.
 
     Args:
         samples: list of (rows, seconds) of the measured model.
         models: dict, see `models`.
-        size: str of `SIZES`.
+        size: str, one of `SIZES`.
     """
     return line_through(samples).scaled(*_ratios(models[size], models["measured"]))
 
 
 def of_record(record):
-    """`Computation` of a chip, from what its compiler expects of a step (docs/tpu.json).
+    """Returns the `Computation` of a chip, from what its compiler expects of a step (docs/tpu.json).
 
-    A record has one number of rows; its clipping and its optimizer are taken to stay as they are for others,
-    and all else to grow with them.
+    A record is for one number of rows. For other numbers, its clipping and its optimizer are assumed to
+    take the same time, and everything else to grow with the rows.
     """
     cell, chip = record["cell"], CHIPS[record["cell"]["chip"]]
     least = roofline(record["flops"], record["moved_bytes"], chip)
@@ -206,12 +206,12 @@ def of_record(record):
 
 
 def at_the_peak(model, chip):
-    """`Computation` with all operations at the chip's published peak, and an optimizer that takes no time."""
+    """Returns a `Computation` at the chip's published peak, with an optimizer that takes no time."""
     return Computation(0.0, 2 * 3 * model["multiply_adds"] / chip.flops_per_second)
 
 
 def find_record(records, size, chip_name):
-    """The compiled step of a size whose rows are nearest to `ROWS`, None if there is none.
+    """Returns the compiled step of a size with about `ROWS` rows, the closest; None if there is none.
 
     Args:
         records: dict, name -> record, as docs/tpu.json holds them.
@@ -228,13 +228,13 @@ def find_record(records, size, chip_name):
 
 
 def of_chip(records, models, size, chip_name):
-    """Computations of a size on a chip: a dict, where each comes from -> `Computation`.
+    """Returns the computations of a size on a chip: a dict, where each comes from -> `Computation`.
 
     Args:
         records: dict, see `find_record`.
         models: dict, see `models`.
-        size: str of `SIZES`.
-        chip_name: str of `CHIPS`.
+        size: str, one of `SIZES`.
+        chip_name: str, a key of `CHIPS`.
     """
     record = find_record(records, size, chip_name)
     if record is not None:
@@ -250,7 +250,7 @@ def of_chip(records, models, size, chip_name):
 
 
 def of_chips(records, models, chip_name):
-    """`of_chip` of all `SIZES`: a dict, size -> list of dicts, "source" and the fields of a `Computation`."""
+    """Returns `of_chip` for all `SIZES`: size -> list of dicts, "source" and fields of `Computation`."""
     return {
         size: [
             {"source": source, **dataclasses.asdict(computation)}

@@ -1,4 +1,4 @@
-"""The processes of `convnlp launch`: which they are, the cores that they have, the CPU time that they use."""
+"""The processes of `convnlp launch`: which they are, their cores, and the CPU time that they use."""
 
 import contextlib
 import json
@@ -9,10 +9,10 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 def cores(folder="/sys/devices/system/cpu"):
-    """One logical processor of each physical core that this process may use, a list of numbers.
+    """Returns one logical processor of each physical core that this process may use, a list of numbers.
 
-    Two that share a core would look like workers that disturb each other. Where the system does not tell,
-    each counts as a core.
+    Two workers on one core would seem to disturb each other. If the system does not tell, each logical
+    processor counts as a core.
     """
     found = {}
     for cpu in sorted(os.sched_getaffinity(0)):
@@ -23,10 +23,10 @@ def cores(folder="/sys/devices/system/cpu"):
 
 
 def workers(launcher):
-    """The processes of the workers that a launcher has started: a dict, index -> number.
+    """Returns the worker processes that a launcher has started: a dict, index -> process id.
 
     Args:
-        launcher: int, the number of its process.
+        launcher: int, its process id.
     """
     found, gone = {}, contextlib.suppress(FileNotFoundError, ProcessLookupError)
     children = ""
@@ -41,32 +41,32 @@ def workers(launcher):
 
 
 def pin(pid, cpus):
-    """Lets a process, with all threads that it has, run on these logical processors alone."""
+    """Restricts a process, with all its current threads, to these logical processors."""
     for task in _tasks(pid):
         with contextlib.suppress(ProcessLookupError):
             os.sched_setaffinity(task, cpus)
 
 
 def require_pinned(pid, cpus):
-    """Raises RuntimeError if a thread of a process may run elsewhere than on `cpus`."""
+    """Raises RuntimeError if a thread of a process may run outside `cpus`."""
     for task in _tasks(pid):
         with contextlib.suppress(ProcessLookupError):
             if os.sched_getaffinity(task) != set(cpus):
                 raise RuntimeError(
-                    f"thread {task} of process {pid} must run on {sorted(cpus)} alone, and may run on "
+                    f"thread {task} of process {pid} must run only on {sorted(cpus)}, but may run on "
                     f"{sorted(os.sched_getaffinity(task))}"
                 )
 
 
 def cpu_seconds(pid):
-    """CPU time of a process, all threads, user and system, without that of its children."""
+    """Returns the CPU time of a process, user and system, of all threads but not of its children."""
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
         values = file.read().rpartition(")")[2].split()
     return sum(map(int, values[11:13])) / _TICK
 
 
 def machine_cpu_seconds():
-    """CPU time of all processes of the machine since it was started, and of other guests of its host."""
+    """Returns the CPU time of all processes of the machine since boot, and of other guests of its host."""
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / _TICK

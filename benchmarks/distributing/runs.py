@@ -1,7 +1,7 @@
-"""Runs of `convnlp launch` that are timed: how many workers, on which cores, and what a step of each took.
+"""Timed runs of `convnlp launch`: how many workers, on which cores, and what a step of each took.
 
-A run trains with one number of workers on one batch size after the other, as stages of the same run, so that
-a start is paid for once. It is stopped when the last stage has had its steps.
+A run trains with one number of workers on one batch size after the other, as stages of the same run, so
+that there is only one start. It is stopped when the last stage has made its steps.
 """
 
 import dataclasses
@@ -18,10 +18,10 @@ from benchmarks import tiny_run
 from benchmarks.distributing import processes
 from convnlp.launching.worker import ending_with_us
 
-CONFIG = "pretrain_encoder:dynamic_conv"  # as the shipped preset was pre-trained
+CONFIG = "pretrain_encoder:dynamic_conv"  # as for the shipped preset
 STEPS_PER_CALL = 4
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-_WARM_UP_CALLS = 1  # of each stage: its step is traced and compiled
+_WARM_UP_CALLS = 1  # per stage, while its step is traced and compiled
 _POLL_SECONDS = 0.02
 _PATIENCE_SECONDS = 600.0
 
@@ -34,7 +34,7 @@ class Layout:
         num_workers: int.
         threads: int, of each worker.
         cpus: tuple of tuples of ints, the logical processors of each worker.
-        batch_sizes: tuple of ints, of one stage after the other, over all workers.
+        batch_sizes: tuple of ints, the rows of all workers together, one stage after the other.
     """
 
     num_workers: int
@@ -44,21 +44,22 @@ class Layout:
 
     @property
     def num_cores(self):
-        """int, the cores that they have together."""
+        """int, the cores of all workers together."""
         return len({cpu for own in self.cpus for cpu in own})
 
 
 def layouts(counts, cores, rows):
-    """The runs of one round.
+    """Returns the runs of one round.
 
-    Up to the number of cores, each worker has one of its own. More workers share all of them, with one
-    thread each, so that each gets an equal part of their time: there is no equal set of cores for three
-    workers on two. Each number has `rows` rows a worker (weak scaling) and `rows` in all (strong). One
-    worker alone has, one after the other, the rows of every worker, which is a step without its exchange.
-    At last one worker has all cores.
+    Up to the number of cores, each worker has its own core. More workers share all cores, with one thread
+    each, so that each gets an equal part of their time; three workers on two cores, for example, cannot
+    have equal sets of cores. Each number of workers trains with `rows` rows per worker (weak scaling) and
+    with `rows` in total (strong). One worker alone trains, one after the other, with the rows that each
+    worker has in these runs, which gives their steps without the exchange. In the last run, one worker has
+    all cores.
 
     Args:
-        counts: list of ints, the numbers of workers, 1 among them, of which `rows` is a multiple.
+        counts: list of ints, the numbers of workers. 1 is among them, and each divides `rows`.
         cores: list of ints, see `processes.cores`.
         rows: int.
     """
@@ -75,22 +76,22 @@ def layouts(counts, cores, rows):
 
 
 def measure(layout, folder, calls, fields=None):
-    """Starts a run, and takes the time of its steps.
+    """Starts a run and times its steps.
 
     Args:
         layout: `Layout`.
         folder: pathlib.Path, an empty directory.
-        calls: int, timed calls of `STEPS_PER_CALL` steps, of each stage.
+        calls: int, timed calls of `STEPS_PER_CALL` steps, per stage.
         fields: dict of further fields of the config, see `tiny_run.command`.
 
     Returns:
-        list of dicts, one per stage: what `layout` says of it, "rows" of each worker, and of a step
-        "seconds", a list with one entry a call, "cpu_seconds" of all workers, "tokens", and "others_share",
-        the share of the machine that other processes had meanwhile.
+        list of dicts, one per stage: the facts of `layout`, "rows" of each worker, and per step "seconds",
+        a list with one entry per call, "cpu_seconds" of all workers, and "tokens"; "others_share", the
+        share of the machine that other processes used meanwhile.
 
     Raises:
-        ValueError: if the run ends or does not come further; its last words are in the message.
-        RuntimeError: if a worker was not where it should be.
+        ValueError: if the run ends or makes no progress; the message has its last output.
+        RuntimeError: if a worker was not on its cores.
     """
     stage_steps = STEPS_PER_CALL * (_WARM_UP_CALLS + calls)
     workdir, log_path = folder / "run", folder / "log"
@@ -123,15 +124,15 @@ def measure(layout, folder, calls, fields=None):
 
 
 class _EndedError(Exception):
-    """A run has ended before it was to."""
+    """A run has ended too early, or makes no progress."""
 
 
 def run_fields(batch_sizes, stage_steps):
-    """The fields of the config of a run with these stages."""
+    """Returns the config fields of a run with these stages."""
     num_steps = stage_steps * len(batch_sizes)
     return {
         **tiny_run.example_fields(),
-        "data.split": "train[25%:]",  # some 270 rows are held out, of which a batch takes 96
+        "data.split": "train[25%:]",  # holds out about 270 rows, of which a batch takes 96
         "data.validation_split": "train[:25%]",
         "data.shuffle_buffer": 64,
         "optimizer.warmup_steps": 1,  # fewer than there are steps
@@ -148,14 +149,14 @@ def run_fields(batch_sizes, stage_steps):
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """What was read when a call had ended.
+    """What was read at the end of a call.
 
     Args:
         time: float, of the clock.
-        tokens_per_second: float, of the call, by the trainer.
+        tokens_per_second: float, of the call, according to the trainer.
         tokens: int, of the run so far.
         cpu_seconds: float, of all workers.
-        others_seconds: float, CPU seconds of everybody else.
+        others_seconds: float, CPU seconds of all other processes.
     """
 
     time: float
@@ -166,11 +167,11 @@ class Mark:
 
 
 def of_stage(marks, first_step, calls):
-    """What the calls of a stage took.
+    """Returns what the calls of a stage took.
 
     Args:
         marks: dict, step -> `Mark`.
-        first_step: int, where the first call begins that counts; it has a mark.
+        first_step: int, where the first timed call begins; it has a mark.
         calls: int.
     """
     steps = [first_step + STEPS_PER_CALL * call for call in range(calls + 1)]
@@ -188,7 +189,7 @@ def of_stage(marks, first_step, calls):
 
 
 def _watched(launcher, layout, workdir, num_steps):
-    """Pins the workers, and follows them to step `num_steps`: a dict, step -> `Mark`."""
+    """Pins the workers and follows them to step `num_steps`; returns a dict, step -> `Mark`."""
     pids, marks, end = {}, {}, time.monotonic() + _PATIENCE_SECONDS
     while num_steps not in marks:
         if launcher.poll() is not None:
@@ -210,7 +211,7 @@ def _watched(launcher, layout, workdir, num_steps):
 
 
 def _take_marks(workdir, pids, marks):
-    """Adds a `Mark` for each call whose times have been written since."""
+    """Adds a `Mark` for each call whose times have been written since the last time."""
     rates = {row["step"]: row["tokens_per_second"] for row in _rows(workdir / "times.jsonl")}
     if new := rates.keys() - marks.keys():
         tokens = {row["step"]: row["tokens"] for row in _rows(workdir / "metrics.jsonl") if "tokens" in row}
@@ -221,13 +222,13 @@ def _take_marks(workdir, pids, marks):
 
 
 def _rows(path):
-    """The whole lines of a file of JSON that may still grow."""
+    """Returns the complete lines of a JSON-lines file that may still grow."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def together(samples):
-    """The samples of all rounds, one dict for each number of workers, threads and rows, in their order.
+    """Merges the samples of all rounds into one dict per number of workers, threads and rows, in order.
 
     Args:
         samples: list of dicts, see `measure`.

@@ -1,1 +1,1 @@
-"""What the program `benchmarks.startup` is made of: forms of a model, the servers of them, its page."""
+"""The parts of the program `benchmarks.startup`: the forms of a model, their servers, and its page."""

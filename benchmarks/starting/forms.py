@@ -1,4 +1,4 @@
-"""The forms of one classifier that the server can be given, each exported once."""
+"""The forms of one classifier that the server can load, each exported once."""
 
 import dataclasses
 import pathlib
@@ -14,7 +14,7 @@ _NUM_CLASSES, _NUM_BUCKETS = 77, 2**13  # of the demo's classifier, Banking77
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """One of them.
+    """One form of the classifier.
 
     Args:
         name: str, for tables.
@@ -26,7 +26,7 @@ class Form:
 
     @property
     def flags(self):
-        """What the server is told besides, so that it answers by this form."""
+        """The additional flags with which the server answers using this form."""
         return ["--prefer_tflite_model"] if self.options.get("tflite") else []
 
 
@@ -42,7 +42,11 @@ FORMS = {
 
 
 def chosen(keys):
-    """Those of the given keys, a dict; all, if there are none. Raises ValueError on an unknown one."""
+    """Returns the forms with the given keys, or all forms if there are none, as a dict.
+
+    Raises:
+        ValueError: if a key is unknown.
+    """
     unknown = [key for key in keys if key not in FORMS]
     if unknown:
         raise ValueError(f"`forms` must be of {', '.join(FORMS)}. Received: {unknown[0]!r}")
@@ -69,7 +73,7 @@ def write_preset(folder):
 
 
 def build(preset, key, folder):
-    """Exports a form, unless it is there; returns the directory of its version."""
+    """Exports a form, unless it exists; returns the directory of its version."""
     version = pathlib.Path(folder, key, "1")
     if not version.exists():
         versions.export(str(preset), str(version.parent), version=1, check=False, **FORMS[key].options)

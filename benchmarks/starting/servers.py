@@ -1,4 +1,4 @@
-"""A server in processes of its own, from its start to its first answers: how long, and how much memory."""
+"""A server in processes of its own, from its start to its first answers: the time and memory it takes."""
 
 import contextlib
 import http.client
@@ -14,24 +14,24 @@ import time
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _REQUESTS = 64  # for each worker, before its memory is read
-_PAUSE_SECONDS = 0.02  # between two looks whether there is an answer
+_PAUSE_SECONDS = 0.02  # between two attempts to get an answer
 
 
 def measure(version, folder, num_models=1, num_workers=1, flags=()):
-    """Starts a server, asks it until all workers have answered, and ends it.
+    """Starts a server, sends requests until all workers have answered enough of them, and ends it.
 
     Args:
-        version: path, the directory of a version. Further models are copies of it, files and all.
-        folder: str, to write below.
+        version: path, the directory of a version. Each model is a copy of it, files and all.
+        folder: str, the directory to write to.
         num_models: int.
         num_workers: int.
         flags: list of str, further flags of the server.
 
     Returns:
-        dict: "seconds" from the start of the process to the first answer, "cpu_seconds" of all processes up
-        to then, "load_seconds" and, part of that, "warm_up_seconds" of the first worker's models,
-        "request_ms", the median of later requests; "processes", a list of `memory`, the first one being of
-        what was started.
+        dict: "seconds" from the start of the process to the first answer; "cpu_seconds" of all processes up
+        to then; "load_seconds" and, as part of that, "warm_up_seconds" of the first worker's models;
+        "request_ms", the median over requests; "processes", a list of `memory`, the first for the process
+        that was started.
 
     Raises:
         RuntimeError: if the server ends.
@@ -77,11 +77,12 @@ def measure(version, folder, num_models=1, num_workers=1, flags=()):
 
 
 def memory(pid):
-    """Bytes of a process by /proc/PID/smaps_rollup.
+    """Returns the bytes of a process according to /proc/PID/smaps_rollup.
 
     Returns:
-        dict: "rss", all that is in memory; "pss", each page divided by how many processes of this machine
-        have it; "anonymous" and "pss_anonymous", the same of what is no file's, which only a fork shares.
+        dict: "rss", everything in memory; "pss", each page divided by the number of processes of this
+        machine that have it; "anonymous" and "pss_anonymous", the same for pages that belong to no file,
+        which only forked processes share.
     """
     keys = {"Rss": "rss", "Pss": "pss", "Anonymous": "anonymous", "Pss_Anon": "pss_anonymous"}
     found = {}
@@ -94,23 +95,23 @@ def memory(pid):
 
 
 def children(pid):
-    """The process ids of its children."""
+    """Returns the process ids of its children."""
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
         return list(map(int, file.read().split()))
 
 
 def own(processes):
-    """Bytes that processes have, a page that they share counted once, without those of files."""
+    """Returns the bytes of processes without those of files, a page that they share counted once."""
     return sum(each["pss_anonymous"] for each in processes)
 
 
 def together(processes):
-    """The same with the files, which all of them map: as many as the one with the most has."""
+    """Returns the same with the files, which all of them map: those of the process with the most."""
     return own(processes) + max(each["rss"] - each["anonymous"] for each in processes)
 
 
 def _ask(port, name):
-    """Seconds that a request took, on a connection of its own; None without an answer."""
+    """Returns the seconds that a request took, on a connection of its own; None without an answer."""
     body = json.dumps({"instances": ["I was charged twice for the same coffee this morning."]})
     started = time.perf_counter()
     with contextlib.suppress(OSError, http.client.HTTPException):
@@ -131,7 +132,7 @@ def _get(port, path):
 
 
 def _answers(port):
-    """{worker: requests that it has answered}; a server of one process is worker ""."""
+    """Returns {worker: number of requests it has answered}; a server of one process is worker ""."""
     page = _get(port, "/monitoring/prometheus/metrics")
     found = {}
     for labels, count in re.findall(r':request_count{(.*),status="OK"} (\d+)', page):
@@ -141,13 +142,13 @@ def _answers(port):
 
 
 def _sum(page, name):
-    """The sum of a metric over the models, of the first worker."""
+    """Returns the sum of a metric over the models of the first worker."""
     lines = [line for line in page.splitlines() if line.startswith(f"{name}{{")]
     return sum(float(line.split()[-1]) for line in lines if 'worker="' not in line or 'worker="1"' in line)
 
 
 def _cpu_seconds(pid):
-    """User and system time of a process."""
+    """Returns the user and system time of a process."""
     text = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
     fields = text.rpartition(")")[2].split()
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")

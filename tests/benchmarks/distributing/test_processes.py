@@ -52,7 +52,7 @@ def test_a_thread_that_is_elsewhere_is_named(process):
     processes.pin(process.pid, {cpu})
     strayed = max(int(task) for task in os.listdir(f"/proc/{process.pid}/task"))
     os.sched_setaffinity(strayed, {other})
-    with pytest.raises(RuntimeError, match=rf"thread {strayed} of process {process.pid} must run on"):
+    with pytest.raises(RuntimeError, match=rf"thread {strayed} of process {process.pid} must run only on"):
         processes.require_pinned(process.pid, {cpu})
 
 
