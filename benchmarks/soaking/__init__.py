@@ -1,1 +1,1 @@
-"""The parts of `benchmarks.soak`: a run and a server, what is done to them, and what is made of it."""
+"""The parts of `benchmarks.soak`: a training run and a server, the faults they undergo, and the report."""

@@ -1,4 +1,4 @@
-"""Who asks the server: steady clients over REST and gRPC, whose every answer is checked."""
+"""Clients that send the server requests at a steady pace, over REST and gRPC, and check every answer."""
 
 import contextlib
 import http.client
@@ -14,17 +14,17 @@ ANSWER_SECONDS = 60.0
 
 
 def numbers(draw, count):
-    """Numbers whose halves, and their sums with a version, are exact in float32."""
+    """Returns numbers whose halves, plus a version, are exact in float32."""
     return [draw.randrange(-4000, 4000) / 4 for _ in range(count)]
 
 
 def body_of(xs, signature="serving_default"):
-    """The body of a request, as bytes."""
+    """Returns the body of a request, as bytes."""
     return json.dumps({"signature_name": signature, "instances": xs}).encode()
 
 
 def request_of(xs, signature="serving_default"):
-    """A request as it is sent, as bytes."""
+    """Returns a whole request, as bytes."""
     body = body_of(xs, signature)
     return b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (
         PATH.encode(),
@@ -37,7 +37,7 @@ def read_answer(connection):
     """Reads an answer from a socket.
 
     Returns:
-        (status, content): int and bytes; (0, b"") where the connection has ended before there was one.
+        (status, content): int and bytes; (0, b"") if the connection ended before there was one.
     """
     answer = http.client.HTTPResponse(connection)
     try:
@@ -50,7 +50,7 @@ def read_answer(connection):
 
 
 def values_of(status, content):
-    """What an answer of the interface holds: numbers, or the text where there are none."""
+    """Returns the contents of a REST answer: the numbers, or the text if there are none."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         if status == 200:
             return json.loads(content)["predictions"]
@@ -58,7 +58,7 @@ def values_of(status, content):
 
 
 class Clients:
-    """Threads that ask at a steady pace, each on a connection of its own.
+    """Threads that send requests at a steady pace, each on its own connection.
 
     Args:
         port: int, of REST.

@@ -1,7 +1,7 @@
-"""What a server has to stand: one function each, in the table `DISTURBANCES` by name.
+"""What a server must withstand: one function per disturbance, in the table `DISTURBANCES` by name.
 
-Each is called with a `Scene` and a random.Random, and returns when what it has done is over; what is not as
-it has to be, it notes in the scene's ledger.
+Each is called with a `Scene` and a random.Random, and returns when its effects are over; it notes anything
+unexpected in the scene's ledger.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from benchmarks.soaking.clients import (
     values_of,
 )
 
-READ_TIMEOUT_SECONDS = 3.0  # of the server, for a head and each pause in a body
+READ_TIMEOUT_SECONDS = 3.0  # of the server, for a whole head and for each pause in a body
 WRITE_TIMEOUT_SECONDS = 3.0
 MAX_CONCURRENT_REQUESTS = 24  # of the server
 MAX_BODY_BYTES = 1 << 20
@@ -46,7 +46,7 @@ class Scene:
         port: int, of REST.
         folder: pathlib.Path, where the server looks for versions.
         ledger: `Ledger`.
-        latest: int, the newest version that was pushed.
+        latest: int, the newest version that was added.
         seconds_between: float, mean pause before a disturbance.
         ended: threading.Event, set when the soak is over.
     """
@@ -59,14 +59,14 @@ class Scene:
     ended: threading.Event = dataclasses.field(default_factory=threading.Event)
 
     def prepare(self, version):
-        """Writes a version beside the directory of the versions; returns its path."""
+        """Writes a version outside the directory that the server watches; returns its path."""
         path = self.folder.with_name("prepared") / str(version)
         shutil.rmtree(path, ignore_errors=True)
         versions.save(path, version)
         return path
 
     def states(self):
-        """What the server says of the versions: a dict of int to (state, message)."""
+        """Returns the state of each version according to the server: a dict of int to (state, message)."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)
         with contextlib.closing(connection):
             connection.request("GET", f"/v1/models/{MODEL}")
@@ -74,17 +74,17 @@ class Scene:
         return {int(row["version"]): (row["state"], row["status"]["error_message"]) for row in listed}
 
     def wait_for(self, holds, what):
-        """Waits until `holds(states)`; notes where it does not come. Returns whether it has."""
+        """Waits until `holds(states)`; notes a problem if that takes too long. Returns whether it holds."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not holds(states := self.states()):
             if time.monotonic() > end:
-                self.ledger.note(f"{what} did not come: {states}")
+                self.ledger.note(f"{what} was not seen in time: {states}")
                 return False
             time.sleep(0.2)
         return True
 
     def connect(self, receive_bytes=None):
-        """A connection; with `receive_bytes`, one that takes little at a time."""
+        """Returns a connection; with `receive_bytes`, one that takes little at a time."""
         connection = socket.socket()
         if receive_bytes:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
@@ -115,13 +115,13 @@ def _take_over(scene, push):
     if scene.wait_for(lambda states: states.get(version, ("",))[0] == "AVAILABLE", f"version {version}"):
         scene.ledger.end(before)
         scene.wait_for(lambda states: states[before][0] == "END", f"the end of version {before}")
-    for path in scene.folder.iterdir():  # two stay, for going back
+    for path in scene.folder.iterdir():  # two versions stay, so that one can go back
         if int(path.name) < before:
             shutil.rmtree(path)
 
 
 def going_back(scene, draw):
-    """The directory of the newest version is deleted: the one before it takes over."""
+    """The directory of the newest version is deleted, and the version before it takes over."""
     before, version = scene.latest - 1, scene.latest
     if not (scene.folder / str(before)).exists():
         new_version(scene, draw)
@@ -134,7 +134,7 @@ def going_back(scene, draw):
 
 
 def all_versions_gone(scene, draw):
-    """There is no version in the directory for a while: the last one goes on answering."""
+    """The directory has no versions for a while, and the last one goes on answering."""
     away = scene.folder.with_name("away")
     away.mkdir()
     for path in list(scene.folder.iterdir()):
@@ -161,13 +161,13 @@ def _broken(kind):
         def is_reported(states):
             return re.search(says, states.get(version, ("", ""))[1])
 
-        scene.wait_for(is_reported, f"a word on {kind} of version {version}")
+        scene.wait_for(is_reported, f"a report of {kind} in version {version}")
         state = scene.states()[version][0]
         if state == "AVAILABLE":
             scene.ledger.note(f"{kind}: version {version} is served")
         shutil.rmtree(target)
 
-    disturbance.__doc__ = f"A version that is broken ({kind}) is reported, and the old one stays."
+    disturbance.__doc__ = f"A broken version ({kind}) is reported, and the old one stays in use."
     return disturbance
 
 
@@ -175,7 +175,7 @@ def _broken(kind):
 
 
 def abandoned(scene, draw):
-    """Clients that go: while their answer is computed, in the middle of their request, without a word."""
+    """Clients disconnect: while their answer is computed, or in the middle of their request."""
     connections = [scene.connect() for _ in range(6)]
     for place, connection in enumerate(connections):
         signature = "slow" if place % 2 else "serving_default"
@@ -183,13 +183,13 @@ def abandoned(scene, draw):
         connection.sendall(request[: draw.randrange(1, len(request))] if place in (2, 4) else request)
     time.sleep(draw.uniform(0.05, 1.0))
     for place, connection in enumerate(connections):
-        if place < 3:  # a reset in place of a proper end
+        if place < 3:  # a reset instead of a proper end
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
 
 
 def slow_head(scene, draw):
-    """A byte of the head a second: the server answers 408, or ends the connection."""
+    """A client sends one byte of the head per second: the server answers 408, or closes the connection."""
     request = request_of([1.0])
     with contextlib.closing(scene.connect()) as connection:
         began = time.monotonic()
@@ -199,7 +199,7 @@ def slow_head(scene, draw):
                 if select.select([connection], [], [], 1.0)[0]:
                     break
                 if time.monotonic() > began + PATIENCE_SECONDS:
-                    scene.ledger.note("slow_head: the server waits for ever")
+                    scene.ledger.note("slow_head: the server waits forever")
                     return
             status, _ = read_answer(connection)
             if status not in (408, 0):
@@ -208,7 +208,7 @@ def slow_head(scene, draw):
 
 
 def slow_body(scene, draw):
-    """A byte of the body a moment: it takes longer than a pause may, and is answered."""
+    """A client sends the body slowly: in total longer than one pause may be, but it is answered."""
     xs = numbers(draw, 1)
     body = body_of(xs)
     head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (PATH.encode(), len(body))
@@ -223,8 +223,8 @@ def slow_body(scene, draw):
 
 
 def slow_reader(scene, draw):
-    """A client that asks on and on and reads nothing: the server ends the connection."""
-    # Small requests with large answers: some megabytes fit into the buffers of the two sockets.
+    """A client keeps sending requests and reads nothing: the server closes the connection."""
+    # Small requests with large answers, because the buffers of the two sockets hold some megabytes.
     request = b"GET /v1/models/%s/metadata HTTP/1.1\r\nHost: localhost\r\n\r\n" % MODEL.encode()
     with contextlib.closing(scene.connect(receive_bytes=4096)) as connection:
         connection.setblocking(False)
@@ -245,7 +245,7 @@ def slow_reader(scene, draw):
                 except ConnectionError:
                     scene.ledger.count("slow_reader: closed")
                     return
-    scene.ledger.note("slow_reader: the server waits for ever")
+    scene.ledger.note("slow_reader: the server waits forever")
 
 
 def _malformed_requests():
@@ -274,7 +274,7 @@ MALFORMED = _malformed_requests()
 
 
 def malformed(scene, draw):
-    """Requests that are wrong, each with its status; the server takes the next ones as ever."""
+    """Malformed requests get the right status each, and do not affect the requests after them."""
     for name, (request, expected) in draw.sample(sorted(MALFORMED.items()), len(MALFORMED)):
         sent = time.monotonic()
         with contextlib.closing(scene.connect()) as connection:
@@ -283,18 +283,18 @@ def malformed(scene, draw):
         if status == 429 and scene.ledger.may_refuse(sent, time.monotonic()):
             continue
         if status != expected:
-            scene.ledger.note(f"malformed, {name}: {status} in place of {expected}: {content[:200]!r}")
+            scene.ledger.note(f"malformed, {name}: {status} instead of {expected}: {content[:200]!r}")
         scene.ledger.count(f"malformed: {status}")
 
 
 def crowd(scene, draw):
-    """More requests at once than may be under way: each is answered, or refused by 429 or 503."""
+    """More requests at once than the server may process: each is answered, or refused with 429 or 503."""
     asked = [numbers(draw, 64) for _ in range(_CROWD)]
     scene.ledger.begin_crowd()
     connections = [scene.connect() for _ in asked]
     sent = time.monotonic()
     for connection, xs in zip(connections, asked, strict=True):
-        with contextlib.suppress(ConnectionError):  # seen when the answer is read
+        with contextlib.suppress(ConnectionError):  # noticed when the answer is read
             connection.sendall(request_of(xs))
     for connection, xs in zip(connections, asked, strict=True):
         with contextlib.closing(connection):

@@ -1,4 +1,4 @@
-"""Which versions may answer at which time, and what came of the requests: shared by all threads."""
+"""Which versions may answer at which time, and the results of all requests; shared by all threads."""
 
 import collections
 import math
@@ -9,10 +9,10 @@ from benchmarks.soaking import versions
 
 
 class Ledger:
-    """The times of the versions, the counts of the answers, and what was not as it has to be.
+    """The times of the versions, the counts of the answers, and everything unexpected.
 
     Attributes:
-        counts: dict of str to int: "right", or "refused" and its status, by what was asked.
+        counts: dict of str to int, the number of answers by client and result, such as "rest: right".
         problems: list of str.
     """
 
@@ -24,17 +24,17 @@ class Ledger:
         self._lock = threading.Lock()
 
     def allow(self, version):
-        """From now on a version may answer; before the server can know it."""
+        """Allows a version to answer from now on. To be called before the server can know the version."""
         with self._lock:
             self._times.setdefault(version, []).append([time.monotonic(), math.inf])
 
     def end(self, version):
-        """To what is asked from now on, a version may not answer any more."""
+        """Forbids a version to answer requests that are sent from now on."""
         with self._lock:
             self._times[version][-1][1] = time.monotonic()
 
     def may_answer(self, sent, received):
-        """The versions that may answer a request of this time."""
+        """Returns the versions that may answer a request sent and answered at these times."""
         with self._lock:
             return sorted(
                 version
@@ -43,17 +43,17 @@ class Ledger:
             )
 
     def begin_crowd(self):
-        """From now on requests may be refused, as more than may be are under way."""
+        """Allows requests to be refused from now on: there are more than the server may process at once."""
         with self._lock:
             self._crowds.append([time.monotonic(), math.inf])
 
     def end_crowd(self):
-        """Nothing that is asked from now on may be refused."""
+        """Forbids requests that are sent from now on to be refused."""
         with self._lock:
             self._crowds[-1][1] = time.monotonic()
 
     def may_refuse(self, sent, received):
-        """Whether a request of this time may be refused."""
+        """Returns whether a request sent and answered at these times may be refused."""
         with self._lock:
             return any(start <= received and sent <= end for start, end in self._crowds)
 
@@ -68,22 +68,22 @@ class Ledger:
             self.counts[kind] += 1
 
     def check(self, who, xs, status, values, sent, received):
-        """Notes what is wrong with an answer, and counts it.
+        """Counts an answer, and notes what is wrong with it.
 
         Args:
-            who: str, who has asked.
-            xs: list of float, what was asked.
+            who: str, the client.
+            xs: list of float, the numbers sent.
             status: int or str, the status: 200 or "OK", 429, "UNAVAILABLE", ...
-            values: list of float, the answer, or str, what was said in its place.
+            values: list of float, the answer, or str, the message in its place.
             sent: float, of `time.monotonic`.
-            received: float.
+            received: float, likewise.
         """
         if status in (200, "OK"):
             allowed = self.may_answer(sent, received)
             if any(values == [versions.answer(version, x) for x in xs] for version in allowed):
                 self.count(f"{who}: right")
                 return
-            self.note(f"{who}: {str(values)[:200]} to {str(xs)[:200]}, when versions {allowed} may answer")
+            self.note(f"{who}: {str(values)[:200]} for {str(xs)[:200]}, while versions {allowed} may answer")
             self.count(f"{who}: wrong")
         elif status in (429, 503, "RESOURCE_EXHAUSTED", "UNAVAILABLE") and self.may_refuse(sent, received):
             self.count(f"{who}: refused, {status}")

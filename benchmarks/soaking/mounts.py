@@ -1,7 +1,7 @@
-"""A small disk of the soak's own, which can be full or read-only: a tmpfs in a mount namespace.
+"""A small disk for the soak alone, which can be full or read-only: a tmpfs in a mount namespace.
 
-Nobody else sees it, and it is gone with the process, however that ends. It takes root, or user namespaces;
-without them there is none, and a fault that needs it is refused.
+No other process sees it, and it disappears with the process, however that ends. It needs root, or user
+namespaces; without them there is no disk, and faults that need it are refused.
 """
 
 import errno
@@ -17,15 +17,15 @@ _WAYS = (
 
 
 def enter(module):
-    """Runs this program, `python -m module`, once more in a mount namespace of its own, if there is one."""
+    """Restarts this program, `python -m module`, in a mount namespace of its own, if it can have one."""
     if _MARK in os.environ:
         return
     for way in _WAYS:
-        # A mount that is tried in the namespace shows that mounting is allowed there.
+        # A trial mount in the namespace shows whether mounting is allowed there.
         trial = [*way, "mount", "-t", "tmpfs", "none", "/tmp"]
         try:
             done = subprocess.run(trial, capture_output=True)
-        except OSError:  # no unshare
+        except OSError:  # `unshare` is missing
             return
         if done.returncode == 0:
             environment = {**os.environ, _MARK: "1"}
@@ -33,12 +33,12 @@ def enter(module):
 
 
 def is_private():
-    """Whether this process has a mount namespace of its own, by `enter`."""
+    """Returns whether `enter` has given this process a mount namespace of its own."""
     return _MARK in os.environ
 
 
 class Disk:
-    """A directory with room for so many bytes.
+    """A directory with room for so many megabytes.
 
     Args:
         path: pathlib.Path, created if missing.
@@ -52,7 +52,7 @@ class Disk:
         _mount("-t", "tmpfs", "-o", f"size={megabytes}m", "soak", path)
 
     def fill(self, left=0):
-        """Takes all the room but `left` bytes."""
+        """Takes up all space but `left` bytes."""
         with open(self._ballast, "wb", buffering=0) as file:
             try:
                 while True:
@@ -63,18 +63,18 @@ class Disk:
             file.truncate(max(0, file.tell() - left))
 
     def free(self):
-        """Gives the room back."""
+        """Frees the space again."""
         self._ballast.unlink(missing_ok=True)
 
 
 def make_read_only(folder):
-    """Lets nobody write to a directory from now on; files that are open stay so."""
+    """Makes a directory read-only for everybody; files that are open for writing stay so."""
     _mount("--bind", folder, folder)
     _mount("-o", "remount,bind,ro", folder)
 
 
 def make_writable(folder):
-    """Takes `make_read_only` back, if it was called."""
+    """Undoes `make_read_only`, if it was called."""
     if os.statvfs(folder).f_flag & os.ST_RDONLY:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 

@@ -1,4 +1,4 @@
-"""The plots of docs/soak.md: what happened when, and below it what the process took."""
+"""The plots of docs/soak.md: what happened when, and below it the resources that the process used."""
 
 import itertools
 import math
@@ -10,19 +10,19 @@ _NUM_POINTS = 400  # of a line, at most
 
 
 def thinned(rows, count=_NUM_POINTS):
-    """At most so many of the rows, evenly; the last of them too."""
+    """Returns at most so many of the rows, at even intervals, with the last one."""
     stride = math.ceil(len(rows) / count) or 1
     return rows[::-stride][::-1]
 
 
 def training(result):
-    """Faults, steps, memory, threads and open files of a training run over time.
+    """Plots faults, steps, memory, threads and open files of a training run over time.
 
     Args:
         result: dict, as in docs/soak.json.
 
     Returns:
-        a figure.
+        A matplotlib figure.
     """
     rows = _with_gaps(result["rows"])
     return _over_time(
@@ -33,13 +33,13 @@ def training(result):
 
 
 def serving(result):
-    """Disturbances, memory, threads, open files and sockets of the server over time; as `training`."""
+    """Plots disturbances and resources of the server over time; arguments as for `training`."""
     panels = [("memory, MB", ["memory_mb"]), ("count", ["threads", "files", "sockets"])]
     return _over_time(result["events"], result["rows"], panels)
 
 
 def _with_gaps(rows):
-    """The rows with one of NaN between two processes, where a line must end."""
+    """Returns the rows with one of NaN between two processes, so that a line ends there."""
     found = []
     for row, following in itertools.pairwise([*rows, None]):
         found.append(row)

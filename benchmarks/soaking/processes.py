@@ -1,4 +1,4 @@
-"""What a process takes: memory, threads, open files and sockets, looked at again and again."""
+"""The resources of a process, sampled repeatedly: memory, threads, open files and sockets."""
 
 import os
 import threading
@@ -8,14 +8,14 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def sample(pid):
-    """What a process takes now.
+    """Returns the resources that a process uses now.
 
     Args:
         pid: int.
 
     Returns:
-        dict of `memory_mb` (resident), `threads`, `files` (all open descriptors) and `sockets` (those of them
-        that are sockets); None if there is no such process any more.
+        dict of `memory_mb` (resident), `threads`, `files` (all open descriptors) and `sockets` (those of
+        the descriptors that are sockets); None if the process no longer exists.
     """
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:
@@ -24,7 +24,7 @@ def sample(pid):
         for name in os.listdir(f"/proc/{pid}/fd"):
             try:
                 links.append(os.readlink(f"/proc/{pid}/fd/{name}"))
-            except FileNotFoundError:  # closed since
+            except FileNotFoundError:  # closed in the meantime
                 continue
         threads = len(os.listdir(f"/proc/{pid}/task"))
     except (FileNotFoundError, ProcessLookupError):
@@ -45,10 +45,10 @@ class Sampler:
 
     Args:
         seconds: float, between two samples.
-        started: float, of `time.monotonic`, from which the times count.
+        started: float, of `time.monotonic`, the time from which `seconds` in the rows count.
 
     Attributes:
-        rows: list of dict, `sample` with `seconds` and what `watch` was given.
+        rows: list of dict: `sample`, with `seconds` and the facts given to `watch`.
     """
 
     def __init__(self, seconds, started):
@@ -60,7 +60,7 @@ class Sampler:
         self._thread.start()
 
     def watch(self, pid, **facts):
-        """From now on it is this process; each row gets the facts, where they are functions their values."""
+        """Samples this process from now on, with the facts in each row; facts may be functions."""
         self._watched = pid, facts
 
     def close(self):

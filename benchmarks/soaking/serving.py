@@ -1,7 +1,8 @@
-"""The soak of the local server: steady clients, and disturbances of versions and of requests beside them.
+"""The soak of the local server: steady clients, and meanwhile disturbances of versions and of requests.
 
-Two threads disturb it, one the versions and one the requests. After the first round of all disturbances, and
-at the end, everybody goes; what the server then has open is compared, since at rest nothing comes and goes.
+Two threads disturb the server, one with versions and one with requests. After the first round of all
+disturbances, and at the end, all clients disconnect. The resources that the server then has open are
+compared, since at rest they do not change.
 """
 
 import contextlib
@@ -33,21 +34,21 @@ from benchmarks.soaking.processes import Sampler, sample
 from benchmarks.soaking.training_run import ROOT
 
 _START_SECONDS = 600.0
-_REST_SECONDS = 5.0  # that must pass without a change before the server counts as at rest
+_REST_SECONDS = 5.0  # without a change, before the server counts as at rest
 _REST_PATIENCE_SECONDS = 90.0
 _DRAIN_SECONDS = 60.0
-# What may come after the first round: pools get a thread when two first ask at once, as of large bodies.
+# Allowed growth after the first round: pools add a thread when two requests first need one at the same time.
 _MORE = {"threads": 3, "files": 0, "sockets": 0}
 
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of a soak.
+    """The result of a soak.
 
     Attributes:
         events: list of (seconds, name), the disturbances.
         rows: list of dict, samples of the server.
-        counts: dict of str to int, answers by who has asked and what became of it.
+        counts: dict of str to int, answers by client and result.
         rests: list of two dicts, `sample` at rest: after the first round, and at the end.
         seconds: float, under load.
         problems: list of str.
@@ -61,19 +62,19 @@ class Outcome:
     problems: list
 
     def all_problems(self):
-        """Everything that was not as it has to be."""
+        """Returns everything unexpected."""
         return self.problems
 
 
 def free_port():
-    """A port that nothing listens on."""
+    """Returns a port on which nothing listens."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
 
 
 def server_flags(folder, port, grpc_port):
-    """The flags of the local server on the versions in a directory."""
+    """Returns the flags of a local server of the versions in a directory."""
     return [
         *(f"--rest_api_port={port}", f"--port={grpc_port}", f"--model_name={MODEL}"),
         *(f"--model_base_path={folder}", "--enable_batching"),
@@ -88,7 +89,7 @@ def server_flags(folder, port, grpc_port):
 
 
 def start_server(folder, port, grpc_port, log):
-    """Starts the local server on the versions in a directory; returns the process."""
+    """Starts a local server of the versions in a directory; returns the process."""
     command = [sys.executable, "-m", "serving.server", *server_flags(folder, port, grpc_port)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
@@ -96,14 +97,14 @@ def start_server(folder, port, grpc_port, log):
 
 @contextlib.contextmanager
 def running(folder, port, grpc_port, log_path, started=start_server):
-    """Runs the server until the block ends; yields its process, which is ready."""
+    """Runs the server until the block ends; yields its process when it is ready."""
     with open(log_path, "w", encoding="utf-8") as log:
         process = started(folder, port, grpc_port, log)
         try:
             end = time.monotonic() + _START_SECONDS
             while not _listens(port):
                 if process.poll() is not None or time.monotonic() > end:
-                    raise RuntimeError(f"the server has not started; see {log_path}")
+                    raise RuntimeError(f"the server did not start; see {log_path}")
                 time.sleep(0.2)
             yield process
         finally:
@@ -120,16 +121,16 @@ def _listens(port):
 
 
 def soak(folder, minutes, seconds_between, seed, names=tuple(DISTURBANCES), started=start_server, say=print):
-    """Asks and disturbs the server.
+    """Puts the server under load and disturbs it.
 
     Args:
-        folder: pathlib.Path, for everything.
-        minutes: float, under load; each disturbance happens twice at least.
+        folder: pathlib.Path, for all files.
+        minutes: float, under load. Each disturbance happens at least twice.
         seconds_between: float, mean pause of each thread that disturbs.
-        seed: int, decides on the order of the disturbances, what is asked and the details.
+        seed: int, decides the order of the disturbances, their details and the requests.
         names: names of disturbances.
-        started: as of `running`.
-        say: function of a str, called with each disturbance and problem.
+        started: as for `running`.
+        say: function of a str, called with each disturbance and its problems.
 
     Returns:
         `Outcome`.
@@ -148,7 +149,7 @@ def soak(folder, minutes, seconds_between, seed, names=tuple(DISTURBANCES), star
         sampler = Sampler(max(0.5, min(5.0, minutes)), began)
         sampler.watch(process.pid)
         try:
-            # A round of everything; then for as long as there is time, another one at least.
+            # One round of everything; then at least another one, for as long as there is time.
             for least_minutes in (0.0, minutes):
                 clients = Clients(*ports, ledger, f"{seed}/{least_minutes}")
                 _disturb(scene, names, seed, began, 60 * least_minutes, events, say)
@@ -158,19 +159,19 @@ def soak(folder, minutes, seconds_between, seed, names=tuple(DISTURBANCES), star
         finally:
             sampler.close()
         if process.poll() is not None:
-            ledger.note(f"the server has ended by itself: {process.poll()}; see {log_path}")
+            ledger.note(f"the server ended by itself with exit code {process.poll()}; see {log_path}")
         process.send_signal(signal.SIGTERM)
         try:
             if code := process.wait(2 * _DRAIN_SECONDS):
-                ledger.note(f"the server has ended with {code} after SIGTERM")
+                ledger.note(f"the server ended with exit code {code} after SIGTERM")
         except subprocess.TimeoutExpired:
-            ledger.note("the server does not end after SIGTERM")
+            ledger.note("the server did not end after SIGTERM")
     ledger.problems += problems_of_rest(*rests) + problems_of_log(log_path.read_text(encoding="utf-8"))
     return Outcome(events, sampler.rows, dict(ledger.counts), rests, seconds, ledger.problems)
 
 
 def _disturb(scene, names, seed, began, least_seconds, events, say):
-    """Two threads disturb the server until each has had its round, and the time is over."""
+    """Lets two threads disturb the server until each has done its round and the time is over."""
 
     def work(table):
         draw = random.Random(f"{seed}/{least_seconds}/{sorted(table)}")
@@ -185,7 +186,7 @@ def _disturb(scene, names, seed, began, least_seconds, events, say):
                 num_before = len(scene.ledger.problems)
                 try:
                     table[name](scene, draw)
-                except Exception as error:  # one that fails is a finding, and must not end the others
+                except Exception as error:  # a failure is a finding, and must not end the others
                     scene.ledger.note(f"{name}: {type(error).__name__}: {error}")
                 say(f"{name} {scene.ledger.problems[num_before:] or ''}".strip())
             is_first = False
@@ -198,7 +199,7 @@ def _disturb(scene, names, seed, began, least_seconds, events, say):
 
 
 def _at_rest(pid, ledger):
-    """What the server has when nobody asks, once that has not changed for a while."""
+    """Returns the server's resources without requests, once they have not changed for a while."""
     end = time.monotonic() + _REST_PATIENCE_SECONDS
     last, since = None, time.monotonic()
     while time.monotonic() < end:
@@ -211,21 +212,21 @@ def _at_rest(pid, ledger):
         elif time.monotonic() > since + _REST_SECONDS:
             return found
         time.sleep(0.5)
-    ledger.note(f"the server does not come to rest: {last}")
+    ledger.note(f"the server did not come to rest: {last}")
     return found
 
 
 def problems_of_rest(before, after):
-    """What there is more of at rest at the end than after the first round: a list of str."""
+    """Returns what has grown at rest between the first round and the end: a list of str."""
     return [
-        f"at rest there were {before[name]} {name} after the first round, and {after[name]} at the end"
+        f"at rest there were {before[name]} {name} after the first round, but {after[name]} at the end"
         for name, more in _MORE.items()
         if before and after and after[name] > before[name] + more
     ]
 
 
 def problems_of_log(text):
-    """What a server must not write into its log: a list of str."""
+    """Returns lines that must not be in the log of a server: a list of str."""
     lines = text.splitlines()
     return [
         f"in the server's log: {line}"

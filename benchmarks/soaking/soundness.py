@@ -1,4 +1,4 @@
-"""What a run may leave in its directory: only checkpoints that are whole, and nothing half-written."""
+"""What a run may leave in its directory: only complete checkpoints, and nothing half-written."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ _HALF_WRITTEN = re.compile(r"\.(removed-)?\d{8,}|\..*\.partial")
 
 
 def unsound(workdir):
-    """The names of the checkpoints of which a file does not agree with the manifest, with what is wrong."""
+    """Returns the checkpoints with a file that does not match the manifest, and what is wrong with them."""
     found = []
     for folder in sorted((workdir / "checkpoints").glob("*")):
         if _STEP.fullmatch(folder.name) and (damage := _damage(folder)):
@@ -18,7 +18,7 @@ def unsound(workdir):
 
 
 def half_written(workdir):
-    """What was begun under another name and is still there; kill -9 may leave it until the next start."""
+    """Returns files and directories under temporary names; kill -9 may leave them until the next start."""
     return {
         str(path.relative_to(workdir))
         for folder in (workdir, workdir / "checkpoints")

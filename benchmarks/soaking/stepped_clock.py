@@ -1,8 +1,8 @@
-"""Steps the clock of a program back: imported by --modules, it patches `time.time` and `time.time_ns`.
+"""Sets the clock of a program back: imported by --modules, it patches `time.time` and `time.time_ns`.
 
-By how much stands in the file that the variable `FILE` names, in seconds, and may change at any time.
-TensorFlow's own threads read the system's clock, which stays as it is: stepping it would step everybody's on
-the machine.
+The file named by the environment variable `FILE` says by how many seconds; it may change at any time.
+TensorFlow's own threads read the system's clock, which is not changed, because that would affect the whole
+machine.
 """
 
 import os
@@ -14,7 +14,7 @@ _time_ns = time.time_ns
 
 
 def back_by():
-    """Seconds by which the clock is behind; 0 without the file."""
+    """Returns the seconds by which the clock is behind; 0 without the file."""
     try:
         with open(os.environ[FILE], encoding="ascii") as file:
             return int(file.read() or 0)
@@ -23,7 +23,7 @@ def back_by():
 
 
 def stepped_time_ns():
-    """`time.time_ns` of the clock that was stepped back."""
+    """Returns `time.time_ns` of the clock that was set back."""
     return _time_ns() - back_by() * 10**9
 
 

@@ -1,9 +1,8 @@
-"""The soak of a training run: faults, one after the other, and then what the run left alone is compared with.
+"""The soak of a training run: one fault after the other, and then a comparison with an undisturbed run.
 
-Each fault happens at a random moment to the process that trains. What the process says at its end, what it
-leaves in its directory, and what the next process says and does is held against what has to be. When the
-time is over, the run is killed once more and ends with the next checkpoints; the run left alone makes as many
-steps.
+Each fault happens to the training process at a random moment. The last output of the process, the files
+that it leaves, and the output and behaviour of the next process must be as expected. When the time is over,
+the run is killed once more and finishes a few steps later; the undisturbed run makes as many steps.
 """
 
 import dataclasses
@@ -25,23 +24,23 @@ from benchmarks.soaking.training_run import EVERY, NothingHappensError, Run, sta
 
 DISK_MEGABYTES = 256
 _MANY_STEPS = 10**8  # more than there is time for
-_LAST_STEPS = 2 * EVERY  # that are made without a fault
+_LAST_STEPS = 2 * EVERY  # made without a fault
 _FLAG_OF_LAST_STEPS = "--resume_with_changes"
 
 
 @dataclasses.dataclass
 class Event:
-    """A fault and what came of it.
+    """A fault and its effects.
 
     Attributes:
-        fault: str, of `FAULTS`.
+        fault: str, a key of `FAULTS`.
         seconds: float, when it happened, from the beginning of the soak.
-        step: int, the step that the run had made.
-        code: int, the exit code; None: the process went on.
+        step: int, the last step of the run before it.
+        code: int, the exit code; None if the process continued.
         last_words: str, the last line of the process.
-        first_words: str, what the next process said of it.
-        resumed_at: int, the step at which that one went on.
-        problems: list of str, what was not as it has to be.
+        first_words: str, what the next process said about the fault.
+        resumed_at: int, the step from which that one continued.
+        problems: list of str, everything unexpected.
     """
 
     fault: str
@@ -56,18 +55,19 @@ class Event:
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of a soak.
+    """The result of a soak.
 
     Attributes:
         events: list of `Event`.
         rows: list of dict, samples of the processes with faults.
-        alone_rows: list of dict, samples of the run left alone.
+        alone_rows: list of dict, samples of the undisturbed run.
         steps: int, at the end.
         seconds: float, with faults.
         lives: int, processes.
-        refused: dict, name of a fault that could not be made here -> why.
+        refused: dict, name of a fault that could not be made here -> the reason.
         problems: list of str, what is wrong at the end.
-        losses: dict, what a fault takes by the documentation -> the step until which it is missing.
+        losses: dict, what a fault may take according to the documentation -> the step until which it is
+            missing.
     """
 
     events: list
@@ -81,7 +81,7 @@ class Outcome:
     losses: dict
 
     def all_problems(self):
-        """Everything that was not as it has to be."""
+        """Returns everything unexpected."""
         return [
             f"{event.fault} at step {event.step}: {problem}"
             for event in self.events
@@ -90,7 +90,7 @@ class Outcome:
 
 
 def place_for(folder):
-    """A directory for the run, on a small disk of its own where one can be mounted: a `Place`."""
+    """Returns a `Place` for the run, on a small disk of its own if one can be mounted."""
     disk = mounts.Disk(folder / "disk", DISK_MEGABYTES) if mounts.is_private() else None
     run_folder = folder / "disk" / "run"
     if disk is None and run_folder.exists():
@@ -100,17 +100,17 @@ def place_for(folder):
 
 
 def possible(names, place):
-    """The faults that can be made here.
+    """Returns the faults that can be made here, and why the others cannot.
 
     Returns:
-        (list of names, dict of the others -> why not).
+        (list of names, dict of the others -> the reason).
     """
     refused = {name: reason for name in names if (reason := FAULTS[name].refusal(place))}
     return [name for name in names if name not in refused], refused
 
 
 def order(names, seed):
-    """Yields names of faults for ever: all of them in random order, then again."""
+    """Yields names of faults without end: all of them in random order, then again."""
     draw = random.Random(f"order/{seed}")
     while True:
         yield from draw.sample(names, len(names))
@@ -120,12 +120,12 @@ def soak(folder, minutes, seconds_between, seed, names=tuple(FAULTS), started=st
     """Trains with faults, then without, and compares.
 
     Args:
-        folder: pathlib.Path, for everything.
-        minutes: float, how long there are faults; each of them happens once at least.
+        folder: pathlib.Path, for all files.
+        minutes: float, how long there are faults. Each of them happens at least once.
         seconds_between: float, mean time that a process trains before the next fault.
-        seed: int, decides on the order of the faults and their details.
+        seed: int, decides the order of the faults and their details.
         names: names of faults.
-        started: as of `Run`.
+        started: as for `Run`.
         say: function of a str, called with each event.
 
     Returns:
@@ -136,7 +136,7 @@ def soak(folder, minutes, seconds_between, seed, names=tuple(FAULTS), started=st
     place = place_for(folder)
     names, refused = possible(names, place)
     for name, reason in refused.items():
-        say(f"{name} is left out: {reason}")
+        say(f"{name} is skipped: {reason}")
     for leftover in ("faults.log", "faults.clock", "alone.log", "alone.clock"):
         (folder / leftover).unlink(missing_ok=True)
     run = Run(place.folder, folder / "faults.log", _MANY_STEPS, started)
@@ -145,7 +145,7 @@ def soak(folder, minutes, seconds_between, seed, names=tuple(FAULTS), started=st
     try:
         _start(run, sampler)
         if not run.wait_until_it_trains():
-            raise NothingHappensError(f"the run does not start; see {run.log}")
+            raise NothingHappensError(f"the run did not start; see {run.log}")
         for name in order(names, seed):
             if len(events) >= len(names) and time.monotonic() > began + 60 * minutes:
                 break
@@ -163,7 +163,7 @@ def soak(folder, minutes, seconds_between, seed, names=tuple(FAULTS), started=st
         problems = _problems_of_end(run)
         kept = folder / "faults"
         shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(place.folder, kept)  # the small disk is gone with this process
+        shutil.copytree(place.folder, kept)  # the small disk disappears with this process
         alone = _run_alone(folder, steps, started, sampler)
     finally:
         sampler.close()
@@ -182,7 +182,7 @@ def _start(run, sampler, *flags, **arguments):
 
 
 def _suffer(run, place, fault, event, draw, sampler):
-    """Lets a fault happen, starts the run again, and notes in the event what is not as it has to be."""
+    """Lets a fault happen, restarts the run if that ended it, and notes everything unexpected."""
     try:
         fault.happen(run, place, draw)
     except NothingHappensError as error:
@@ -204,7 +204,7 @@ def _suffer(run, place, fault, event, draw, sampler):
     facts = fault.spoil(run, draw)
     _start(run, sampler)
     if not run.wait_until_it_trains():
-        raise NothingHappensError(f"the run does not go on after {event.fault}; see {run.log}")
+        raise NothingHappensError(f"the run did not continue after {event.fault}; see {run.log}")
     event.resumed_at = run.resumed_at()
     event.problems += [
         f"{name} is still there" for name in sorted(left & soundness.half_written(run.workdir))
@@ -213,25 +213,25 @@ def _suffer(run, place, fault, event, draw, sampler):
         found = re.search(f"^{fault.first_words.format(**facts)}", run.said(), re.M)
         event.first_words = found[0] if found else ""
         if not found:
-            event.problems.append("the next process has not said what was wrong")
+            event.problems.append("the next process did not say what was wrong")
 
 
 def problems_of_words(fault, code, said):
-    """What is wrong with how a process has ended, and with what it has said.
+    """Returns what is wrong with the exit code and the output of a process.
 
     Args:
         fault: `Fault`.
         code: int, the exit code; None while it runs.
-        said: str, all that it has said.
+        said: str, its whole output.
 
     Returns:
         list of str.
     """
     problems = []
     if fault.codes is None and code is not None:
-        problems.append(f"the process has ended with {code}")
+        problems.append(f"the process ended with {code}")
     if fault.codes is not None and code not in fault.codes:
-        problems.append(f"the process has ended with {code} in place of {' or '.join(map(str, fault.codes))}")
+        problems.append(f"the process ended with {code} instead of {' or '.join(map(str, fault.codes))}")
     if "Traceback (most recent call last)" in said:
         problems.append("there is a traceback")
     lines = said.strip().splitlines()
@@ -242,7 +242,7 @@ def problems_of_words(fault, code, said):
 
 def _problems_of_end(run):
     if code := run.wait_for_last_step():
-        return [f"the run has ended with {code}; see {run.log}"]
+        return [f"the run ended with exit code {code}; see {run.log}"]
     return soundness.unsound(run.workdir) + [
         f"{name} is half-written" for name in sorted(soundness.half_written(run.workdir))
     ]
@@ -256,18 +256,18 @@ def _run_alone(folder, steps, started, sampler):
     try:
         _start(run, sampler)
         if run.wait_for_last_step():
-            raise NothingHappensError(f"the run left alone has failed; see {run.log}")
+            raise NothingHappensError(f"the undisturbed run failed; see {run.log}")
     finally:
         run.close()
     return workdir
 
 
 def compare(workdir, alone, steps, lost_until=None):
-    """What differs between the two runs at their end.
+    """Returns the differences between the two runs at their end.
 
     Args:
         workdir: pathlib.Path, of the run with faults.
-        alone: pathlib.Path, of the one without.
+        alone: pathlib.Path, of the undisturbed run.
         steps: int, of both.
         lost_until: int, the step until which lines of the metrics may be missing. Default None: none may.
 
@@ -278,7 +278,7 @@ def compare(workdir, alone, steps, lost_until=None):
         f"{name} differs in the last checkpoint" for name in tiny_run.different_values(workdir, alone, steps)
     ]
     lines, others = tiny_run.metrics_lines(workdir), tiny_run.metrics_lines(alone)
-    if lost_until is not None:  # what is there are the last lines, without a gap
+    if lost_until is not None:  # the remaining lines must be the last ones, without a gap
         needed = [line for line in others if json.loads(line)["step"] > lost_until]
         others = others[len(others) - max(len(lines), len(needed)) :]
     if lines != others:

@@ -1,4 +1,4 @@
-"""What may happen to a training run: one class each, in the table `FAULTS` by name."""
+"""The faults of a training run: one class each, in the table `FAULTS` by name."""
 
 import contextlib
 import dataclasses
@@ -15,8 +15,8 @@ _CLOCK_SECONDS = 3600
 _FIRST_LIMIT_BYTES = 16 << 20
 _NEXT_TO_NOTHING_BYTES = 1 << 16
 _LAST_WORDS_BYTES = 1 << 13
-_PATIENT_CHECKPOINTS = 5  # that a process may write with the memory that it has
-_NAMED = "error: .*(/.*{0}|{0}.*/).*"  # the cause, and a path
+_PATIENT_CHECKPOINTS = 5  # that a process writes with the memory it has before the limit is lifted
+_NAMED = "error: .*(/.*{0}|{0}.*/).*"  # the cause and a path
 
 
 @dataclasses.dataclass
@@ -25,7 +25,7 @@ class Place:
 
     Args:
         folder: pathlib.Path, the directory that is made read-only: the run's own.
-        disk: `benchmarks.soaking.mounts.Disk` that holds it, or None where none could be mounted.
+        disk: `benchmarks.soaking.mounts.Disk` that holds it, or None if none could be mounted.
     """
 
     folder: object
@@ -36,12 +36,14 @@ class Fault:
     """Something that happens to a run.
 
     Attributes:
-        codes: exit codes of which the process must have one, None among them if it may go on; None: it must.
-        last_words: regular expression that the last line of the process must match; None: it can say nothing.
-        first_words: regular expression that the next process must say before it trains; None: nothing.
+        codes: the exit codes that are allowed, including None if the process may continue. None instead of
+            a tuple: it must continue.
+        last_words: regular expression that the last line of the process must match; None: it cannot say
+            anything.
+        first_words: regular expression that the next process must print before it trains; None: nothing.
         can_clean_up: whether the process can still remove what it has half-written.
-        loses: what the run lacks at the end, by its documentation: "metrics.jsonl" or "".
-        why: str, of `loses`.
+        loses: what the run lacks at the end, as documented: "metrics.jsonl" or "".
+        why: str, the reason for `loses`.
     """
 
     codes = (1,)
@@ -52,11 +54,11 @@ class Fault:
     why = ""
 
     def refusal(self, place):
-        """Why it cannot be made here; "" if it can."""
+        """Returns why it cannot be made here; "" if it can."""
         return ""
 
     def happen(self, run, place, draw):
-        """Lets it happen to the running process, and waits for what comes of it.
+        """Makes it happen to the running process, and waits for its effect.
 
         Args:
             run: `Run`.
@@ -69,7 +71,7 @@ class Fault:
         """Does what an operator would do before the next start."""
 
     def spoil(self, run, draw):
-        """Changes files between two processes; returns what `first_words` is filled in with, a dict."""
+        """Changes files between two processes; returns a dict with the values for `first_words`."""
         return {}
 
 
@@ -84,7 +86,7 @@ class Killed(Fault):
 
 
 class Terminated(Fault):
-    """SIGTERM, the notice of a machine that is about to go."""
+    """SIGTERM, the notice of a machine that is about to be taken away."""
 
     codes = (128 + signal.SIGTERM,)
     last_words = r"stopped by SIGTERM at step \d+, checkpoint saved; the same command continues the run"
@@ -95,7 +97,7 @@ class Terminated(Fault):
 
 
 class FullDisk(Fault):
-    """The disk has no room any more, or not enough for a checkpoint."""
+    """The disk has no space left, or not enough for a checkpoint."""
 
     last_words = _NAMED.format("No space left on device")
 
@@ -111,19 +113,19 @@ class FullDisk(Fault):
 
 
 class FileTooLarge(Fault):
-    """A file may have so many bytes and no more (ulimit -f): fewer than a checkpoint's."""
+    """Files may not exceed a size (ulimit -f) that is smaller than a checkpoint's."""
 
     last_words = _NAMED.format("File too large")
 
     def happen(self, run, place, draw):
-        # What it has said so far lies in a file, too, and so will what it has to say of this.
+        # Its log is a file too, and needs space for what the process says about this.
         most = max(draw.choice([4096, 1 << 16]), run.log.stat().st_size + _LAST_WORDS_BYTES)
         resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
         run.wait_for_end()
 
 
 class ReadOnly(Fault):
-    """Nothing can be written to the directory any more: a read-only mount, or no permission."""
+    """The directory can no longer be written to: a read-only mount, or no permission."""
 
     last_words = _NAMED.format("(Read-only file system|Permission denied|Operation not permitted)")
 
@@ -132,7 +134,7 @@ class ReadOnly(Fault):
             return ""
         if _chattr("+i", place.folder) and _chattr("-i", place.folder):
             return ""
-        return "no mount namespace, permissions do not bind root, and the file system knows no chattr +i"
+        return "no mount namespace, root ignores permissions, and the file system does not support chattr +i"
 
     def happen(self, run, place, draw):
         if place.disk:
@@ -157,7 +159,7 @@ class ReadOnly(Fault):
 
 
 class ClockStepsBack(Fault):
-    """The clock is an hour earlier than it was, and all files are of the future."""
+    """The clock is set back by an hour, so that all files are from the future."""
 
     codes = None
 
@@ -168,7 +170,7 @@ class ClockStepsBack(Fault):
             try:
                 times = path.stat()
                 os.utime(path, (times.st_atime + _CLOCK_SECONDS, times.st_mtime + _CLOCK_SECONDS))
-            except FileNotFoundError:  # the run has removed it since
+            except FileNotFoundError:  # the run has removed it in the meantime
                 continue
         run.wait_for_checkpoint()
 
@@ -176,8 +178,8 @@ class ClockStepsBack(Fault):
 class AddressSpace(Fault):
     """The process gets no more address space (ulimit -v).
 
-    TensorFlow's C++ aborts where it can start no thread, in a graph of its own: that is its end, too, and
-    Python cleans nothing up. With what it has already a process may also go on; then the limit is lifted.
+    TensorFlow's C++ aborts if it cannot start a thread, and then Python cannot clean up; this end is
+    allowed too. A process may also continue with the memory it already has; then the limit is lifted.
     """
 
     codes = (1, -signal.SIGABRT, None)
@@ -197,7 +199,7 @@ class AddressSpace(Fault):
 
 
 class MemoryLimit(Killed):
-    """The process takes more memory than its control group may have: the kernel ends it."""
+    """The process takes more memory than its control group allows, and the kernel kills it."""
 
     def refusal(self, place):
         try:
@@ -209,7 +211,7 @@ class MemoryLimit(Killed):
     def happen(self, run, place, draw):
         with _ControlGroup() as group:
             group.hold(run.process.pid)
-            while run.wait_for_checkpoint():  # it may do with what it has: from now on with that only
+            while run.wait_for_checkpoint():  # it still manages, so it gets no more than it has
                 group.tighten()
             run.wait_for_end()
 
@@ -236,9 +238,9 @@ class _Spoiled(Killed):
 
 
 class CheckpointCut(_Spoiled):
-    """A file of the newest checkpoint ends too early."""
+    """A file of the newest checkpoint is truncated."""
 
-    # Of a manifest that is cut it is said where it stops being JSON.
+    # For a truncated manifest, the message says where it stops being JSON.
     first_words = r"Checkpoint \S+{step:08d} is damaged \(.*\)"
 
     def damage(self, path, draw):
@@ -246,7 +248,7 @@ class CheckpointCut(_Spoiled):
 
 
 class CheckpointFlipped(_Spoiled):
-    """A bit of a file of the newest checkpoint is another one."""
+    """A bit in a file of the newest checkpoint is flipped."""
 
     first_words = CheckpointCut.first_words
 
@@ -273,7 +275,7 @@ class ManifestGone(CheckpointFileGone):
 
 
 class CheckpointGone(_Spoiled):
-    """The newest checkpoint is missing as a whole."""
+    """The whole newest checkpoint is missing."""
 
     first_words = r"Resuming at step {before}"
 
@@ -345,7 +347,7 @@ FAULTS = {
 
 
 class _ControlGroup:
-    """A control group for memory, version 1 or 2, that ends with the block.
+    """A control group for memory, version 1 or 2, that exists until the block ends.
 
     Raises:
         OSError: if none can be made here.
@@ -358,18 +360,18 @@ class _ControlGroup:
         self._folder = os.path.join(parent, f"convnlp-soak-{os.getpid()}")
         os.mkdir(self._folder)
         self._limit, self._usage = (os.path.join(self._folder, f"memory.{name}") for name in (limit, usage))
-        if not os.path.exists(self._limit):  # memory is not handed on to groups of this level
+        if not os.path.exists(self._limit):  # groups of this level do not control memory
             os.rmdir(self._folder)
             raise OSError(f"{self._limit} is missing")
         return self
 
     def hold(self, pid):
-        """Moves a process into the group, which counts what it takes from then on."""
+        """Moves a process into the group, which counts the memory that it takes from then on."""
         _write(self._limit, _FIRST_LIMIT_BYTES)
         _write(os.path.join(self._folder, "cgroup.procs"), pid)
 
     def tighten(self):
-        """Lets the group have next to nothing beside what it has."""
+        """Limits the group to what it has now plus next to nothing."""
         with contextlib.suppress(OSError):  # it has taken more in the meantime
             with open(self._usage, encoding="ascii") as file:
                 usage = int(file.read())

@@ -1,4 +1,4 @@
-"""A tiny run of `convnlp pretrain` that is started again and again, and what is seen of it from outside."""
+"""A tiny run of `convnlp pretrain` that is started again and again and watched from outside."""
 
 import os
 import pathlib
@@ -19,27 +19,28 @@ _CLOCK_MODULE = "benchmarks.soaking.stepped_clock"
 
 
 class NothingHappensError(Exception):
-    """What had to come has not come in time."""
+    """An expected event has not happened in time."""
 
 
 def start_process(arguments, environment, log):
-    """`python -m convnlp` with arguments, as a process that ends with this one; it writes to `log`."""
+    """Starts `python -m convnlp` with arguments; the process ends with this one and writes to `log`."""
     command = ending_with_us([sys.executable, "-m", "convnlp", *arguments])
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
 
 
 class Run:
-    """A run in a directory; there is one process of it at a time.
+    """A run in a directory; it has one process at a time.
 
     Args:
         workdir: pathlib.Path.
-        log: pathlib.Path, of what all its processes say.
+        log: pathlib.Path, for the output of all its processes.
         num_steps: int.
-        started: function of (arguments, environment, file) -> process. Defaults to `start_process`.
+        started: function of (arguments, environment, file) that returns a process. Defaults to
+            `start_process`.
 
     Attributes:
         process: the last process.
-        life: int, how many there were.
+        life: int, the number of processes so far.
     """
 
     def __init__(self, workdir, log, num_steps, started=start_process):
@@ -70,30 +71,30 @@ class Run:
         self.life += 1
 
     def said(self):
-        """What the last process has said, as text; what a bar has overwritten counts as lines."""
+        """Returns the output of the last process as text; states of a progress bar count as lines."""
         with open(self.log, "rb") as file:
             file.seek(self._place)
             return file.read().decode("utf-8", "replace").replace("\r", "\n")
 
     def resumed_at(self):
-        """The step at which the last process went on; None as long as it is not known."""
+        """Returns the step from which the last process continued; None while that is not known."""
         found = re.search(r"^Resuming at step (\d+)", self.said(), re.M)
         return int(found[1]) if found else None
 
     def step(self):
-        """The last step whose metrics are written."""
+        """Returns the last step whose metrics are written."""
         return tiny_run.last_step(self.workdir)
 
     def checkpoints(self):
-        """The steps of the checkpoints."""
+        """Returns the steps of the checkpoints."""
         return tiny_run.checkpoints(self.workdir)
 
     def checkpoint(self, step):
-        """The directory of a checkpoint."""
+        """Returns the directory of a checkpoint."""
         return self.workdir / "checkpoints" / f"{step:08d}"
 
     def is_alive(self):
-        """Whether its process runs."""
+        """Returns whether its process runs."""
         return self.process.poll() is None
 
     def wait_until_it_trains(self):
@@ -108,23 +109,23 @@ class Run:
         return self.is_alive()
 
     def wait_for_end(self):
-        """Waits for the end of a process that something has happened to; returns its exit code."""
+        """Waits for the end of a process to which something has happened; returns its exit code."""
         self._wait(lambda: not self.is_alive(), "the end of the process")
         return self._code()
 
     def wait_for_last_step(self):
-        """Waits for the end of a process that makes all its steps, however many; returns its exit code."""
+        """Waits until a process has made all its steps, however many, and ended; returns its exit code."""
         step, since = -1, time.monotonic()
         while self.is_alive():
             if (last := self.step()) != step:
                 step, since = last, time.monotonic()
             elif time.monotonic() > since + PATIENCE_SECONDS:
-                raise NothingHappensError(f"no step came after step {step}; see {self.log}")
+                raise NothingHappensError(f"there was no step after step {step}; see {self.log}")
             time.sleep(_QUIET_SECONDS)
         return self._code()
 
     def _code(self):
-        size = -1  # what C++ has said comes through a process that outlives it
+        size = -1  # output of C++ arrives through a process that outlives this one
         while size != (size := self.log.stat().st_size):
             time.sleep(_QUIET_SECONDS)
         return self.process.poll()
@@ -143,5 +144,5 @@ class Run:
         end = time.monotonic() + PATIENCE_SECONDS
         while not holds():
             if time.monotonic() > end:
-                raise NothingHappensError(f"{what} did not come; see {self.log}")
+                raise NothingHappensError(f"{what} was not reached in time; see {self.log}")
             time.sleep(0.02)

@@ -1,7 +1,8 @@
-"""Versions of a model whose answers are known, sound ones and broken ones.
+"""Versions of a model with known answers, intact ones and broken ones.
 
-Version N answers y = x / 2 + N, in float32 exactly for the numbers that are asked. Beside that it holds some
-megabytes of weights that nothing reads: a version that is not given back is seen in the memory of the server.
+Version N answers y = x / 2 + N, which is exact in float32 for the numbers that are sent. It also holds some
+megabytes of weights that nothing reads, so that a version that is not freed shows in the memory of the
+server.
 """
 
 import os
@@ -19,17 +20,17 @@ _WARMUP = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
 
 
 def answer(version, x):
-    """What a version answers to a number."""
+    """Returns what a version answers to a number."""
     return 0.5 * x + version
 
 
 def save(path, version, input_name="x"):
-    """Writes a version with its warm-up request and its sums.
+    """Writes a version with its warm-up request and its checksums.
 
     Args:
         path: pathlib.Path, its directory.
         version: int.
-        input_name: str. Another than "x" is what the warm-up request does not fit to.
+        input_name: str. The warm-up request only fits "x".
     """
     module = tf.Module()
     module.scale, module.offset = tf.Variable(0.5), tf.Variable(float(version))
@@ -65,7 +66,7 @@ def _weights(path):
 
 
 def damage_weights(path, draw):
-    """Flips a bit of the weights, which nobody has the sum of: TensorFlow's own tells."""
+    """Flips a bit of the weights and removes our checksums, so that only TensorFlow's can show it."""
     (path / "SHA256SUMS").unlink()
     file = _weights(path)
     content = bytearray(file.read_bytes())
@@ -74,18 +75,18 @@ def damage_weights(path, draw):
 
 
 def cut_weights(path, draw):
-    """Ends the weights too early."""
+    """Truncates the weights."""
     file = _weights(path)
     os.truncate(file, draw.randrange(file.stat().st_size))
 
 
 def remove_file(path, draw):
-    """Removes a file that the version cannot do without."""
+    """Removes a file without which the version cannot be loaded."""
     (path / draw.choice(["saved_model.pb", "variables/variables.index"])).unlink()
 
 
 def spoil_sums(path, draw):
-    """Changes a sum: the file is sound, but nobody can know."""
+    """Changes a checksum: the file is intact, but no longer matches it."""
     file = path / "SHA256SUMS"
     lines = file.read_text().splitlines(True)
     place = draw.randrange(len(lines))
@@ -94,12 +95,12 @@ def spoil_sums(path, draw):
 
 
 def change_signature(path, draw):
-    """Makes it a version whose input has another name: sound in itself, and not what its clients ask."""
+    """Gives the version's input another name: it is intact, but does not fit its clients' requests."""
     shutil.rmtree(path)
     save(path, int(path.name), input_name="z")
 
 
-# How a version is broken -> what the server has to say of it.
+# How a version is broken -> what the server must say about it.
 BROKEN = {
     "damaged_weights": (damage_weights, r"variables\.data-\S+: it is missing, truncated or damaged"),
     "cut_weights": (cut_weights, r"variables\.data-\S+"),
@@ -110,12 +111,12 @@ BROKEN = {
 
 
 def push(source, target):
-    """Puts a version where the server looks for it, all at once."""
+    """Moves a version to where the server looks for it, all at once."""
     os.rename(source, target)
 
 
 def push_slowly(source, target, seconds):
-    """Copies a version where the server looks for it, file by file, and the sums last."""
+    """Copies a version to where the server looks for it, file by file, with the checksums last."""
     files = sorted(path for path in source.rglob("*") if path.is_file())
     files.sort(key=lambda path: path.name == "SHA256SUMS")
     for file in files:

@@ -159,7 +159,7 @@ def test_a_long_run_has_time_as_long_as_it_makes_steps(tmp_path, monkeypatch):
     run = training_run.Run(tmp_path, tmp_path / "log", 10, steps_every(60, 1))
     run.start()
     try:
-        with pytest.raises(training_run.NothingHappensError, match="no step came after step 9"):
+        with pytest.raises(training_run.NothingHappensError, match="there was no step after step 9"):
             run.wait_for_last_step()
     finally:
         run.close()
@@ -266,17 +266,17 @@ FULL = faults.FAULTS["full_disk"]
     ("fault", "code", "said", "problem"),
     [
         (FULL, 1, "step 2\nerror: /run/x; No space left on device", None),
-        (FULL, 0, "error: /run/x; No space left on device", "ended with 0 in place of 1"),
+        (FULL, 0, "error: /run/x; No space left on device", "ended with 0 instead of 1"),
         (FULL, 1, "error: /run/x; No space left on device\nand more", "does not name the cause: 'and more'"),
         (FULL, 1, "error: [Errno 28] No space left on device", "does not name the cause"),  # of which file?
         (FULL, 1, "error: something", "does not name the cause"),
         (FULL, 1, "", "does not name the cause"),
         (FULL, 1, "Traceback (most recent call last)\nerror: /run/x; No space left on device", "traceback"),
         (faults.FAULTS["clock_steps_back"], None, "step 2", None),
-        (faults.FAULTS["clock_steps_back"], 1, "step 2", "has ended with 1"),
+        (faults.FAULTS["clock_steps_back"], 1, "step 2", "process ended with 1"),
         (faults.FAULTS["killed"], -signal.SIGKILL, "step 2", None),
         (faults.FAULTS["address_space"], None, "step 2", None),  # it has what it needs
-        (faults.FAULTS["address_space"], -signal.SIGKILL, "step 2", "ended with -9 in place of 1 or -6"),
+        (faults.FAULTS["address_space"], -signal.SIGKILL, "step 2", "ended with -9 instead of 1 or -6"),
     ],
 )
 def test_what_is_wrong_with_an_end(fault, code, said, problem):

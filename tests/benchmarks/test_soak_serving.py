@@ -136,7 +136,7 @@ def test_what_stays_open_at_rest_is_a_problem():
     assert serving.problems_of_rest(before, {**before, "memory_mb": 120.0, "threads": 13}) == []
     assert len(serving.problems_of_rest(before, {**before, "threads": 14})) == 1
     (problem,) = serving.problems_of_rest(before, {**before, "sockets": 4})
-    assert problem == "at rest there were 3 sockets after the first round, and 4 at the end"
+    assert problem == "at rest there were 3 sockets after the first round, but 4 at the end"
 
 
 def test_a_traceback_in_the_log_is_a_problem():
