@@ -39,7 +39,7 @@ class Runs:
         return self._cell(text_set, self._trained("convnlp.finetune", text_set, seed))
 
     def tflite(self, text_set, seed):
-        """Returns the cell of the fine-tuned model as the int8 TFLite file that `export.tflite` writes."""
+        """Returns the cell of the fine-tuned model exported by `export.tflite`, with int8 weights."""
         run = self._trained("convnlp.finetune", text_set, seed)
         file = run / "model.tflite"
         if not file.exists():
