@@ -198,8 +198,7 @@ def _suffer(run, place, fault, event, draw, sampler):
         return
     event.problems += soundness.unsound(run.workdir)
     left = soundness.half_written(run.workdir)
-    if event.code != -signal.SIGKILL and fault.can_clean_up:
-        event.problems += [f"{name} is half-written" for name in sorted(left)]
+    event.problems += problems_of_leftovers(fault, event.code, left)
     fault.undo(run, place)
     facts = fault.spoil(run, draw)
     _start(run, sampler)
@@ -238,6 +237,22 @@ def problems_of_words(fault, code, said):
     if fault.last_words and code is not None and not (lines and re.fullmatch(fault.last_words, lines[-1])):
         problems.append(f"the last line does not name the cause: {lines[-1] if lines else ''!r}")
     return problems
+
+
+def problems_of_leftovers(fault, code, left):
+    """Returns what is wrong with the half-written files that a process has left behind, a list of str.
+
+    After kill -9, and after faults that also prevent a process from cleaning up, nothing is: the next start
+    removes them.
+
+    Args:
+        fault: `Fault`.
+        code: int, the exit code.
+        left: set of str, names of files.
+    """
+    if code == -signal.SIGKILL or not fault.can_clean_up:
+        return []
+    return [f"{name} is half-written" for name in sorted(left)]
 
 
 def _problems_of_end(run):

@@ -128,6 +128,7 @@ class ReadOnly(Fault):
     """The directory can no longer be written to: a read-only mount, or no permission."""
 
     last_words = _NAMED.format("(Read-only file system|Permission denied|Operation not permitted)")
+    can_clean_up = False  # nothing can be removed either
 
     def refusal(self, place):
         if place.disk or os.geteuid() != 0:

@@ -285,6 +285,20 @@ def test_what_is_wrong_with_an_end(fault, code, said, problem):
     assert problem is None or problem in found[0]
 
 
+@pytest.mark.parametrize(
+    ("fault", "code", "problems"),
+    [
+        ("full_disk", 1, ["checkpoints/.00000002 is half-written"]),
+        ("terminated", 143, ["checkpoints/.00000002 is half-written"]),
+        ("killed", -9, []),
+        ("read_only", 1, []),  # it cannot be removed
+        ("address_space", -6, []),  # TensorFlow aborts
+    ],
+)
+def test_when_a_process_may_leave_a_half_written_checkpoint(fault, code, problems):
+    assert training.problems_of_leftovers(faults.FAULTS[fault], code, {"checkpoints/.00000002"}) == problems
+
+
 def test_a_fault_that_cannot_be_made_is_refused_with_a_reason(tmp_path):
     names, refused = training.possible(["killed", "full_disk"], faults.Place(tmp_path))
     assert names == ["killed"]
