@@ -6,6 +6,7 @@ has its own.
 
 import tensorflow as tf
 
+from benchmarks import machine
 from convnlp import kernels
 
 
@@ -77,7 +78,9 @@ def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
     found = {"convnlp": candidate(ours, tokens)}
     if logits.shape.rank == 2:
         found["depthwise_conv2d"] = candidate(in_steps(depthwise_conv2d), factors)
-        if dilation_rate == 1:  # The gradient of a dilated grouped convolution has no kernel for CPUs.
+        # TensorFlow has no gradient of a grouped convolution for CPUs. oneDNN has one, but not if it is dilated,
+        # nor in bfloat16 on a processor without AVX-512.
+        if dilation_rate == 1 and (dtype != "bfloat16" or machine.has_flag("avx512f")):
             found["convolution"] = candidate(in_steps(convolution), factors)
     else:
         found["shifts"] = candidate(in_steps(shifts), factors)

@@ -17,8 +17,9 @@ def project(x, kernel, offset=None):
     x unchanged becomes a single FULLY_CONNECTED.
 
     If x is float32 and the kernel is stored in bfloat16, the product is in bfloat16 with float32 sums: x is
-    rounded before and the result after it. All else in such a model stays float32, at the cost of two casts
-    per product, because a CPU computes other TensorFlow operations more slowly in bfloat16.
+    rounded before it, and the result after it (without AVX-512, TensorFlow cuts the result). All else in such
+    a model stays float32, at the cost of two casts per product, because a CPU computes other TensorFlow
+    operations more slowly in bfloat16.
 
     Args:
         x: tensor [..., D], float.
