@@ -78,8 +78,8 @@ def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
     found = {"convnlp": candidate(ours, tokens)}
     if logits.shape.rank == 2:
         found["depthwise_conv2d"] = candidate(in_steps(depthwise_conv2d), factors)
-        # TensorFlow has no gradient of a grouped convolution for CPUs. oneDNN has one, but not if it is dilated,
-        # nor in bfloat16 on a processor without AVX-512.
+        # TensorFlow has no gradient of a grouped convolution for CPUs. oneDNN has one, but not if it is
+        # dilated, nor in bfloat16 on a processor without AVX-512.
         if dilation_rate == 1 and (dtype != "bfloat16" or machine.has_flag("avx512f")):
             found["convolution"] = candidate(in_steps(convolution), factors)
     else:
