@@ -9,7 +9,7 @@ from convnlp.kernels.dynamic import dynamic_conv
 from convnlp.kernels.fourier import real_dft, real_dft_of_texts
 from convnlp.kernels.full_conv import full_conv, full_conv_valid
 from convnlp.kernels.gated_linear_unit import gated_linear_unit
-from convnlp.kernels.gram import block_size, fold_time, merge_blocks, to_blocks, unfold_time
+from convnlp.kernels.gram import banded, block_size, fold_time, merge_blocks, to_blocks, unfold_time
 from convnlp.kernels.implementations import current_implementation, implementation
 from convnlp.kernels.layer_norm import layer_norm
 from convnlp.kernels.long_conv import (
@@ -47,6 +47,7 @@ from convnlp.kernels.zero_pads import zero_pads
 
 __all__ = [
     "Waves",
+    "banded",
     "block_size",
     "by_rows",
     "channels_by_head",

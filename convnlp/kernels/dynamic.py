@@ -199,7 +199,7 @@ def _blocks(settings, x):
 def _blocks_with_halo(x, mask, settings):
     """[B,T,D] -> [B,N,H,block+K-1,D/H], zeros at pads.
 
-    Compiled, it is one copy instead of three. `to_blocks` gathers, which is a slow loop in XLA.
+    The blocks of `to_blocks`, head by head. Compiled, it is one copy instead of three.
     """
     block, halo = block_size(settings.kernel_size), settings.kernel_size - 1
     time = length(x)

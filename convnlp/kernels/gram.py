@@ -19,15 +19,15 @@ def block_size(kernel_size):
 
 def to_blocks(dy, x, kernel_size, left):
     """Cuts dy, x [B,T,D] into blocks of dy [B,N,block,D], and of x with a halo [B,N,block+K-1,D]."""
-    time = length(dy)
+    time, halo = length(dy), kernel_size - 1
     block = block_size(kernel_size)
     num_blocks = -(-time // block)
     rest = num_blocks * block - time
     dy = tf.reshape(pad_time(dy, 0, rest), [length(dy, 0), num_blocks, block, dy.shape[-1]])  # [B,N,block,D]
-    x = pad_time(x, left, kernel_size - 1 - left + rest)
-    starts = tf.expand_dims(tf.range(num_blocks), 1) * block  # [N,1]
-    positions = starts + tf.range(block + kernel_size - 1)  # [N,block+K-1]
-    return dy, tf.gather(x, positions, axis=1)  # [B,N,block+K-1,D]
+    # One block more, for the halo of the last. A gather would be a slow loop in XLA, in its gradient too.
+    x = pad_time(x, left, rest + block - left)
+    x = tf.reshape(x, [length(x, 0), num_blocks + 1, block, x.shape[-1]])  # [B,N+1,block,D]
+    return dy, tf.concat([x[:, :-1], x[:, 1:, :halo]], axis=2)  # [B,N,block+K-1,D]
 
 
 def merge_blocks(x):
@@ -45,6 +45,26 @@ def diagonals(gram, kernel_size):
     flat = tf.reshape(gram, tf.concat([lead, [rows * columns]], 0))  # [...,T*(T+K-1)]
     flat = tf.pad(flat, [[0, 0]] * (gram.shape.rank - 2) + [[0, rows]])
     return tf.reshape(flat, tf.concat([lead, [rows, columns + 1]], 0))[..., :kernel_size]  # [...,T,K]
+
+
+def banded(values, rows):
+    """Returns the matrix [...,S,S+K-1] of S `rows` with values[..., j] at [u, u + j], and zeros elsewhere.
+
+    The reverse of `diagonals`, by the same trick: repeated rows, padded to be one entry longer than those of
+    the matrix, move by one entry from row to row. Its gradient is a sum, that of a gather would be a scatter.
+
+    Args:
+        values: tensor [...,K]; only K may be unknown while tracing.
+        rows: int or scalar tensor S.
+
+    Example:
+    >>> banded(tf.constant([1, 2]), 3).numpy().tolist()
+    [[1, 2, 0, 0], [0, 1, 2, 0], [0, 0, 1, 2]]
+    """
+    lead, columns = values.shape[:-1], rows + length(values, -1) - 1
+    values = tf.pad(values, [[0, 0]] * len(lead) + [[0, rows]])  # [...,S+K]
+    flat = tf.tile(values, [1] * len(lead) + [rows])[..., : rows * columns]
+    return tf.reshape(flat, [*lead, rows, columns])
 
 
 def fold_time(x, dilation_rate):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from convnlp.kernels.gram import banded
 from convnlp.kernels.shifts import (
     channels_by_head,
     length,
@@ -132,9 +133,9 @@ def toeplitz(past, future, size):
     distances = tf.range(size)
     behind = _taps(past, distances)
     ahead = tf.zeros_like(behind) if future is None else _taps(future, distances)
-    both = tf.concat([ahead[:, ::-1], behind], axis=1)  # [H,2I], the distances 1 - I .. 0 and 0 .. I - 1
-    distance = tf.expand_dims(distances, 1) - distances  # [I,I]
-    return tf.gather(both, distance + size - tf.cast(distance < 0, tf.int32), axis=1)
+    # The distances I - 1 .. 0 and -1 .. 1 - I, from left to right.
+    from_left = tf.concat([behind[:, ::-1], ahead[:, 1:]], axis=1)  # [H,2I-1]
+    return banded(from_left, size)[:, :, size - 1 : 2 * size - 1]
 
 
 def _block_size(time):

@@ -81,14 +81,20 @@ def a_row_of_pads_is_finite(case):
 
 
 def influence(mixer, time):
-    """Returns whether output i depends on input m, by gradient: bool [T,T]."""
-    x = random_rows(batch=1, time=time)
-    with tf.GradientTape(persistent=True) as tape:
+    """Returns whether output i depends on input m, by gradient: bool [T,T].
+
+    Args:
+        mixer: function of a batch of rows, which is called with T copies of one row.
+        time: int. Length T of the row.
+    """
+    x = tf.repeat(random_rows(batch=1, time=time), time, axis=0)  # [T,T,D]
+    # Random signs, so that softmaxes, which sum to one, cannot hide a dependence.
+    signs = tf.constant(np.random.default_rng(2).normal(size=[DIM]).astype("float32"))
+    with tf.GradientTape() as tape:
         tape.watch(x)
-        # Random signs, so that softmaxes, which sum to one, cannot hide a dependence.
-        signs = tf.constant(np.random.default_rng(2).normal(size=[DIM]).astype("float32"))
-        outputs = [tf.reduce_sum(y * signs) for y in tf.unstack(mixer(x)[0])]
-    return np.stack([np.abs(tape.gradient(y, x)[0].numpy()).max(-1) > 0 for y in outputs])
+        outputs = tf.reduce_sum(mixer(x) * signs, axis=2)  # [T,T]
+        total = tf.linalg.trace(outputs)  # output i of copy i
+    return np.any(tape.gradient(total, x), axis=2)
 
 
 def causality_and_receptive_field_by_gradient(case):

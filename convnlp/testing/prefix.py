@@ -27,7 +27,8 @@ def targets_see_the_past_and_the_prefix_sees_itself(case):
     mixer, prefix = case.build(), np.arange(20) < 11
     everything = influence(mixer, 20)
     require(everything[:11, 11:].any(), "without a mask, the source must look at targets: what has to go")
-    left = influence(lambda x: mixer(x, prefix_mask=tf.constant(prefix[np.newaxis])), 20)
+    masks = tf.constant(np.tile(prefix, [20, 1]))
+    left = influence(lambda x: mixer(x, prefix_mask=masks), 20)
     np.testing.assert_array_equal(left, everything & allowed(prefix))
 
 

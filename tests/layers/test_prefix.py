@@ -23,7 +23,7 @@ def test_nothing_leaks_through_a_stack(masked):
         {"name": "dynamic_conv", "hidden_dim": DIM, "num_heads": 2, "kernel_size": 4, "dilation_rate": 2},
     ]
     encoder, prefix = Encoder(mixers, intermediate_dim=12), np.arange(TIME) < 4
-    mask = tf.constant(prefix[np.newaxis]) if masked else None
+    mask = tf.constant(np.tile(prefix, [TIME, 1])) if masked else None
     depends = influence(lambda x: encoder(x, prefix_mask=mask), TIME)
     expected = allowed(prefix) if masked else np.ones([TIME, TIME], bool)
     np.testing.assert_array_equal(depends, expected)

@@ -196,7 +196,7 @@ class FocalAttention(AttentionMixer):
 
         tap = tf.range(block + count - 1) - tf.expand_dims(tf.range(block), 1)  # [S,S+r-1]
         visible = (labels == tf.transpose(met, [0, 2, 1])) & (tap >= 0) & (tap < count)  # [B*s*N,S,S+r-1]
-        bias = tf.gather(run.bias, tf.clip_by_value(tap, 0, count - 1), axis=1)  # [H,S,S+r-1]
+        bias = kernels.banded(run.bias, block)  # [H,S,S+r-1]
         logits = tf.einsum("bqhd,bkhd->bhqk", kernels.split_heads(queries, num_heads), keys)
         logits = tf.cast(logits, tf.float32) + tf.expand_dims(bias, 0)  # [B*s*N,H,S,S+r-1]
         weights, largest, total = kernels.softmax_part(logits, tf.expand_dims(visible, 1))
