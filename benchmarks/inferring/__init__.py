@@ -1,1 +1,1 @@
-"""What the program `benchmarks.inference` is made of: models, forms, their processes and turns, its page."""
+"""The parts of `benchmarks.inference`: models, variants, their processes, their timing, and the page."""

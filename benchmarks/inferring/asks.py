@@ -1,4 +1,4 @@
-"""What every variant is asked: rows of n tokens, batches of them, and texts of mixed lengths."""
+"""The inputs that every variant gets: rows of n tokens, batches of them, and texts of mixed lengths."""
 
 import dataclasses
 import json
@@ -11,11 +11,11 @@ MIXED, ONE_BY_ONE, IN_BATCHES = "mixed ids x 32", "texts x 1", "texts x 32"
 
 @dataclasses.dataclass(frozen=True)
 class Ask:
-    """One question, timed as a whole.
+    """One input, timed as a whole.
 
     Args:
         name: str.
-        is_text: bool. The tokenizer is included.
+        is_text: bool. Whether the input is text, so that the tokenizer is timed too.
         batches: list of int32 arrays [B,T], pads = 0, or of lists of str.
     """
 
@@ -25,23 +25,23 @@ class Ask:
 
     @property
     def num_texts(self):
-        """How many texts all batches have."""
+        """The number of texts in all batches."""
         return sum(map(len, self.batches))
 
     @property
     def longest(self):
-        """Tokens of the longest row; 0 for texts, which are cut where a model ends."""
+        """The number of tokens in the longest row; 0 for texts, which each model truncates to its limit."""
         return 0 if self.is_text else max(batch.shape[1] for batch in self.batches)
 
 
 def asks(lengths, batch_lengths, texts, token_ids, vocabulary_size):
-    """All of them, in the order of the page.
+    """Returns all inputs, in the order of the page.
 
     Args:
-        lengths: list of int, tokens of single rows without pads.
-        batch_lengths: list of int, tokens of 32 rows without pads.
+        lengths: list of int, the lengths in tokens of single rows without pads.
+        batch_lengths: list of int, the lengths in tokens of batches of 32 rows without pads.
         texts: list of str.
-        token_ids: function of a list of str to int32 [B,T].
+        token_ids: function from a list of str to int32 [B,T].
         vocabulary_size: int.
 
     Returns:
@@ -64,12 +64,12 @@ def asks(lengths, batch_lengths, texts, token_ids, vocabulary_size):
 
 
 def name(batch_size, length):
-    """The name of an ask without pads."""
+    """Returns the name of an input without pads."""
     return f"n = {length}" if batch_size == 1 else f"{batch_size} x {length}"
 
 
 def write(path, found):
-    """Writes asks for the processes that answer them."""
+    """Writes the inputs for the processes of the variants."""
     asked = [
         {
             "name": ask.name,
@@ -82,7 +82,7 @@ def write(path, found):
 
 
 def read(path):
-    """The asks that `write` has written, by name."""
+    """Returns the inputs that `write` wrote: dict, name -> `Ask`."""
     with open(path, encoding="utf-8") as file:
         asked = json.load(file)
     return {

@@ -1,6 +1,6 @@
-"""Makes the file of every variant from one preset, and the logits that all are held against.
+"""Makes the files of all variants from one preset, and the logits that all variants are compared with.
 
-To be called in a process of its own, which takes the memory of all these tools along when it ends.
+Call it in a process of its own: the memory of all these tools is freed when that process ends.
 """
 
 import json
@@ -17,16 +17,16 @@ from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import versions
 
 PRESET, REFERENCE = "preset", "reference.npz"
-_CALIBRATING, _SEED = 50, 1  # texts, and as many rows of random ids; another seed than that of the asks
+_CALIBRATING, _SEED = 50, 1  # texts, and as many rows of random ids; not the seed of the inputs
 
 
 class Builds:
     """The files of one model.
 
     Args:
-        folder: path, with what `benchmarks.inferring.model.written` writes. What else is there is taken as it
-            is.
-        texts: list of str, for what needs calibration.
+        folder: path of the directory that `benchmarks.inferring.model.written` wrote to. Files of variants
+            that exist there are not made again.
+        texts: list of str, for calibration.
     """
 
     def __init__(self, folder, texts):
@@ -36,11 +36,11 @@ class Builds:
         self._model = preset.load(self._preset)
 
     def build(self, name):
-        """Path of what the builder `name` makes, which is made unless it is there."""
+        """Returns the path of what the builder `name` makes, and makes it if it does not exist."""
         return getattr(self, name)()
 
     def reference(self, asked):
-        """Our float32 logits for the first batch of each of the `Ask`s: dict, name -> [B,C]."""
+        """Returns our float32 logits for the first batch of each `Ask`: dict, name -> [B,C]."""
         return {ask.name: centred(self._logits(ask)) for ask in asked}
 
     def _logits(self, ask):
@@ -52,22 +52,22 @@ class Builds:
     # === Ours ===
 
     def saved_model(self, **options):
-        """What `export.saved_model` writes."""
+        """Builds what `export.saved_model` writes."""
         base = self.folder / "-".join(["saved_model", *options.values()])
         if not (base / "1").exists():
             versions.export(self._preset, str(base), check=False, **options)
         return base / "1"
 
     def saved_model_bfloat16(self):
-        """The same with `--dtype=bfloat16`."""
+        """Builds the same with `--dtype=bfloat16`."""
         return self.saved_model(dtype="bfloat16")
 
     def litert_dynamic(self):
-        """What `export.tflite` writes by default."""
+        """Builds what `export.tflite` writes by default."""
         return self._litert("dynamic")
 
     def litert_fp32(self):
-        """The same with `--mode=fp32`."""
+        """Builds the same with `--mode=fp32`."""
         return self._litert("fp32")
 
     def _litert(self, mode):
@@ -80,11 +80,11 @@ class Builds:
     # === Peers ===
 
     def pytorch_float32(self):
-        """The weights of the twin."""
+        """Builds the weights of the twin in PyTorch."""
         return self._pytorch("float32")
 
     def pytorch_bfloat16(self):
-        """The same, rounded."""
+        """Builds the same, rounded to bfloat16."""
         return self._pytorch("bfloat16")
 
     def _pytorch(self, dtype):
@@ -100,7 +100,7 @@ class Builds:
         return self._file(f"pytorch-{dtype}.pt", write)
 
     def onnx_float32(self):
-        """The twin by PyTorch's own exporter."""
+        """Exports the twin with PyTorch's own exporter."""
         import torch
 
         from benchmarks.peers import pytorch_deployed
@@ -112,13 +112,16 @@ class Builds:
         return self._file("onnx-float32.onnx", write)
 
     def onnx_int8(self):
-        """Dynamic int8 of all products with weights, and of the embedding; convolutions stay float32."""
+        """Quantises all products with weights, and the embedding, to dynamic int8.
+
+        The convolutions stay float32.
+        """
         import onnx
         from onnxruntime import quantization
 
         def write(path):
             proto = onnx.load(self.onnx_float32())
-            del proto.graph.value_info[:]  # the quantiser takes PyTorch's shapes for contradictions
+            del proto.graph.value_info[:]  # the quantiser rejects PyTorch's shapes as contradictory
             quantization.quantize_dynamic(
                 proto,
                 path,
@@ -129,25 +132,25 @@ class Builds:
         return self._file("onnx-int8.onnx", write)
 
     def openvino_float32(self):
-        """OpenVINO's own format."""
+        """Converts the ONNX file to OpenVINO's own format."""
         return self._openvino("openvino-float32", lambda found: found)
 
     def openvino_bfloat16(self):
-        """The same with weights of 16 bits."""
+        """Does the same, with weights stored in 16 bits."""
         return self._openvino("openvino-bfloat16", lambda found: found, compress_to_fp16=True)
 
     def openvino_int8_weights(self):
-        """NNCF's compression of the weights; OpenVINO rounds the activations while it runs."""
+        """Compresses the weights with NNCF; OpenVINO quantises the activations at run time."""
         import nncf
 
         mode = nncf.CompressWeightsMode.INT8_SYM
         return self._openvino("openvino-int8-weights", lambda found: nncf.compress_weights(found, mode=mode))
 
     def openvino_int8(self):
-        """NNCF's quantisation of weights and activations, calibrated; convolutions stay as they are.
+        """Quantises weights and activations with NNCF, calibrated; convolutions stay as they are.
 
-        With the depthwise convolutions in int8 the model answers wrongly at all lengths but one
-        (OpenVINO 2026.4), and is no faster at that.
+        With the depthwise convolutions in int8, the model's answers are wrong at all lengths except one
+        (OpenVINO 2026.4), and it is no faster.
         """
         import nncf
 
@@ -165,7 +168,7 @@ class Builds:
         )
 
     def _calibration(self):
-        """Rows like those that are asked: texts, and random ids of all lengths, int64 [1,T] each."""
+        """Returns rows like the inputs: texts, and random ids of all lengths, each int64 [1,T]."""
         random, pieces = np.random.default_rng(_SEED), Pieces(self.folder)
         texts = [pieces([text]) for text in self._texts[:_CALIBRATING]]
         lengths = np.geomspace(8, self.facts["sequence_length"], _CALIBRATING).astype(int)
@@ -196,10 +199,10 @@ def prepare(folder, texts, builders, asks_path):
         folder: str, see `Builds`.
         texts: list of str.
         builders: list of str, methods of `Builds`.
-        asks_path: str, of the asks.
+        asks_path: str, the file of the inputs.
 
     Returns:
-        dict, builder -> str, the path of what it has made.
+        dict, builder -> str, the path of what it made.
     """
     builds = Builds(folder, texts)
     found = {name: str(builds.build(name)) for name in builders}
@@ -208,7 +211,7 @@ def prepare(folder, texts, builders, asks_path):
 
 
 def megabytes(path):
-    """Of a variant's files: a directory, or a file and those beside it that differ in their ending."""
+    """Returns the size of a variant's files: a directory, or all files with the same stem as `path`."""
     path = pathlib.Path(path)
     files = path.rglob("*") if path.is_dir() else path.parent.glob(f"{path.stem}.*")
     return sum(file.stat().st_size for file in files if file.is_file()) / 1e6

@@ -1,4 +1,4 @@
-"""The fastest of ours beside the fastest of the others, with the goals of `benchmarks.goals`."""
+"""Compares our fastest variant with the fastest of the others, with the goals of `benchmarks.goals`."""
 
 from benchmarks.goals import goal
 from benchmarks.inferring import asks
@@ -18,7 +18,7 @@ VS_PYTORCH, BFLOAT16 = (
 
 
 def rows(cells, size):
-    """Yields the `Row`s of one size.
+    """Yields the `Row`s of one size of model.
 
     Args:
         cells: list of dicts, see `benchmarks.inferring.measuring.Measurement`.

@@ -1,4 +1,4 @@
-"""Loads all variants, holds each against the reference, and lets them take turns at every ask."""
+"""Loads all variants, compares each with the reference, and times them in turns on every input."""
 
 import contextlib
 import dataclasses
@@ -17,10 +17,10 @@ class Candidate:
 
     Args:
         variant: `Variant`.
-        mixer: str; "" for one with weights of its own.
+        mixer: str; "" for a model with weights of its own.
         path: str, its file.
-        megabytes: float, of that and of its vocabulary.
-        reference: dict, name of an ask -> [B,C]; None for one with weights of its own.
+        megabytes: float, the size of this file and of the vocabulary.
+        reference: dict, name of an input -> [B,C]; None for a model with weights of its own.
     """
 
     variant: Variant
@@ -31,7 +31,7 @@ class Candidate:
 
     @property
     def names(self):
-        """What tells it from others in the results."""
+        """What identifies it in the results."""
         return {"variant": self.variant.key, "mixer": self.mixer}
 
 
@@ -42,12 +42,13 @@ class Measurement:
         candidates: list of `Candidate`.
         asked: list of `Ask`.
         threads: int.
-        repeats: int, samples of each.
+        repeats: int, samples per candidate and input.
 
     Attributes:
-        variants: list of dicts, a row for each candidate that could be loaded.
-        cells: list of dicts, a row for each candidate and ask.
-        failed: list of dicts with "why": what could not be loaded, or differs from the reference.
+        variants: list of dicts, one per candidate that could be loaded.
+        cells: list of dicts, one per candidate and input.
+        failed: list of dicts with "why", for candidates that could not be loaded, raised an error or differ
+            from the reference.
     """
 
     def __init__(self, candidates, asked, threads, repeats):
@@ -56,12 +57,12 @@ class Measurement:
         self.variants, self.cells, self.failed = [], [], []
 
     def run(self, asks_path, log, start=Worker):
-        """Yields after each ask, when the results have grown.
+        """Yields the name of each input when its results have been added.
 
         Args:
-            asks_path: path of the asks.
-            log: file.
-            start: what makes a worker, with the arguments of `Worker`.
+            asks_path: path of the file of the inputs.
+            log: file that receives what the tools print.
+            start: function that makes a worker, with the arguments of `Worker`.
         """
         with contextlib.ExitStack() as stack:
             workers = {}
@@ -101,7 +102,7 @@ class Measurement:
                 yield ask.name
 
     def _is_right(self, candidate, ask, worker, row):
-        """Whether the answers to the first batch are the reference's; notes how far they are off."""
+        """Returns whether the answers to the first batch match the reference; records the difference."""
         if candidate.reference is None:
             return True
         outputs = np.array(worker.ask("answer", ask.name)["outputs"])

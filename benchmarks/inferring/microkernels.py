@@ -1,7 +1,7 @@
-"""Where a LiteRT model spends its time, by the names of XNNPACK's microkernels that `perf` of Linux samples.
+"""Where a LiteRT model spends its time, by the names of XNNPACK's microkernels that Linux's `perf` samples.
 
-XNNPACK's own profile is not to be had from Python. Its microkernels have names that say what they do, such as
-xnn_qd8_f32_qc8w_gemm_minmax_ukernel_5x64c4__asm_amd64_avx512vnni, a product of 5 rows with 64 columns.
+XNNPACK's own profile cannot be read from Python. The names of its microkernels say what they do:
+xnn_qd8_f32_qc8w_gemm_minmax_ukernel_5x64c4__asm_amd64_avx512vnni multiplies 5 rows by 64 columns.
 """
 
 import collections
@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 
-# The first that fits, of the name of a function.
+# Kind -> pattern of the function's name; the first that matches counts.
 KINDS = {
     "products in int8": r"xnn_q.*gemm",
     "products in float32": r"xnn_f32.*gemm",
@@ -32,12 +32,12 @@ KINDS = {
     "calls of operations": r"xnn_|pthreadpool|tflite|[Ii]nvoke",
 }
 ELSEWHERE = "elsewhere: Python, the system"
-_FREQUENCY = 5000  # samples a second
-_STARTS_IN = 0.5  # seconds
+_FREQUENCY = 5000  # samples per second
+_STARTS_IN = 0.5  # seconds that perf takes to start
 
 
 def kind(function):
-    """What a function of that name does: a key of `KINDS`, or `ELSEWHERE`.
+    """Returns what a function with this name does: a key of `KINDS`, or `ELSEWHERE`.
 
     Example:
     >>> kind("xnn_f32_dwconv_minmax_ukernel_9p16c__avx512f")
@@ -47,10 +47,11 @@ def kind(function):
 
 
 def shares(lines):
-    """The share of each kind: dict, kind -> float, that add up to 1.
+    """Returns the share of each kind: dict, kind -> float. The shares add up to 1.
 
     Args:
-        lines: list of str, of `perf report --fields=sample,symbol`: a number and `[.] function` each.
+        lines: list of str, the lines of `perf report --fields=sample,symbol`, each with a number and
+            `[.] function`.
 
     Raises:
         ValueError: if there are no samples.
@@ -66,10 +67,10 @@ def shares(lines):
 
 
 def sampled(call, seconds):
-    """The `shares` of the time of `call`, which is called again and again for some seconds.
+    """Returns the `shares` of the time of `call`, which is called repeatedly for this many seconds.
 
     Raises:
-        ValueError: if `perf` is missing or may not sample.
+        ValueError: if `perf` is missing or is not allowed to sample.
     """
     with tempfile.TemporaryDirectory() as directory:
         file = os.path.join(directory, "perf.data")
@@ -77,7 +78,7 @@ def sampled(call, seconds):
         try:
             perf = subprocess.Popen([*record, "-p", str(os.getpid())], stderr=subprocess.DEVNULL)
         except FileNotFoundError as error:
-            raise ValueError("perf of Linux must be installed (linux-tools, linux-perf)") from error
+            raise ValueError("Linux's perf must be installed (linux-tools, linux-perf)") from error
         try:
             end = time.perf_counter() + _STARTS_IN + seconds
             while time.perf_counter() < end:

@@ -1,4 +1,4 @@
-"""The classifiers that are measured, and what every tool gets of them."""
+"""The classifiers that are measured, and the files that the other tools need of them."""
 
 import json
 import pathlib
@@ -10,21 +10,21 @@ from convnlp.models import SIZES, Seq2SeqBackbone, TextClassifier, TextClassifie
 
 MIXINGS = {"lightweight_conv": "conv", "self_attention": "attention"}  # ours -> PyTorch's
 KERNEL_SIZE, NUM_CLASSES, SEED = 7, 4, 0
-# Of the shipped preset: 12,000 pieces of English.
+# That of the shipped preset: 12,000 pieces, English.
 _VOCABULARY = "convnlp/presets/dynamic_conv_mini_en/assets/tokenizer/vocabulary.spm"
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def classifier(mixer, size, sequence_length, vocabulary=None):
-    """An untrained classifier whose weights are all at work: no gain of a norm is 1, no offset 0.
+    """Returns an untrained classifier in which every weight matters: no gain of a norm is 1, no bias is 0.
 
-    The one with attention has a learned position embedding in place of its relative bias, which is zero: so
-    its peers may use their fastest kernel, and all compute the same.
+    With attention, it has a learned position embedding, and its relative bias is zero. Thus the other
+    libraries can use their fastest kernels and still compute the same.
 
     Args:
-        mixer: str of `MIXINGS`.
+        mixer: str, a key of `MIXINGS`.
         size: str, name in `convnlp.models.SIZES`.
-        sequence_length: int, tokens at which texts are cut.
+        sequence_length: int, the number of tokens to which texts are truncated.
         vocabulary: bytes of a SentencePiece model. Default: that of the shipped preset.
     """
     tokenizer = Tokenizer(vocabulary or (_ROOT / _VOCABULARY).read_bytes())
@@ -45,7 +45,7 @@ def classifier(mixer, size, sequence_length, vocabulary=None):
     random = np.random.default_rng(SEED)
     for variable in model.trainable_variables:
         values, is_vector = np.array(variable), len(variable.shape) == 1
-        # Matrices again from a stream of ours: Keras' own depends on what was made before.
+        # Matrices are drawn again from our own generator: Keras' depends on what was created before.
         spread = 0.1 if is_vector else values.std()
         noise = random.normal(scale=spread, size=values.shape)
         variable.assign(values + noise if is_vector else noise)
@@ -56,7 +56,7 @@ def classifier(mixer, size, sequence_length, vocabulary=None):
 
 
 def written(folder, mixer, size, sequence_length):
-    """Writes the preset of a `classifier`, its vocabulary and the facts that the peers need, if need be.
+    """Writes the preset of a `classifier`, its vocabulary and the facts for the twins, unless they exist.
 
     Args:
         folder: pathlib.Path.
@@ -65,7 +65,7 @@ def written(folder, mixer, size, sequence_length):
         sequence_length: int.
 
     Returns:
-        dict, what facts.json holds.
+        dict, the contents of facts.json.
     """
     if not (folder / FACTS).exists():
         folder.mkdir(parents=True, exist_ok=True)

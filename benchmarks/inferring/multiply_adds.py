@@ -1,4 +1,4 @@
-"""How many multiply-adds of int8 one core can do in a second, by an instruction that does nothing else."""
+"""How many int8 multiply-adds one core can do per second, measured with the instruction made for them."""
 
 import ctypes
 import pathlib
@@ -8,8 +8,9 @@ import tempfile
 from benchmarks import machine
 
 _REPEATS = 7
-# Sixteen sums in registers, so that no instruction waits for the one before; vpdpbusd adds 4 products to each
-# of 16 numbers. To the compiler the sums differ, or it would compute one of them.
+# Sixteen sums in registers, so that no instruction waits for the previous one; vpdpbusd adds 4 products to
+# each of 16 numbers. The empty __asm__ keeps the compiler from seeing that all sums are equal: it would
+# compute only one.
 _SOURCE = """
 #include <immintrin.h>
 #define FOUR(DO, a, b, c, d) DO(a) DO(b) DO(c) DO(d)
@@ -30,12 +31,12 @@ A_ROUND = 16 * 64  # multiply-adds
 
 
 def compiled():
-    """The loop: function of a number of rounds, which gives the sum.
+    """Returns the compiled loop: a function of the number of rounds that returns the sum.
 
     Raises:
-        ValueError: if the processor has no AVX512-VNNI, or if no C compiler knows it.
+        ValueError: if the processor has no AVX512-VNNI, or no C compiler supports it.
     """
-    # Without it even a call of no rounds would end the process: the sums are of 512 bits.
+    # Without it, even a call with no rounds would kill the process: the sums have 512 bits.
     if not machine.has_flag("avx512_vnni"):
         raise ValueError("the processor must have AVX512-VNNI (avx512_vnni in /proc/cpuinfo)")
     with tempfile.TemporaryDirectory() as directory:
@@ -45,18 +46,18 @@ def compiled():
         try:
             subprocess.run(["cc", *flags], check=True, capture_output=True)
         except (FileNotFoundError, subprocess.CalledProcessError) as error:
-            raise ValueError("a C compiler that knows AVX512-VNNI must be installed as cc") from error
+            raise ValueError("a C compiler that supports AVX512-VNNI must be installed as cc") from error
         run = ctypes.CDLL(str(library)).run
     run.argtypes, run.restype = [ctypes.c_long], ctypes.c_long
     return run
 
 
 def a_second(clock, rounds=10**7):
-    """Multiply-adds a second: the most of some runs.
+    """Returns multiply-adds per second: the best of several runs.
 
     Args:
-        clock: function without arguments to seconds, such as `time.perf_counter`.
-        rounds: int, of a run.
+        clock: function without arguments that returns seconds, such as `time.perf_counter`.
+        rounds: int, rounds per run.
     """
     run, best = compiled(), 0.0
     for _ in range(_REPEATS):

@@ -11,10 +11,10 @@ _MODELS = {CONVOLUTION: "convolution", ATTENTION: "Transformer", "": "other"}
 
 
 def text(results):
-    """The generated part.
+    """Returns the generated part.
 
     Args:
-        results: dict, size -> what `benchmarks.inference` writes.
+        results: dict, size -> dict, what `benchmarks.inference` writes with --json.
     """
     parts = [_goals(results)]
     for size, result in results.items():
@@ -48,7 +48,7 @@ def _goals(results):
 
 
 def _times(result, threads):
-    """Returns a table: ms and lower quartile of single texts, texts per second per core of batches."""
+    """Returns a table: ms and their lower quartile for single texts, texts/s per core for batches."""
     cells = {
         (cell["variant"], cell["mixer"], cell["ask"]): cell
         for cell in result["cells"]
@@ -74,7 +74,7 @@ def _times(result, threads):
 
 
 def is_single(ask):
-    """Whether the page shows an ask in milliseconds, because it is one text at a time."""
+    """Returns whether an input is one text at a time, for which the page shows milliseconds."""
     return ask.startswith("n = ") or ask == asks.ONE_BY_ONE
 
 

@@ -1,4 +1,4 @@
-"""Whether a variant computes what our model computes."""
+"""Whether a variant computes the same as our model."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from benchmarks.inferring.variants import BOUNDS
 
 
 def centred(outputs):
-    """Logits [B,C] less the mean of their row: what log-probabilities and logits have in common."""
+    """Returns logits [B,C] minus the mean of each row: the same for logits and their log-probabilities."""
     outputs = np.asarray(outputs, np.float64)
     return outputs - outputs.mean(axis=1, keepdims=True)
 
 
 def error(outputs, reference):
-    """The greatest difference from centred logits [B,C]; infinite for another shape or what is no number."""
+    """Returns the largest difference from centred logits [B,C]; inf for another shape or for NaN or inf."""
     found = centred(outputs)
     if found.shape != reference.shape or not np.isfinite(found).all():
         return float("inf")
@@ -20,10 +20,10 @@ def error(outputs, reference):
 
 
 def bound(variant, reference):
-    """The greatest difference that a variant may have.
+    """Returns the largest difference that a variant may have.
 
     Args:
         variant: `benchmarks.inferring.variants.Variant`.
-        reference: dict, name of an ask -> centred logits [B,C].
+        reference: dict, name of an input -> centred logits [B,C].
     """
     return BOUNDS[variant.precision] * max(float(np.abs(logits).max()) for logits in reference.values())

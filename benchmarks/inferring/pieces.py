@@ -1,4 +1,4 @@
-"""Texts to the token ids that our models read, with sentencepiece alone: what a peer has in front of it."""
+"""Turns texts into our models' token ids with sentencepiece alone, for the other libraries."""
 
 import json
 import pathlib
@@ -10,7 +10,7 @@ FACTS, VOCABULARY = "facts.json", "vocabulary.spm"
 
 
 class Pieces:
-    """The tokenizer of a folder that `benchmarks.inferring.model.write` has written.
+    """The tokenizer of a directory that `benchmarks.inferring.model.written` wrote.
 
     Args:
         folder: path.
@@ -23,7 +23,7 @@ class Pieces:
         self._tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(folder / VOCABULARY))
 
     def __call__(self, texts):
-        """A list of B str -> int32 [B,T], `tokens, end`, padded with 0 to the longest."""
+        """Turns a list of B str into int32 [B,T], each row `tokens, end`, padded with 0 to the longest."""
         rows = [[*row[: self._room], self._end] for row in self._tokenizer.encode(list(texts))]
         ids = np.zeros([len(rows), max(map(len, rows))], np.int32)
         for row, target in zip(rows, ids, strict=True):

@@ -1,7 +1,7 @@
-"""Runs one variant as its users would: the only module of a process that knows the tool.
+"""Runs one variant as its users would.
 
-A tool is imported when it is used, so that a process has no other tool in its memory. Threads are set here
-and by the environment that `benchmarks.inferring.turns` gives the process.
+Each class imports its tool only when it is used, so that a process has no other tool in its memory. Threads
+are set here and by the environment variables that `benchmarks.inferring.turns` sets for the process.
 """
 
 import json
@@ -13,10 +13,10 @@ from benchmarks.inferring.pieces import FACTS, Pieces
 
 
 class Runner:
-    """A variant that is loaded.
+    """A loaded variant.
 
     Args:
-        path: pathlib.Path, what its builder made, in the folder of the model.
+        path: pathlib.Path, what its builder made, in the directory of the model.
         threads: int.
     """
 
@@ -25,16 +25,16 @@ class Runner:
         self._load(path, threads)
 
     def run(self, ids):
-        """Token ids int32 [B,T], pads = 0 -> logits [B,C], each row up to a constant."""
+        """Returns logits [B,C], each row up to a constant, for token ids int32 [B,T], pads = 0."""
         raise NotImplementedError
 
     def answer(self, texts):
-        """As `run`, for a list of B str."""
+        """Does the same as `run`, for a list of B str."""
         return self.run(self._pieces(texts))
 
 
 class SavedModel(Runner):
-    """The directory that is served, by its signatures for ids and for texts."""
+    """The exported directory, through its signatures for ids and for texts."""
 
     def __init__(self, path, threads):
         import tensorflow as tf
@@ -55,7 +55,7 @@ class SavedModel(Runner):
 
 
 class LiteRt(Runner):
-    """The file for phones, by the class that is copied beside an application."""
+    """The file for edge devices, through the class that users copy into their application."""
 
     def __init__(self, path, threads):
         from convnlp.export.edge_model import EdgeModel
@@ -70,7 +70,7 @@ class LiteRt(Runner):
 
 
 class PyTorch(Runner):
-    """The twin, eager or compiled; where no row has pads it gets no mask."""
+    """The twin, eager or compiled; it gets no mask if no row has pads."""
 
     def __init__(self, path, threads, dtype="float32", autocast=False, compiled=False):
         self._dtype, self._autocast, self._compiled = dtype, autocast, compiled
@@ -89,7 +89,7 @@ class PyTorch(Runner):
         if self._compiled:
             import torch._inductor.config
 
-            torch._inductor.config.freezing = True  # weights are packed for the processor
+            torch._inductor.config.freezing = True  # packs the weights for the processor
             model = torch.compile(model)
         self._torch, self._model = torch, model
 
@@ -102,7 +102,7 @@ class PyTorch(Runner):
 
 
 class OnnxRuntime(Runner):
-    """A session with all optimisations of the graph."""
+    """A session with all graph optimisations."""
 
     def _load(self, path, threads):
         self._session = _session(path, threads)
@@ -112,7 +112,7 @@ class OnnxRuntime(Runner):
 
 
 class OpenVino(Runner):
-    """A compiled model with the hint that is meant for one request at a time."""
+    """A compiled model with the performance hint for one request at a time."""
 
     def __init__(self, path, threads, precision):
         self._precision = precision
@@ -135,7 +135,7 @@ class OpenVino(Runner):
 
 
 class MiniLm(Runner):
-    """Sentence embeddings, without a head: what is added to it costs next to nothing."""
+    """Sentence embeddings without a head, which would cost next to nothing."""
 
     def __init__(self, path, threads):
         from benchmarks.scoring import minilm
@@ -161,7 +161,7 @@ def _session(path, threads):
 
 
 def load(variant, path, threads):
-    """The `Runner` of a variant.
+    """Returns the `Runner` of a variant.
 
     Args:
         variant: `benchmarks.inferring.variants.Variant`.

@@ -1,4 +1,4 @@
-"""Processes with a variant each, which wait while another one has its turn."""
+"""Processes with one variant each, which wait while another one has its turn."""
 
 import contextlib
 import json
@@ -11,25 +11,25 @@ from benchmarks import timing
 
 
 class WorkerError(Exception):
-    """A variant failed; the message is the tool's."""
+    """A variant failed; the message is the tool's, or says how the process ended."""
 
 
 class Worker:
-    """A process of `benchmarks.inferring.worker`, started, with its first text answered.
+    """Starts a process of `benchmarks.inferring.worker` and waits for its first answer.
 
     Args:
-        key: str of `VARIANTS`.
-        path: str, of the variant's file.
+        key: str, a key of `VARIANTS`.
+        path: str, the variant's file.
         threads: int.
-        asks_path: path of the asks.
-        log: file that takes what the tool prints.
+        asks_path: path of the file of the inputs.
+        log: file that receives what the tool prints.
 
     Attributes:
         seconds: float, from the start of the process to the first answer, imports included.
-        first_bytes: int, its peak of memory then.
+        first_bytes: int, its peak memory until then.
 
     Raises:
-        WorkerError: if it ends before that.
+        WorkerError: if the process ends before that.
     """
 
     def __init__(self, key, path, threads, asks_path, log):
@@ -52,24 +52,24 @@ class Worker:
         self.seconds = time.perf_counter() - started
 
     def ask(self, do, name=""):
-        """What the process replies, a dict or None.
+        """Returns the reply of the process, a dict or None.
 
         Args:
             do: "answer", "warm_up", "sample" or "peak".
-            name: str, of an ask.
+            name: str, the name of an input.
 
         Raises:
-            WorkerError: with what the tool says.
+            WorkerError: if the tool raises an error, or the process ends.
         """
         try:
             self._process.stdin.write(json.dumps({"do": do, "ask": name}) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # `_answer` says what became of it
+            pass  # `_answer` reports how the process ended
         return self._answer()
 
     def sampler(self, name):
-        """What `timing.in_turns` takes samples of, warmed up."""
+        """Returns a warmed-up sampler of one input for `timing.in_turns`."""
         self.ask("warm_up", name)
         return _Sampler(self, name)
 

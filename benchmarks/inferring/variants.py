@@ -1,9 +1,9 @@
-"""The forms in which one classifier is run: a row here, a builder of its file and a class that runs it."""
+"""The forms in which one classifier is run: each has a row here, a builder of its file, and a runner."""
 
 import dataclasses
 import importlib.util
 
-# How far a logit may be off, as a share of the largest one that any ask has. More is another model.
+# The largest error of a logit, as a share of the largest logit of all inputs.
 BOUNDS = {"float32": 1e-3, "bfloat16": 0.05, "int8": 0.15}
 
 
@@ -14,15 +14,15 @@ class Variant:
     Args:
         key: str, its name in flags and files.
         title: str, its name on the page.
-        precision: str of `BOUNDS`, the narrowest type that it multiplies in.
-        builder: str, function of `benchmarks.inferring.builds` that makes its file.
+        precision: str, a key of `BOUNDS`: the narrowest type in which it multiplies.
+        builder: str, the method of `benchmarks.inferring.builds.Builds` that makes its file.
         runner: str, class of `benchmarks.inferring.runners`.
         needs: tuple of str, packages.
-        options: dict, of the runner.
-        ours: bool.
-        is_default: bool. Measured where --variants does not say what is.
-        longest: int, tokens of a row; None for as many as the model reads.
-        has_twin: bool. It computes what the others compute.
+        options: dict, keyword arguments of the runner.
+        ours: bool, whether it is a form of convnlp.
+        is_default: bool, whether it is measured without --variants.
+        longest: int, the largest number of tokens in a row; None for the model's limit.
+        has_twin: bool, whether it computes the same as the others.
     """
 
     key: str
@@ -108,7 +108,7 @@ VARIANTS = {
 
 
 def chosen(keys):
-    """The variants of --variants.
+    """Returns the variants that --variants names.
 
     Args:
         keys: list of str; empty for those that are measured by default.
@@ -117,7 +117,7 @@ def chosen(keys):
         list of `Variant`, in the order of the table.
 
     Raises:
-        ValueError: on an unknown one.
+        ValueError: if a key is unknown.
     """
     known = [key for key in VARIANTS if key != MINILM]
     for key in keys:

@@ -1,8 +1,8 @@
-"""A process that has loaded one variant and answers, line by line, what `benchmarks.inferring.turns` asks.
+"""A process that loads one variant and answers the requests of `benchmarks.inferring.turns`, one per line.
 
     python -m benchmarks.inferring.worker VARIANT PATH THREADS ASKS
 
-Imports nothing that belongs to another variant: its memory and its start are part of what is measured.
+It imports nothing that belongs to another variant, because its memory and its start are measured too.
 """
 
 import json
@@ -15,11 +15,11 @@ from benchmarks.inferring.variants import VARIANTS
 
 
 def main(key, path, threads, asks_path):
-    """Loads, answers the first text, then what comes on the standard input."""
+    """Loads the variant, answers the first text, then the requests on standard input."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print goes to the log
     cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[-int(threads) :])  # a tool's further threads share these cores
+    os.sched_setaffinity(0, cores[-int(threads) :])  # additional threads of a tool share these cores
     machine.tune_allocator()
     asked = asks.read(asks_path)
     runner = runners.load(VARIANTS[key], path, int(threads))
@@ -46,7 +46,7 @@ def main(key, path, threads, asks_path):
     for line in sys.stdin:
         try:
             say(reply(json.loads(line)))
-        except Exception as failure:  # whatever a tool raises: the others go on
+        except Exception as failure:  # whatever a tool raises, the other variants go on
             say({"error": f"{type(failure).__name__}: {failure}".splitlines()[0]})
 
 
