@@ -1,12 +1,12 @@
-r"""What a decoder that was pre-trained is worth, on a task that takes no labels, and the table of it.
+r"""What a pre-trained decoder gains, on a task that needs no labels; prints a table.
 
     python -m benchmarks.finetuning.decoder --source='jsonl:TEXT/*.jsonl.gz' --workdir=DIR
 
-Sentences of --source, best of text that the preset was not pre-trained on, lose their capitals and their
-punctuation, and the model writes them as they were, by `configs/finetune_text_to_text.py`. It starts from the
-preset, from its encoder with a new decoder, and from random weights of the same shape, by the same steps.
-Scores are of sentences that none of them has seen: those that are exactly right, and F1 of words with their
-capitals and marks. What is done is not done again.
+Sentences of --source, preferably text that the preset was not pre-trained on, lose their capitals and their
+punctuation, and a model learns to restore them with `configs/finetune_text_to_text.py`. It starts from the
+preset, from the preset's encoder with a new decoder, or from random weights of the same shape, each with
+the same number of steps. It is scored on sentences that no run has seen: the share that is exactly right,
+and the F1 of words including capitals and punctuation. Runs that are done are not repeated.
 """
 
 import json
@@ -31,13 +31,13 @@ STARTS = ("the preset", "its encoder, a new decoder", "random weights")
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("source", None, "Raw text, a source as of convnlp.pretrain.", required=True)
+    flags.DEFINE_string("source", None, "Raw text, a source as for convnlp.pretrain.", required=True)
     flags.DEFINE_string("preset", "dynamic_conv_mini_en", "An encoder with a decoder.")
-    flags.DEFINE_string("workdir", None, "Directory of the sentences and all runs.", required=True)
-    flags.DEFINE_list("sizes", ["1000", "4000"], "Numbers of sentences to learn from.")
-    flags.DEFINE_integer("num_test", 1000, "Sentences that are scored.", lower_bound=1)
-    flags.DEFINE_integer("num_epochs", 8, "How often each is learned from.", lower_bound=1)
-    flags.DEFINE_integer("seed", 0, "Of the sentences and the runs.", lower_bound=0)
+    flags.DEFINE_string("workdir", None, "Directory for the sentences and all runs.", required=True)
+    flags.DEFINE_list("sizes", ["1000", "4000"], "Numbers of training sentences.")
+    flags.DEFINE_integer("num_test", 1000, "Number of test sentences.", lower_bound=1)
+    flags.DEFINE_integer("num_epochs", 8, "Epochs of each run.", lower_bound=1)
+    flags.DEFINE_integer("seed", 0, "Seed of the sentences and the runs.", lower_bound=0)
 
 
 def main(argv):
@@ -73,14 +73,14 @@ def main(argv):
 
 
 def size_of(text):
-    """A number of sentences of --sizes."""
+    """Returns a value of --sizes as int; raises ValueError if it is not a number of sentences."""
     if not text.isdigit() or int(text) < 100:
         raise ValueError(f"--sizes must be whole numbers >= 100. Received: {text!r}")
     return int(text)
 
 
 def require_same(workdir, settings):
-    """Raises ValueError if a directory holds what was made by other settings; else keeps these there."""
+    """Raises ValueError if the directory was made with other settings; otherwise writes these there."""
     path = workdir / "settings.json"
     before = storage.read_json(str(path)) if path.exists() else settings
     if before != settings:
@@ -90,7 +90,7 @@ def require_same(workdir, settings):
 
 
 def make_presets(preset, workdir):
-    """Writes the encoder alone; returns the flags that say where each start is, start -> dict."""
+    """Writes the encoder alone, pre-trained and random; returns dict, start -> its flags."""
     directory = preset_names.locate(preset)
     backbone, tokenizer = Seq2SeqBackbone.from_preset(directory), Tokenizer.from_preset(directory)
     if not backbone.num_layers or not backbone.num_decoder_layers:
@@ -109,7 +109,7 @@ def make_presets(preset, workdir):
 
 
 def make_data(source, workdir, num_train, num_test, seed):
-    """Writes train.jsonl and test.jsonl, of "input" and "target", unless they are there.
+    """Writes train.jsonl and test.jsonl, with "input" and "target", unless they exist.
 
     Raises:
         ValueError: if the source has too few different sentences.
@@ -133,7 +133,7 @@ def make_data(source, workdir, num_train, num_test, seed):
 
 
 def untouched(path):
-    """What the inputs themselves score, as strings in per cent."""
+    """Returns the scores of the unchanged inputs, as strings in per cent."""
     pairs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     given = [(pair["input"], pair["target"]) for pair in pairs]
     exact = np.mean([found == wanted for found, wanted in given])
@@ -141,13 +141,13 @@ def untouched(path):
 
 
 def texts_of(source):
-    """The texts of a source, in its order."""
+    """Yields the texts of a source, in its order."""
     for _, (text,) in sources.records(Source(source, "train")):
         yield text.decode()
 
 
 def sentences(text):
-    """Those of 5 to 25 words that begin with a capital and end as a sentence does.
+    """Returns the sentences of 5 to 25 words that begin with a capital and end with . ! or ?.
 
     Example:
     >>> sentences("It was late, and nobody came. No! So we went home by the road.")
@@ -162,7 +162,7 @@ def sentences(text):
 
 
 def stripped(sentence):
-    """A sentence in small letters, of words and figures alone.
+    """Returns a sentence in lower case and without punctuation.
 
     Example:
     >>> stripped("It's late, and Mr. Smith didn't come.")
@@ -172,7 +172,7 @@ def stripped(sentence):
 
 
 def fields_of(workdir, start, size, num_epochs, seed):
-    """The flags of a run."""
+    """Returns the flags of a run."""
     return {
         "config": "configs/finetune_text_to_text.py",
         "config.seed": seed,

@@ -1,12 +1,13 @@
-r"""What folds give to a head on the frozen encoder, beside validation texts that only choose, and the table.
+r"""What folds gain over a held-out validation set, for a head on the frozen encoder; prints tables.
 
     python -m benchmarks.finetuning.folds --data_dir=DATA --workdir=DIR
 
-`convnlp fit-head` joins two linear classifiers, on the encoder's vectors and on n-grams. Until it had folds,
-some texts were held out (`convnlp.data.validation.choose`): they chose the penalty by accuracy and the
-weights of the two, and neither was fitted to them. Both ways are measured here, with the first texts of a
-training file and with all of them, by texts that neither has seen: the last of the training file, or the
-validation file, or the last tenth where there is none. No test set is read. The vectors are kept in DIR.
+`convnlp fit-head` combines two linear classifiers, on the encoder's vectors and on n-grams. Before it had
+folds, it held out some texts (`convnlp.data.validation.choose`): these chose the penalty by accuracy and
+the weights of the two classifiers, and neither classifier was fitted to them. Both ways are measured here,
+with the first texts of a training file and with all of them, on texts that neither has seen. With the first
+texts, these are the last ones of the training file; with all, the validation file or, if there is none, the
+last tenth of the training file. No test set is read. The vectors are kept in DIR.
 """
 
 import pathlib
@@ -24,22 +25,22 @@ from convnlp.tasks import cross_fitting, rows
 from convnlp.tasks.classification import heads, joint, ngrams, read_classification
 
 NAMES = ("sst2", "sst5", "trec6", "ag_news", "sentiment140", "jigsaw_toxicity", "imdb")
-UNSEEN = 3_000  # texts that judge where there are few labels
+UNSEEN = 3_000  # texts to score with if few training texts are used
 PENALTIES_BEFORE = (1.0, 0.1, 0.01, 1e-3, 1e-4)
 
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
-    flags.DEFINE_string("workdir", None, "Where the vectors are kept.", required=True)
-    flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Whose encoder and tokenizer are used.")
-    flags.DEFINE_list("sets", list(NAMES), "The sets, in the order in which they are run.")
-    flags.DEFINE_integer("max_length", 512, "Tokens that are read of a text.", lower_bound=1)
-    flags.DEFINE_list("sizes", ["1000", "all"], "How many training texts: a number each, or all.")
+    flags.DEFINE_string("workdir", None, "Directory for the vectors.", required=True)
+    flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Preset whose encoder and tokenizer are used.")
+    flags.DEFINE_list("sets", list(NAMES), "Data sets, in the order in which they are run.")
+    flags.DEFINE_integer("max_length", 512, "Longer texts are truncated to this many tokens.", lower_bound=1)
+    flags.DEFINE_list("sizes", ["1000", "all"], "Numbers of training texts, or all.")
 
 
 def main(argv):
-    """Flags -> a table for each size."""
+    """Flags -> one table per size."""
     del argv
     args = flags.FLAGS
     first_results.check(args.sets, [], args.data_dir)
@@ -60,7 +61,7 @@ def main(argv):
 
 
 def splits(text_set, size):
-    """((part, split) of the texts to learn from, those of the texts that judge)."""
+    """Returns ((part, split) of the training texts, (part, split) of the unseen texts)."""
     if size != "all":
         return ("train", f"train[:{int(size)}]"), ("train", f"train[-{UNSEEN}:]")
     if text_set.has_validation:
@@ -69,7 +70,7 @@ def splits(text_set, size):
 
 
 def read(text_set, args, tokenizer, model, part, split):
-    """The examples of a split, their vectors float32 [N,D], and their counts of n-grams, sparse [N,M]."""
+    """Returns the examples of a split, their vectors float32 [N,D] and n-gram features, sparse [N,M]."""
     num_classes = text_set.classes
     source = Source(text_set.source(args.data_dir, part), split)
     found = read_classification(source, tokenizer, Label("label", num_classes), args.max_length)
@@ -82,7 +83,7 @@ def read(text_set, args, tokenizer, model, part, split):
 
 
 def held_out(found, vectors, counts, unseen, num_classes):
-    """The logits for unseen texts, float [U,C], where some examples choose and the others are fitted to."""
+    """Returns the logits for unseen texts, float [U,C]: some examples choose, the heads fit the others."""
     is_held, labels = validation.choose(found), found.labels
     held, seen = np.flatnonzero(is_held), np.flatnonzero(~is_held)
     candidates = linear_head.fit(vectors[seen], labels[seen], num_classes, PENALTIES_BEFORE)
@@ -101,7 +102,7 @@ def held_out(found, vectors, counts, unseen, num_classes):
 
 
 def folded(found, vectors, counts, unseen, num_classes):
-    """The logits for unseen texts, float [U,C], of `convnlp fit-head` as it is."""
+    """Returns the logits for unseen texts, float [U,C], as `convnlp fit-head` computes them now."""
 
     def fit(features, labels, penalties):
         return linear_head.fit(features, labels, num_classes, penalties)
@@ -120,15 +121,16 @@ def folded(found, vectors, counts, unseen, num_classes):
 
 
 def _logits(weights, features):
-    """Those of each part, float [2,N,C]."""
+    """Returns the logits of each part, float [2,N,C]."""
     return np.stack([x @ kernel + bias for x, (kernel, bias) in zip(features, weights, strict=True)])
 
 
 def table(found, size):
-    """Accuracies of both ways, and what the second gains, with the standard error of the paired difference.
+    """Returns the accuracies of both ways and the gain, with the standard error of the paired difference.
 
     Args:
-        found: dict, title of a set -> two bool arrays [U], which unseen texts each way answers right.
+        found: dict, title of a set -> two bool arrays [U], whether each way classifies each unseen text
+            correctly.
         size: str, of `--sizes`.
 
     Returns:

@@ -1,12 +1,12 @@
-r"""What each optional field of fine-tuning gives where labels are few, and the table of it.
+r"""What each optional field of fine-tuning gains if there are few labels; prints a table.
 
     python -m benchmarks.finetuning.levers --data_dir=DATA --workdir=DIR
 
-A set keeps the labels of its first --labels training texts. `convnlp finetune` and `convnlp fit-head` learn
-from them as they are, and with one thing besides: masked LM on the other training texts, without their
-labels; the labels of a related set first; three models that teach a fourth one; averages of the weights. All
-are judged by the last 3,000 training texts, which none has seen. No test set is read. What is done is not
-done again.
+Only the first --labels training texts of a set keep their labels. `convnlp finetune` and `convnlp fit-head`
+learn from them, first with their defaults and then with one addition: masked LM on the training texts,
+without their labels; fine-tuning on a related set first; three models as teachers of a fourth; an average
+of the weights. All are scored on the last 3,000 training texts, which none has seen. No test set is read.
+Runs that are done are not repeated.
 """
 
 import json
@@ -24,12 +24,12 @@ from convnlp import adaptation, programs
 from convnlp.training import storage
 
 NAMES = ("ag_news", "sst5", "sst2")
-# Whose labels may help another set: of the same kind, from other texts, in the same language.
+# Set -> a set whose labels may help: the same kind of label and the same language, but other texts.
 RELATED = {"sst5": "imdb", "sst2": "imdb", "imdb": "sst2"}
 RELATED_TEXTS = 4_000
 TEACHERS = (1, 2, 3)  # seeds
 FINETUNE, FIT_HEAD = "convnlp.finetune", "convnlp.fit_head"
-# What is tried: the program, and the lever beside its recipe.
+# The program, and the lever added to its defaults.
 TRIALS = (
     (FINETUNE, ""),
     (FINETUNE, "masked LM on the other texts"),
@@ -45,11 +45,11 @@ TRIALS = (
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
-    flags.DEFINE_string("workdir", None, "Directory of all runs.", required=True)
-    flags.DEFINE_list("sets", list(NAMES), "The sets, in the order in which they are run.")
-    flags.DEFINE_integer("labels", 1_000, "Training texts that keep their labels.", lower_bound=50)
-    flags.DEFINE_list("trials", [], "Numbers of the trials to run, from 0; none for all.")
-    flags.DEFINE_integer("seed", 0, "Of the runs.", lower_bound=0)
+    flags.DEFINE_string("workdir", None, "Directory for all runs.", required=True)
+    flags.DEFINE_list("sets", list(NAMES), "Data sets, in the order in which they are run.")
+    flags.DEFINE_integer("labels", 1_000, "Number of training texts that keep their labels.", lower_bound=50)
+    flags.DEFINE_list("trials", [], "Numbers of the trials to run, from 0. Default: all.")
+    flags.DEFINE_integer("seed", 0, "Seed of the runs.", lower_bound=0)
 
 
 def main(argv):
@@ -69,7 +69,11 @@ def main(argv):
 
 
 def chosen(numbers):
-    """The numbers of the trials to run, and of those that they are compared with; ValueError for others."""
+    """Returns the numbers of the trials to run and of those that they are compared with, sorted.
+
+    Raises:
+        ValueError: if there is no trial with one of these numbers.
+    """
     for number in numbers:
         if not number.isdigit() or int(number) >= len(TRIALS):
             raise ValueError(f"`--trials` must be numbers below {len(TRIALS)}. Received: {number!r}")
@@ -84,7 +88,7 @@ class Levers:
         data_dir: pathlib.Path that holds classification/*.jsonl.gz.
         workdir: pathlib.Path.
         num_labels: int, training texts that keep their labels.
-        seed: int, of all runs but the teachers.
+        seed: int, of all runs except the teachers and those on related sets.
     """
 
     def __init__(self, data_dir, workdir, num_labels, seed):
@@ -92,7 +96,7 @@ class Levers:
         self._num_labels, self._seed = num_labels, seed
 
     def run(self, name, program, lever):
-        """The directory of a run, which is done first if it is not there; None if a set has no such lever."""
+        """Does a run if it is not done; returns its directory, or None if the set has no such lever."""
         fields = {"config.seed": self._seed, **self._learning(name, f"train[:{self._num_labels}]")}
         if lever == "masked LM on the other texts":
             if program == FINETUNE:
@@ -118,7 +122,7 @@ class Levers:
         )
 
     def right(self, name, run):
-        """Which of the texts that judge a run answers right, bool [UNSEEN]."""
+        """Returns whether a run classifies each unseen text correctly, bool [UNSEEN]."""
         kept = run / "unseen.json"
         if not kept.exists():
             source = SETS[name].source(self._data_dir, "train")
@@ -138,7 +142,10 @@ class Levers:
         return self._finished(FINETUNE, self._workdir / f"{name}_teacher_{seed}", fields)
 
     def _unlabelled(self, name):
-        """The path of a set's training texts without labels, and without those that judge; written once."""
+        """Returns the path of a set's training texts without labels and without the unseen ones.
+
+        The file is written if it does not exist.
+        """
         path = self._workdir / f"{name}.unlabelled.jsonl"
         if not path.exists():
             texts, _ = SETS[name].read(self._data_dir, "train")
@@ -153,10 +160,11 @@ class Levers:
 
 
 def table(right, names):
-    """Accuracies in per cent, and what a lever gains, with the standard error of the paired difference.
+    """Returns the accuracies in per cent and the gain of each lever, with the paired standard error.
 
     Args:
-        right: dict, (number of a trial, name of a set) -> bool [n], which unseen texts it answers right.
+        right: dict, (number of a trial, name of a set) -> bool [n], whether it classifies each unseen text
+            correctly.
         names: list of str, the sets.
 
     Returns:

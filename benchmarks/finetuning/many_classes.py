@@ -1,10 +1,10 @@
-r"""Up to how many classes it helps to weigh n-grams by how unevenly these use them, and the table of it.
+r"""Up to how many classes it helps to weight n-grams by how unevenly the classes use them; prints a table.
 
     python -m benchmarks.finetuning.many_classes
 
-Classes are drawn from the 77 of the package's example data, `convnlp example-data`: so many of them, with all
-of their training texts and with the first --few of each. A quarter of the texts is held out and scored; the
-test set is not read.
+Subsets of 2 to 77 classes are drawn from the 77 of the package's example data (`convnlp example-data`),
+with all training texts of these classes and with the first --few of each. A quarter of the texts is held
+out and scored; the test set is not read.
 """
 
 import csv
@@ -24,14 +24,14 @@ from convnlp.models import Tokenizer, preset_names
 from convnlp.tasks.classification import ngrams, read_classification
 
 MAX_LENGTH = 128
-DRAWS = {2: 12, 5: 8, 10: 6, 20: 4, 40: 2, 77: 1}  # of so many classes
+DRAWS = {2: 12, 5: 8, 10: 6, 20: 4, 40: 2, 77: 1}  # number of classes -> number of draws
 SHARES = (0.0, ngrams.RATIO_SHARE)
 
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Whose tokenizer is used.")
-    flags.DEFINE_integer("few", 25, "The few training texts of each class.", lower_bound=2)
+    flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Preset whose tokenizer is used.")
+    flags.DEFINE_integer("few", 25, "Training texts per class, beside all of them.", lower_bound=2)
 
 
 def main(argv):
@@ -53,7 +53,7 @@ def main(argv):
 
 
 def example(tokenizer):
-    """(the training `Examples` of the package, how many classes they have)."""
+    """Returns (the training `Examples` of the package's example data, their number of classes)."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "train.csv.gz"
         path.write_bytes((importlib.resources.files("convnlp.example") / path.name).read_bytes())
@@ -65,14 +65,14 @@ def example(tokenizer):
 
 
 def hits_of(counts, labels, classes, is_held_out, few):
-    """Which held-out texts of some classes are told right by each of `SHARES`: bool [2,n].
+    """Returns which held-out texts are classified correctly with each of `SHARES`: bool [2,n].
 
     Args:
         counts: sparse [N,M], of `ngrams.features`.
         labels: int [N].
-        classes: int [C], those that take part.
+        classes: int [C], the classes to use.
         is_held_out: bool [N].
-        few: int, training texts of each class; None: all.
+        few: int, training texts per class; None for all.
     """
     train = np.concatenate([np.flatnonzero((labels == each) & ~is_held_out)[:few] for each in classes])
     held_out = np.flatnonzero(np.isin(labels, classes) & is_held_out)
@@ -85,7 +85,11 @@ def hits_of(counts, labels, classes, is_held_out, few):
 
 
 def row(hits):
-    """(number of texts, both accuracies in per cent, the gain with its standard error) of bool [2,n]."""
+    """Returns the number of texts, both accuracies and the gain with its standard error, all in per cent.
+
+    Args:
+        hits: bool [2,n].
+    """
     difference = hits[1].astype(float) - hits[0]
     error = difference.std() / np.sqrt(len(difference))
     accuracies = [f"{100 * each.mean():.1f}" for each in hits]

@@ -1,11 +1,11 @@
-r"""What hashed n-grams give by themselves, by how their buckets are weighed, and the table of it.
+r"""The accuracy of hashed n-grams by themselves, for each weighting of their buckets; prints a table.
 
     python -m benchmarks.finetuning.ngrams --data_dir=DATA
 
-The linear classifier that `convnlp.tasks.classification.ngrams` joins to an encoder, without the encoder: on
-all training texts and on the first --few of them, once with buckets weighed by their rarity alone and once by
-the ratio of the classes as well. Scores are of validation data, which is a tenth of the training texts where
-a set has none; no test set is read.
+This is the linear classifier that `convnlp.tasks.classification.ngrams` adds to an encoder, without the
+encoder. It is fitted to all training texts and to the first --few of them, with buckets weighted by their
+rarity alone and by the ratio of the classes too. It is scored on validation data, or on the last tenth of
+the training texts if a set has none; no test set is read.
 """
 
 import numpy as np
@@ -28,9 +28,9 @@ SHARES = {"rarity": 0.0, "rarity and classes": ngrams.RATIO_SHARE}
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
-    flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Whose tokenizer is used.")
-    flags.DEFINE_list("sets", list(NAMES), "The sets, in the order in which they are run.")
-    flags.DEFINE_integer("few", 1000, "The few training texts.", lower_bound=10)
+    flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Preset whose tokenizer is used.")
+    flags.DEFINE_list("sets", list(NAMES), "Data sets, in the order in which they are run.")
+    flags.DEFINE_integer("few", 1000, "Number of training texts, beside all of them.", lower_bound=10)
 
 
 def main(argv):
@@ -49,7 +49,7 @@ def main(argv):
 
 
 def parts_of(text_set, data_dir, tokenizer):
-    """The counts of n-grams and the labels of the training and of the validation texts.
+    """Returns the n-gram features and the labels of the training texts and of the validation texts.
 
     Args:
         text_set: `benchmarks.scoring.sets.TextSet`.
@@ -72,7 +72,7 @@ def parts_of(text_set, data_dir, tokenizer):
 
 
 def scores(train, validation, num_classes, few):
-    """The accuracy of each share of `SHARES` with few and with all texts, as strings in per cent."""
+    """Returns the accuracy of each of `SHARES` with few and with all texts, as strings in per cent."""
     (counts, labels), (held_out, answers) = train, validation
     cells = []
     for size in (few, len(labels)):

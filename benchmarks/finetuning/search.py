@@ -1,10 +1,11 @@
-r"""Fine-tunings that choose the default recipe, and the table of what each change to it gives.
+r"""Fine-tuning runs that choose the default recipe; writes a table of the effect of each change to it.
 
     python -m benchmarks.finetuning.search --data_dir=DATA --preset=PRESET --workdir=DIR
 
-Each variant is `configs/finetune_classification.py` with the one change that its name says, on five sets of a
-few thousand labelled texts, DATA/classification/NAME.train.jsonl.gz. It is judged by validation scores, never
-by a test set. What is done is not done again; the table is written after each variant.
+Each variant is `configs/finetune_classification.py` with the one change that its name describes, on five
+sets of a few thousand labelled texts, DATA/classification/NAME.train.jsonl.gz. Variants are compared by
+their validation scores, never by a test set. Runs that are done are not repeated; the table is written
+after each variant.
 """
 
 import json
@@ -32,7 +33,7 @@ VARIANTS = {
     "dropout 0.2": {"model.dropout": 0.2},
     "batches of 16": {"train.batch_size": 16},
 }
-# Training and validation splits, classes, tokens that hold nearly all texts, and epochs by size.
+# Training and validation split, classes, a length in tokens that fits nearly all texts, and epochs by size.
 SETS = {
     "sst2": ("train", "valid", 2, 48, 5.0),
     "trec6": ("train[:90%]", "train[90%:]", 6, 32, 6.0),
@@ -45,10 +46,10 @@ SETS = {
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
-    flags.DEFINE_string("preset", None, "What is fine-tuned.", required=True)
-    flags.DEFINE_string("workdir", None, "Directory of all runs.", required=True)
+    flags.DEFINE_string("preset", None, "Preset to fine-tune.", required=True)
+    flags.DEFINE_string("workdir", None, "Directory for all runs and the table.", required=True)
     flags.DEFINE_list("seeds", ["0", "1"], "Seeds of each variant on each set.")
-    flags.DEFINE_list("variants", [], "Numbers of the variants to run, from 0; none for all.")
+    flags.DEFINE_list("variants", [], "Numbers of the variants to run, from 0. Default: all.")
 
 
 def main(argv):
@@ -71,13 +72,13 @@ def main(argv):
 
 
 def checked(variants, data_dir):
-    """The numbers of the variants to run; raises ValueError before a run for what would end it later."""
+    """Returns the numbers of the variants to run; raises ValueError early for what would fail later."""
     splits = {task: settings[:2] for task, settings in SETS.items()}
     return chosen_variants(variants, VARIANTS, splits, data_dir)
 
 
 def finetuning_fields(changes, task, seed, preset, data_dir):
-    """The flags of a run: the set, and what a variant changes; its "epochs" is a factor."""
+    """Returns the flags of a run: the set, and what a variant changes. Its "epochs" is a factor."""
     split, validation_split, num_classes, length, num_epochs = SETS[task]
     changes = dict(changes)
     num_epochs *= changes.pop("epochs", 1.0)
@@ -96,7 +97,7 @@ def finetuning_fields(changes, task, seed, preset, data_dir):
 
 
 def table(workdir):
-    """The Markdown table of all variants that are done, with the mean difference to the first of them."""
+    """Returns the Markdown table of all finished variants, with mean differences from the first of them."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(workdir.glob("*/scores.json"))]
     lines = [
         f"| variant | {' | '.join(SETS)} | mean | difference |",
@@ -104,7 +105,7 @@ def table(workdir):
     ]
     for scores in found:
         means = [100 * np.mean(scores[task]) for task in SETS]
-        # Seed by seed, so that what a seed does to both of them falls out.
+        # Paired by seed, so that the effect of a seed on both cancels.
         gains = [
             100 * (np.array(scores[task]) - found[0][task])
             for task in SETS
