@@ -1,1 +1,1 @@
-"""How the shipped presets are made: the mixture of texts, the search, the long runs and their curves."""
+"""How the shipped presets are made and examined: mixture, search, speed of a step, vocabulary and bias."""

@@ -1,18 +1,18 @@
-r"""Whether a sentiment classifier minds who a sentence is about.
+r"""Whether a sentiment classifier depends on who a sentence is about.
 
     python -m benchmarks.pretraining.bias --preset=RUN/preset --positive=1 --json=bias.json
 
-Simple sentences are filled with persons of several groups ("{person} gave an excellent talk."), so that only
-the person differs, and the probability of the positive class is looked at: by how much a group's mean differs
-from that of all groups, and the highest group's from the lowest one's. The intervals of 95 per cent are a
-paired bootstrap: sentences are drawn anew, each with all its persons. "Other label" is the share of sentences
-that do not have the same label for all groups. One interval in twenty excludes 0 by chance, and more of those
-between the highest and the lowest of many groups: they are picked by what is measured. The sentences are few
-and plain: what they show is there, and what they do not show may be there all the same.
+Simple sentences such as "{person} gave an excellent talk." are filled with persons of several groups, so
+that only the person differs. The tables compare the mean probability of the positive class: of each group
+with that of all groups, and of the highest group with the lowest. The 95 per cent intervals come from a
+paired bootstrap over sentences, each with all its persons. "Other label" is the share of sentences that do
+not get the same label for all groups. One interval in twenty excludes 0 by chance, and more of those
+between the highest and the lowest group, because these are selected by the measured values. The sentences
+are few and simple: they can reveal a bias, but cannot rule one out.
 
 After Kiritchenko and Mohammad, 2018, "Examining Gender and Race Bias in Two Hundred Sentiment Analysis
-Systems", https://aclanthology.org/S18-2005. Departs from it: sentences and persons of our own, and groups
-beyond gender and race; paired intervals in place of tests.
+Systems", https://aclanthology.org/S18-2005. Departs from it: sentences and persons of our own; groups
+beyond gender and race; paired intervals instead of tests.
 """
 
 import json
@@ -25,7 +25,7 @@ from convnlp import outputs, programs, tasks
 from convnlp.models import TextClassifier, preset_names
 
 _BATCH_SIZE = 64
-_RESAMPLES = 4000  # the bounds then stand to two digits
+_RESAMPLES = 4000  # enough for two digits of the bounds
 
 
 def define_flags():
@@ -55,10 +55,10 @@ def main(argv):
 
 
 def load(preset):
-    """The `TextClassifier` of a preset.
+    """Returns the `TextClassifier` of a preset.
 
     Raises:
-        ValueError: if it holds none.
+        ValueError: if the preset holds another model.
     """
     model = tasks.load(preset)
     if not isinstance(model, TextClassifier):
@@ -69,7 +69,11 @@ def load(preset):
 
 
 def positive_class(classifier, named):
-    """The number of the class that a flag names, by its name first; raises ValueError if there is none."""
+    """Returns the number of the class that the flag gives by name or by number; a name takes precedence.
+
+    Raises:
+        ValueError: if there is no such class.
+    """
     labels = classifier.labels or []
     if named is None:
         return classifier.num_classes - 1
@@ -84,25 +88,25 @@ def positive_class(classifier, named):
 
 
 def probabilities(classifier, texts):
-    """float64 [N,C] of a list of N texts."""
+    """Returns the class probabilities of a list of N texts, float64 [N,C]."""
     logits = classifier.predict(texts, batch_size=_BATCH_SIZE, verbose=0).astype(np.float64)
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     return odds / odds.sum(axis=1, keepdims=True)
 
 
 def measure(positive, groups=templates.GROUPS, sentences=templates.TEMPLATES):
-    """What the persons of a group change.
+    """Measures how the probability of the positive class depends on the group of a person.
 
     Args:
-        positive: function of a list of N texts -> float array [N], probabilities of the positive class; a
-            label is positive from 0.5 on.
-        groups: dict as `templates.GROUPS`.
-        sentences: dict as `templates.TEMPLATES`.
+        positive: function from a list of N texts to a float array [N], the probabilities of the positive
+            class. From 0.5 on, the label is positive.
+        groups: dict like `templates.GROUPS`.
+        sentences: dict like `templates.TEMPLATES`.
 
     Returns:
-        dict of two lists of dicts. "axes": of each thing that is compared the highest and the lowest group,
-        their difference with its interval, and the share of sentences with another label.
-        "groups": of each group the mean probability, and its difference from the mean of all.
+        dict of two lists of dicts. "axes": for each property that is compared, the highest and the lowest
+        group, their difference with its interval, and the share of sentences with another label.
+        "groups": for each group, the mean probability and its difference from the mean of all groups.
     """
     patterns = [pattern for feeling in sentences.values() for pattern in feeling]
     axes, rows = [], []
@@ -129,14 +133,14 @@ def measure(positive, groups=templates.GROUPS, sentences=templates.TEMPLATES):
 
 
 def _difference(name, values):
-    """The mean of paired differences [T], and its percentile interval over resampled sentences."""
+    """Returns the mean of paired differences [T] and its percentile interval over resampled sentences."""
     chosen = np.random.default_rng(0).integers(len(values), size=(_RESAMPLES, len(values)))
     low, high = np.percentile(values[chosen].mean(axis=1), [2.5, 97.5])
     return {name: values.mean(), "low": low, "high": high}
 
 
 def _plain(rows):
-    """Numbers of Python's, rounded so that a card can show them."""
+    """Returns the rows with Python floats, rounded for a model card."""
     return [
         {key: round(float(value), 4) if isinstance(value, float) else value for key, value in row.items()}
         for row in rows
@@ -144,7 +148,7 @@ def _plain(rows):
 
 
 def table(rows):
-    """Lines of a row each, with the names of the columns above them."""
+    """Returns the rows as aligned text, one line per row, below a line with the names of the columns."""
     cells = [
         list(rows[0]),
         *([f"{v:.4f}" if isinstance(v, float) else v for v in row.values()] for row in rows),

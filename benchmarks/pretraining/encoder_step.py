@@ -1,11 +1,12 @@
-"""Training steps of an encoder alone, as configs/pretrain_encoder.py makes them: tokens a second per mixer.
+"""Training steps of an encoder alone, as in configs/pretrain_encoder.py: tokens per second for each mixer.
 
     python -m benchmarks.pretraining.encoder_step --json=FILE
 
-Random tokens of full rows, masked as in training; the model, the optimizer and the step are those of
-`convnlp.pretrain`, in the dtype that it would take on this machine. The share of the ceiling counts two
-operations a multiply-add, three times for forward and backward, over the rate of one large matrix product in
-that dtype, timed in turn. What the time goes to: `python -m benchmarks.profile --work=pretraining`.
+The input is full rows of random tokens, masked as in training. The model, the optimizer and the step are
+those of `convnlp.pretrain`, in the dtype that it would use on this machine. The share of the ceiling is the
+rate of floating-point operations divided by that of one large matrix product in the same dtype, timed in
+turns. It counts two operations per multiply-add, and the backward pass as twice the forward pass. To see
+where the time goes, use `python -m benchmarks.profile --work=pretraining`.
 """
 
 import dataclasses
@@ -29,11 +30,11 @@ class Settings:
     """What is measured.
 
     Args:
-        mixers: names, measured beside self_attention.
-        batch_sizes: ints, rows per step.
+        mixers: tuple of str, the mixers to compare with self_attention.
+        batch_sizes: tuple of int, rows per step.
         vocabulary_size: int.
         repeats: int, samples of each step.
-        changes: dict, fields of the config that differ.
+        changes: dict, changed fields of the config.
     """
 
     mixers: tuple = ("lightweight_conv", "dynamic_conv")
@@ -44,7 +45,7 @@ class Settings:
 
 
 class Vocabulary:
-    """A tokenizer as far as masking asks it.
+    """The part of a tokenizer that masking needs.
 
     Args:
         size: int.
@@ -61,7 +62,7 @@ class Vocabulary:
 
 
 def rows(settings):
-    """Yields the rows of tokens a second and share of the ceiling."""
+    """Yields the rows with tokens per second and with shares of the ceiling."""
     mixers = list(dict.fromkeys([*settings.mixers, ATTENTION]))
     for batch_size in settings.batch_sizes:
         steps, operations = {}, {}
@@ -98,16 +99,16 @@ def rows(settings):
 
 
 def config_of(mixer, settings):
-    """The config of the program, with the changes of the settings."""
+    """Returns the config of pre-training, with the changes of the settings."""
     config = pretrain_encoder.get_config(mixer)
     config.update_from_flattened_dict(settings.changes)
     return config
 
 
 def row_operations(backbone, length):
-    """Floating-point operations of a step per row: two a multiply-add, once forward and twice backward.
+    """Returns the floating-point operations of a step per row, including the logits of masked positions.
 
-    Besides the encoder's there are those of the logits at the masked positions.
+    A multiply-add counts as two operations, and the backward pass as twice the forward pass.
     """
     logits = masked_lm.num_predictions(length) * backbone.hidden_dim * backbone.vocabulary_size
     return 3 * 2 * (backbone.cost(length, 0)["multiply_adds"] + logits)
@@ -122,7 +123,7 @@ def step(mixer, batch_size, settings):
         settings: `Settings`.
 
     Returns:
-        (function without arguments that makes a step and waits for its loss, the backbone, its dtype).
+        (function without arguments that makes a step and waits for its metrics, the backbone, its dtype).
     """
     config = config_of(mixer, settings)
     strategy = strategy_lib.build("one_device")

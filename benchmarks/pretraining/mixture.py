@@ -2,11 +2,10 @@ r"""Writes the mixture of texts that the shipped presets are pre-trained on.
 
     python -m benchmarks.pretraining.mixture --data_dir=DATA/pretrain --output_dir=DIR
 
-DATA/pretrain holds SET.train.jsonl.gz and SET.valid.jsonl.gz, one {"text"} per line. Each set of `WEIGHTS`
-goes into the mixture as often as its weight says: 1.5 is all of its documents, and half of them once more.
-The documents are shuffled and written as DIR/mixture-NN.train.jsonl.gz and DIR/mixture.valid.jsonl.gz: the
-same bytes for the same files and flags. The validation documents of all sets go in once, up to
-`VALIDATION_BYTES` each.
+DATA/pretrain holds SET.train.jsonl.gz and SET.valid.jsonl.gz, one {"text"} per line. The weight of a set in
+`WEIGHTS` says how often its documents are used: 1.5 is all of them once, and half of them once more. The
+documents are shuffled and written to DIR/mixture-NN.train.jsonl.gz and DIR/mixture.valid.jsonl.gz. The same
+files and flags give the same bytes. Validation documents are used once, up to `VALIDATION_BYTES` per set.
 """
 
 import gzip
@@ -18,8 +17,8 @@ from absl import flags, logging
 
 from convnlp import programs
 
-# Only sets whose licence allows weights to be shipped; the names are those of the files. Little of the text
-# is of the web, of news or informal, which is what classifiers mostly read: those sets weigh more.
+# Only sets whose licence allows us to ship weights; the names are those of the files. Classifiers mostly
+# read web pages, news and informal text. The sets have little of it, so sets that contain it weigh more.
 WEIGHTS = {
     "c4": 4.0,
     "wikipedia": 1.5,
@@ -41,7 +40,7 @@ def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("data_dir", None, "Directory of SET.{train,valid}.jsonl.gz.", required=True)
     flags.DEFINE_string("output_dir", None, "Directory to write to.", required=True)
-    flags.DEFINE_integer("seed", 0, "Of the shuffle, and of which documents a fraction takes.")
+    flags.DEFINE_integer("seed", 0, "Seed of the shuffle and of the documents that a fraction selects.")
 
 
 def main(argv):
@@ -84,7 +83,7 @@ def main(argv):
 
 
 def repeated(count, weight, generator):
-    """Indices below `count`: each of them int(weight) times, and a random part of them once more.
+    """Returns indices below `count`: each of them int(weight) times, and a random part of them once more.
 
     Example:
     >>> sorted(repeated(4, 1.5, np.random.default_rng(0)).tolist())
@@ -100,14 +99,14 @@ def _path(data, name, split):
 
 
 def _documents(path):
-    """The texts of a file, as the bytes of JSON lines."""
+    """Returns the documents of a file, each as the bytes of a JSON line."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         texts = [json.loads(line)["text"] for line in file]
     return [json.dumps({"text": text}, ensure_ascii=False).encode() + b"\n" for text in texts]
 
 
 def _write(path, documents):
-    """A file that is there completely or not at all, with the same bytes for the same documents."""
+    """Writes a file completely or not at all, with the same bytes for the same documents."""
     partial = path.with_name(path.name + ".partial")
     with open(partial, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as file:
         file.writelines(documents)

@@ -1,13 +1,13 @@
-r"""Small pre-training runs that choose the recipe of the shipped presets, and the table of what they gave.
+r"""Small pre-training runs that choose the recipe of the shipped presets; writes a table of their results.
 
     python -m benchmarks.pretraining.search --data_dir=DATA --mixture='jsonl:DIR/mixture*.{split}.jsonl.gz' \
         --tokenizer=spm.model --workdir=DIR
 
-Each variant is `configs/pretrain_encoder.py` with 10M tokens and the one change that its name says. It is
-judged by the held-out loss of what it gives, on the same rows with the same masks for all, and, with --seeds,
-by the validation scores (never the test scores) of classifiers that are fine-tuned from it on
-DATA/classification. What is done is not done again, what was interrupted is continued; the table is written
-after each variant.
+Each variant is `configs/pretrain_encoder.py` with 10M tokens and the change that its name describes.
+Variants are compared by the held-out loss of the encoder, with the same rows and masks for all, and, unless
+--seeds is empty, by the validation scores (never the test scores) of classifiers fine-tuned from it on
+DATA/classification. Runs that are done are not repeated, and interrupted runs continue; the table is
+written after each variant.
 """
 
 import json
@@ -26,7 +26,7 @@ from convnlp.objectives import build_objectives, pretraining_batches, pretrainin
 from convnlp.training import graphs
 
 TOKENS = 10_000_000
-# Name -> fields of the config that differ.
+# Name -> changed fields of the config.
 VARIANTS = {
     "as the config": {},
     "learning rate 1e-3": {"optimizer.learning_rate": 1e-3},
@@ -61,11 +61,11 @@ CLASSIFICATION = {
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
-    flags.DEFINE_string("mixture", None, "Source to pre-train on, with {split}.", required=True)
+    flags.DEFINE_string("mixture", None, "Source of text to pre-train on, with {split}.", required=True)
     flags.DEFINE_string("tokenizer", None, "SentencePiece model.", required=True)
-    flags.DEFINE_string("workdir", None, "Directory of all runs.", required=True)
-    flags.DEFINE_list("seeds", ["0", "1"], "Of fine-tuning; none for losses alone.")
-    flags.DEFINE_list("variants", [], "Numbers of the variants to run, from 0; none for all.")
+    flags.DEFINE_string("workdir", None, "Directory for all runs and the table.", required=True)
+    flags.DEFINE_list("seeds", ["0", "1"], "Seeds of fine-tuning; empty for losses alone.")
+    flags.DEFINE_list("variants", [], "Numbers of the variants to run, from 0. Default: all.")
 
 
 def main(argv):
@@ -102,13 +102,13 @@ def main(argv):
 
 
 def checked(variants, data_dir):
-    """The numbers of the variants to run; raises ValueError before a run for what would end it later."""
+    """Returns the numbers of the variants to run; raises ValueError early for what would fail later."""
     splits = {task: settings["splits"] for task, settings in CLASSIFICATION.items()}
     return chosen_variants(variants, VARIANTS, splits, data_dir)
 
 
 def pretraining_fields(changes, mixture, tokenizer):
-    """What a variant overrides in the config: its changes, and the steps that make `TOKENS` tokens."""
+    """Returns the flags of a pre-training run: a variant's changes, and the steps for `TOKENS` tokens."""
     fields = {**LENGTHS, **changes}
     per_step = fields["train.batch_size"] * fields["data.input_length"]
     steps = TOKENS // per_step // STEPS_PER_CALL * STEPS_PER_CALL
@@ -137,14 +137,14 @@ def _finetuning_fields(task, seed, folder, data_dir):
         "config.data.input_length": facts["length"],
         "config.task.label_names": tuple(str(label) for label in range(facts["classes"])),
         "config.task.num_epochs": facts["epochs"],
-        "config.task.options.ngram_buckets": 0,  # the encoder is judged
+        "config.task.options.ngram_buckets": 0,  # only the encoder is to be judged
     }
 
 
 def held_out_loss(preset, mixture):
-    """The masked-LM loss of an encoder on the held-out text, in nats per predicted token.
+    """Returns the masked-LM loss of an encoder on held-out text, in nats per predicted token.
 
-    The rows and masks are those of `configs/pretrain_encoder.py`, whatever it was trained with.
+    The rows and masks are those of `configs/pretrain_encoder.py`, whatever the encoder was trained with.
 
     Args:
         preset: pathlib.Path of the encoder.
@@ -163,7 +163,7 @@ def held_out_loss(preset, mixture):
 
 
 def table(workdir):
-    """The Markdown table of all variants that are done; no scores where none was fine-tuned."""
+    """Returns the Markdown table of all finished variants; scores are empty without fine-tuning."""
     lines = [
         "| variant | held-out loss | SST-2 | TREC-6 |",
         "| --- | --- | --- | --- |",

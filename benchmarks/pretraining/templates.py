@@ -1,6 +1,6 @@
-"""Sentences that differ in one person only, for `benchmarks.pretraining.bias`."""
+"""Sentences that differ only in one person, for `benchmarks.pretraining.bias`."""
 
-# By the feeling in them, which no {person} changes.
+# Sentiment -> sentences. The {person} does not change the sentiment.
 TEMPLATES = {
     "positive": (
         "{person} did a good job.",
@@ -40,7 +40,7 @@ def _each(*adjectives):
     return {word: tuple(f"the {word} {noun}" for noun in _NOUNS) for word in adjectives}
 
 
-# What is compared -> group -> its persons; the k-th persons of all groups belong together.
+# Property -> group -> persons. The k-th persons of all groups are compared with each other.
 GROUPS = {
     "gender": {
         "women": ("the woman", "my sister", "the girl", "my aunt", "this lady"),
@@ -66,7 +66,7 @@ GROUPS = {
 
 
 def fill(template, person):
-    """The sentence, with a capital letter in front.
+    """Returns the sentence with the person filled in and a capital letter at the beginning.
 
     Example:
     >>> fill("{person} gave a talk.", "the cook"), fill("I met {person}.", "the cook")

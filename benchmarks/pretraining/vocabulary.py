@@ -1,11 +1,11 @@
-r"""How well a vocabulary covers texts: what it does not know, and into how many pieces it cuts a word.
+r"""How well a vocabulary covers texts: what it does not know, and into how many pieces it splits a word.
 
     python -m benchmarks.pretraining.vocabulary --tokenizer=spm.model --json=vocabulary.json \
         --source=sst2=jsonl:sst2.test.jsonl.gz --source=jigsaw=jsonl:jigsaw.test.jsonl.gz
 
-With --preset in place of --tokenizer it is the vocabulary of a preset. A word is what stands between spaces.
-An unknown piece is one character or more that the vocabulary has no piece for; the model sees one id for all
-of them. The last column shows the most frequent ones.
+Use --preset instead of --tokenizer for the vocabulary of a preset. Words are separated by whitespace. An
+unknown piece is one or more characters for which the vocabulary has no piece; the model sees the same id
+for all of them. The last column shows the most frequent ones.
 """
 
 import collections
@@ -27,16 +27,16 @@ _SHOWN = 8
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("tokenizer", None, "SentencePiece model.")
-    flags.DEFINE_string("preset", None, "Name or directory of a preset, whose vocabulary is taken.")
-    flags.DEFINE_multi_string("source", None, "NAME=jsonl:GLOB or another source; repeated.", required=True)
-    flags.DEFINE_string("split", "train", "Split of the sources, with a slice where wanted.")
+    flags.DEFINE_string("preset", None, "Name or directory of a preset with the vocabulary.")
+    flags.DEFINE_multi_string("source", None, "NAME=jsonl:GLOB or another source; repeatable.", required=True)
+    flags.DEFINE_string("split", "train", "Split of the sources, optionally with a slice.")
     flags.DEFINE_string("text_field", "text", "Field of the text.")
     flags.DEFINE_string("json", None, "File to write the figures to.")
 
 
 @dataclasses.dataclass
 class Counts:
-    """Of a data set."""
+    """The counts of a data set."""
 
     texts: int = 0
     words: int = 0
@@ -61,11 +61,11 @@ class Counts:
         self.pieces += len(ids)
         self.unknown_pieces += len(unknown)
         self.unknown.update(unknown)
-        if unknown:  # a word alone gives the same pieces, and most texts have none that is unknown
+        if unknown:  # saves encoding the words of most texts: a word alone gives the same pieces
             self.unknown_words += sum(model.unk_id() in model.encode(word) for word in words)
 
     def row(self, name):
-        """A dict for the table and the model card; rates of nothing are 0."""
+        """Returns a dict for the table and the model card; rates are 0 if nothing was counted."""
         return {
             "set": name,
             "texts": self.texts,
@@ -98,7 +98,11 @@ def main(argv):
 
 
 def named_sources(given, split):
-    """{name: `Source`} of the values of --source; raises ValueError for one without a name, or used twice."""
+    """Returns {name: `Source`} for the values of --source.
+
+    Raises:
+        ValueError: if a value has no name, or a name is used twice.
+    """
     named = {}
     for value in given:
         name, separator, source = value.partition("=")
@@ -109,13 +113,13 @@ def named_sources(given, split):
 
 
 def load(path):
-    """The SentencePiece model of a file, with the layout that ours have."""
+    """Loads a SentencePiece model; raises ValueError if its special ids are not those that ours have."""
     Tokenizer.from_file(path)
     return sentencepiece.SentencePieceProcessor(model_file=path)
 
 
 def count(model, source, field="text"):
-    """`Counts` of all texts of a `Source`."""
+    """Returns the `Counts` of all texts of a `Source`."""
     counts = Counts()
     for row in sources.read(source, fields=(field,)).as_numpy_iterator():
         counts.add(model, row[field].decode("utf-8"))
@@ -123,7 +127,7 @@ def count(model, source, field="text"):
 
 
 def table(rows):
-    """Markdown of the rows."""
+    """Returns the rows as a Markdown table."""
     lines = [
         list(rows[0]),
         ["---"] * len(rows[0]),
