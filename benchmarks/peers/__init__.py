@@ -1,5 +1,5 @@
-"""The models that ours are measured beside, written plainly with the libraries their users have.
+"""The models that ours are compared with, written plainly with the libraries that people use.
 
-`sizes` is everywhere a dict of vocabulary_size, num_layers, num_decoder_layers, num_heads, hidden_dim and
+`sizes` is always a dict of vocabulary_size, num_layers, num_decoder_layers, num_heads, hidden_dim and
 intermediate_dim, the arguments of `convnlp.models.Seq2SeqBackbone` with those names.
 """

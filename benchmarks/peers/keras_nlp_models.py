@@ -1,4 +1,4 @@
-"""The same models of keras_nlp's own layers: a classifier, an encoder-decoder, and BART for generation."""
+"""The same models made of keras_nlp's layers: a classifier, an encoder-decoder, and BART for generation."""
 
 import keras
 import keras_nlp
@@ -12,7 +12,7 @@ def _embedding(sizes, max_length, dtype):
 
 
 def _encode(x, sizes, dtype, padding_mask=None):
-    """The `TransformerEncoder` layers: [B,T,D] -> [B,T,D]."""
+    """Applies the `TransformerEncoder` layers: [B,T,D] -> [B,T,D]."""
     for _ in range(sizes["num_layers"]):
         layer = keras_nlp.layers.TransformerEncoder(
             sizes["intermediate_dim"], sizes["num_heads"], dtype=dtype
@@ -22,13 +22,13 @@ def _encode(x, sizes, dtype, padding_mask=None):
 
 
 def classifier(sizes, max_length, num_classes, is_masked, dtype="float32"):
-    """Token and position embedding, `TransformerEncoder` layers, mean and maximum pooling, a dense layer.
+    """Builds embeddings, `TransformerEncoder` layers, mean and maximum pooling, and a dense layer.
 
     Args:
         sizes: dict, see `benchmarks.peers`.
         max_length: int. Rows of the position embedding.
         num_classes: int. C.
-        is_masked: bool. Whether attention and pooling leave out pads; without, the mask is not an input.
+        is_masked: bool. Whether attention and pooling ignore pads. If not, the mask is not an input.
         dtype: dtype policy of the encoder. The head is float32.
 
     Returns:
@@ -51,7 +51,7 @@ def classifier(sizes, max_length, num_classes, is_masked, dtype="float32"):
 
 
 def encoder_decoder(sizes, max_length, dtype="float32"):
-    """`TransformerEncoder` and `TransformerDecoder` layers with one tied embedding.
+    """Builds `TransformerEncoder` and `TransformerDecoder` layers with one tied embedding.
 
     Args:
         sizes: dict, see `benchmarks.peers`.
@@ -77,13 +77,13 @@ def encoder_decoder(sizes, max_length, dtype="float32"):
 
 
 def seq2seq_lm(sizes, max_length, sampler="greedy", jit_compile=True, dtype="float32"):
-    """BART at the size given, keras_nlp's encoder-decoder that generates with a cache.
+    """Builds BART of the given size, keras_nlp's encoder-decoder that generates with a cache.
 
     Args:
-        sizes: dict, see `benchmarks.peers`; BART has as many decoder as encoder layers.
+        sizes: dict, see `benchmarks.peers`. BART has as many decoder layers as encoder layers.
         max_length: int. Rows of the position embeddings.
         sampler: str or `keras_nlp.samplers.Sampler`.
-        jit_compile: bool. Whether `generate` is compiled by XLA, as is keras_nlp's default.
+        jit_compile: bool. Whether XLA compiles `generate`, which is keras_nlp's default.
         dtype: dtype policy.
 
     Returns:

@@ -1,6 +1,6 @@
-"""The twin of our classifier as one deploys it in PyTorch, or hands it to a tool that takes ONNX.
+"""The twin of our classifier as one deploys it in PyTorch, or exports it to ONNX for other tools.
 
-What depends on weights alone is computed once.
+What depends only on weights is computed in advance.
 """
 
 import torch
@@ -11,15 +11,15 @@ from benchmarks.peers import pytorch_models
 
 
 class FoldedConv(nn.Module):
-    """`pytorch_models.LightweightConv` with its filters computed, as F.conv2d on channels-last memory.
+    """`pytorch_models.LightweightConv` with filters computed in advance, as channels-last F.conv2d.
 
-    [B,T,D] needs no copy for that, and it is PyTorch's fastest form by far, and the fastest of ONNX Runtime
-    and OpenVINO too.
+    [B,T,D] needs no copy for this memory layout. It is by far the fastest form in PyTorch, and also the
+    fastest in ONNX Runtime and OpenVINO.
 
     Args:
         source: `pytorch_models.LightweightConv`.
-        channels_last: bool. False for F.conv1d: with frozen weights, torch.compile 2.13 takes the strides of
-            the other form for others.
+        channels_last: bool. False for F.conv1d. torch.compile 2.13 with frozen weights needs it: with the
+            other form it assumes wrong strides.
     """
 
     def __init__(self, source, channels_last=True):
@@ -45,7 +45,7 @@ class FoldedConv(nn.Module):
 
 
 def classifier(facts, state, channels_last=True):
-    """The twin with given weights, a function of (token_ids, padding_mask or None) to logits [B,C].
+    """Returns the twin with given weights, which maps (token_ids, padding_mask or None) to logits [B,C].
 
     Args:
         facts: dict with "mixing" ("conv" or "attention"), "sizes" (see `benchmarks.peers`), "kernel_size",
@@ -67,19 +67,19 @@ def classifier(facts, state, channels_last=True):
 
 
 class OfIds(nn.Module):
-    """A classifier of token ids alone, pads = 0, as our exports are: int64 [B,T] -> logits [B,C]."""
+    """A classifier with only token ids as input, like our exports: int64 [B,T], pads = 0 -> logits [B,C]."""
 
     def __init__(self, classifier):
         super().__init__()
         self.classifier = classifier
 
     def forward(self, token_ids):
-        """Every row may have pads: a graph cannot leave out the mask where there are none."""
+        """Always uses the mask: a graph cannot omit it when a batch has no pads."""
         return self.classifier(token_ids, token_ids != 0)
 
 
 def export_onnx(model, path):
-    """Writes a classifier as ONNX: "token_ids" int64 [B,T], of any B and T -> "logits" [B,C]."""
+    """Writes a classifier as ONNX: "token_ids" int64 [B,T], for any B and T >= 2 -> "logits" [B,C]."""
     example = torch.tensor([[5, 6, 7, 8, 0], [5, 6, 7, 8, 9], [5, 6, 0, 0, 0]])
     torch.onnx.export(
         OfIds(model).eval(),

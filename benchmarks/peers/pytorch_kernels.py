@@ -1,7 +1,8 @@
-"""The mixing operations in PyTorch, in every form that is fast for some setting.
+"""The mixing operations in PyTorch, in every form that is fast in some setting.
 
-A form is `form(x, taps, left, dilation_rate)`: x in the layout it likes best (`LAYOUTS`), taps [H,K], or
-[B,T,H,K] where each position has its own; `left` of the K taps lie before the position they write to.
+A form is a function `form(x, taps, left, dilation_rate)`. x has the layout that is fastest for the form
+(`LAYOUTS`); taps are [H,K], or [B,T,H,K] if each position has its own; `left` of the K taps read positions
+before the one they write to.
 """
 
 import torch
@@ -9,15 +10,15 @@ import torch.nn.functional as F
 
 
 def conv1d(x, taps, left, dilation_rate):
-    """F.conv1d with a group for each channel: x [B,D,T], taps [H,K]."""
+    """Computes F.conv1d with one group per channel: x [B,D,T], taps [H,K]."""
     weight = taps.repeat_interleave(x.shape[1] // taps.shape[0], dim=0).unsqueeze(1)  # [D,1,K]
     return _conv1d(x, weight, left, dilation_rate)
 
 
 def conv1d_heads(x, taps, left, dilation_rate):
-    """F.conv1d with a group for each head, D/H channels as rows of the batch: x [B,D,T], taps [H,K].
+    """Computes F.conv1d with one group per head, D/H channels as rows of the batch: x [B,D,T], taps [H,K].
 
-    As in fairseq's LightweightConv1d, channel c belongs to head c % H: any other order would be a copy.
+    As in fairseq's LightweightConv1d, channel c belongs to head c % H; any other order would need a copy.
     """
     batch, dim, time = x.shape
     rows = x.view(batch * dim // taps.shape[0], taps.shape[0], time)  # [B*D/H,H,T]
@@ -25,13 +26,13 @@ def conv1d_heads(x, taps, left, dilation_rate):
 
 
 def _conv1d(x, weight, left, dilation_rate):
-    """X [B,C,T], weight [C,1,K] -> [B,C,T]; outputs that see too far right are computed and cut off."""
+    """X [B,C,T], weight [C,1,K] -> [B,C,T]; extra outputs at the end are computed and cut off."""
     y = F.conv1d(x, weight, padding=left * dilation_rate, dilation=dilation_rate, groups=x.shape[1])
     return y[..., : x.shape[2]]
 
 
 def conv2d_channels_last(x, taps, left, dilation_rate):
-    """F.conv2d with channels innermost, where a [B,T,D] array is already: x [B,T,D], taps [H,K]."""
+    """Computes F.conv2d with channels innermost, as in [B,T,D] arrays: x [B,T,D], taps [H,K]."""
     image = x.transpose(1, 2).unsqueeze(2)  # [B,D,1,T]
     weight = taps.repeat_interleave(x.shape[2] // taps.shape[0], dim=0)[:, None, None]  # [D,1,1,K]
     weight = weight.contiguous(memory_format=torch.channels_last)
@@ -41,7 +42,7 @@ def conv2d_channels_last(x, taps, left, dilation_rate):
 
 
 def shifts(x, taps, left, dilation_rate):
-    """K shifted multiply-adds: x [B,T,D], taps of either shape."""
+    """Computes K shifted multiply-adds: x [B,T,D], taps of either shape."""
     batch, time, dim = x.shape
     num_heads, kernel_size = taps.shape[-2:]
     heads = _padded(x, kernel_size, left, dilation_rate).view(batch, -1, num_heads, dim // num_heads)
@@ -52,9 +53,9 @@ def shifts(x, taps, left, dilation_rate):
 
 
 def unfold(x, taps, left, dilation_rate):
-    """The window of every position as rows of a matrix: x [B,T,D], taps of either shape.
+    """Multiplies a matrix with the window of every position as rows: x [B,T,D], taps of either shape.
 
-    As fairseq's DynamicConv1dTBC does for long texts.
+    This is what fairseq's DynamicConv1dTBC does for long texts.
     """
     batch, time, dim = x.shape
     num_heads, kernel_size = taps.shape[-2:]
@@ -66,9 +67,9 @@ def unfold(x, taps, left, dilation_rate):
 
 
 def band(x, taps, left, dilation_rate):
-    """The taps spread over a matrix of T x T + K - 1: x [B,T,D], taps of either shape, no dilation.
+    """Spreads the taps over a band matrix [T,T+K-1]: x [B,T,D], taps of either shape, no dilation.
 
-    As fairseq's modules do for texts of up to 512 tokens; the cost grows with the square of T.
+    This is what fairseq's modules do for texts of up to 512 tokens; the cost grows with the square of T.
     """
     if dilation_rate != 1:
         raise ValueError(f"`dilation_rate` must be 1 for a band. Received: dilation_rate={dilation_rate}")
@@ -98,24 +99,25 @@ STATIC = {
     "band": band,
 }
 DYNAMIC = {"shifts": shifts, "unfold": unfold, "band": band}
-LAYOUTS = {"conv1d": "BDT", "conv1d by head": "BDT"}  # all others BTD
+LAYOUTS = {"conv1d": "BDT", "conv1d by head": "BDT"}  # all others: BTD
 
 
 def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
-    """Each form as a function without arguments, in float32 or bfloat16, in its own layout.
+    """Returns each form as a function without arguments, in float32 or bfloat16, in its own layout.
 
     Args:
-        x: float32 array [B,T,D], no pads; multiplying by its mask is part of the operation.
+        x: float32 array [B,T,D] without pads; multiplying by the mask is still part of the operation.
         logits: float32 array [H,K] or [B,T,H,K].
-        dy: float32 array [B,T,D], the gradient by the output.
+        dy: float32 array [B,T,D], the gradient with respect to the output.
         softmax: bool, whether the taps are the softmax of the logits or the logits themselves.
-        left: int, see above.
+        left: int, see the docstring of the module.
         dilation_rate: int.
         dtype: str, "float32" or "bfloat16".
-        backward: bool, whether the gradients by x and logits are computed too.
+        backward: bool, whether the gradients with respect to x and logits are computed too.
 
     Returns:
-        dict, name -> function that returns the output [B,T,D] (forward) or the two gradients.
+        dict, name -> function that returns the output in the layout of the form, or with `backward` the two
+        gradients.
     """
     forms = STATIC if logits.ndim == 2 else DYNAMIC
     if dilation_rate > 1:

@@ -1,10 +1,10 @@
 """The same models in plain PyTorch: convolution and Transformer encoder-decoders, and text classifiers.
 
-They have the equations of convnlp's models, bias-free projections and pre-norm included, so that the same
-weights give the same outputs (tests/benchmarks/test_pytorch_models.py). Two things are left to PyTorch's
-own ways: the position embedding of the Transformers is learned and absolute, since a relative bias would
-keep scaled_dot_product_attention from its fast kernel, and `TransformerClassifier` is built of
-nn.TransformerEncoder, biases and post-norm included.
+They have the equations of convnlp's models, including bias-free projections and pre-norm, so that the same
+weights give the same outputs (tests/benchmarks/test_pytorch_models.py). Two things follow PyTorch instead.
+The position embedding of the Transformers is learned and absolute, because a relative bias would rule out
+the fast kernel of scaled_dot_product_attention. `TransformerEncoder` is made of nn.TransformerEncoder,
+including biases and post-norm.
 """
 
 import torch
@@ -19,7 +19,7 @@ def _linear(inputs, outputs):
 
 
 class LightweightConv(nn.Module):
-    """The GLU-conv block: F.conv1d with one softmaxed filter for each block of D / H channels."""
+    """The GLU-conv block: F.conv1d with one softmax-normalised filter per group of D / H channels."""
 
     def __init__(self, hidden_dim, num_heads, kernel_size, causal):
         super().__init__()
@@ -40,7 +40,7 @@ class LightweightConv(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head attention by F.scaled_dot_product_attention, queries, keys and values in one product."""
+    """Multi-head F.scaled_dot_product_attention; one product computes queries, keys and values."""
 
     def __init__(self, hidden_dim, num_heads, causal):
         super().__init__()
@@ -49,7 +49,7 @@ class Attention(nn.Module):
         self.output = _linear(hidden_dim, hidden_dim)
 
     def forward(self, x, padding_mask=None):
-        """X [B,T,D], padding_mask bool [B,T], True = token -> [B,T,D]; a causal one ignores the mask."""
+        """X [B,T,D], padding_mask bool [B,T], True = token -> [B,T,D]. If causal, it ignores the mask."""
         query, key, value = _heads(self.query_key_value(x), 3 * self.num_heads).chunk(3, dim=1)
         mask = None if padding_mask is None or self.causal else padding_mask[:, None, None]
         y = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=self.causal)
@@ -78,7 +78,7 @@ def _heads(x, count):
 
 
 class Layer(nn.Module):
-    """Mixing, in a decoder cross-attention, then feed-forward: each x + f(LN(x))."""
+    """Mixing, cross-attention (in a decoder only) and feed-forward, each x + f(LN(x))."""
 
     def __init__(self, mixing, hidden_dim, num_heads, intermediate_dim, kernel_size, is_decoder):
         super().__init__()
@@ -95,7 +95,7 @@ class Layer(nn.Module):
         self.outer = _linear(intermediate_dim, hidden_dim)
 
     def forward(self, x, padding_mask=None, memory=None):
-        """X [B,T,D], padding_mask bool [B,T], in a decoder memory [B,S,D] -> [B,T,D]."""
+        """X [B,T,D], padding_mask bool [B,T], memory [B,S,D] in a decoder -> [B,T,D]."""
         x = x + self.mixing(self.mixing_norm(x), padding_mask)
         if memory is not None:
             x = x + self.cross_attention(self.cross_norm(x), memory)
@@ -106,11 +106,11 @@ class Encoder(nn.Module):
     """Embedding, layers, final norm.
 
     Args:
-        mixing: "conv" or "attention"; the latter adds a position embedding of `max_length` rows.
+        mixing: "conv" or "attention"; the latter adds a position embedding with `max_length` rows.
         sizes: dict, see `benchmarks.peers`.
-        kernel_size: int. Taps of the convolutions.
-        max_length: int. Longest input.
-        is_decoder: bool. Causal, with cross-attention.
+        kernel_size: int. Number of taps of the convolutions.
+        max_length: int. Length of the longest input.
+        is_decoder: bool. Whether it is causal and has cross-attention.
     """
 
     def __init__(self, mixing, sizes, kernel_size=7, max_length=512, is_decoder=False):
@@ -129,7 +129,7 @@ class Encoder(nn.Module):
         self.final_norm = nn.LayerNorm(hidden_dim, eps=1e-6)
 
     def forward(self, token_ids, padding_mask=None, memory=None):
-        """token_ids [B,T], padding_mask bool [B,T], in a decoder memory [B,S,D] -> [B,T,D]."""
+        """token_ids [B,T], padding_mask bool [B,T], memory [B,S,D] in a decoder -> [B,T,D]."""
         x = self.embedding(token_ids) * self.scale
         if self.positions is not None:
             x = x + self.positions.weight[: token_ids.shape[1]]
@@ -139,7 +139,7 @@ class Encoder(nn.Module):
 
 
 class EncoderDecoder(nn.Module):
-    """Two `Encoder`s, one of them a decoder, with one tied embedding; arguments as there."""
+    """Two `Encoder`s, one of them a decoder, with one tied embedding; arguments as for `Encoder`."""
 
     def __init__(self, mixing, sizes, kernel_size=7, max_length=512):
         super().__init__()
@@ -154,10 +154,10 @@ class EncoderDecoder(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """Embedding, positions, and nn.TransformerEncoder as PyTorch delivers it: post-norm, biases, ReLU.
+    """Embedding, positions, and nn.TransformerEncoder with PyTorch's defaults: post-norm, biases, ReLU.
 
-    In `eval` and `inference_mode` it takes PyTorch's fast path: one fused call per layer; with a padding mask
-    the rows become a nested tensor, without their pads.
+    With `eval` and `inference_mode`, it takes PyTorch's fast path: one fused call per layer. With a padding
+    mask, the rows become a nested tensor without pads.
     """
 
     def __init__(self, sizes, max_length=512):
@@ -177,7 +177,7 @@ class TransformerEncoder(nn.Module):
 
 
 class TextClassifier(nn.Module):
-    """An encoder, mean and maximum over the tokens side by side, one linear layer."""
+    """An encoder, mean and maximum over the tokens, concatenated, and one linear layer."""
 
     def __init__(self, encoder, hidden_dim, num_classes):
         super().__init__()
@@ -196,10 +196,10 @@ class TextClassifier(nn.Module):
 
 
 def training_step(model, learning_rate=1e-3):
-    """Returns a function of a batch that trains `model` on it, with bfloat16 autocast and AdamW.
+    """Returns a function that trains `model` on a batch, with bfloat16 autocast and AdamW.
 
     The batch is a dict of int64 tensors: encoder_token_ids [B,S], decoder_token_ids and target_token_ids
-    [B,T]. No pads: the Transformer would be slower with a mask. Returns the loss.
+    [B,T]. It has no pads, because a mask would slow down the Transformer. The function returns the loss.
     """
     optimizer = torch.optim.AdamW(model.parameters(), learning_rate, fused=True)
 

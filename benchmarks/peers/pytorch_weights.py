@@ -1,18 +1,19 @@
-"""Our classifier's weights under the names of its twin in PyTorch, as NumPy arrays: needs no PyTorch.
+"""Our classifier's weights under the names of its twin in PyTorch, as NumPy arrays; needs no PyTorch.
 
-The twin is `pytorch_models.TextClassifier` around `pytorch_models.Encoder`. An attention of ours that is to
-have a twin has a learned position embedding, which the twin has too, and a relative bias of zeros, which it
-does not: so both compute the same, and the twin keeps the fast kernel that takes no bias.
+The twin is `pytorch_models.TextClassifier` around `pytorch_models.Encoder`. With attention, our model must
+have a learned position embedding, like the twin, and a relative bias of zeros, which the twin lacks. Both
+then compute the same, and the twin can use the fast kernel without a bias.
 """
 
 import numpy as np
 
 
 def state(classifier):
-    """The `state_dict` of the twin.
+    """Returns the `state_dict` of the twin.
 
     Args:
-        classifier: `TextClassifier` with the pooling "mean_max", of `lightweight_conv` or `self_attention`.
+        classifier: `TextClassifier` with pooling "mean_max" and the mixer `lightweight_conv` or
+            `self_attention`.
 
     Returns:
         dict, name -> float32 array.
@@ -46,7 +47,7 @@ def _layer(layer):
     else:
         if np.any(mixing.bias.table):
             raise ValueError("`classifier` must have a relative position bias of zeros")
-        # Its twin divides by sqrt(D / H); ours has that in its weights.
+        # The twin divides by sqrt(D / H); in our model, this factor is part of the weights.
         query = np.array(mixing.query.kernel) * (mixing.hidden_dim // mixing.num_heads) ** 0.5
         found = _linear("mixing.query_key_value", query, mixing.key, mixing.value)
     return {
@@ -60,7 +61,7 @@ def _layer(layer):
 
 
 def _linear(name, *kernels):
-    """Kernels [I,O] of Keras layers, or arrays, side by side, transposed into a weight [O,I]."""
+    """Returns kernels [I,O] of Keras layers, or arrays, concatenated along O and transposed to [O,I]."""
     arrays = [np.array(getattr(kernel, "kernel", kernel)) for kernel in kernels]
     return {f"{name}.weight": np.concatenate(arrays, axis=1).T}
 

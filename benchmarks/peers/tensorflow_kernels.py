@@ -1,7 +1,7 @@
-"""The mixing operations as TensorFlow's own ops, differentiated by TensorFlow.
+"""The mixing operations in TensorFlow's own ops, differentiated by TensorFlow.
 
-A form is `form(x, taps, left, dilation_rate)` of x [B,T,D] and taps [H,K], or [B,T,H,K] where each position
-has its own.
+A form is a function `form(x, taps, left, dilation_rate)` with x [B,T,D] and taps [H,K], or [B,T,H,K] if
+each position has its own.
 """
 
 import tensorflow as tf
@@ -11,7 +11,7 @@ from convnlp import kernels
 
 
 def depthwise_conv2d(x, taps, left, dilation_rate):
-    """tf.nn.depthwise_conv2d with time on the width axis."""
+    """Computes tf.nn.depthwise_conv2d with time as the width axis."""
     kernel_size = taps.shape[1]
     reach = [left * dilation_rate, (kernel_size - 1 - left) * dilation_rate]
     image = tf.pad(x[:, tf.newaxis], [[0, 0], [0, 0], reach, [0, 0]])  # [B,1,T+(K-1)*r,D]
@@ -21,7 +21,7 @@ def depthwise_conv2d(x, taps, left, dilation_rate):
 
 
 def convolution(x, taps, left, dilation_rate):
-    """tf.nn.convolution with a group for each channel."""
+    """Computes tf.nn.convolution with one group per channel."""
     kernel_size = taps.shape[1]
     reach = [left * dilation_rate, (kernel_size - 1 - left) * dilation_rate]
     filters = _by_channel(x, taps)[:, tf.newaxis]  # [K,1,D]
@@ -33,18 +33,18 @@ def _by_channel(x, taps):
 
 
 def shifts(x, taps, left, dilation_rate):
-    """K shifted multiply-adds: convnlp's plain form."""
+    """Computes K shifted multiply-adds: convnlp's plain form."""
     conv = kernels.depthwise_conv if taps.shape.rank == 2 else kernels.dynamic_conv
     with kernels.implementation("plain"):
         return conv(x, taps, dilation_rate, causal=left == taps.shape[-1] - 1)
 
 
 def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
-    """As `pytorch_kernels.candidates`, for TensorFlow and for convnlp itself under the name "convnlp"."""
+    """Like `pytorch_kernels.candidates`, for TensorFlow and, under the name "convnlp", for our kernels."""
 
     def ours(x, logits, padding_mask):
         causal = left == logits.shape[-1] - 1
-        if logits.shape.rank == 4:  # the softmax is the kernel's too
+        if logits.shape.rank == 4:  # the kernel computes the softmax too
             return kernels.dynamic_conv(
                 x, logits, dilation_rate, causal, padding_mask=padding_mask, softmax=softmax
             )
@@ -70,16 +70,16 @@ def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
         return lambda: function(*arguments)
 
     x, dy = tf.cast(x, dtype), tf.cast(dy, dtype)
-    # As in the layers: shared taps are weights in float32, generated ones are of the compute type.
+    # As in the layers, shared taps are float32 weights, and generated taps have the compute dtype.
     logits = tf.cast(logits, tf.float32 if logits.ndim == 2 else dtype)
-    # Each gets the mask as it likes it best.
+    # Each form gets the mask in its fastest form.
     tokens, factors = tf.ones(x.shape[:2], tf.bool), tf.ones([*x.shape[:2], 1], dtype)
 
     found = {"convnlp": candidate(ours, tokens)}
     if logits.shape.rank == 2:
         found["depthwise_conv2d"] = candidate(in_steps(depthwise_conv2d), factors)
-        # TensorFlow has no gradient of a grouped convolution for CPUs. oneDNN has one, but not if it is
-        # dilated, nor in bfloat16 on a processor without AVX-512.
+        # TensorFlow has no gradient of a grouped convolution on CPUs. oneDNN has one, but not with
+        # dilation, nor in bfloat16 on a processor without AVX-512.
         if dilation_rate == 1 and (dtype != "bfloat16" or machine.has_flag("avx512f")):
             found["convolution"] = candidate(in_steps(convolution), factors)
     else:
