@@ -1,1 +1,1 @@
-"""Programs that measure: each prints a table and writes JSON, and every figure in docs/ comes from one."""
+"""Programs that measure. Most print a table and write JSON; every figure in docs/ comes from one."""

@@ -1,13 +1,12 @@
-r"""Which of two sentences is English? BLiMP's 67,000 pairs, asked of models pre-trained by masked LM.
+r"""Which of two sentences is acceptable? Scores models pre-trained by masked LM on BLiMP's 67,000 pairs.
 
     python -m benchmarks.blimp --data_dir=BLIMP/data --presets=dynamic_conv_mini_en,mine=DIR --docs_dir=docs
 
-BLIMP is a copy of https://github.com/alexwarstadt/blimp. A model is right where the acceptable sentence has
-the higher pseudo-log-likelihood; nothing is trained. --presets are names or directories, each with its name
-in the table before it if that is to be another. --published is that repository's
-raw_results/summary/models_summary.jsonl, which has what its authors' models reached, left to right.
---docs_dir keeps the results in blimp.json, where a model that is known is not asked again, and writes the
-table into paper.md.
+BLIMP is a copy of https://github.com/alexwarstadt/blimp. A model is right if the acceptable sentence has
+the higher pseudo-log-likelihood; nothing is trained. --presets are names or directories; LABEL= before one
+sets its name in the table. --published is that repository's raw_results/summary/models_summary.jsonl, with
+the scores of its authors' left-to-right models. With --docs_dir, the results are kept in blimp.json there,
+known models are not scored again, and the table is written into paper.md.
 """
 
 import hashlib
@@ -30,16 +29,16 @@ _PUBLISHED = ("ngram", "lstm", "txl", "gpt2")
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("data_dir", None, "BLiMP's *.jsonl.", required=True)
+    flags.DEFINE_string("data_dir", None, "Directory of BLiMP's *.jsonl.", required=True)
     flags.DEFINE_list("presets", ["dynamic_conv_mini_en"], "[LABEL=]NAME or [LABEL=]DIRECTORY, ...")
-    flags.DEFINE_string("published", "", "BLiMP's models_summary.jsonl, for the columns of others.")
-    flags.DEFINE_integer("num_pairs", 1000, "Of each paradigm, at most.", lower_bound=1)
+    flags.DEFINE_string("published", "", "BLiMP's models_summary.jsonl, for the columns of its models.")
+    flags.DEFINE_integer("num_pairs", 1000, "Largest number of pairs per paradigm.", lower_bound=1)
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
-    flags.DEFINE_string("docs_dir", "", "Where blimp.json and paper.md are kept.")
+    flags.DEFINE_string("docs_dir", "", "Directory of blimp.json and paper.md.")
 
 
 def main(_):
-    """Flags -> pairs -> what is missing of the models -> table."""
+    """Flags -> pairs -> missing results -> table."""
     args = flags.FLAGS
     paradigms = minimal_pairs.read(args.data_dir, args.num_pairs)
     machine.use_threads(args.threads)
@@ -47,12 +46,12 @@ def main(_):
     docs = pathlib.Path(args.docs_dir) if args.docs_dir else None
     if docs and not page.has_place(docs / "paper.md"):
         raise ValueError(f"`--docs_dir` must hold paper.md with {page.BEGIN!r}. Received: {args.docs_dir}")
-    loaded = {label: _loaded(directory) for label, directory in models.items()}  # before the first is asked
+    loaded = {label: _loaded(directory) for label, directory in models.items()}  # before any is scored
     store = Store(docs and docs / "blimp.json")
     if args.published:
         store.models |= published(args.published, paradigms)
     description = machine.describe(args.threads)
-    del description["command"]  # its directories are of this machine
+    del description["command"]  # its directories are those of this machine
     for label, directory in models.items():
         weights = sum_of_weights(directory)
         if not store.has(label, weights, args.num_pairs):
@@ -73,10 +72,10 @@ def main(_):
 
 
 def located(presets):
-    """The directories of the flag's presets, by their labels.
+    """Returns the directories of the presets in --presets: dict, label -> directory.
 
     Raises:
-        ValueError: if two have the same label, or one is not there.
+        ValueError: if two have the same label, or one does not exist.
     """
     from convnlp.models import preset_names
 
@@ -91,7 +90,7 @@ def located(presets):
 
 
 def judged(backbone, tokenizer, paradigms):
-    """How many pairs of each paradigm a model tells right; where both are as likely, it does not.
+    """Counts for how many pairs of each paradigm a model is right; with equal scores, it is wrong.
 
     Args:
         backbone: `Seq2SeqBackbone`.
@@ -114,7 +113,7 @@ def judged(backbone, tokenizer, paradigms):
 
 
 def published(path, paradigms):
-    """What BLiMP's authors found, of 1,000 pairs of each paradigm, as it stands in `Store.models`.
+    """Returns the results of BLiMP's authors, for 1,000 pairs per paradigm, as entries of `Store.models`.
 
     Raises:
         ValueError: if the file lacks a paradigm.
@@ -137,7 +136,7 @@ def published(path, paradigms):
 
 
 def _loaded(directory):
-    """(backbone, tokenizer) of a preset; ValueError where masked LM cannot have trained it."""
+    """Returns (backbone, tokenizer) of a preset; raises ValueError if masked LM cannot have trained it."""
     from convnlp.models import Seq2SeqBackbone, Tokenizer
     from convnlp.objectives import MaskedLanguageModeling
 
@@ -147,7 +146,7 @@ def _loaded(directory):
 
 
 def sum_of_weights(directory):
-    """What tells the weights of a preset from others: 16 hexadecimal digits."""
+    """Returns a hash of the weights of a preset: 16 hexadecimal digits."""
     paths = sorted(pathlib.Path(directory).glob("model*.h5"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
 

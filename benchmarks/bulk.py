@@ -1,11 +1,11 @@
-"""`convnlp.batch_predict` beside a plain loop over the same file with the same SavedModel.
+"""Compares `convnlp.batch_predict` with a plain loop over the same file with the same SavedModel.
 
     python -m benchmarks.bulk --json=FILE
 
-needs requirements-beam.txt. Both read JSON-lines, ask the model in batches of `batch_size`, and write
-JSON-lines; both load the model in each run. The loop takes the texts as they come; Beam's side sorts those of
-a shard by their length, writes its files whole and counts. A token is one that the model reads: texts are cut
-at `length`.
+needs requirements-beam.txt. Both read JSON Lines, call the model with batches of `batch_size` texts, and
+write JSON Lines; both load the model in each run. The loop takes the texts in the order of the file. The
+Beam pipeline sorts the texts of a shard by length, writes each file completely or not at all, and counts.
+Only tokens that the model reads are counted: texts are truncated to `length`.
 """
 
 import dataclasses
@@ -30,8 +30,8 @@ class Settings:
     """What to predict.
 
     Args:
-        num_texts: int, documents of `pydocs`.
-        length: int, tokens of an example at most.
+        num_texts: int, number of documents of `pydocs`.
+        length: int, largest number of tokens of an example.
         batch_size: int.
         shard_size: int.
         repeats: int, see `interleaved`.
@@ -80,7 +80,7 @@ def rows(settings):
 
 
 def beam(source, model, folder, settings):
-    """Predicts by the pipeline of `convnlp.batch_predict`; returns the summary."""
+    """Predicts with the pipeline of `convnlp.batch_predict`; returns the summary."""
     found = inputs.open_input(f"jsonl:{source}", shard_size=settings.shard_size)
     job.open_folder(folder, {"files": found.description()})
     work = pipeline.Work(found, ("text",), folder, "jsonl")
@@ -90,7 +90,7 @@ def beam(source, model, folder, settings):
 
 
 def plain_loop(source, model, path, settings):
-    """What one would write without a library."""
+    """Predicts as one would without a library."""
     loaded = tf.saved_model.load(model)
     predict = loaded.signatures["serving_default"]
     with open(source, encoding="utf-8") as file, open(path, "w", encoding="utf-8") as out:
@@ -104,7 +104,7 @@ def plain_loop(source, model, path, settings):
 
 
 def _write_texts(path, model, settings):
-    """Writes `num_texts` documents, from the first one again where there are fewer; returns their tokens."""
+    """Writes `num_texts` documents, repeated if there are fewer; returns their number of tokens."""
     with open(os.path.join(model, "assets", "vocabulary.spm"), "rb") as file:
         tokenizer = tensorflow_text.FastSentencepieceTokenizer(file.read(), add_eos=True)
     found = sources.read(Source("pydocs")).repeat().take(settings.num_texts)

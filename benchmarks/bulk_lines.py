@@ -1,7 +1,7 @@
-"""Numbered lines of real text, and whether a bulk prediction has each of them once and answers them right.
+"""Numbered lines of real text, and a check that a bulk prediction has each line once with the right answer.
 
-The lines are those of Python's documentation, from the first one again where they end. They stand in three
-files, one of them packed, and some of them are bad in one of four ways.
+The lines are those of Python's documentation, repeated if there are too few. They are written to three
+files, one of them compressed, and some lines are bad in one of four ways.
 """
 
 import gzip
@@ -15,18 +15,18 @@ import tensorflow as tf
 from convnlp.data import pydocs
 
 BAD = (b"\n", b'{"id": 1, "text": \n', b'{"id": 2}\n', b"\xff\n")
-_PLACES = 50  # where bad lines stand, one of each kind
+_PLACES = 50  # number of places with bad lines, one of each kind
 _LEAST_CHARACTERS = 21
 _BATCH = 256
-# The same text beside others, longer ones too, is summed in another order, in float32.
+# In another batch, padded to another length, float32 sums of the same text have another order.
 _TOLERANCE = 1e-5
 
 
 class Lines:
-    """So many lines.
+    """The lines.
 
     Args:
-        count: int, of all lines, >= 1000.
+        count: int, number of lines, >= 1000.
     """
 
     def __init__(self, count):
@@ -41,16 +41,16 @@ class Lines:
         return self._count
 
     def text(self, number):
-        """The text of the line of this number, which counts from 0."""
+        """Returns the text of the line with this number, counted from 0."""
         return self._texts[number % len(self._texts)]
 
     def bad(self, number):
-        """What stands there instead, bytes, where the line is a bad one, else None."""
+        """Returns the bytes that replace the line if it is a bad one, otherwise None."""
         place = number % (self._count // _PLACES)
         return BAD[place] if place < len(BAD) else None
 
     def files(self):
-        """(name, number of its first line, number of its lines) of each file, in the order of the names."""
+        """Returns (name, number of its first line, number of lines) of each file, in the order of names."""
         first, second = self._count * 6 // 10, self._count * 5 // 100
         return [
             ("a.jsonl", 0, first),
@@ -69,17 +69,17 @@ class Lines:
 
 
 def check(lines, folder, model):
-    """Holds an output of `convnlp.batch_predict` against the lines, and its answers against a plain loop's.
+    """Compares an output of `convnlp.batch_predict` with the lines, and its answers with a plain loop's.
 
     Args:
         lines: `Lines`.
-        folder: path, the output, of shards of JSON-lines.
+        folder: path, the output, shards of JSON Lines.
         model: path, the SavedModel.
 
     Returns:
-        dict of int: `once`, lines that have one answer, or one reason if they are bad; `missing`; `repeated`;
-        `misplaced`, rows of which the file, the line, the text or the kind is not the line's; `wrong`,
-        answers that are not the plain loop's; `partial`, files that are not whole.
+        dict of int: `once`, lines with exactly one answer, or one reason if they are bad; `missing`;
+        `repeated`; `misplaced`, rows whose file, line, text or kind is not that of the line; `wrong`,
+        answers that differ from those of the plain loop; `partial`, incomplete files.
     """
     times = np.zeros(len(lines), np.int64)
     misplaced = wrong = 0
@@ -107,7 +107,7 @@ def check(lines, folder, model):
             answers = predict(text=tf.constant([row["input"]["text"] for row in known]))
             scores = np.array([row["scores"] for row in known])
             near = np.abs(scores - answers["scores"].numpy()).max(axis=1) < _TOLERANCE
-            # Two scores that are nearly equal may change places.
+            # Two scores that are nearly equal may swap ranks.
             tied = np.ptp(scores, axis=1) < _TOLERANCE
             labels = np.array([row["label"].encode() for row in known], object)
             wrong += int((~(near & (tied | (labels == answers["label"].numpy())))).sum())
@@ -122,7 +122,7 @@ def check(lines, folder, model):
 
 
 def _number(row, places):
-    """The number of a row's line, None where there is no such line."""
+    """Returns the number of a row's line, or None if there is no such line."""
     first, count = places.get(pathlib.Path(row["file"]).name, (0, 0))
     return first + row["line"] - 1 if 1 <= row["line"] <= count else None
 

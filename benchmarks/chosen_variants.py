@@ -1,20 +1,20 @@
-"""Which variants of a search are run, checked before the first of them."""
+"""The choice of the variants of a search, checked before the first run."""
 
 
 def chosen_variants(numbers, variants, splits, data_dir):
-    """The numbers of the variants to run.
+    """Returns the numbers of the variants to run.
 
     Args:
-        numbers: list of str, as given by --variants; none for all.
+        numbers: list of str, as given by --variants; empty for all.
         variants: sized, the variants.
-        splits: dict, name of a labelled set -> splits of it that are read, with or without a slice.
+        splits: dict, name of a labelled set -> the splits of it that are read, with or without a slice.
         data_dir: pathlib.Path, which holds classification/NAME.SPLIT.jsonl.gz.
 
     Returns:
         Sequence of int.
 
     Raises:
-        ValueError: for what would end the search later: a number of no variant, a file that is not there.
+        ValueError: if a variant or a file does not exist, which would make the search fail later.
     """
     for number in numbers:
         if not number.isdigit() or int(number) >= len(variants):

@@ -1,12 +1,13 @@
-r"""Has bulk prediction on a cluster every line once, although a worker is killed in the middle?
+r"""Does bulk prediction on a cluster give every line once, although a worker is killed in the middle?
 
     python -m benchmarks.cluster --workdir=runs/cluster
 
-needs requirements-beam.txt. A Dask cluster of worker processes of this machine is started, and
-`convnlp.batch_predict --runner=DaskRunner` predicts a million numbered lines on it with a tiny classifier. At
-a random shard between a fifth and three fifths of them, one worker that is at work, a random one, gets
-kill -9; the cluster starts another one in its place. In the end each line is looked for, and each answer
-held against a plain loop's. What is not as it has to be is printed as a problem, and the exit code is 1.
+needs requirements-beam.txt. The program starts a Dask cluster of worker processes on this machine, and
+`convnlp.batch_predict --runner=DaskRunner` predicts a million numbered lines on it with a tiny classifier.
+When a random number of shards is done, between a fifth and three fifths of them, a random busy worker gets
+kill -9, and the cluster starts another one in its place. Finally the program looks for each line, and
+compares each answer with that of a plain loop. If anything is wrong, it is printed as a problem, and the
+exit code is 1.
 """
 
 import collections
@@ -36,9 +37,9 @@ from convnlp.launching.worker import ending_with_us
 SIZE = {"num_layers": 1, "hidden_dim": 8, "intermediate_dim": 8, "num_heads": 1}
 LENGTH = 32
 PACKAGES = ("apache_beam", "dask", "distributed", "tensorflow")
-EARLIEST, LATEST = 0.2, 0.6  # when a worker is killed, as a share of the shards
+EARLIEST, LATEST = 0.2, 0.6  # when to kill a worker: shares of the shards
 _PATIENCE_SECONDS = 4 * 3600.0
-# A worker takes more than a minute to start on a busy machine; the cluster gives it up after 15 s else.
+# On a busy machine, a worker takes over a minute to start; by default, the cluster gives up after 15 s.
 _DASK = {
     "distributed.comm.timeouts.connect": "600s",
     "distributed.deploy.lost-worker-timeout": "600s",
@@ -48,21 +49,21 @@ _DASK = {
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("workdir", None, "Directory for everything, new or empty.", required=True)
+    flags.DEFINE_string("workdir", None, "Directory for all files, new or empty.", required=True)
     flags.DEFINE_integer("num_lines", 1_000_000, "Lines to predict.", lower_bound=1000)
     flags.DEFINE_integer("num_workers", 2, "Worker processes.", lower_bound=1)
-    flags.DEFINE_integer("num_kills", 1, "Workers to be killed, one after the other.", lower_bound=0)
-    flags.DEFINE_integer("shard_size", 10_000, "Lines of a shard.", lower_bound=1)
-    flags.DEFINE_integer("seed", 0, "Decides when which worker is killed.")
-    flags.DEFINE_string("json", None, "File to write the outcome to.")
+    flags.DEFINE_integer("num_kills", 1, "Number of workers to kill, one after the other.", lower_bound=0)
+    flags.DEFINE_integer("shard_size", 10_000, "Lines per shard.", lower_bound=1)
+    flags.DEFINE_integer("seed", 0, "Decides which worker is killed, and when.")
+    flags.DEFINE_string("json", None, "File to write the result to.")
 
 
 class Ledger(SchedulerPlugin):
-    """What the scheduler does with tasks.
+    """Records what the scheduler does with tasks.
 
     Attributes:
         begun: `collections.Counter`, how often each task was given to a worker.
-        lost: list of strings, the workers that went away.
+        lost: list of str, the addresses of the workers that the scheduler lost.
     """
 
     def __init__(self):
@@ -76,12 +77,12 @@ class Ledger(SchedulerPlugin):
 
 
 class Run:
-    """A bulk prediction that runs.
+    """A running bulk prediction.
 
     Args:
-        folder: pathlib.Path, of the input; the output is in `out`.
+        folder: pathlib.Path, directory of the input; the output is in its subdirectory `out`.
         model: pathlib.Path.
-        address: str, of the scheduler.
+        address: str, address of the scheduler.
         shard_size: int.
     """
 
@@ -95,17 +96,17 @@ class Run:
             self.process = subprocess.Popen(ending_with_us(command), stdout=log, stderr=log)
 
     def done(self):
-        """{name: inode} of the shards that are there."""
+        """Returns the finished shards: dict, name -> inode."""
         files = self.output.glob("predictions-*.jsonl")
         return {path.name: path.stat().st_ino for path in files}
 
     def last_line(self):
-        """What the program has said last."""
+        """Returns the last line that the program printed."""
         return (self._log.read_text(encoding="utf-8").splitlines() or [""])[-1]
 
 
 def kill_one(cluster, run, when, draw):
-    """Waits until so many shards are there, and kills a worker that is at work.
+    """Waits until this many shards are done, and kills a worker that is busy.
 
     Args:
         cluster: `LocalCluster`.
@@ -114,7 +115,7 @@ def kill_one(cluster, run, when, draw):
         draw: `random.Random`.
 
     Returns:
-        dict of what was killed and when; None if the run has ended before.
+        dict of what was killed and when, or None if the run ended before.
     """
     workers = cluster.scheduler.workers
     end = time.monotonic() + _PATIENCE_SECONDS
@@ -169,16 +170,16 @@ def predict(folder, model, num_shards, args):
         lost = list(ledger.lost)
     done = run.done()
     if code:
-        problems.append(f"the program ended with {code}: {run.last_line()}")
+        problems.append(f"the program ended with exit code {code}: {run.last_line()}")
     if len(kills) < args.num_kills:
-        problems.append(f"{len(kills)} of {args.num_kills} workers were killed before the run had ended")
+        problems.append(f"only {len(kills)} of {args.num_kills} workers were killed before the run ended")
     for found in kills:
         if found["shards_there"] >= num_shards:
-            problems.append(f"worker {found['worker']} was killed when all was done")
+            problems.append(f"worker {found['worker']} was killed after all shards were done")
         if found["address"] not in lost:
-            problems.append(f"the scheduler has not lost worker {found['worker']}")
+            problems.append(f"the scheduler did not lose worker {found['worker']}")
         if not found.pop("kept").items() <= done.items():
-            problems.append("a shard that was there when the worker was killed was written again")
+            problems.append("a shard that was done when the worker was killed was written again")
     outcome = {
         "said": run.last_line(),
         "shards": len(done),
@@ -193,7 +194,7 @@ def predict(folder, model, num_shards, args):
 
 
 def main(_):
-    """Writes the lines, predicts, looks for each of them."""
+    """Writes the lines, predicts, and checks each line."""
     args = flags.FLAGS
     folder = pathlib.Path(args.workdir).absolute()
     if folder.exists() and any(folder.iterdir()):
@@ -206,7 +207,7 @@ def main(_):
     outcome, problems = predict(folder, model, num_shards, args)
     found = bulk_lines.check(lines, folder / "out", model)
     if found != dict.fromkeys(found, 0) | {"once": len(lines)}:
-        problems.append(f"not each line is there once and right: {found}")
+        problems.append(f"not every line is there once with the right answer: {found}")
     versions = {name: machine.version(name) for name in PACKAGES}
     outcome = {"lines": len(lines), "workers": args.num_workers, **outcome, "found": found, **versions}
     print(json.dumps(outcome, indent=1))

@@ -1,4 +1,4 @@
-r"""Which mixer for this data? The same skeleton, data, seeds and budget for each, and what each costs.
+r"""Which mixer for this data? Compares mixers in the same skeleton with the same data, seeds and budget.
 
     python -m benchmarks.compare --workdir=DIR --data_dir=DATA --tasks=trec6,sst2 \
         --mixers=dynamic_conv,fourier --budget=steps --amount=600 \
@@ -7,21 +7,22 @@ r"""Which mixer for this data? The same skeleton, data, seeds and budget for eac
 
 `--mixers=lightweight_conv,lightweight_conv:num_heads=2,synthesizer:modes=dense+random` gives variants of a
 mixer rows of their own; `dynamic_conv:model.kernel_size=3+5+7+9` and `dynamic_conv:task.pooling=pair` set
-fields of the config, and `dynamic_conv:pretraining.objective=span_corruption` what it is pre-trained by. On
-your own data give --source (and --validation_split, --test_source, ...) instead of --tasks. Every mixer is
-fine-tuned from random weights and, with --pretrain_source, from its own pre-training, which all tasks share,
-for each seed. Of several learning rates a mixer takes the best on held-out data: --pretrain_learning_rates by
-short pre-trainings, --learning_rates, for each start, by the validation score of a fine-tuning. Prints the
-table, and writes comparison.json and the page comparison.html (with --tasks, comparison-TASK.*) into DIR
-after each mixer; for several tasks also comparison-tasks.*, with mean ranks, the critical-difference plot and
-paired tests over the test examples.
+fields of the config, and `dynamic_conv:pretraining.objective=span_corruption` sets the objective of
+pre-training. For your own data, give --source (and --validation_split, --test_source, ...) instead of
+--tasks. For each seed, every mixer is fine-tuned from random weights and, with --pretrain_source, from its
+own pre-training, which all tasks share. Each mixer gets the learning rate that is best on held-out data: of
+--pretrain_learning_rates by short pre-trainings, of --learning_rates, for each start, by the validation
+score of a fine-tuning. The program prints the table, and writes comparison.json and the page
+comparison.html (with --tasks, comparison-TASK.*) into DIR after each mixer. For several tasks it also
+writes comparison-tasks.*, with mean ranks, the critical-difference plot and paired tests over the test
+examples.
 
-A comparison consists of cells: the measurement of a mixer, the runs that choose its rates, its pre-training,
-and a fine-tuning for each start and seed. Each has a directory in DIR/cells, named by what it is and a hash
-of all its settings. The same command continues where it was stopped, and computes no finished cell again;
-with another setting only the cells that depend on it are new. Several commands may share a DIR at the same
-time. --kinds=measure computes the measurements alone, for a while in which the machine has nothing else to
-do. What changes in our code or in the data files is not seen: take another DIR.
+A comparison consists of cells: the measurement of a mixer, the runs that choose its rates, its
+pre-training, and a fine-tuning for each start and seed. Each cell has a directory in DIR/cells, named by
+its kind and a hash of all its settings. The same command continues where it was stopped, and computes no
+finished cell again; a changed setting makes only those cells new that depend on it. Several commands may
+share a DIR at the same time. --kinds=measure computes only the measurements, to be run while the machine
+does nothing else. Changes in our code or in the data files are not noticed: use another DIR.
 """
 
 import dataclasses
@@ -45,53 +46,53 @@ from convnlp.training.storage import write_json
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("workdir", None, "Directory for everything that is computed.", required=True)
+    flags.DEFINE_string("workdir", None, "Directory for all results.", required=True)
     flags.DEFINE_list(
         "mixers",
         [],
-        "Mixers or layouts; a+b names one for each layer, a:OPTION=VALUE sets options. Default: all mixers.",
+        "Mixers or layouts; a+b names one per layer, a:OPTION=VALUE sets options. Default: all mixers.",
     )
-    flags.DEFINE_integer("seeds", 3, "Fine-tunings of each mixer and start: seeds 0, 1, ...", lower_bound=1)
-    flags.DEFINE_enum("budget", "steps", plan.BUDGETS, "What every mixer gets the same amount of.")
-    flags.DEFINE_float("amount", 600, "Of the budget, for each fine-tuning.")
-    flags.DEFINE_string("pretrain_source", "", "Raw text to pre-train on; none without it.")
-    flags.DEFINE_enum("pretrain_budget", None, plan.BUDGETS, "The same of pre-training. Default: --budget.")
-    flags.DEFINE_float("pretrain_amount", 2000, "Of it, for each pre-training.")
-    flags.DEFINE_float("pretrain_trial_amount", None, "To try a rate. Default: a fifth of --pretrain_amount.")
-    flags.DEFINE_integer("pretrain_length", 128, "Tokens of a row of pre-training.", lower_bound=2)
-    flags.DEFINE_enum("size", "mini", plan.SIZES, "Of the skeleton.")
+    flags.DEFINE_integer("seeds", 3, "Fine-tunings per mixer and start: seeds 0, 1, ...", lower_bound=1)
+    flags.DEFINE_enum("budget", "steps", plan.BUDGETS, "What is the same for every mixer.")
+    flags.DEFINE_float("amount", 600, "Amount of the budget for each fine-tuning.")
+    flags.DEFINE_string("pretrain_source", "", "Raw text to pre-train on. Default: no pre-training.")
+    flags.DEFINE_enum("pretrain_budget", None, plan.BUDGETS, "Budget of pre-training. Default: --budget.")
+    flags.DEFINE_float("pretrain_amount", 2000, "Amount of the budget for each pre-training.")
+    flags.DEFINE_float("pretrain_trial_amount", None, "Amount for trying a rate. Default: --pretrain_amount / 5.")
+    flags.DEFINE_integer("pretrain_length", 128, "Tokens per row in pre-training.", lower_bound=2)
+    flags.DEFINE_enum("size", "mini", plan.SIZES, "Size of the skeleton.")
     flags.DEFINE_integer("batch_size", 32, "Texts per step.", lower_bound=1)
-    flags.DEFINE_list("learning_rates", ["3e-4", "1e-3"], "Highest ones of fine-tuning to choose from.")
-    flags.DEFINE_list("pretrain_learning_rates", ["5e-4", "1e-3", "2e-3"], "The same of pre-training.")
-    flags.DEFINE_string("tokenizer", "", "SentencePiece model. Default: trained on the pre-training text.")
-    flags.DEFINE_integer("vocabulary_size", 8000, "Of the tokenizer that is trained.")
+    flags.DEFINE_list("learning_rates", ["3e-4", "1e-3"], "Peak learning rates of fine-tuning to try.")
+    flags.DEFINE_list("pretrain_learning_rates", ["5e-4", "1e-3", "2e-3"], "Those of pre-training.")
+    flags.DEFINE_string("tokenizer", "", "SentencePiece model. Default: trained on the text.")
+    flags.DEFINE_integer("vocabulary_size", 8000, "Vocabulary size of the trained tokenizer.")
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
-    # What is classified: tasks by name,
+    # The data: named tasks,
     flags.DEFINE_list(
-        "tasks", [], f"Of {', '.join(tasks.TASKS)}, in --data_dir; NAME:COUNT takes that many labels."
+        "tasks", [], f"Of {', '.join(tasks.TASKS)}, in --data_dir; NAME:COUNT uses that many labels."
     )
-    flags.DEFINE_string("data_dir", "", "Directory of the named tasks.")
+    flags.DEFINE_string("data_dir", "", "Directory of the data of --tasks.")
     # or a source.
     flags.DEFINE_string("source", "", "Training texts with labels, as jsonl:train.jsonl, instead of --tasks.")
-    flags.DEFINE_string("split", "train[10%:]", "Of --source, to train on.")
-    flags.DEFINE_string("validation_split", "train[:10%]", "Of --source, to choose the best step by.")
-    flags.DEFINE_string("test_source", "", "Which the scores are of. Default: --source.")
-    flags.DEFINE_string("test_split", "test", "Of --test_source.")
-    flags.DEFINE_list("label_names", [], "The classes in order, for a source that does not name them.")
+    flags.DEFINE_string("split", "train[10%:]", "Split of --source to train on.")
+    flags.DEFINE_string("validation_split", "train[:10%]", "Split of --source that chooses the best step.")
+    flags.DEFINE_string("test_source", "", "Source of the test texts. Default: --source.")
+    flags.DEFINE_string("test_split", "test", "Split of --test_source.")
+    flags.DEFINE_list("label_names", [], "Names of the classes in order, if the source does not give them.")
     flags.DEFINE_string("text_field", "text", "Field of the text.")
     flags.DEFINE_string("second_text_field", "", "Field of the second text of a pair.")
     flags.DEFINE_string("label_field", "label", "Field of the class.")
     flags.DEFINE_integer(
-        "length", None, "Tokens of a text; longer ones are cut. Default: the task's, or 64.", lower_bound=1
+        "length", None, "Truncate texts to this many tokens. Default: the task's, or 64.", lower_bound=1
     )
     flags.DEFINE_multi_enum(
-        "kinds", list(cells.KINDS), cells.KINDS, "Of cells to compute; may be given several times."
+        "kinds", list(cells.KINDS), cells.KINDS, "Kinds of cells to compute; may be given several times."
     )
-    flags.DEFINE_string("docs_page", "", "Page with the marks of --tasks, to put table and plots into.")
+    flags.DEFINE_string("docs_page", "", "Page with the marks of --tasks, to write table and plots into.")
 
 
 def data_of(args):
-    """What is learned: dict, name -> `Data`; the name is "" for --source."""
+    """Returns the data sets: dict, name -> `Data`. The name is "" for --source."""
     if bool(args.tasks) == bool(args.source):
         raise ValueError(
             "either --tasks or --source must be given. "
@@ -118,10 +119,10 @@ def data_of(args):
 
 
 def plans_of(args, tokenizer):
-    """The `Plan`s that the flags describe: dict, name of the task -> plan.
+    """Returns the `Plan`s that the flags describe: dict, name of the task -> plan.
 
     Raises:
-        ValueError: naming the flag.
+        ValueError: if a flag is wrong; the message names it.
     """
     mixers = tuple(str(Variant.parse(text)) for text in args.mixers or MIXERS)
     twice = [name for name in mixers if mixers.count(name) > 1]
@@ -166,7 +167,7 @@ def _rates(flag, texts):
 
 
 def tokenizer_of(args):
-    """Path of the tokenizer of the flags, which is trained unless it is there."""
+    """Returns the path of the tokenizer; trains it if no flag names one and it has not been trained."""
     if args.tokenizer:
         return args.tokenizer
     source, field = args.pretrain_source, "text"
@@ -184,7 +185,7 @@ def tokenizer_of(args):
 
 
 def report(comparison, task, workdir, description, failed, args):
-    """Writes comparison.json, comparison.html and the page of the docs from the finished cells of a task."""
+    """Writes comparison.json, comparison.html and --docs_page from the finished cells of a task."""
     result = {
         "machine": description,
         "plan": comparison.as_dict(),
@@ -200,7 +201,7 @@ def report(comparison, task, workdir, description, failed, args):
 
 
 def report_tasks(plans, workdir):
-    """Writes comparison-tasks.json and .html, of all tasks together."""
+    """Writes comparison-tasks.json and .html, for all tasks together."""
     (start,) = {comparison.starts[-1] for comparison in plans.values()}
     found = summary.collect(plans, lambda cell: cell.result(workdir), start)
     ranking = found["ranking"]
@@ -213,7 +214,7 @@ def report_tasks(plans, workdir):
 
 
 def _suffix(task):
-    """Of the files in the working directory, which several tasks share."""
+    """Returns the suffix of a task's files in the working directory, which several tasks share."""
     return f"-{cells.file_name(task)}" if task else ""
 
 
@@ -221,7 +222,7 @@ def main(_):
     """Flags -> plans -> the missing cells, task by task and mixer by mixer -> tables, JSON, pages."""
     args = flags.FLAGS
     runner.end_by_sigterm()
-    plans_of(args, tokenizer="")  # what is wrong with the flags is said before anything is computed
+    plans_of(args, tokenizer="")  # reports wrong flags before anything is computed
     machine.use_threads(args.threads)
     description = machine.describe(args.threads)
     workdir = pathlib.Path(args.workdir)

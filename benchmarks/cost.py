@@ -1,13 +1,13 @@
-"""What each mixer costs by its formulae, beside what is counted in its weights, its state and its graph.
+"""Compares the formulae for the cost of each mixer with counts from its weights, its state and its graph.
 
     python -m benchmarks.cost --json=FILE
 
-Rows of a mixer alone: parameters, multiply-adds, elements of its decoding state, receptive field, each beside
-the count; the bytes that a call has to move at least (inputs, outputs and parameters once, float32); and the
-multiply-adds with the gated block around it, which those need that have no projections of their own. Rows of
-whole encoder-decoders: parameters, multiply-adds, and the time that the paper's pre-training takes by these
-multiply-adds and published rates, beside the published time. The ratio is ours / peer: 1 where formula and
-count agree.
+The rows of a mixer alone have its parameters, multiply-adds, elements of the decoding state and receptive
+field, each with the count. In addition, they have the bytes that a call must at least move (inputs, outputs
+and parameters once, float32) and, for mixers without projections of their own, the multiply-adds including
+the gated block around them. The rows of whole encoder-decoders have parameters, multiply-adds, and the time
+of the paper's pre-training that follows from these and published rates, with the published time. The ratio
+is ours / peer: 1 if formula and count agree.
 """
 
 import dataclasses
@@ -26,21 +26,21 @@ from convnlp.models import SIZES, Seq2SeqBackbone
 SEED = 0
 VOCABULARY_SIZE = 32128  # T5's table
 ENCODER_LENGTH, DECODER_LENGTH = 512, 114  # span corruption's
-# From the list of checkpoints of google-research/pretrained_conv, in millions of parameters.
+# From google-research/pretrained_conv's list of checkpoints, in millions of parameters.
 RELEASE = {"lightweight_conv": 210, "dynamic_conv": 324}
 
-# Tay et al., 2021, https://arxiv.org/abs/2105.03322: section 4.2 for the run, about 12 hours on 16 chips.
+# Tay et al., 2021, https://arxiv.org/abs/2105.03322, section 4.2: about 12 hours on 16 chips.
 PAPER_RUN = {"steps": 524288, "batch_size": 128, "chips": 16}
 PAPER_HOURS = 12
 TPU = {
     "peak_flops_a_chip": V3.flops_per_second,  # of both cores, in bfloat16
-    # Gopher's model FLOPs utilisation on TPU v3: Chowdhery et al., 2022, table 3, arXiv:2204.02311.
+    # Gopher's model FLOPs utilisation on TPU v3: Chowdhery et al., 2022, table 3, arXiv:2204.02311
     "utilisation": 0.325,
 }
 ASSUMPTIONS = (
-    "two FLOPs a multiply-add; the backward pass costs twice the forward pass; nothing is recomputed",
+    "two FLOPs per multiply-add; the backward pass costs twice the forward pass; nothing is recomputed",
     "every multiply-add runs at the utilisation that a large Transformer reached on the same chips, although "
-    "a depthwise convolution, under a hundredth of them, cannot use the matrix unit",
+    "the depthwise convolutions, less than one per cent of them, cannot use the matrix unit",
     "128 rows of 512 input and 114 target tokens per step; the optimizer and the host cost nothing",
 )
 
@@ -50,12 +50,12 @@ class Settings:
     """What to build.
 
     Args:
-        mixers: names in `MIXERS`.
-        lengths: ints T.
-        hidden_dim: int D of a mixer alone.
-        num_heads: int H.
-        kernel_size: int K.
-        size: name in `SIZES`, of the whole models.
+        mixers: tuple of str, names in `MIXERS`.
+        lengths: tuple of int, T.
+        hidden_dim: int, D of a mixer alone.
+        num_heads: int, H.
+        kernel_size: int, K.
+        size: str, name in `SIZES`, of the whole models.
     """
 
     mixers: tuple = tuple(MIXERS)
@@ -71,18 +71,18 @@ SHORT = Settings(lengths=(512,), size="tiny")
 
 
 def rows(settings):
-    """Yields the rows of the mixers, then those of whole models."""
+    """Yields the rows of the mixers, then those of the whole models."""
     for mixer in settings.mixers:
         for length in settings.lengths:
             yield from mixer_rows(mixer, length, settings)
     for mixer in settings.mixers:
         if MIXERS[mixer].supports_causal:
             yield from model_rows(mixer, settings)
-            gc.collect()  # a base model is a gigabyte
+            gc.collect()  # a base model takes a gigabyte
 
 
 def mixer_rows(name, length, settings):
-    """Formula beside count, for one mixer and length."""
+    """Yields the rows of one mixer and length: the formulae with the counts."""
     setting = {
         "dtype": "float32",
         "length": length,
@@ -101,7 +101,7 @@ def mixer_rows(name, length, settings):
 
     mixer = build(causal=False)
     cost = mixer.cost(length)
-    # Weights that begin at zero would hide what an output depends on.
+    # Weights that are initialised to zero would hide what an output depends on.
     rng = np.random.default_rng(SEED)
     for weight in mixer.weights:
         weight.assign(weight + rng.normal(scale=0.05, size=weight.shape))
@@ -146,7 +146,7 @@ def mixer_rows(name, length, settings):
 
 
 def model_rows(name, settings):
-    """Parameters and multiply-adds of a whole model, and the prediction from them."""
+    """Yields the parameters and multiply-adds of a whole model, and the prediction from them."""
     setting = {
         "size": settings.size,
         "vocabulary_size": VOCABULARY_SIZE,
@@ -184,7 +184,7 @@ def model_rows(name, settings):
 
 
 def prediction(name, setting, multiply_adds):
-    """The paper's pre-training in hours, from the multiply-adds of an example and published rates."""
+    """Returns a row with the hours of the paper's pre-training, from multiply-adds and published rates."""
     flops = 2 * 3 * multiply_adds * PAPER_RUN["batch_size"] * PAPER_RUN["steps"]
     seconds = flops / (PAPER_RUN["chips"] * TPU["peak_flops_a_chip"] * TPU["utilisation"])
     return _beside(

@@ -1,4 +1,4 @@
-"""Counts in a traced graph, to hold the formulae of `cost()` against."""
+"""Counts in a traced graph, to check the formulae of `cost()`."""
 
 import collections
 import math
@@ -10,18 +10,18 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 def multiply_adds(function, *specs):
-    """Multiply-adds of one call, by type of operation.
+    """Returns the multiply-adds of one call, by type of operation.
 
-    Counted are matrix products, convolutions, einsums, Fourier transforms (as N log2 N each, four real
-    products to a complex one), and elementwise products that are then summed, as in a sum of shifted copies.
-    Not counted are other elementwise operations, such as gates, softmax and divisions; the scale and shift of
-    a normalisation are a product and a sum, and do count. A product with a one-hot tensor is a look-up, and
-    does not.
+    The count includes matrix products, convolutions, einsums, Fourier transforms (N log2 N complex
+    products, each four real ones), and elementwise products that are then summed, as in a sum of shifted
+    copies. It does not include other elementwise operations, such as gates, softmax and divisions; the
+    scale and shift of a norm are a product and a sum, and do count. A product with a one-hot tensor is a
+    look-up and does not count.
 
     Args:
-        function: function of tensors. It is traced with kernels in the form in use, see
-            `convnlp.kernels.implementation`; "plain" hides nothing in custom gradients and islands.
-        *specs: tf.TensorSpec of its arguments, of known shape.
+        function: function of tensors. It is traced with the kernels in use, see
+            `convnlp.kernels.implementation`; only "plain" hides nothing in custom gradients and islands.
+        *specs: tf.TensorSpec of its arguments, with known shapes.
 
     Returns:
         collections.Counter, type of operation -> int.
@@ -46,7 +46,7 @@ def multiply_adds(function, *specs):
 
 
 def _needed(outputs):
-    """The operations that the outputs depend on."""
+    """Returns the operations that the outputs depend on."""
     seen, waiting = set(), list(outputs)
     while waiting:
         op = waiting.pop()
@@ -92,12 +92,12 @@ def _shape(tensor):
 
 
 def receptive_field(function, x, position):
-    """How far apart the first and the last input are that one output depends on, both included.
+    """Returns the distance from the first to the last input that one output depends on, both included.
 
     Args:
-        function: [1,T,D] -> [1,T,D], differentiable.
+        function: differentiable function, [1,T,D] -> [1,T,D].
         x: float tensor [1,T,D].
-        position: int, of the output.
+        position: int, position of the output.
 
     Returns:
         int.

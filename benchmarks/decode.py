@@ -1,13 +1,14 @@
-"""Generation token by token: time as the output grows, beside attention with its cache and keras_nlp's BART.
+"""Generation token by token: time for growing outputs, compared with cached attention and keras_nlp's BART.
 
     python -m benchmarks.decode --json=FILE
 
-`Seq2SeqLM.generate` on token ids, without an end token, so that every output has its full length; four
-layers on each side, width 256, lightweight convolutions of 7 taps and 8 heads, vocabulary 8192, inputs of 64
-tokens, float32. Each runs as the function that `generate` compiles by default; that is XLA for BART, which
-makes it more than twice as fast. Tokens a second are of the whole call, all rows together. The time per
-token is that of a whole output without that of a single token, which holds the encoder and the call, over
-the other tokens.
+This times `Seq2SeqLM.generate` on token ids, without an end token, so that every output has its full
+length. The models have four layers on each side, width 256, lightweight convolutions with 7 taps and 8
+heads, and vocabulary 8192; inputs have 64 tokens; all is float32. Each runs as the function that `generate`
+compiles by default; for BART this is XLA, which makes it more than twice as fast. Tokens per second count
+the whole call and all rows. For the time per token, the time of an output of one token, which contains the
+encoder and the call, is subtracted from that of a whole output, and the rest is divided by the number of
+other tokens.
 """
 
 import dataclasses
@@ -30,14 +31,15 @@ class Settings:
     """What is measured.
 
     Args:
-        cases: list of (sampler, batch_size), see `SAMPLERS`.
-        lengths: ints, output lengths of ours and of our attention; growth is from the first to the last.
-        peer_lengths: ints, output lengths beside keras_nlp.
-        attention_positions: int. Our attention is left out where its caches have more positions, of all rows
-            and beams.
+        cases: tuple of (sampler, batch_size), see `SAMPLERS`.
+        lengths: tuple of int, output lengths of our convolution and our attention. The growth is that from
+            the first to the last.
+        peer_lengths: tuple of int, output lengths for the comparison with keras_nlp.
+        attention_positions: int. Our attention is left out if its caches have more positions than this,
+            over all rows and beams.
         input_length: int.
-        num_beams: int, of "beam".
-        repeats: int, samples; of outputs longer than 1,000 tokens one.
+        num_beams: int, for "beam".
+        repeats: int, samples; only one for outputs longer than 1,000 tokens.
         sizes: dict, see `benchmarks.peers`.
     """
 
@@ -52,7 +54,7 @@ class Settings:
 
 
 def rows(settings):
-    """Yields for each case: tokens a second beside the peers, then the growth of the time per token."""
+    """Yields, for each case, tokens per second beside the peers, then the growth of the time per token."""
     for sampler, batch_size in settings.cases:
         yield from _case(settings, sampler, batch_size)
 
@@ -88,7 +90,7 @@ def _case(settings, sampler, batch_size):
             "shapes": settings.sizes,
         }
 
-    seconds = {name: {} for name in lms}  # of a whole output, by its length
+    seconds = {name: {} for name in lms}  # for a whole output, by its length
     for length in (1, *settings.lengths):
         inputs = _inputs(settings, batch_size, length)
         calls = {name: _call(lm, inputs) for name, lm in lms.items() if is_timed(name, length)}
@@ -112,7 +114,7 @@ def _case(settings, sampler, batch_size):
 
 
 def _growth(name, setting, seconds):
-    """The row of the time per token at the longest output beside that at the shortest."""
+    """Returns the row that compares the time per token of the longest output with that of the shortest."""
     once, shortest, *_, longest = sorted(seconds)
     per_token = {
         length: 1000 * (seconds[length] - seconds[once]) / (length - once) for length in (shortest, longest)
@@ -123,7 +125,7 @@ def _growth(name, setting, seconds):
 
 
 def _inputs(settings, batch_size, length):
-    """Token ids as `generate` takes them, with room for `length` tokens behind the start token."""
+    """Returns token ids as `generate` takes them, with room for `length` tokens after the start token."""
     ids = token_ids(batch_size, settings.input_length, settings.sizes["vocabulary_size"])
     start = np.tile(np.arange(length + 1) < 1, [batch_size, 1])
     return {
