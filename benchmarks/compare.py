@@ -58,7 +58,7 @@ def define_flags():
     flags.DEFINE_string("pretrain_source", "", "Raw text to pre-train on. Default: no pre-training.")
     flags.DEFINE_enum("pretrain_budget", None, plan.BUDGETS, "Budget of pre-training. Default: --budget.")
     flags.DEFINE_float("pretrain_amount", 2000, "Amount of the budget for each pre-training.")
-    flags.DEFINE_float("pretrain_trial_amount", None, "Amount for trying a rate. Default: --pretrain_amount / 5.")
+    flags.DEFINE_float("pretrain_trial_amount", None, "Amount per trial. Default: --pretrain_amount / 5.")
     flags.DEFINE_integer("pretrain_length", 128, "Tokens per row in pre-training.", lower_bound=2)
     flags.DEFINE_enum("size", "mini", plan.SIZES, "Size of the skeleton.")
     flags.DEFINE_integer("batch_size", 32, "Texts per step.", lower_bound=1)
@@ -73,7 +73,7 @@ def define_flags():
     )
     flags.DEFINE_string("data_dir", "", "Directory of the data of --tasks.")
     # or a source.
-    flags.DEFINE_string("source", "", "Training texts with labels, as jsonl:train.jsonl, instead of --tasks.")
+    flags.DEFINE_string("source", "", "Labelled texts such as jsonl:train.jsonl, instead of --tasks.")
     flags.DEFINE_string("split", "train[10%:]", "Split of --source to train on.")
     flags.DEFINE_string("validation_split", "train[:10%]", "Split of --source that chooses the best step.")
     flags.DEFINE_string("test_source", "", "Source of the test texts. Default: --source.")

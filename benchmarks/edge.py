@@ -1,15 +1,15 @@
-r"""The same fine-tuned classifier as SavedModel and as TFLite of each mode, on one thread.
+r"""Compares a fine-tuned classifier as a SavedModel with its TFLite file in each mode, on one thread.
 
     python -m benchmarks.edge --presets=sst2=DIR,trec6=DIR --json=FILE \
         --source='jsonl:DATA/classification/{name}.{split}.jsonl.gz' --docs_page=docs/edge.md
 
-{name} in the source is the name of the set. Rows of a set and a mode:
-- the size of the file, labels and vocabulary included;
-- the time for one text of n tokens beside the SavedModel's, which takes turns with it; for the lengths beyond
-  the preset's own, a copy of the preset that reads longer texts is timed;
-- the accuracy that is lost against float32, in points, on the complete split; the largest error of a logit.
+{name} in the source stands for the name of the set. For each set and mode, there are rows for:
+- the size of the file, including labels and vocabulary;
+- the time for one text of n tokens, compared with the SavedModel, timed in turns; for lengths beyond the
+  preset's limit, a copy of the preset that reads longer texts is timed;
+- the accuracy lost compared with float32, in points, on the complete split; the largest error of a logit.
 
-Full int8 is calibrated on the split "train". The goals of size and speed are for mini.
+Full int8 is calibrated on the split "train". The goals of size and speed are for size mini.
 """
 
 import dataclasses
@@ -40,9 +40,9 @@ class Settings:
     """What to measure.
 
     Args:
-        lengths: tuple of int, tokens of the texts that are timed.
-        num_texts: int, for the calibration.
-        limit: int, labelled texts at most; None for all.
+        lengths: tuple of int, lengths of the timed texts in tokens.
+        num_texts: int, number of texts for calibration.
+        limit: int, largest number of labelled texts; None for all.
         repeats: int, see `interleaved`.
     """
 
@@ -54,15 +54,15 @@ class Settings:
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_list("presets", None, "Fine-tuned classifiers, NAME=DIRECTORY each.", required=True)
+    flags.DEFINE_list("presets", None, "Fine-tuned classifiers, each NAME=DIRECTORY.", required=True)
     flags.DEFINE_string(
         "source",
         None,
-        "Labelled texts, see convnlp.data.sources, with {name} for the set's name and {split}.",
+        "Labelled texts, see convnlp.data.sources, with {name} for the name of the set, and {split}.",
         required=True,
     )
-    flags.DEFINE_string("split", "test", "Split of the accuracies.")
-    flags.DEFINE_string("docs_page", None, "Page whose generated part is written.")
+    flags.DEFINE_string("split", "test", "Split on which accuracies are computed.")
+    flags.DEFINE_string("docs_page", None, "Page whose generated part to write.")
 
 
 FULL = Settings()
@@ -126,10 +126,10 @@ def _times(settings, setting, preset_dir, calibrating, token_ids):
 
 
 def load_classifier(preset_dir):
-    """The `TextClassifier` of a preset.
+    """Returns the `TextClassifier` of a preset.
 
     Raises:
-        ValueError: if the preset holds none.
+        ValueError: if the preset holds another model.
     """
     model = preset.load(preset_dir)
     if not task_of(model).answers(model).labels:
@@ -140,15 +140,16 @@ def load_classifier(preset_dir):
 
 
 def lengthened(preset_dir, sequence_length, directory):
-    """A copy of a classifier's preset that reads longer texts, to be timed.
+    """Makes a copy of a classifier's preset that reads longer texts, to be timed.
 
     Args:
         preset_dir: str.
         sequence_length: int.
-        directory: str or path. Where the copy goes.
+        directory: str or path to write the copy to.
 
     Returns:
-        str, the copy; `preset_dir` where its mixers have weights for no longer texts, or it is as long.
+        str, the directory of the copy; `preset_dir` if it reads texts of this length already, or its mixers
+        cannot read longer texts.
     """
     model = load_classifier(preset_dir)
     longest = model.backbone.encoder.longest_text()
@@ -165,7 +166,7 @@ def _accuracy(answers, labels):
 
 
 def _size_of(model):
-    """The name of the encoder's size, or its width."""
+    """Returns the name of the encoder's size, or its width if the size has no name."""
     backbone = model.backbone
     for name, dims in SIZES.items():
         keys = ("num_layers", "hidden_dim", "intermediate_dim")
@@ -175,7 +176,7 @@ def _size_of(model):
 
 
 def text(found, split):
-    """The generated part of the page: one table per set."""
+    """Returns the generated part of the page: one table per set."""
     parts = []
     for name in dict.fromkeys(row.setting["set"] for row in found):
         of_set = [row for row in found if row.setting["set"] == name]

@@ -1,16 +1,16 @@
-"""The forward pass of a text classifier at growing lengths, beside attention, keras_nlp and PyTorch.
+"""The forward pass of a text classifier at growing lengths, compared with attention, keras_nlp and PyTorch.
 
     python -m benchmarks.encoder --json=FILE
 
-Four layers of width 256 with lightweight convolutions of 7 taps and 8 heads. Throughput: 8192 positions
-per call, pads included; latency: one text per call. Ours, our attention and keras_nlp's layers run as
-`tf.function` of the model, traced for the shape; the policy bfloat16 is mixed_bfloat16. PyTorch runs in
-`inference_mode`; for bfloat16 with bfloat16 weights and, the convolution encoder, with autocast: the faster
-is the peer.
+The models have four layers of width 256 and lightweight convolutions with 7 taps and 8 heads. Throughput is
+measured with 8192 positions per call, including pads; latency with one text per call. Our models and those
+of keras_nlp's layers run as a `tf.function` of the model, traced for the shape; the dtype bfloat16 is the
+policy mixed_bfloat16. PyTorch runs in `inference_mode`. In bfloat16 it has bfloat16 weights; the
+convolution encoder also runs with autocast, and the faster form is the peer.
 
-"padding": "none" has texts that fill their rows; ours gets a mask of ones, as its users pass it, the peers
-get none. With "half" the texts are of n / 2 to n tokens, pads behind them, and everyone gets the mask.
-PyTorch's TransformerEncoder takes its fast path, nested tensors with a mask.
+With "padding": "none", texts fill their rows; our models get a mask of ones, as users pass it, and the
+peers get none. With "half", texts have n / 2 to n tokens followed by pads, and all get the mask. PyTorch's
+TransformerEncoder takes its fast path, with nested tensors if there is a mask.
 """
 
 import copy
@@ -44,12 +44,12 @@ class Settings:
     """What is measured.
 
     Args:
-        lengths: ints, for throughput.
-        padded_lengths: ints, those of them measured with pads too.
-        latency_lengths: ints.
-        dtypes: strs of `POLICIES`.
-        tokens_per_call: int. Positions of a call for throughput; a multiple of the lengths.
-        repeats: int, samples; two from length 4096 on.
+        lengths: tuple of int, for throughput.
+        padded_lengths: tuple of int, the `lengths` that are also measured with pads.
+        latency_lengths: tuple of int.
+        dtypes: tuple of str, keys of `POLICIES`.
+        tokens_per_call: int, positions per call for throughput; a multiple of the lengths.
+        repeats: int, samples; at most two from length 4096 on.
         sizes: dict, see `benchmarks.peers`.
     """
 
@@ -77,7 +77,7 @@ def rows(settings):
 
 
 def _compared(models, what, length, batch_size, padding, settings):
-    """The rows of one shape: ours beside each peer, of which the fastest form counts."""
+    """Yields the rows of one shape: ours compared with the fastest form of each peer."""
     ids = token_ids(batch_size, length, settings.sizes["vocabulary_size"])
     mask = None
     if padding == "half":
@@ -117,7 +117,7 @@ def _compared(models, what, length, batch_size, padding, settings):
 class Models:
     """All classifiers of one dtype, and calls of them on given inputs.
 
-    Inputs are int32 `ids` [B,T] and the bool `mask` [B,T] of tokens, or None for all.
+    Inputs are int32 `ids` [B,T] and a bool `mask` [B,T], True = token, or None if there are no pads.
     """
 
     def __init__(self, dtype, settings):
@@ -134,12 +134,12 @@ class Models:
         self._pytorch = pytorch_forms(dtype, sizes, max_length) if machine.optional_torch() else {}
 
     def ours(self, mixer, ids, mask):
-        """A function without arguments that classifies with our model."""
+        """Returns a function without arguments that classifies with our model."""
         mask = np.ones(ids.shape, bool) if mask is None else mask
         return _graph(self._ours[mixer], {"token_ids": ids, "padding_mask": mask})
 
     def peers(self, ids, mask):
-        """Dict, the peer's name in a row -> dict, the name of a form -> such a function."""
+        """Returns dict, name of a peer in the rows -> dict, name of a form -> function as of `ours`."""
         inputs = {"token_ids": ids} if mask is None else {"token_ids": ids, "padding_mask": mask}
         peers = {
             "own attention": {ATTENTION: self.ours(ATTENTION, ids, mask)},
@@ -161,7 +161,7 @@ def _graph(model, inputs):
 
 
 def pytorch_forms(dtype, sizes, max_length):
-    """The PyTorch classifiers: dict, name -> dict, form -> function of (ids, mask) to the logits."""
+    """Returns the PyTorch classifiers: dict, name -> dict, form -> function from (ids, mask) to logits."""
     import torch
 
     from benchmarks.peers import pytorch_models
@@ -183,7 +183,7 @@ def pytorch_forms(dtype, sizes, max_length):
 
     return {
         "convolution encoder": forms(pytorch_models.Encoder("conv", sizes, KERNEL_SIZE), True),
-        # Its fast path is blind to autocast on a CPU: an error with a mask, float32 without.
+        # On a CPU, its fast path ignores autocast: an error with a mask, float32 without.
         "TransformerEncoder": forms(pytorch_models.TransformerEncoder(sizes, max_length), False),
     }
 

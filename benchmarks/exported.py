@@ -1,4 +1,4 @@
-"""A classifier to measure: untrained, since the time does not depend on the weights, and exported."""
+"""An exported classifier to measure, untrained because the time does not depend on the weights."""
 
 import os
 import pathlib
@@ -15,14 +15,14 @@ def export_classifier(mixer, size, length, folder):
 
     Args:
         mixer: str.
-        size: str, name in `convnlp.models.SIZES`, or a dict such as stands there.
-        length: int, tokens at which texts are cut.
-        folder: str, to write below.
+        size: str, name in `convnlp.models.SIZES`, or a dict like those in it.
+        length: int, number of tokens to which texts are truncated.
+        folder: str, directory to write to.
 
     Returns:
         pathlib.Path, the version directory.
     """
-    # The project's own pages are text enough for a tokenizer whose speed is that of any other.
+    # The project's own pages suffice to train a tokenizer; its speed does not depend on the text.
     pages = sorted(_ROOT.glob("docs/*.md"))
     lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines() if line]
     tokenizer = Tokenizer(train_tokenizer.train(lines, 1000))

@@ -1,4 +1,4 @@
-"""Plots of the generated pages: drawn without a display, written without a date."""
+"""Plots for the generated pages, drawn without a display and saved without a date."""
 
 import itertools
 import math
@@ -8,7 +8,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-_OTHERS = "#d5d5d5"  # of all lines, behind those of a panel
+_OTHERS = "#d5d5d5"  # the background lines
 _COLUMNS = 4
 
 
@@ -21,22 +21,22 @@ def save_figure(figure, path):
 
 
 def small_multiples(titles, background, xlabel, ylabel):
-    """Panels with equal axes, the same lines in grey behind each of them.
+    """Returns panels with equal axes and the same grey lines in the background.
 
     Args:
-        titles: list of strings, one per panel.
+        titles: list of str, one per panel.
         background: list of lines, each a list of (x, y).
-        xlabel: string.
-        ylabel: string.
+        xlabel: str.
+        ylabel: str.
 
     Returns:
-        (figure, list of axes), one per title.
+        (figure, list of axes, one per title).
     """
     height = math.ceil(len(titles) / _COLUMNS)
     size = (2.5 * _COLUMNS, 1.7 * height + 0.5)
     figure, grid = plt.subplots(height, _COLUMNS, figsize=size, sharex=True, sharey=True, squeeze=False)
     axes = list(grid.flat)
-    # One path with gaps: a path for each line in each panel would make a file three times as large.
+    # One path with gaps: a path per line and panel would make the file three times as large.
     gap = (math.nan, math.nan)
     points = list(itertools.chain.from_iterable((*line, gap) for line in background))
     for axis, title in zip(axes, titles, strict=False):
@@ -48,7 +48,7 @@ def small_multiples(titles, background, xlabel, ylabel):
     for axis in axes[len(titles) :]:
         axis.axis("off")
     for axis in axes[: len(titles)][-_COLUMNS:]:
-        axis.tick_params(labelbottom=True)  # the lowest of its column, though not of the grid
+        axis.tick_params(labelbottom=True)  # the lowest of its column, if not of the grid
     figure.supxlabel(xlabel, fontsize=9)
     figure.supylabel(ylabel, fontsize=9)
     return figure, axes[: len(titles)]

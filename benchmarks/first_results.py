@@ -1,12 +1,12 @@
-r"""The scores of the shipped preset on complete test sets, beside linear models: docs/first_results.md.
+r"""The scores of the shipped preset and of linear models on complete test sets: docs/first_results.md.
 
     python -m benchmarks.first_results --data_dir=DATA --workdir=DIR
 
-DATA holds classification/NAME.{train,valid,test}.jsonl.gz with "text" and "label". Fine-tuning is the default
-recipe of `convnlp finetune`, with nothing set but the seed; the peers choose their penalty by
-cross-validation. A cell that is done, a model on a set with a seed, is not done again, also where
-docs/first_results.json alone has it. The page is written after each cell. The peer `minilm` needs
---minilm=DIRECTORY with the files model.onnx, int8, and tokenizer.json of all-MiniLM-L6-v2.
+DATA holds classification/NAME.{train,valid,test}.jsonl.gz with "text" and "label". Fine-tuning uses the
+default recipe of `convnlp finetune`; only the seed is set. The peers choose their penalty by
+cross-validation. A cell is one model on one set with one seed. Cells that are done are not repeated, even
+if only docs/first_results.json has them. The page is written after each cell. The peer `minilm` needs
+--minilm=DIRECTORY with the files model.onnx (int8) and tokenizer.json of all-MiniLM-L6-v2.
 """
 
 import json
@@ -27,12 +27,12 @@ MODELS = [*peers.PEERS, "minilm", *OURS]
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
-    flags.DEFINE_string("workdir", None, "Directory of all runs.", required=True)
-    flags.DEFINE_list("sets", list(SETS), "The sets, in the order in which they are run.")
-    flags.DEFINE_list("models", [*peers.PEERS, *OURS], f"What is scored, of {', '.join(MODELS)}.")
-    flags.DEFINE_list("seeds", ["0", "1", "2", "3", "4"], "Seeds of fine-tuning; the others take the first.")
-    flags.DEFINE_string("minilm", None, f"Holds {' and '.join(minilm.FILES)}, for the peer `minilm`.")
-    flags.DEFINE_string("docs_dir", "docs", "Where first_results.json and first_results.md are kept.")
+    flags.DEFINE_string("workdir", None, "Directory for all runs.", required=True)
+    flags.DEFINE_list("sets", list(SETS), "Data sets, in the order in which they are run.")
+    flags.DEFINE_list("models", [*peers.PEERS, *OURS], f"Models to score, of {', '.join(MODELS)}.")
+    flags.DEFINE_list("seeds", ["0", "1", "2", "3", "4"], "Seeds of fine-tuning; other models use the first.")
+    flags.DEFINE_string("minilm", None, f"Directory with {' and '.join(minilm.FILES)}, for `minilm`.")
+    flags.DEFINE_string("docs_dir", "docs", "Directory of first_results.json and first_results.md.")
 
 
 def main(argv):
@@ -59,7 +59,7 @@ def main(argv):
 
 
 def check(sets, models, data_dir, minilm_dir=None):
-    """Raises ValueError before the first run for what would end it later."""
+    """Raises ValueError before the first run for what would make it fail later."""
     for what, given, known in (("sets", sets, SETS), ("models", models, MODELS)):
         for name in given:
             if name not in known:
@@ -77,17 +77,17 @@ def check(sets, models, data_dir, minilm_dir=None):
 
 
 def cell(model, text_set, seed, runs, minilm_dir=None):
-    """What one model gives on the test texts of a set.
+    """Computes the predictions of one model on the test texts of a set.
 
     Args:
-        model: str of `MODELS`.
+        model: str, one of `MODELS`.
         text_set: `TextSet`.
         seed: str.
         runs: `Runs`.
         minilm_dir: path, for "minilm".
 
     Returns:
-        dict: "predictions", a class for each text, and what else is known of the run.
+        dict: "predictions", one class per text, and other facts about the run.
     """
     if model in OURS:
         return OURS[model](runs, text_set, seed)
@@ -98,7 +98,7 @@ def cell(model, text_set, seed, runs, minilm_dir=None):
 
 
 def write(found, figures, page_path):
-    """The figures as JSON, a line for each cell, and the generated part of the page."""
+    """Writes the figures as JSON, one line per cell, and the generated part of the page."""
     figures.write_text(
         json.dumps(found, separators=(",", ":")).replace('{"predictions"', '\n{"predictions"') + "\n"
     )

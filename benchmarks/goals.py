@@ -1,7 +1,7 @@
-"""What the library has to reach, two threads, medians: one place for all programs.
+"""The goals of all programs, for medians on two threads unless the program uses another number.
 
-A goal belongs to a row of its name whose setting holds all values named here. It is a floor for the row's
-ratio, or a ceiling where the row is a limit; see `benchmarks.rows.Row`.
+A goal applies to a row with its name whose setting contains all values given here. It is a floor for the
+row's ratio, or a ceiling if the row is a limit; see `benchmarks.rows.Row`.
 """
 
 _KERNEL = {"dtype": "float32", "length": 512, "padding": "same"}
@@ -68,7 +68,7 @@ GOALS = [
 
 
 def goal(name, setting):
-    """The goal of a row, or None.
+    """Returns the goal of a row, or None.
 
     Args:
         name: str, the row's name.

@@ -3,15 +3,15 @@ r"""One classifier in every form in which it can be deployed, ours and others', 
     python -m benchmarks.inference --workdir=DIR --json=FILE [--minilm=DIR] [--docs_dir=docs]
 
 The same weights run as our SavedModel and our LiteRT files, in PyTorch, ONNX Runtime and OpenVINO, float32,
-bfloat16 and int8, as far as these are installed (requirements-bench.txt). all-MiniLM-L6 in int8 is added with
---minilm=DIRECTORY of its model.onnx and tokenizer.json. The inputs are single texts of --lengths tokens, 32
-texts of --batch_lengths tokens, and the texts of --texts with mixed lengths: as ids in batches of 32, and
-with the tokenizer, one by one and in batches of 32.
+bfloat16 and int8, as far as these are installed (requirements-bench.txt). all-MiniLM-L6 in int8 is added
+with --minilm=DIRECTORY of its model.onnx and tokenizer.json. The inputs are single texts of --lengths
+tokens, 32 texts of --batch_lengths tokens, and the texts of --texts with mixed lengths: as ids in batches
+of 32, and with the tokenizer, one by one and in batches of 32.
 
-Every form has its own process, and the processes take turns. Before a form is timed, its logits are compared
-with those of our float32 model: a form that differs by more than its number type explains is listed and not
-timed. The files of the forms stay in --workdir; use another directory after a change of the code. --docs_dir
-adds the results to inference.json there and writes the generated part of inference.md.
+Every form has its own process, and the processes take turns. Before a form is timed, its logits are
+compared with those of our float32 model: a form that differs by more than its number type explains is
+listed and not timed. The files of the forms stay in --workdir; use another directory after a change of the
+code. --docs_dir adds the results to inference.json there and writes the generated part of inference.md.
 
 PyTorch's compiled forms are not measured by default, because they take a minute to start:
 --variants=pytorch-compiled.
@@ -50,21 +50,21 @@ PACKAGES = ("onnxruntime", "openvino", "nncf", "ai_edge_litert")
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("workdir", None, "Directory of the files of all forms.", required=True)
+    flags.DEFINE_string("workdir", None, "Directory for the files of all forms.", required=True)
     flags.DEFINE_string("json", None, "File to write all results to.")
-    flags.DEFINE_string("docs_dir", "", "Where inference.json and inference.md are kept.")
-    flags.DEFINE_enum("size", "mini", SIZES, "Of the skeleton.")
-    flags.DEFINE_list("mixers", list(model.MIXINGS), f"Of {', '.join(model.MIXINGS)}.")
-    flags.DEFINE_list("variants", [], "Forms. Default: all but the compiled ones.")
-    flags.DEFINE_string("minilm", None, f"Holds {' and '.join(minilm.FILES)}, of all-MiniLM-L6-v2 in int8.")
-    flags.DEFINE_list("lengths", ["32", "128", "512", "2048"], "Tokens of single texts.")
-    flags.DEFINE_list("batch_lengths", ["128"], "Tokens of 32 texts without pads.")
+    flags.DEFINE_string("docs_dir", "", "Directory of inference.json and inference.md.")
+    flags.DEFINE_enum("size", "mini", SIZES, "Size of the model.")
+    flags.DEFINE_list("mixers", list(model.MIXINGS), f"Mixers, of {', '.join(model.MIXINGS)}.")
+    flags.DEFINE_list("variants", [], "Keys of forms. Default: all but the compiled ones.")
+    flags.DEFINE_string("minilm", None, f"Directory of all-MiniLM-L6's {' and '.join(minilm.FILES)}.")
+    flags.DEFINE_list("lengths", ["32", "128", "512", "2048"], "Lengths of single texts in tokens.")
+    flags.DEFINE_list("batch_lengths", ["128"], "Lengths of 32 texts without pads.")
     flags.DEFINE_string("texts", None, "Source of texts. Default: the questions of `convnlp example-data`.")
-    flags.DEFINE_string("split", "train", "Of --texts.")
-    flags.DEFINE_string("text_field", "text", "Of --texts.")
-    flags.DEFINE_integer("num_texts", 256, "How many of them, the first.", lower_bound=1)
+    flags.DEFINE_string("split", "train", "Split of --texts.")
+    flags.DEFINE_string("text_field", "text", "Field of the text in --texts.")
+    flags.DEFINE_integer("num_texts", 256, "How many of the first texts to use.", lower_bound=1)
     flags.DEFINE_list("threads", ["1", "2"], "Numbers of threads, one after the other.")
-    flags.DEFINE_integer("repeats", 5, "Samples of each form at each ask.", lower_bound=1)
+    flags.DEFINE_integer("repeats", 5, "Samples per form and input.", lower_bound=1)
 
 
 def main(_):
@@ -101,7 +101,7 @@ def main(_):
 
 
 def checked(args):
-    """What the flags describe, as a dict; raises ValueError before anything is computed."""
+    """Returns the values of the flags as a dict; raises ValueError before anything is computed."""
     plan = {
         name: _numbers(name, getattr(args, name), least)
         for name, least in (("lengths", 2), ("batch_lengths", 2), ("threads", 1))
@@ -133,24 +133,24 @@ def _numbers(flag, texts, least):
 
 
 def describe(threads):
-    """`machine.describe` with the versions of what is measured."""
+    """Returns `machine.describe` with the versions of the measured packages."""
     found = machine.describe(threads)
     return found | {name: machine.version(name) for name in PACKAGES}
 
 
 def read_texts(args):
-    """The texts of the flags: list of str."""
+    """Returns the texts that the flags give: list of str."""
     source = Source(args.texts or f"csv:{_EXAMPLES}", args.split)
     (column,) = calibration.texts(source, (args.text_field,), args.num_texts)
     return [text.decode("utf-8") for text in column]
 
 
 def prepared(args, plan, workdir, texts, result):
-    """Makes all files, says what is left out, and gives the candidates and the asks."""
+    """Makes all files, prints what is left out, and returns the candidates and the inputs."""
     installed = []
     for variant in plan["variants"]:
         if variant.missing:
-            print(f"{variant.title} is left out: {', '.join(variant.missing)} not installed", flush=True)
+            print(f"{variant.title} is left out: not installed: {', '.join(variant.missing)}", flush=True)
         else:
             installed.append(variant)
     builders = list(dict.fromkeys(variant.builder for variant in installed if variant.has_twin))
@@ -180,10 +180,10 @@ def prepared(args, plan, workdir, texts, result):
 
 
 def in_a_process(log, function, *arguments):
-    """What a function gives, called in a fresh process, which takes its memory and its threads along.
+    """Calls a function in a fresh process, whose memory and threads end with it; returns the result.
 
     Args:
-        log: path of the file that takes what is printed.
+        log: path of the file that receives what is printed.
         function: function of a module.
         *arguments: its arguments.
     """
@@ -199,7 +199,7 @@ def _print_to(log):
 
 
 def finish(result, args):
-    """Adds the rows, and writes what is to be written."""
+    """Adds the rows to the result, and writes --json and the page."""
     result["rows"] = [row.as_dict() for row in comparisons.rows(result["cells"], args.size)]
     if args.json:
         write_json(pathlib.Path(args.json), result)
