@@ -1,12 +1,12 @@
-"""The host pipeline of pre-training, stage by stage, and its share of a core beside training; import time.
+"""The host pipeline of pre-training, stage by stage, the share of a core that it needs, and import time.
 
     python -m benchmarks.input --json=FILE [--source=SOURCE] [--tokenizer=spm.model] [--training_rate=N]
 
-The stages are prefixes of the pipeline: reading documents, the same with tokenizing, with cutting to rows
-(packing), with shuffling and batching, and all of it with span corruption. Each runs over the same documents.
-A row counts the tokens that all of a prefix's threads do in a second of CPU time, and `detail` the CPU time
-that the last stage adds. The share of a core is the training rate over the rate of the whole pipeline, both
-in tokens of raw text; unless it is given, the rate is measured on a mini model, in bfloat16.
+Prefixes of the pipeline are timed: reading documents, then also tokenizing, cutting into rows (packing),
+shuffling and batching, and finally span corruption. Each runs over the same documents. A row gives the
+tokens that all threads of a prefix process per second of CPU time, and `detail` the CPU time that the last
+stage adds. The share of a core is the training rate divided by the rate of the whole pipeline, both in
+tokens of raw text. If no training rate is given, it is measured with a mini model in bfloat16.
 """
 
 import dataclasses
@@ -30,19 +30,19 @@ SEED = 0
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What to read, and what to train beside it.
+    """What to read, and what to train.
 
     Args:
         source: str, see `convnlp.data.sources`.
         num_documents: int.
         tokenizer: str, path of a SentencePiece model; None trains one on the source.
-        vocabulary_size: int, of the one trained here.
-        input_length: int, of the rows after corruption.
+        vocabulary_size: int, of the tokenizer trained here.
+        input_length: int, length of the rows after corruption.
         batch_size: int.
-        repeats: int, see `interleaved`; of the imports too.
-        training_rate: float, raw tokens a second of one training process; None measures it.
-        training_size: str, name in `convnlp.models.SIZES`, of the model it is measured on.
-        import_repeats: int, fresh processes that import convnlp.
+        repeats: int, see `interleaved`.
+        training_rate: float, raw tokens per second of one training process; None measures it.
+        training_size: str, name in `convnlp.models.SIZES`, of the model to measure the training rate with.
+        import_repeats: int, number of fresh processes that import convnlp.
     """
 
     source: str = "pydocs"
@@ -62,7 +62,7 @@ SHORT = Settings(num_documents=4000, vocabulary_size=4000, repeats=3, import_rep
 
 
 def rows(settings):
-    """Yields one row per stage, the share of a core, and the import."""
+    """Yields one row per stage, then those of the share of a core and of the import."""
     tokenizer = _tokenizer(settings)
     setting = {
         "source": settings.source,
@@ -106,7 +106,7 @@ def rows(settings):
 
 
 def _prefixes(settings, tokenizer):
-    """The pipeline up to each stage: {name: finite tf.data.Dataset}."""
+    """Returns the pipeline up to each stage: {name: finite tf.data.Dataset}."""
     source = Source(settings.source, f"train[:{settings.num_documents}]")
     objectives = build_objectives(["span_corruption"], settings.input_length)
     documents = sources.read_blocks(source)
@@ -131,12 +131,12 @@ def _prefixes(settings, tokenizer):
 
 
 def _exhaust(dataset):
-    # Counted inside of tf.data: a loop in Python would cost more than the small elements themselves.
+    # Counted inside tf.data: a loop in Python would cost more than the small elements themselves.
     return int(dataset.reduce(tf.constant(0, tf.int64), lambda count, _: count + 1))
 
 
 def _tokenizer(settings):
-    """The tokenizer of the settings, trained on the first of the documents where there is none."""
+    """Returns the tokenizer of the settings; without one, trains it on the first documents."""
     from convnlp import train_tokenizer
     from convnlp.models import Tokenizer
 
@@ -148,7 +148,7 @@ def _tokenizer(settings):
 
 
 def training_rate_of(settings, tokenizer):
-    """Tokens of raw text that a training process takes in a second: steps of the mini model, bfloat16."""
+    """Returns the tokens of raw text that training consumes per second, measured on bfloat16 steps."""
     import keras
 
     from convnlp.models import SIZES, Seq2SeqBackbone
@@ -178,12 +178,12 @@ def training_rate_of(settings, tokenizer):
 
 
 def import_row(repeats, first=("tensorflow", "keras_nlp"), then="convnlp"):
-    """Seconds that `import convnlp` takes where TensorFlow and keras_nlp are imported already.
+    """Returns a row with the seconds of `import convnlp` after TensorFlow and keras_nlp have been imported.
 
     Args:
-        repeats: int, fresh processes.
-        first: tuple of modules that are imported before the clock starts.
-        then: str, the module.
+        repeats: int, number of fresh processes.
+        first: tuple of str, modules that are imported before the clock starts.
+        then: str, the module to time.
     """
     code = (
         f"import time; a = time.perf_counter(); import {', '.join(first)}; b = time.perf_counter(); "
@@ -191,7 +191,7 @@ def import_row(repeats, first=("tensorflow", "keras_nlp"), then="convnlp"):
     )
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     samples = []
-    for _ in range(repeats + 1):  # the first one may read from a cold disk and write .pyc files
+    for _ in range(repeats + 1):  # the first may read from a cold disk and write .pyc files
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
         )
@@ -212,11 +212,11 @@ def import_row(repeats, first=("tensorflow", "keras_nlp"), then="convnlp"):
 
 if __name__ == "__main__":
     source = flags.DEFINE_string("source", Settings.source, "Text: tfds:NAME, jsonl:GLOB, text:GLOB, pydocs.")
-    tokenizer = flags.DEFINE_string("tokenizer", None, "SentencePiece model; trained on the source without.")
-    training_rate = flags.DEFINE_float("training_rate", None, "Raw tokens/s of training; measured without.")
+    tokenizer = flags.DEFINE_string("tokenizer", None, "SentencePiece model. Default: trained.")
+    training_rate = flags.DEFINE_float("training_rate", None, "Raw tokens/s of training. Default: measured.")
 
     def with_flags(settings):
-        """The settings with what the command line says."""
+        """Returns the settings with the values of the flags."""
         return dataclasses.replace(
             settings, source=source.value, tokenizer=tokenizer.value, training_rate=training_rate.value
         )

@@ -1,12 +1,12 @@
-"""The mixing operations beside TensorFlow's own ops and every fast form in PyTorch.
+"""Compares the mixing operations with TensorFlow's own ops and with every fast form in PyTorch.
 
     python -m benchmarks.kernels --json=FILE
 
-The operation is: multiply by the padding mask, softmax of the logits (not of `dilated_conv`, whose taps are
-plain weights), convolution; forward+backward adds the gradients by the inputs and by the logits. All forms of
-a setting take turns in one run. Those that take over three times as long as the fastest of their framework in
-a first try are dropped, with that time in `detail`. The peer of a row is the fastest that is left; rows "vs
-PyTorch conv1d" have F.conv1d(groups=d), which is not always the fastest.
+The operation is: multiply by the padding mask, take the softmax of the logits (except for `dilated_conv`,
+whose taps are plain weights), convolve. forward+backward adds the gradients with respect to the inputs and
+the logits. All forms of a setting take turns in one run. Forms that in a first try take over three times as
+long as the fastest of their framework are dropped, with that time in `detail`. The peer of a row is the
+fastest remaining form; rows "vs PyTorch conv1d" have F.conv1d(groups=d), which is not always the fastest.
 """
 
 import dataclasses
@@ -23,11 +23,12 @@ from benchmarks.timing import interleaved
 SEED = 0
 MIXERS = ("lightweight_conv", "dilated_conv", "dynamic_conv")
 DROP = 3.0
-# The memory pool of a thread holds 64 MB. A kernel with its gradients needs more, which TensorFlow's threads
-# would map anew each time, for up to half of the time; it makes no difference to PyTorch. In other programs
-# each thread keeps a pool of its own: TensorFlow's fit there, and PyTorch may train half as fast without.
+# A thread's memory pool holds 64 MB. A kernel with its gradients needs more, and TensorFlow's threads would
+# map that memory anew each time, for up to half of the time; PyTorch is not affected. In other programs,
+# each thread keeps a pool of its own: TensorFlow's needs fit into it, and without it PyTorch may train half
+# as fast.
 ARENAS = 3
-NAMED = "conv1d"  # what people write in PyTorch has a row of its own, whatever the fastest form is
+NAMED = "conv1d"  # what people write in PyTorch; has a row of its own even if another form is faster
 
 _OPERATIONS = flags.DEFINE_list("operations", [], f"Of {', '.join(MIXERS)}. Default: all.")
 
@@ -37,14 +38,14 @@ class Settings:
     """The grid.
 
     Args:
-        mixers: of `MIXERS`.
-        dtypes: of "float32", "bfloat16".
-        paddings: of "same", "causal".
-        kernel_sizes: odd ints K.
-        lengths: ints n; B n is `num_tokens`.
+        mixers: tuple of str, of `MIXERS`.
+        dtypes: tuple of "float32" and "bfloat16".
+        paddings: tuple of "same" and "causal".
+        kernel_sizes: tuple of odd ints, K.
+        lengths: tuple of int, n; the batch size B is such that B n is `num_tokens`.
         num_tokens: int.
         hidden_dim: int.
-        num_heads: int, H of the lightweight and the dynamic convolution.
+        num_heads: int, H of the lightweight and of the dynamic convolution.
         repeats: int, see `interleaved`.
         min_seconds: float, see `interleaved`.
     """
@@ -66,7 +67,7 @@ SHORT = Settings(dtypes=("float32",), paddings=("same",), kernel_sizes=(7, 31), 
 
 
 def grid(settings):
-    """Yields (mixer, setting of its rows)."""
+    """Yields (mixer, setting of its rows) for each point of the grid."""
     axes = (settings.mixers, settings.dtypes, settings.paddings, settings.kernel_sizes, settings.lengths)
     for mixer, dtype, padding, kernel_size, length in itertools.product(*axes):
         dilated = mixer == "dilated_conv"
@@ -87,7 +88,7 @@ def grid(settings):
 
 
 def rows(settings):
-    """Yields the rows of each point of the grid and both directions: vs each framework's fastest form."""
+    """Yields rows for each point of the grid and both directions: vs the fastest form of each framework."""
     for name in _OPERATIONS.value:
         if name not in MIXERS:
             raise ValueError(f"`--operations` must be of {', '.join(MIXERS)}. Received: {name!r}")
@@ -98,7 +99,7 @@ def rows(settings):
 
 
 def candidates(mixer, setting, backward):
-    """All forms of an operation on the same numbers: {framework: {name: function}}."""
+    """Returns all forms of an operation on the same numbers: {framework: {name: function}}."""
     from benchmarks.peers import tensorflow_kernels
 
     rng = np.random.default_rng(setting["seed"])
@@ -156,7 +157,7 @@ def _compare(mixer, direction, setting, settings):
 
 
 def _best_of_three(call):
-    """Seconds of the best of three calls after a first one, which may trace and compile."""
+    """Returns the seconds of the best of three calls, after a first one, which may trace and compile."""
     seconds = []
     for _ in range(4):
         started = time.perf_counter()

@@ -3,10 +3,10 @@ r"""Profiles a text in a TFLite file by XNNPACK's kinds of work, and compares it
     python -m benchmarks.lite_profile --model=FILE --preset=DIR --lengths=32,128,512,2048
 
 This prints milliseconds by kind of work: the median of undisturbed calls, divided up as Linux's `perf`
-samples further calls. Then it prints how long the encoder's multiply-adds (`cost()` of the preset) would take
-if the core did nothing else, at the rate of AVX512-VNNI's int8 instruction, which the processor must have;
-and what share of the core the goals of docs/inference.md need. A goal allows the peer's time that is recorded
-there, divided by the goal. All on one thread.
+samples further calls. Then it prints how long the encoder's multiply-adds (`cost()` of the preset) would
+take if the core did nothing else, at the rate of AVX512-VNNI's int8 instruction, which the processor must
+have; and what share of the core the goals of docs/inference.md need. A goal allows the peer's time that is
+recorded there, divided by the goal. All on one thread.
 """
 
 import json
@@ -29,18 +29,18 @@ RESULTS = pathlib.Path(__file__).resolve().parents[1] / "docs" / "inference.json
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("model", None, "File of export.tflite, for token ids.", required=True)
-    flags.DEFINE_string("preset", None, "The preset from which it was exported.", required=True)
-    flags.DEFINE_list("lengths", ["32", "128", "512", "2048"], "Numbers of tokens of the texts.")
-    flags.DEFINE_float("seconds", 3.0, "How long each length is timed, and how long sampled.")
+    flags.DEFINE_string("model", None, "File that export.tflite wrote, for token ids.", required=True)
+    flags.DEFINE_string("preset", None, "Preset from which it was exported.", required=True)
+    flags.DEFINE_list("lengths", ["32", "128", "512", "2048"], "Lengths of the texts in tokens.")
+    flags.DEFINE_float("seconds", 3.0, "How long to time each length, and how long to sample it.")
     flags.DEFINE_string("json", None, "File to write the results to.")
 
 
 def main(_):
-    """Times, samples, prints, writes."""
+    """Flags -> times and samples -> tables, JSON."""
     args = flags.FLAGS
     lengths = [int(length) for length in args.lengths]
-    peak = multiply_adds.a_second(time.perf_counter)  # first, as not every machine can
+    peak = multiply_adds.a_second(time.perf_counter)  # first, because not every machine can
     encoder = preset.load(args.preset).backbone.encoder
     counts = {length: encoder.cost(length)["multiply_adds"] for length in lengths}
     profiles = profiled(pathlib.Path(args.model).read_bytes(), lengths, args.seconds)
@@ -53,12 +53,12 @@ def main(_):
 
 
 def profiled(content, lengths, seconds):
-    """Dict, length -> {"ms": float, "kinds": dict, kind -> ms} of one text.
+    """Returns dict, length -> {"ms": float, "kinds": dict, kind -> ms} for one text.
 
     Args:
         content: bytes of a file that takes token ids.
         lengths: list of int.
-        seconds: float, for which each length is timed, and then sampled.
+        seconds: float, how long each length is timed, and then how long it is sampled.
     """
     from ai_edge_litert import interpreter as litert
 
@@ -84,12 +84,12 @@ def _median(call, seconds):
 
 
 def goals_in_multiply_adds(counts, cells, peak):
-    """What the goals of single texts ask of the core: list of dicts.
+    """Returns what the goals for single texts demand of the core: list of dicts.
 
     Args:
         counts: dict, length -> multiply-adds of a text.
         cells: list of dicts, as in docs/inference.json, of size mini.
-        peak: float, multiply-adds a second.
+        peak: float, multiply-adds per second.
     """
     found = []
     for length, count in counts.items():
@@ -110,7 +110,7 @@ def goals_in_multiply_adds(counts, cells, peak):
 
 
 def table(profiles):
-    """Lines of markdown: the kinds of work, the longest first, in ms."""
+    """Returns lines of Markdown: the kinds of work, the longest first, in ms."""
     kinds = sorted(
         {kind for each in profiles.values() for kind in each["kinds"]},
         key=lambda kind: -sum(each["kinds"].get(kind, 0.0) / each["ms"] for each in profiles.values()),
@@ -127,7 +127,7 @@ def table(profiles):
 
 
 def ceiling(counts, profiles, peak):
-    """Lines of markdown: how near the products are to what the core can do."""
+    """Returns lines of Markdown: how close the products come to what the core can do."""
     lines = [
         f"At best {peak / 1e9:.0f} billion multiply-adds per second.",
         "",
@@ -146,7 +146,7 @@ def ceiling(counts, profiles, peak):
 
 
 def asked_for(found):
-    """Lines of markdown: which share of the best a goal asks for."""
+    """Returns lines of Markdown: the share of the best possible rate that each goal demands."""
     lines = ["| goal | n | ms it allows | share of the core's multiply-adds |", "| --- | --- | --- | --- |"]
     for each in found:
         name = each["name"].removeprefix("inference, ")

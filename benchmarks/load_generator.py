@@ -1,12 +1,13 @@
-"""Asks a server as fast as it answers, from a process of its own.
+"""Sends requests to a server as fast as it answers, from a process of its own.
 
     python -m benchmarks.load_generator --port=8501 --body=request.json --clients=32 --seconds=10
 
-Every client is a connection that sends its next request when the answer to the last one has come. The rate
-counts from when each has had its first answer, and at the end the answers under way are waited for, so that a
-short load is told the same rate as a long one, and what is measured next has the machine for itself. All
-clients live in one thread on plain sockets: some 30 microseconds of CPU per request, mostly the kernel's.
-It needs the standard library only, so that it starts at once. Prints one line of JSON.
+Every client is a connection that sends its next request when it has received the answer to the last one.
+The rate counts from the moment when each client has had its first answer, so that short loads give the same
+rate as long ones. At the end, all outstanding answers are awaited, so that the next measurement has the
+machine for itself. All clients share one thread with plain sockets: some 30 microseconds of CPU per
+request, mostly in the kernel. The program needs only the standard library, so it starts at once. It prints
+one line of JSON.
 """
 
 import argparse
@@ -21,14 +22,14 @@ def generate(port, path, body, clients, seconds):
     """Runs the load.
 
     Args:
-        port: int, of 127.0.0.1.
+        port: int, on 127.0.0.1.
         path: str.
-        body: bytes, what every request sends.
+        body: bytes, the body of every request.
         clients: int.
         seconds: float.
 
     Returns:
-        dict of the requests answered in a second, latencies in ms, and how many answers were no 200.
+        dict: requests per second, latencies in ms, the number of answers whose status was not 200, ...
     """
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     request = head.encode() + body
@@ -67,10 +68,12 @@ def generate(port, path, body, clients, seconds):
 
 
 def steady_rate(answers, clients, started):
-    """Answers a second from when each client has had its first; of all, if none has come since.
+    """Returns answers per second, counted from when each client has had its first answer.
+
+    If no answers came after that, all answers count.
 
     Args:
-        answers: list of (client, seconds), in the order of their coming; not empty.
+        answers: list of (client, seconds), in the order of arrival; not empty.
         clients: int.
         started: float, seconds.
     """
@@ -83,7 +86,7 @@ def steady_rate(answers, clients, started):
 
 
 def _read_answer(connection):
-    """Reads one answer whole, by its length."""
+    """Reads and returns one whole answer, by its Content-Length."""
     received = connection.recv(1 << 16)
     while (end := received.find(b"\r\n\r\n")) < 0:
         received += _more(connection)
@@ -96,7 +99,7 @@ def _read_answer(connection):
 def _more(connection):
     piece = connection.recv(1 << 16)
     if not piece:
-        raise ConnectionError("the server has closed the connection")
+        raise ConnectionError("the server closed the connection")
     return piece
 
 

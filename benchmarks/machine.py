@@ -1,4 +1,4 @@
-"""The machine: equal threads and memory settings for both sides, what it is, what it reaches at best."""
+"""The machine: equal threads and memory settings for both sides, its description, and its best rate."""
 
 import ctypes
 import datetime
@@ -14,15 +14,15 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 
 def use_threads(count):
-    """Gives TensorFlow, PyTorch where it is installed, and child processes `count` threads.
+    """Gives TensorFlow, PyTorch (if installed) and child processes `count` threads.
 
-    To be called before anything runs.
+    Call it before anything runs.
 
     Args:
         count: int.
 
     Raises:
-        RuntimeError: if TensorFlow has been running with another number.
+        RuntimeError: if TensorFlow already runs with another number of threads.
     """
     for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
         os.environ[name] = str(count)
@@ -39,14 +39,14 @@ def use_threads(count):
 def tune_allocator(arenas=None):
     """Keeps freed memory in the process instead of returning it to the system after each large array.
 
-    PyTorch asks malloc for every output; by default glibc then maps and clears new pages each time, which
-    makes it up to three times slower. Both sides of a comparison get the settings.
+    PyTorch calls malloc for every output. By default, glibc then maps and clears new pages each time, which
+    makes PyTorch up to three times slower. Both sides of a comparison get the same settings.
 
     Args:
-        arenas: int, how many pools of memory the threads share. By default each thread has its own.
+        arenas: int, how many memory pools the threads share. By default, each thread has its own.
 
     Returns:
-        bool, whether the C library took them.
+        bool, whether the C library accepted the settings.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
@@ -58,7 +58,7 @@ def tune_allocator(arenas=None):
 
 
 def optional_torch():
-    """PyTorch, or None where requirements-bench.txt is not installed."""
+    """Returns the module torch, or None if PyTorch is not installed (requirements-bench.txt)."""
     try:
         import torch
     except ImportError:
@@ -67,7 +67,7 @@ def optional_torch():
 
 
 def describe(threads):
-    """Dict that says where figures come from: processor, memory, versions, date, commit, command."""
+    """Returns a dict of where figures come from: processor, memory, versions, date, commit, command, ..."""
     cpu = _cpu()
     return {
         "cpu": cpu.get("model name", platform.processor() or platform.machine()),
@@ -85,12 +85,12 @@ def describe(threads):
 
 
 def has_flag(name):
-    """Returns whether the processor has an instruction set, by its name in /proc/cpuinfo: "avx512_vnni"."""
+    """Returns whether the processor has an instruction set, named as in /proc/cpuinfo: "avx512_vnni"."""
     return name in _cpu().get("flags", "").split()
 
 
 def _cpu():
-    """What /proc/cpuinfo says of the first processor."""
+    """Returns what /proc/cpuinfo says about the first processor, as a dict."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             lines = [text.partition(":") for text in file.read().split("\n\n")[0].splitlines()]
@@ -100,7 +100,7 @@ def _cpu():
 
 
 def version(package):
-    """The installed version of a package, or None."""
+    """Returns the installed version of a package, or None."""
     try:
         return importlib.metadata.version(package.replace("_", "-"))
     except importlib.metadata.PackageNotFoundError:
@@ -108,7 +108,7 @@ def version(package):
 
 
 def _commit():
-    """Short hash of the checkout, with "+" if files differ from it; None outside of git."""
+    """Returns the short commit hash of the checkout, with "+" if files differ from it; None outside git."""
     folder = os.path.dirname(os.path.abspath(__file__))
     command = ["git", "-C", folder, "describe", "--always", "--dirty=+", "--exclude=*"]
     try:
@@ -125,9 +125,9 @@ def _command():
 
 
 def matmul(dtype, rows=8192, inner=512, columns=2048):
-    """A plain matrix product in TensorFlow, whose rate is the ceiling of a training step.
+    """Makes a plain matrix product in TensorFlow, whose rate is the ceiling of a training step.
 
-    To be timed in turn with the step, so that both see the same machine.
+    Time it in turns with the step, so that both see the same machine.
 
     Args:
         dtype: str, "float32" or "bfloat16".
@@ -136,12 +136,12 @@ def matmul(dtype, rows=8192, inner=512, columns=2048):
         columns: int.
 
     Returns:
-        (function without arguments that computes it, its floating-point operations: two a multiply-add).
+        (function without arguments that computes it, its floating-point operations, two per multiply-add).
     """
     import tensorflow as tf
 
     left = tf.cast(tf.random.stateless_normal([rows, inner], (0, 1)), dtype)
     right = tf.cast(tf.random.stateless_normal([inner, columns], (0, 2)), dtype)
     product = tf.function(tf.matmul, autograph=False)
-    # One value is enough to wait for; a copy of all would take a third as long again.
+    # Fetching one value suffices to wait for the product; copying all would take a third longer.
     return lambda: product(left, right)[0, 0].numpy(), 2 * rows * inner * columns

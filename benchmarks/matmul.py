@@ -1,10 +1,10 @@
-"""The matrix products of the encoder in TensorFlow beside PyTorch's: the part that no code of ours changes.
+"""Compares the encoder's matrix products in TensorFlow and PyTorch, the part that our code cannot change.
 
     python -m benchmarks.matmul --json=FILE
 
-Both libraries call oneDNN, each its own version. Whether another form of the same product would be faster in
-TensorFlow is timed in the same run, and in `detail`: the weights transposed or constant, a convolution of
-width one, four blocks of rows.
+Both libraries call oneDNN, each its own version. The same run times other forms of the same product in
+TensorFlow, to see whether one is faster: transposed weights, constant weights, a convolution of width one,
+and four blocks of rows. Their times are in `detail`.
 """
 
 import dataclasses
@@ -22,8 +22,8 @@ class Settings:
     """What is measured.
 
     Args:
-        dtypes: of "float32", "bfloat16".
-        rows: int, M; the positions of a batch.
+        dtypes: tuple of "float32" and "bfloat16".
+        rows: int, M; the number of positions of a batch.
         hidden_dim: int, D.
         intermediate_dim: int, F.
         repeats: int, see `interleaved`.
@@ -39,7 +39,7 @@ class Settings:
 
 
 def rows(settings):
-    """Yields a row for each product of a layer and dtype."""
+    """Yields one row per product of a layer and dtype."""
     dim, inner = settings.hidden_dim, settings.intermediate_dim
     products = {"the gated projection": (dim, 2 * dim), "the output projection": (dim, dim)}
     products |= {"the feed-forward's first": (dim, inner), "the feed-forward's second": (inner, dim)}
@@ -59,7 +59,7 @@ def rows(settings):
 
 
 def candidates(num_rows, inputs, outputs, dtype):
-    """All forms of a product [M,inputs] x [inputs,outputs] on the same numbers: {name: function}."""
+    """Returns all forms of one product [M,inputs] x [inputs,outputs]: {name: function}."""
     import tensorflow as tf
 
     rng = np.random.default_rng(SEED)

@@ -1,4 +1,4 @@
-"""Peak memory of a piece of work, in a process of its own."""
+"""The peak memory of a function in a process of its own."""
 
 import concurrent.futures
 import dataclasses
@@ -12,8 +12,8 @@ class Peak:
     """Resident memory of a process, in bytes.
 
     Args:
-        start: int, before the work, with the function's module imported.
-        peak: int, the highest up to the end of the work.
+        start: int, before the call, with the function's module imported.
+        peak: int, the highest until the end of the call.
     """
 
     start: int
@@ -21,13 +21,13 @@ class Peak:
 
 
 def peak_memory(function, *args):
-    """Calls `function(*args)` in a fresh process and says how much memory that process took.
+    """Calls `function(*args)` in a fresh process and measures how much memory that process takes.
 
-    The system's own count for child processes (`getrusage`) begins with the memory of the parent, so the
-    child reads its /proc/self/status. Threads are those of `machine.use_threads` in the parent.
+    The system's own count for child processes (`getrusage`) includes the memory of the parent, so the child
+    reads its /proc/self/status. The number of threads is that of `machine.use_threads` in the parent.
 
     Args:
-        function: function of a module, which can be pickled, as its arguments can.
+        function: function of a module; it and its arguments must be picklable.
         *args: its arguments.
 
     Returns:
@@ -46,7 +46,7 @@ def _measured(function, args):
 
 
 def resident(key):
-    """Bytes of this process by /proc/self/status: "VmRSS" now, "VmHWM" the highest so far."""
+    """Returns the bytes of this process in /proc/self/status: "VmRSS" now, "VmHWM" at the peak."""
     with open("/proc/self/status", encoding="ascii") as file:
         for text in file:
             name, _, value = text.partition(":")

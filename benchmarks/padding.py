@@ -1,13 +1,13 @@
-r"""How many tokens a model computes for each token of its texts, by which texts share a batch.
+r"""How many tokens a model computes per token of its texts, depending on which texts share a batch.
 
     python -m benchmarks.padding --source='jsonl:DATA/classification/*.test.jsonl.gz' --json=FILE
 
-A batch is as long as its longest text, rounded up as in an exported model (`convnlp.tasks.rows.ROUND_TO`):
-all else in it is pads, which cost as much as tokens. No times are measured: the figures are the same on any
-machine. `convnlp predict`, `embed` and `batch-predict` ask as in "sorted by tokens". Beside it are batches of
-texts as they come, which a client makes that does not look at lengths, the same as a model computes them that
-was exported with --group_size, batches sorted by bytes, and rows that several texts share, "packed", with
-nearly no pads.
+A batch is as long as its longest text, rounded up as in an exported model (`convnlp.tasks.rows.ROUND_TO`).
+The rest of it is pads, which cost as much as tokens. No times are measured: the figures are the same on any
+machine. `convnlp predict`, `embed` and `batch-predict` make batches "sorted by tokens". The other forms
+are: texts "as they come", from a client that ignores lengths; the same batches in a model that was exported
+with --group_size ("in groups"); batches "sorted by bytes"; and "packed" rows, each shared by several texts,
+almost without pads.
 """
 
 import dataclasses
@@ -33,9 +33,10 @@ class Settings:
     """What is counted.
 
     Args:
-        num_texts: int, the first ones of the source; at most `asking.CHUNK`, which a program sorts at a time.
+        num_texts: int, how many of the first texts are used; at most `asking.CHUNK`, which the programs
+            sort at a time.
         batch_size: int.
-        length: int, tokens at which texts are cut, and of a packed row.
+        length: int, number of tokens to which texts are truncated, and length of a packed row.
         group_size: int, see `convnlp.tasks.length_groups`.
     """
 
@@ -52,12 +53,12 @@ SHORT = Settings(num_texts=256)
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("source", "pydocs", "Texts: csv:GLOB, jsonl:GLOB, ... (docs/training.md).")
-    flags.DEFINE_string("split", "train", "Of the source.")
-    flags.DEFINE_string("text_field", "text", "Of the source.")
+    flags.DEFINE_string("split", "train", "Split of the source.")
+    flags.DEFINE_string("text_field", "text", "Field of the text.")
 
 
 def rows(settings):
-    """Yields a row for each way to make batches, beside batches of texts as they come."""
+    """Yields a row for each way to make batches, compared with batches of texts as they come."""
     args, texts = flags.FLAGS, []
     for block in sources.read_blocks(Source(args.source, args.split), (args.text_field,)):
         texts += block[args.text_field].numpy().tolist()
@@ -76,17 +77,17 @@ def rows(settings):
 
 
 def num_tokens(texts, tokenize, length):
-    """What is read of each text, its end token included: int [N]."""
+    """Returns the number of tokens that are read of each text, including its end token: int [N]."""
     return np.minimum(asking.lengths_in_tokens(tokenize)([(text,) for text in texts]) + 1, length)
 
 
 def counts(texts, tokenize, settings):
-    """Tokens that are computed per token, by the way to make batches.
+    """Returns the computed tokens per token for each way to make batches.
 
     Args:
         texts: list of bytes.
         tokenize: function from strings [N] to a ragged tensor of N rows of tokens.
-        settings: `Settings`; `num_texts` is not looked at.
+        settings: `Settings`; `num_texts` is ignored.
 
     Returns:
         dict of floats.
@@ -95,7 +96,7 @@ def counts(texts, tokenize, settings):
     total = lengths.sum()
 
     def asked(lengths_of, group_size=settings.batch_size):
-        """What is computed when the texts are asked as the programs do it, sorted by `lengths_of`."""
+        """Returns how many tokens are computed if the programs sort the texts by `lengths_of`."""
         computed = 0
 
         def function(text):
@@ -119,7 +120,7 @@ def counts(texts, tokenize, settings):
 
 
 def _packed(lengths, row_length):
-    """Tokens of the rows that hold all texts, the longest first, each in the first row that has room."""
+    """Returns the tokens of the packed rows: the longest text first, each in the first row with room."""
     rows, _, _ = first_fit(np.sort(lengths)[::-1, np.newaxis], np.array([row_length]))
     return (rows.max() + 1) * row_length
 

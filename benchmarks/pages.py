@@ -1,4 +1,4 @@
-"""What the generated pages of docs/ share: text between two marks, tables."""
+"""Helpers for the generated pages of docs/: text between two marks, and tables."""
 
 END = "<!-- end of generated part -->"
 
@@ -8,7 +8,7 @@ def replace_generated(page, begin, text):
 
     Args:
         page: pathlib.Path.
-        begin: str, the mark before the generated part; `END` is the one behind it.
+        begin: str, the mark before the generated part; `END` is the one after it.
         text: str.
 
     Raises:
@@ -22,6 +22,11 @@ def replace_generated(page, begin, text):
 
 
 def table(header, lines):
-    """A Markdown table of rows of cells."""
+    """Returns a Markdown table.
+
+    Args:
+        header: sequence of cells.
+        lines: list of rows, each a sequence of cells.
+    """
     rows = [header, ["---"] * len(header), *lines]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)

@@ -1,16 +1,16 @@
-r"""The paper's questions, asked of small models on the data at hand: docs/paper.md.
+r"""Answers the paper's questions with small models on our data: docs/paper.md.
 
     python -m benchmarks.pretraining.mixture --data_dir=DATA/pretrain --output_dir=MIXTURE
     python -m benchmarks.paper --data_dir=DATA --mixture_dir=MIXTURE --workdir=DIR --questions=rq1,rq4
 
-Each question of `benchmarks.questions.table` is a comparison, as `benchmarks.compare` makes them: its cells
-lie in DIR/cells, a pre-training serves all tasks, and the learning rates are chosen for each mixer on
-held-out data. The same command continues where it was stopped, within a training too. All questions are
-asked with the first seed before any is asked with the second. What is finished is kept in docs/paper.json as
-well and is never computed again; the page is written at the end, or by --report_only. --tokens are the
-amounts of pre-training: RQ2 asks of each, the others of the first, and the one about long texts of its own.
-Speeds are measured by --kinds=measure, on a machine that does nothing else: the mixers in turn, length by
-length; what was measured while others kept the machine busy is measured again the next time.
+Each question of `benchmarks.questions.table` is a comparison like those of `benchmarks.compare`: its cells
+are in DIR/cells, all tasks share one pre-training, and the learning rates are chosen for each mixer on
+held-out data. The same command continues where it was stopped, even within a training. All questions are
+run with the first seed before any is run with the second. Finished cells are also kept in docs/paper.json
+and never computed again; the page is written at the end, or by --report_only. --tokens are the amounts of
+pre-training: RQ2 uses all of them, the question about long texts its own, and the others the first.
+--kinds=measure measures speeds, length by length with the mixers in turns, on a machine that does nothing
+else. Measurements that other processes disturbed are repeated the next time.
 """
 
 import os
@@ -34,18 +34,18 @@ def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("data_dir", None, "Holds classification/, pairs/, seq2seq/ and qa/.", required=True)
     flags.DEFINE_string("mixture_dir", None, "What benchmarks.pretraining.mixture wrote.", required=True)
-    flags.DEFINE_string("workdir", None, "Directory of all cells.", required=True)
-    flags.DEFINE_list("questions", list(table.QUESTIONS), f"Of {', '.join(table.QUESTIONS)}.")
-    flags.DEFINE_list("tokens", ["10e6"], "Of pre-training, the first for all questions.")
-    flags.DEFINE_list("seeds", ["1", "2", "3"], "Of fine-tuning, in turn for all questions.")
-    flags.DEFINE_multi_enum("kinds", table.COMPUTED, cells.KINDS, "Of cells; may be given several times.")
-    flags.DEFINE_bool("report_only", False, "Computes nothing, and writes what is there.")
+    flags.DEFINE_string("workdir", None, "Directory for all cells.", required=True)
+    flags.DEFINE_list("questions", list(table.QUESTIONS), f"Questions, of {', '.join(table.QUESTIONS)}.")
+    flags.DEFINE_list("tokens", ["10e6"], "Tokens of pre-training; the first is for all questions.")
+    flags.DEFINE_list("seeds", ["1", "2", "3"], "Seeds of fine-tuning, in turn for all questions.")
+    flags.DEFINE_multi_enum("kinds", table.COMPUTED, cells.KINDS, "Kinds of cells; repeatable.")
+    flags.DEFINE_bool("report_only", False, "Compute nothing; only write the page.")
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
-    flags.DEFINE_string("docs_dir", "docs", "Where paper.json and paper.md are kept.")
+    flags.DEFINE_string("docs_dir", "docs", "Directory of paper.json and paper.md.")
 
 
 def main(_):
-    """Flags -> plans -> the missing cells, seed by seed and question by question -> paper.json."""
+    """Flags -> plans -> missing cells, seed by seed and question by question -> paper.json, page."""
     args = flags.FLAGS
     runner.end_by_sigterm()
     tokens, seeds, questions = checked(args)
@@ -85,7 +85,7 @@ def main(_):
 
 
 def measure(workdir, folders):
-    """RQ3: measures length by length, all mixers in turn; returns the names of those that failed."""
+    """Measures the speeds of RQ3, length by length with all mixers in turns; returns failed lengths."""
     failed = []
     for length, plan in table.speed_plans(folders):
         print(f"rq3, {length} tokens", flush=True)
@@ -95,7 +95,7 @@ def measure(workdir, folders):
 
 
 def work(questions, tokens, seeds, folders):
-    """Yields (what it is about, `Plan`), in the order in which it is done."""
+    """Yields (description, `Plan`), in the order in which the plans are computed."""
     for count in range(1, 1 + len(seeds)):
         for name in questions:
             for amount, task, plan in table.plans(table.QUESTIONS[name], tokens, seeds[:count], folders):
@@ -103,10 +103,10 @@ def work(questions, tokens, seeds, folders):
 
 
 def checked(args):
-    """(tokens, seeds, questions) of the flags, each a tuple.
+    """Returns (tokens, seeds, questions) of the flags, each a tuple.
 
     Raises:
-        ValueError: naming the flag.
+        ValueError: if a flag is wrong; the message names it.
     """
     for name in args.questions:
         if name not in table.QUESTIONS:
@@ -125,9 +125,9 @@ def checked(args):
 
 
 def keep(store, threads):
-    """Writes paper.json, with what it was computed on."""
+    """Writes paper.json, with a description of this machine."""
     description = machine.describe(threads)
-    del description["command"]  # its directories are of this machine
+    del description["command"]  # its directories are those of this machine
     store.write(description)
 
 

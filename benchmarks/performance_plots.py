@@ -1,11 +1,11 @@
-"""The plots of docs/performance.md: small multiples with equal axes, a name at the end of each line."""
+"""The plots of docs/performance.md, with equal axes and the name of each line at its end."""
 
 import statistics
 
 from benchmarks.figures import plt
 
 DTYPES = ("float32", "bfloat16")
-# Peers of the encoder: the end of a row's name -> what the line is called.
+# Peers of the encoder: the end of a row's name -> the name of the line.
 PEERS = {
     "own attention": "our attention",
     "keras_nlp TransformerEncoder": "keras_nlp",
@@ -13,7 +13,7 @@ PEERS = {
     "PyTorch TransformerEncoder, unmasked": "PyTorch Transformer",
     "PyTorch convolution encoder": "the same in PyTorch",
 }
-# Columns of the encoder: title, beginning of the rows' names, padding.
+# Columns for the encoder: title, beginning of the rows' names, padding.
 READINGS = (
     ("batches, no pads", "encoder forward", "none"),
     ("batches, half of it pads", "encoder forward", "half"),
@@ -25,7 +25,7 @@ _COLORS = ("#1f5fa8", "#b3400e", "#227a4b", "#6b4c9a")
 
 
 def encoder(results):
-    """The encoder beside its peers, against the length. None without rows of two lengths."""
+    """Plots the encoder compared with its peers, against the length; None without rows of two lengths."""
     panels = {}
     for row in _rows(results, "encoder"):
         setting, (what, _, peer) = row["setting"], row["name"].partition(" vs ")
@@ -42,7 +42,7 @@ def encoder(results):
 
 
 def kernels(results):
-    """The mixing operation alone beside PyTorch's fastest form, against the taps. None without two sizes."""
+    """Plots the mixing operation compared with PyTorch's fastest form, against K; None without two Ks."""
     panels = {}
     for row in _rows(results, "kernels"):
         setting, (what, _, peer) = row["setting"], row["name"].partition(" vs ")
@@ -57,7 +57,7 @@ def kernels(results):
 
 
 def memory(results):
-    """Peak memory of a training step of one text, against its length. None without rows of two lengths."""
+    """Plots peak memory of a training step on one text, against its length; None without two lengths."""
     lines, name = {}, "training memory of "
     for row in _rows(results, "train_step"):
         if row["name"].startswith(name) and row["unit"] == "MB":
@@ -85,7 +85,7 @@ def _rows(results, program):
 
 
 def _of_one_place(lines):
-    """Labels whose lines end within a tenth of each other, together: their names would overlap."""
+    """Groups labels whose lines end within a tenth of each other, because their names would overlap."""
     groups = []
     for label in sorted(lines, key=lambda label: lines[label][max(lines[label])]):
         end = lines[label][max(lines[label])]
@@ -97,7 +97,7 @@ def _of_one_place(lines):
 
 
 def _multiples(panels, titles, names, xlabel):
-    """A row of panels for each dtype: medians as lines, from the lowest to the highest as an area."""
+    """Draws one row of panels per dtype: medians as lines, the range from lowest to highest as an area."""
     rows = sorted({row for row, _ in panels})
     figure, axes = plt.subplots(
         len(rows), len(titles), figsize=(3.6 * len(titles), 3.1 * len(rows)),
@@ -128,7 +128,7 @@ def _multiples(panels, titles, names, xlabel):
         axes[i, 0].set_ylabel("times as fast")
     every_x = {x for lines in panels.values() for points in lines.values() for x in points}
     ticks = []
-    for x in sorted(every_x, reverse=True):  # two that are an octave apart would touch
+    for x in sorted(every_x, reverse=True):  # two ticks an octave apart would touch
         if not ticks or x < ticks[-1] / 2.05:
             ticks.append(x)
     axes[0, 0].set_xticks(ticks)
@@ -137,7 +137,7 @@ def _multiples(panels, titles, names, xlabel):
 
 
 def _name_all(axis, ends):
-    """Names at the ends of lines of a logarithmic axis, moved apart by a third of an octave at least."""
+    """Writes names at the ends of lines on a logarithmic axis, moved apart to at least half an octave."""
     last = None
     for name, (x, y, color) in sorted(ends.items(), key=lambda item: item[1][1]):
         y = y if last is None else max(y, 1.45 * last)

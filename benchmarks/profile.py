@@ -1,12 +1,13 @@
-r"""What the time of a forward pass or of a training step goes to, beside PyTorch's convolution model.
+r"""Where the time of a forward pass or of a training step goes, for our model and for PyTorch's.
 
     python -m benchmarks.profile --work=encoder --dtype=float32 --length=512
 
-The models and inputs of benchmarks.encoder, of benchmarks.train_step (--work=training) and of
-benchmarks.pretraining.encoder_step (--work=pretraining). Ours by TensorFlow's own profiler, the time that
-each kind of operation took on its thread; PyTorch's by torch.profiler, an operation without those it calls.
-Two operations may run at a time, so the kinds can add up to more than the call took. The profilers themselves
-take some time: compare the shares, and the times with each other, not with other programs'.
+The models and inputs are those of benchmarks.encoder, of benchmarks.train_step (--work=training) or of
+benchmarks.pretraining.encoder_step (--work=pretraining, only ours). For our model, TensorFlow's profiler
+gives the time that each kind of operation took on its thread; for PyTorch's, torch.profiler gives the time
+of each operation without those that it calls. Operations may run at the same time, so the kinds can add up
+to more than the call took. The profilers themselves take some time, so compare the shares, or the times
+with each other, but not with those of other programs.
 """
 
 import collections
@@ -24,14 +25,14 @@ from benchmarks.pretraining import encoder_step
 from benchmarks.small_models import ATTENTION, CONVOLUTION, POLICIES, SIZES, token_ids
 from convnlp import programs
 
-# An event of TensorFlow's executor is NAME:OPERATION, or the run of what XLA compiled; what the executor does
-# itself is CLASS::METHOD.
+# An event of TensorFlow's executor is NAME:OPERATION, or a run of what XLA compiled; the executor's own
+# work is CLASS::METHOD.
 _OPERATION = re.compile(r"[^:]+:(\w+)|CpuExecutable::ExecuteAsyncOnStream")
 _COMPILED = "compiled loops (XLA)"
 
 
 def tensorflow_kinds(call, num_calls):
-    """Where `call` spends its time, by TensorFlow's profiler.
+    """Measures where `call` spends its time, with TensorFlow's profiler.
 
     Args:
         call: function without arguments that runs a graph and waits for it.
@@ -66,7 +67,7 @@ def tensorflow_kinds(call, num_calls):
 
 
 def pytorch_kinds(call, num_calls):
-    """Where `call` spends its time, by torch.profiler; as `tensorflow_kinds`."""
+    """Does the same as `tensorflow_kinds`, with torch.profiler."""
     from torch import profiler
 
     with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as profile:
@@ -79,15 +80,17 @@ def pytorch_kinds(call, num_calls):
 
 
 def calls(work, dtype, mixer, length, sizes=SIZES, tokens_per_call=8192):
-    """The calls to profile: dict, name -> (function without arguments, its profiler).
+    """Returns the calls to profile: dict, name -> (function without arguments, its profiler).
 
     Args:
-        work: str, "encoder", "training" or "pretraining", which is in the dtype of the program.
-        dtype: str, of `POLICIES`. PyTorch trains in bfloat16 autocast only: it has no call in float32.
+        work: str, "encoder", "training" or "pretraining"; the last ignores `dtype` and uses the dtype of
+            `convnlp.pretrain`.
+        dtype: str, a key of `POLICIES`. With "float32", training has no call of PyTorch, which only trains
+            with bfloat16 autocast here.
         mixer: str.
         length: int.
         sizes: dict, see `benchmarks.peers`.
-        tokens_per_call: int. A multiple of the length.
+        tokens_per_call: int, a multiple of the length.
     """
     batch_size = tokens_per_call // length
     if work == "training":
@@ -112,7 +115,7 @@ def calls(work, dtype, mixer, length, sizes=SIZES, tokens_per_call=8192):
 
 
 def profile(call, kinds_of, num_calls):
-    """One call's time in ms, without a profiler, and its kinds: (ms, dict as of `tensorflow_kinds`)."""
+    """Returns the ms of one call without a profiler, and its kinds as a dict like `tensorflow_kinds`'s."""
     call()
     call()
     start = time.perf_counter()
@@ -124,18 +127,18 @@ def profile(call, kinds_of, num_calls):
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_enum("work", "encoder", ["encoder", "training", "pretraining"], "What is profiled.")
-    flags.DEFINE_enum("dtype", "float32", POLICIES, "In which precision; pretraining chooses its own.")
-    flags.DEFINE_enum("mixer", CONVOLUTION, [CONVOLUTION, ATTENTION], "Of our model.")
-    flags.DEFINE_integer("length", 512, "Tokens of a text; 8192 a call.", 1, 8192)
-    flags.DEFINE_integer("calls", 5, "How many calls are averaged.", 1)
-    flags.DEFINE_integer("top", 12, "How many kinds of operation are shown.", 1)
+    flags.DEFINE_enum("work", "encoder", ["encoder", "training", "pretraining"], "What to profile.")
+    flags.DEFINE_enum("dtype", "float32", POLICIES, "Number type; ignored for pretraining.")
+    flags.DEFINE_enum("mixer", CONVOLUTION, [CONVOLUTION, ATTENTION], "Mixer of our model.")
+    flags.DEFINE_integer("length", 512, "Tokens per text; a call has up to 8192.", 1, 8192)
+    flags.DEFINE_integer("calls", 5, "Number of calls to average.", 1)
+    flags.DEFINE_integer("top", 12, "Number of kinds of operation to show.", 1)
     flags.DEFINE_string("json", None, "File to write the machine and the kinds to.")
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow and PyTorch.", 1)
 
 
 def main(_):
-    """Profiles, prints, writes."""
+    """Flags -> profiles -> tables, JSON."""
     args = flags.FLAGS
     machine.use_threads(args.threads)
     description = machine.describe(args.threads)

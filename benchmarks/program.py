@@ -1,4 +1,4 @@
-"""What the programs of benchmarks/ share: flags, equal threads, a table that grows, the JSON file.
+"""What the programs of benchmarks/ share: flags, equal threads, a growing table, the JSON file.
 
 A program is a generator of rows and two settings:
 
@@ -20,7 +20,7 @@ from convnlp import programs
 
 
 def compare(name, setting, ours, peer, unit="ms", work=None, **detail):
-    """A `Row` with its goal, of two `Timing`s.
+    """Returns a `Row` with its goal from two `Timing`s.
 
     Args:
         name: str, see `benchmarks.goals` for those with a goal.
@@ -28,8 +28,8 @@ def compare(name, setting, ours, peer, unit="ms", work=None, **detail):
         ours: `Timing`.
         peer: `Timing`, or None.
         unit: str. "ms", or with `work` a rate such as "tokens/s". Defaults to "ms".
-        work: float. What one call does, in the rate's unit; None for a time.
-        **detail: further entries of the row's detail, such as peer="conv1d", the form that was timed.
+        work: float. What one call processes, in the unit of the rate; None for a time.
+        **detail: further entries of the row's detail, such as form="conv1d", the form that was timed.
     """
     value, better = (_milliseconds, "lower") if work is None else (lambda t: work / t.median, "higher")
     timings = {"ours_ms": ours, "peer_ms": peer} if peer else {"ours_ms": ours}
@@ -50,9 +50,9 @@ def _milliseconds(timing):
 
 
 def run(rows, full, short, threads=2, arenas=None):
-    """Runs `rows(settings)` as a program: prints each row, and rewrites --json, when it is there.
+    """Runs `rows(settings)` as a program: prints each row as soon as it is there, and rewrites --json.
 
-    A wrong argument ends in one line, see `convnlp.programs.run`.
+    A wrong argument ends it with a one-line message, see `convnlp.programs.run`.
 
     Args:
         rows: function of settings that yields `Row`s.
@@ -62,9 +62,9 @@ def run(rows, full, short, threads=2, arenas=None):
         arenas: see `machine.tune_allocator`.
     """
     json_path = flags.DEFINE_string("json", None, "File to write the machine and the rows to.")
-    is_short = flags.DEFINE_bool("short", False, "A smaller grid with fewer repeats, as in `make bench`.")
+    is_short = flags.DEFINE_bool("short", False, "Use a smaller grid with fewer repeats, as `make bench`.")
     num_threads = flags.DEFINE_integer(
-        "threads", threads, "Threads of TensorFlow and of its peers.", lower_bound=1
+        "threads", threads, "Threads of TensorFlow and the peers.", lower_bound=1
     )
 
     def main(_):
