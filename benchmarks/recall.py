@@ -1,18 +1,17 @@
-r"""What can a token mixer look up by its content, and how far away? Synthetic, in minutes.
+r"""What can a token mixer look up by content, and how far away? Synthetic tasks answer in minutes.
 
     python -m benchmarks.recall --workdir=DIR --mixers=dynamic_conv,self_attention --layers=2
 
-Small encoders of the project's skeleton, in which the mixer is the only variable, are trained from random
-weights on two tasks (`benchmarks.recalling.data`): `recall`, the value of a key that stood some positions
-before, and `copy`, the symbol that stood a fixed number of positions before. The first needs content, the
-second range alone. A mixer that copies but does not recall will fail on pairs of texts and on questions,
-whatever it sees.
+Small encoders that differ only in the mixer are trained from random weights on two tasks
+(`benchmarks.recalling.data`): `recall`, to give the value of a key that appeared some positions before, and
+`copy`, to give the symbol a fixed number of positions before. The first needs content, the second only
+range. A mixer that can copy but not recall will fail on pairs of texts and on questions, whatever it sees.
 
 --mixers takes mixers, layouts, `a+b` for layers in turn (repeated up to the number of layers), and options,
-as in `dynamic_conv:kernel_size=31:dilation_rate=1`. Each model is trained for at most --steps, with the rate
-that was best on validation data at the first of --distances. Every finished model is kept in DIR/cells and
-never trained again; what was stopped continues. --docs_dir=docs adds the models to docs/recall.json, and
-writes the generated part of docs/recall.md and its plots.
+as in `dynamic_conv:kernel_size=31:dilation_rate=1`. Each model is trained for at most --steps, with the
+learning rate that was best on validation data at the first of --distances. Finished models are kept in
+DIR/cells and never trained again; an interrupted command continues. --docs_dir=docs adds the models to
+docs/recall.json, and writes the generated part of docs/recall.md and its plots.
 """
 
 import os
@@ -35,22 +34,22 @@ DIRECTIONS = {"both": False, "causal": True}
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("workdir", None, "Directory for everything that is computed.", required=True)
-    flags.DEFINE_list("mixers", [], "Rows of the table, see above. Default: all mixers.")
-    flags.DEFINE_list("tasks", list(data.TASKS), "Of recall and copy.")
-    flags.DEFINE_list("distances", ["8", "16", "32", "64", "128", "256", "512"], "In positions.")
+    flags.DEFINE_string("workdir", None, "Directory for all results.", required=True)
+    flags.DEFINE_list("mixers", [], "Mixers to train, see above. Default: all.")
+    flags.DEFINE_list("tasks", list(data.TASKS), "Tasks, of recall and copy.")
+    flags.DEFINE_list("distances", ["8", "16", "32", "64", "128", "256", "512"], "Distances in positions.")
     flags.DEFINE_list("layers", ["2"], "Numbers of layers.")
-    flags.DEFINE_list("directions", ["both"], "Of both and causal; the latter leaves out who cannot be.")
-    flags.DEFINE_integer("steps", 1000, "Of a training, at most.", lower_bound=1)
+    flags.DEFINE_list("directions", ["both"], "Of both and causal; causal skips mixers that cannot be.")
+    flags.DEFINE_integer("steps", 1000, "Largest number of steps per training.", lower_bound=1)
     flags.DEFINE_integer("batch_size", 16, "Rows per step.", lower_bound=1)
-    flags.DEFINE_list("learning_rates", ["3e-3", "1e-2"], "The grid, the same for all.")
-    flags.DEFINE_integer("seeds", 1, "Of weights and data: 0, 1, ...", lower_bound=1)
+    flags.DEFINE_list("learning_rates", ["3e-3", "1e-2"], "Learning rates to try, the same for all.")
+    flags.DEFINE_integer("seeds", 1, "Number of seeds of weights and data: 0, 1, ...", lower_bound=1)
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
-    flags.DEFINE_string("docs_dir", "", "Where recall.json, recall.md and the plots are kept.")
+    flags.DEFINE_string("docs_dir", "", "Directory of recall.json, recall.md and the plots.")
 
 
 def main(_):
-    """Flags -> the missing models, row by row -> table, JSON, page."""
+    """Flags -> missing models, row by row -> table, JSON, page."""
     args = flags.FLAGS
     plan, rows = checked(args)
     machine.use_threads(args.threads)
@@ -74,7 +73,7 @@ def main(_):
 
 
 def line(settings, result, seconds):
-    """What is printed of a model."""
+    """Returns the line that is printed for a model."""
     name = "{task} {mixer} {layers} layers{way}, {distance} positions, rate {learning_rate:g}".format(
         **settings, way=", causal" if settings["causal"] else ""
     )
@@ -82,13 +81,13 @@ def line(settings, result, seconds):
 
 
 def checked(args):
-    """What the flags describe.
+    """Returns what the flags describe.
 
     Returns:
-        (`Plan`, list of rows, dicts as of `Plan.settings`).
+        (`Plan`, list of rows, dicts as in `Plan.settings`).
 
     Raises:
-        ValueError: naming the flag.
+        ValueError: if a flag is wrong; the message names it.
     """
     distances = _numbers("distances", args.distances, int, data.NUM_PAIRS)
     rates = _numbers("learning_rates", args.learning_rates, float, 1e-9)

@@ -11,22 +11,21 @@ BETTER = ("higher", "lower", "limit")
 
 @dataclasses.dataclass
 class Row:
-    """One comparison: ours beside a peer.
+    """One comparison of ours with a peer.
 
-    `ratio` says how much better ours is: ours / peer of a rate, peer / ours of a time or of memory. What must
-    not exceed a limit is the exception, a growth or a share: there the ratio is ours / peer itself, and so
-    the goal is a ceiling; everywhere else it is a floor. Without a peer there is no ratio, and the goal is
-    one for `ours`.
+    `ratio` says how much better ours is: ours / peer for a rate, peer / ours for a time or for memory. For
+    a growth or a share, which must not exceed a limit, the ratio is ours / peer, and the goal is a ceiling;
+    for all others it is a floor. Without a peer there is no ratio, and the goal applies to `ours`.
 
     Args:
         name: str. What is compared, such as "lightweight_conv forward vs PyTorch".
-        setting: dict of dtype, shapes, seed and whatever else decides the figures.
+        setting: dict with dtype, shapes, seed and everything else that affects the figures.
         ours: float, in `unit`.
-        peer: float, in `unit`; None without one.
+        peer: float, in `unit`, or None.
         unit: str, such as "ms" or "tokens/s".
         better: "higher" (a rate), "lower" (a time, memory) or "limit" (a growth, a share).
         goal: float, or None. See `benchmarks.goals`.
-        detail: dict. The peer's name and both sides' samples, medians and spread.
+        detail: dict. The samples, medians and spread of both sides, and other facts.
     """
 
     name: str
@@ -44,7 +43,7 @@ class Row:
 
     @property
     def ratio(self):
-        """How much better ours is, or what must stay below a limit; None without a peer."""
+        """How much better ours is, or the quotient that must stay below a limit; None without a peer."""
         if self.peer is None:
             return None
         above, below = (self.peer, self.ours) if self.better == "lower" else (self.ours, self.peer)
@@ -54,7 +53,7 @@ class Row:
 
     @property
     def met(self):
-        """Whether the goal is reached; None without one."""
+        """Whether the goal is met; None without a goal."""
         if self.goal is None:
             return None
         value = self.ours if self.ratio is None else self.ratio
@@ -62,7 +61,7 @@ class Row:
         return bool(value <= self.goal if ceiling else value >= self.goal)
 
     def as_dict(self):
-        """The row as it is written: the eight keys, `better` and the detail."""
+        """Returns the row as it is written to JSON; `better` is part of the detail."""
         return {
             "name": self.name,
             "setting": self.setting,
@@ -77,7 +76,7 @@ class Row:
 
 
 def _figure(value):
-    """`value` with five digits; None where JSON has no number for it."""
+    """Returns `value` with five digits, or None if JSON has no number for it."""
     if value is None or not math.isfinite(value):
         return None
     return value if isinstance(value, int) else float(f"{value:.5g}")
@@ -90,7 +89,7 @@ HEADER = (
 
 
 def line(row):
-    """One line of the printed table, from a row as `Row.as_dict` gives it."""
+    """Returns one line of the printed table, for a row as `Row.as_dict` returns it."""
     goal = ""
     if row["goal"] is not None:
         better, has_ratio = row["detail"]["better"], row["ratio"] is not None
@@ -110,21 +109,21 @@ def line(row):
 
 
 def describe(setting):
-    """A setting in a few words: `float32, same, kernel_size=7, length=512`; the seed is left to the JSON."""
+    """Returns a setting in a few words: `float32, same, kernel_size=7, length=512`, without its seed."""
     shown = {key: value for key, value in setting.items() if key not in ("seed", "shapes")}
     words = [str(value) for value in shown.values() if isinstance(value, str)]
     return ", ".join(words + [f"{key}={value}" for key, value in shown.items() if not isinstance(value, str)])
 
 
 def number(value):
-    """Three digits and thousands separators; nothing for None."""
+    """Returns a number with three digits or with thousands separators; "" for None."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 1000 or isinstance(value, int) else f"{value:.3g}"
 
 
 def write_json(path, machine, rows):
-    """Writes {"machine", "rows"}: first to a file beside it, so that `path` never holds a part.
+    """Writes {"machine", "rows"} to another file first, so that `path` is never incomplete.
 
     Args:
         path: str.

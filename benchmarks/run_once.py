@@ -1,4 +1,4 @@
-"""Runs programs of the library as a user would, one after another; what is done is not done again."""
+"""Runs programs of the library as a user would, unless they have been run."""
 
 import shlex
 import subprocess
@@ -6,13 +6,13 @@ import sys
 
 
 def run_once(program, workdir, fields, done):
-    """Runs `python -m program` unless `done` is there, and prints the command either way.
+    """Runs `python -m program` unless `done` exists, and prints the command in both cases.
 
     Args:
         program: str, a module such as "convnlp.finetune".
-        workdir: pathlib.Path, its --workdir, made if need be; log.txt in it takes what the program prints.
-        fields: dict, name of a flag -> value: {"config.seed": 1}.
-        done: pathlib.Path of a file or directory that is there when the program has finished.
+        workdir: pathlib.Path, its --workdir, created if missing; its output goes to log.txt there.
+        fields: dict, name of a flag -> value, such as {"config.seed": 1}.
+        done: pathlib.Path of a file or directory that exists once the program has finished.
 
     Raises:
         subprocess.CalledProcessError: if the program fails.

@@ -2,13 +2,14 @@
 
     python -m benchmarks.scaling --workdir=DIR --docs_dir=docs
 
-`convnlp launch` trains the shipped preset's encoder with 1, 2, 3 and 4 workers, each of them bound to a core
-of its own, or, where there are fewer cores, to an equal part of all of them, with equally many rows a worker
-(weak scaling) and in all (strong). The numbers of workers come in turns, round after round, as many rounds as
---minutes allow, at most --rounds. A step without its exchange is that of one worker with as many rows.
+`convnlp launch` trains the shipped preset's encoder with 1, 2, 3 and 4 workers. Each is bound to a core of
+its own or, if there are fewer cores, to an equal part of all of them. The number of rows is the same per
+worker (weak scaling) or in total (strong scaling). The numbers of workers take turns, round after round,
+for as many rounds as --minutes allows, at most --rounds. The time of a step without communication is that
+of one worker with as many rows.
 
-From these times, the steps that the TPU's compiler has made (tpu.json) and published rates of links follows
-what more machines, and pods of TPUs, would take. --nomeasure predicts anew from what was measured before.
+These times, the steps that the TPU compiler made (tpu.json) and published rates of links predict the times
+of more machines and of TPU pods. --nomeasure repeats the prediction from earlier measurements.
 """
 
 import contextlib
@@ -35,12 +36,12 @@ PAGE, FIGURES = "scaling.md", "scaling.json"
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("workdir", None, "Directory of the runs, which are deleted again.", required=True)
-    flags.DEFINE_string("docs_dir", None, f"Where {FIGURES} and {PAGE} are kept.", required=True)
-    flags.DEFINE_list("num_workers", ["1", "2", "3", "4"], "Numbers of workers; 1 among them.")
+    flags.DEFINE_string("workdir", None, "Directory for the runs, which are deleted again.", required=True)
+    flags.DEFINE_string("docs_dir", None, f"Directory of {FIGURES} and {PAGE}.", required=True)
+    flags.DEFINE_list("num_workers", ["1", "2", "3", "4"], "Numbers of workers, including 1.")
     flags.DEFINE_integer("rows", 24, "Rows of 128 tokens, a multiple of each number of workers.", 1)
-    flags.DEFINE_integer("calls", 3, f"Timed calls of {runs.STEPS_PER_CALL} steps, in each round.", 1)
-    flags.DEFINE_integer("rounds", 3, "Rounds over all numbers of workers, at most.", 1)
+    flags.DEFINE_integer("calls", 3, f"Timed calls of {runs.STEPS_PER_CALL} steps in each round.", 1)
+    flags.DEFINE_integer("rounds", 3, "Largest number of rounds over all numbers of workers.", 1)
     flags.DEFINE_float(
         "minutes", 7.0, "Begin no round that would end later; the first one runs in any case.", 0
     )
@@ -65,7 +66,7 @@ def main(_):
 
 
 def checked(args):
-    """(numbers of workers, pathlib.Path of the docs); raises ValueError before anything is started."""
+    """Returns (numbers of workers, pathlib.Path of the docs); raises ValueError before anything starts."""
     if not all(word.isdecimal() and int(word) for word in args.num_workers) or "1" not in args.num_workers:
         raise ValueError(
             f"`num_workers` must be whole numbers >= 1, 1 among them. Received: {','.join(args.num_workers)}"
@@ -83,7 +84,7 @@ def checked(args):
 
 
 def measured(args, counts):
-    """The parts of the result that come from this machine: "machine", "settings", "cells"."""
+    """Measures and returns the parts of the result from this machine: "machine", "settings", "cells"."""
     about, cores = machine.describe(None), processes.cores()
     workdir = pathlib.Path(args.workdir).absolute()
     workdir.mkdir(parents=True, exist_ok=True)
@@ -104,12 +105,12 @@ def measured(args, counts):
 
 
 def line(sample):
-    """A sample as it is printed while the program runs."""
+    """Returns the line that is printed for a sample."""
     times = ", ".join(f"{1e3 * seconds:,.0f}" for seconds in sample["seconds"])
     return (
         f"{sample['num_workers']} workers of {sample['threads']} threads on {sample['num_cores']} cores, "
-        f"{sample['rows']} rows each: {times} ms a step, {1e3 * sample['cpu_seconds']:,.0f} ms of CPU; "
-        f"others had {100 * sample['others_share']:.0f} % of the machine"
+        f"{sample['rows']} rows each: {times} ms per step, {1e3 * sample['cpu_seconds']:,.0f} ms of CPU; "
+        f"other processes used {100 * sample['others_share']:.0f} % of the machine"
     )
 
 

@@ -1,15 +1,15 @@
-"""The local server under load, batching on, beside the same SavedModel called in process.
+"""Compares the local server under load, with batching, with the same SavedModel called in process.
 
     python -m benchmarks.serve --json=FILE [--model=MODELS/NAME/1] [--minutes=10] [--inputs=text,ids]
 
-Without --model it exports an untrained classifier of mini size: the time does not depend on the weights. All
-rows come from one run and one machine: server and load generator are processes of their own and share the
-cores with nothing else; in process, the model has all of them. A request is one text of `length` tokens, or
-their ids. The server and the model in process take turns. Rows:
-- the median latency of one client less the median of a call in process, at batch 1;
-- the requests a second at 32 clients beside the examples a second in process in batches of 32;
-- the 99th percentile of the latency at 32 clients beside its median;
-- the server's memory after `minutes` at full load beside that after the first load.
+Without --model, an untrained classifier of size mini is exported, because the time does not depend on the
+weights. All rows come from one run on one machine. The server and the load generator are processes of their
+own, which share the cores with nothing else; in process, the model has all cores. A request is one text of
+`length` tokens, or their ids. The server and the model in process take turns. There are rows for:
+- the median latency of one client minus the median time of a call in process, at batch size 1;
+- requests per second with 32 clients, and examples per second in process in batches of 32;
+- the 99th percentile of the latency with 32 clients, and its median;
+- the server's memory after `minutes` of full load, and before that.
 """
 
 import contextlib
@@ -34,27 +34,27 @@ from benchmarks.rows import Row
 from benchmarks.serving_load import SIGNATURES, example, run_load, write_request
 from benchmarks.timing import interleaved
 
-_MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier, by `export.saved_model`.")
+_MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier, from `export.saved_model`.")
 _MINUTES = flags.DEFINE_float("minutes", None, "How long the last load lasts. Default: 10; 0.1 with --short.")
 _INPUTS = flags.DEFINE_list("inputs", list(SIGNATURES), f"Kinds of input, of {', '.join(SIGNATURES)}.")
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _BATCHING = flags.DEFINE_string(
     "batching_parameters_file",
     str(_ROOT / "serving" / "batching.config"),
-    "How the server batches: tensorflow_model_server's file of that name.",
+    "How the server batches; same format as for tensorflow_model_server.",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What to ask.
+    """What to measure.
 
     Args:
-        length: int, tokens of an example.
+        length: int, tokens per example.
         clients: int.
-        seconds: float, of each load but the last, and of all turns of one.
-        minutes: float, of the last.
-        repeats: int, how many turns the server and the model in process take.
+        seconds: float, duration of each load except the last, and of all turns of one load together.
+        minutes: float, duration of the last load.
+        repeats: int, number of turns of the server and of the model in process.
         mixer: str, of the model that is exported without --model.
         size: str, name in `convnlp.models.SIZES`.
     """
@@ -73,7 +73,7 @@ SHORT = Settings(length=32, seconds=1.0, minutes=0.05, repeats=3, size="tiny")
 
 
 def rows(settings):
-    """Yields four rows an input."""
+    """Yields four rows per kind of input."""
     unknown = [name for name in _INPUTS.value if name not in SIGNATURES]
     if unknown or not _INPUTS.value:
         received = repr(unknown[0]) if unknown else "none"
@@ -96,7 +96,7 @@ def _rows_of(settings, name, model, signature, folder):
     minutes = settings.minutes if _MINUTES.value is None else _MINUTES.value
     with _server(model.parent, folder) as (port, pid):
         run_load(port, body, settings.clients, settings.seconds)
-        # In turns, so that whatever slows the machine for a while slows the server and its peer alike.
+        # In turns, so that whatever slows down the machine for a while affects both sides alike.
         rounds = [_round(settings, port, body, single, batch) for _ in range(settings.repeats)]
         full = run_load(port, body, settings.clients, settings.seconds)
         before = _resident_bytes(pid)
@@ -121,7 +121,7 @@ def _rows_of(settings, name, model, signature, folder):
 
 
 def _round(settings, port, body, single, batch):
-    """Times the model in process and the server, one after the other."""
+    """Times the model in process, then the server."""
     seconds = settings.seconds / settings.repeats
     timing = {
         name: interleaved({name: call}, 1, min_seconds=seconds, max_rounds=1)[name].median

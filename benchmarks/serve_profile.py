@@ -1,10 +1,11 @@
-"""Where the local server's time goes: the CPU time of a request, by thread and by what the event loop does.
+"""Where the local server's time goes: CPU time per request, by thread and by what the event loop does.
 
     python -m benchmarks.serve_profile --model=MODELS/NAME/1 [--clients=1,32] [--seconds=5]
 
-The server runs in this process, batching on, so that its threads have names; the load generator in its own.
-Counters around a few functions divide its work, and take some microseconds themselves. Reports
-milliseconds of CPU per request. `idle` is what is left of the cores; with other processes about, theirs.
+The server runs in this process, with batching, so that its threads have names; the load generator runs in
+another one. Counters around a few functions divide the work of the event loop; they take some microseconds
+themselves. The program prints milliseconds of CPU per request. `idle` is the remaining time of the cores;
+it includes other processes, if any.
 """
 
 import contextlib
@@ -36,9 +37,9 @@ from convnlp.serving.rest.interface import RestApp
 _MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier.", required=True)
 _CLIENTS = flags.DEFINE_list("clients", ["1", "32"], "Numbers of clients.")
 _SECONDS = flags.DEFINE_float("seconds", 5.0, "How long each load lasts.")
-_LENGTH = flags.DEFINE_integer("length", 128, "Tokens of a text.")
+_LENGTH = flags.DEFINE_integer("length", 128, "Tokens per text.")
 _BATCHING = pathlib.Path(__file__).resolve().parents[1] / "serving" / "batching.config"
-# What the event loop's thread does: the functions in `convnlp.serving.rest.predict` that are counted.
+# What the event loop does: the functions in `convnlp.serving.rest.predict` that are timed.
 _STAGES = {
     "JSON read": ("read_object",),
     "tensors made": ("tensors_from_instances", "tensors_from_inputs"),
@@ -53,7 +54,7 @@ class Counters:
         self.seconds = dict.fromkeys(_STAGES, 0.0)
 
     def counted(self, stage, function):
-        """Returns the function, its time added to a stage."""
+        """Returns the function, with its time added to a stage."""
 
         def call(*args):
             started = time.thread_time()
@@ -66,12 +67,12 @@ class Counters:
 
 
 def shares(before, after, requests):
-    """CPU milliseconds per request between two readings.
+    """Returns the CPU milliseconds per request between two readings.
 
     Args:
         before: dict of str to float, CPU seconds so far.
         after: dict of str to float, the same later.
-        requests: int, how many were answered in between.
+        requests: int, number of requests answered in between.
 
     Returns:
         dict of str to float.
@@ -80,7 +81,7 @@ def shares(before, after, requests):
 
 
 def _cpu_seconds(names):
-    """CPU seconds of this process, by the names of its threads; those without one are TensorFlow's."""
+    """Returns the CPU seconds of this process by thread name; threads without a name are TensorFlow's."""
     found = {}
     for thread in os.listdir("/proc/self/task"):
         with (

@@ -5,16 +5,16 @@ import os
 import subprocess
 import sys
 
-# The signature for each kind of input.
+# Kind of input -> signature.
 SIGNATURES = {"text": "serving_default", "ids": "ids"}
 _WORDS = "a gripping film with a plot that never lets go and an ending nobody will see coming "
 
 
 def example(name, length):
-    """One instance as JSON has it: a text that is cut at `length` tokens, or ids.
+    """Returns one instance for JSON: a text that models truncate to `length` tokens, or `length` ids.
 
     Args:
-        name: str, one of `SIGNATURES`.
+        name: str, a key of `SIGNATURES`.
         length: int.
 
     Returns:
@@ -35,8 +35,8 @@ def run_load(port, body, clients, seconds):
     """Runs the load generator in a process of its own and returns what it reports.
 
     Args:
-        port: int, of the server.
-        body: str, path of the body of every request.
+        port: int, port of the server.
+        body: str, path of the file with the body of every request.
         clients: int.
         seconds: float.
 

@@ -1,4 +1,4 @@
-"""What the whole-model programs share: the size, the taps and the inputs of the models they measure."""
+"""What the programs for whole models share: the size, the taps and the inputs of the models."""
 
 import numpy as np
 
@@ -7,13 +7,13 @@ from convnlp import models
 SIZES = {"vocabulary_size": 8192, **models.SIZES["mini"]}
 KERNEL_SIZE = 7
 SEED = 0
-# The mixer whose goals benchmarks/goals.py holds, and the one it is to replace.
+# The mixer with goals in benchmarks/goals.py, and the one that it is meant to replace.
 CONVOLUTION, ATTENTION = "lightweight_conv", "self_attention"
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
 def backbone(mixer, dtype, sizes=None, max_length=512, **config):
-    """Our backbone, without dropout.
+    """Returns our backbone, without dropout.
 
     Args:
         mixer: str.
@@ -33,5 +33,5 @@ def backbone(mixer, dtype, sizes=None, max_length=512, **config):
 
 
 def token_ids(batch_size, length, vocabulary_size, seed=SEED):
-    """Random int32 NumPy array [batch_size, length], the same for the same arguments; no pads, no ends."""
+    """Returns random ids, int32 [batch_size,length], without pads or end tokens; the seed decides them."""
     return np.random.default_rng(seed).integers(3, vocabulary_size, [batch_size, length]).astype("int32")

@@ -1,13 +1,14 @@
-"""What a server takes to start and to be there: time to its first answer, memory by model, form and worker.
+"""What a server needs to start and to run: time to its first answer, memory by form, worker and model.
 
     python -m benchmarks.startup --workdir=DIR --json=FILE [--docs_dir=docs] [--notimes]
 
-Every form of one classifier, as large as the demo's of Banking77, is served by `serving.server` in processes
-of their own, which are asked until every worker has answered; then their memory is read. A process begins
-anew for each figure, and `--repeats` of them are the median's. Copies of the model, under other names, tell
-what a further model takes. Memory does not depend on what else the machine does, as libraries and files are
-counted once, however many have them; times do: --notimes leaves them out of the page. The exported forms stay
-in --workdir, which is to be another one after a change of the code.
+`serving.server` serves every form of one classifier, as large as the demo's for Banking77, in processes of
+its own. They get requests until every worker has answered; then their memory is read. For each row, the
+server is started --repeats times, and the figures are medians. Copies of the model under other names show
+how much memory a further model takes. Memory does not depend on what else the machine does, because
+libraries and files that several processes share are counted once. Times do depend on it; --notimes leaves
+them out of the page. The exported forms stay in --workdir; use another directory after a change of the
+code.
 """
 
 import pathlib
@@ -27,14 +28,14 @@ _FURTHER_MODELS = 2
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("workdir", None, "Directory of the exported forms.", required=True)
+    flags.DEFINE_string("workdir", None, "Directory for the exported forms.", required=True)
     flags.DEFINE_string("json", None, "File to write all results to.", required=True)
-    flags.DEFINE_string("docs_dir", "", f"Where {PAGE} is, to write the generated part of.")
+    flags.DEFINE_string("docs_dir", "", f"Directory of {PAGE}, whose generated part to write.")
     flags.DEFINE_string("preset", None, "Directory of a classifier. Default: one as large as the demo's.")
-    flags.DEFINE_list("forms", [], f"Of {', '.join(forms.FORMS)}. Default: all.")
-    flags.DEFINE_list("workers", ["1", "2", "4"], "Numbers of workers; 1 among them.")
-    flags.DEFINE_integer("repeats", 3, "How often each server is started.", lower_bound=1)
-    flags.DEFINE_bool("times", True, "Write times, not memory alone.")
+    flags.DEFINE_list("forms", [], f"Forms, of {', '.join(forms.FORMS)}. Default: all.")
+    flags.DEFINE_list("workers", ["1", "2", "4"], "Numbers of workers, including 1.")
+    flags.DEFINE_integer("repeats", 3, "How often to start each server.", lower_bound=1)
+    flags.DEFINE_bool("times", True, "Write times too, not only memory.")
 
 
 def main(_):
@@ -64,14 +65,14 @@ def main(_):
 
 
 def checked(workers):
-    """The numbers of workers; raises ValueError if they are none, or 1 is not among them."""
+    """Returns the numbers of workers; raises ValueError if they are not numbers or do not include 1."""
     if not all(word.isdigit() and int(word) for word in workers) or "1" not in workers:
         raise ValueError(f"`workers` must be whole numbers >= 1, 1 among them. Received: {','.join(workers)}")
     return sorted(map(int, workers))
 
 
 def measured(version, form, num_workers, repeats):
-    """A row: medians over the servers that were started."""
+    """Returns a row: medians over the servers that were started."""
     found = [_served(version, form, 1, num_workers) for _ in range(repeats)]
     row = {
         key: statistics.median(each[key] for each in found)
@@ -95,7 +96,7 @@ def _served(version, form, num_models, num_workers):
 
 
 def line(row):
-    """A row as it is printed while the program runs."""
+    """Returns the line that is printed for a row."""
     further = row.get("further_model_bytes")
     more = "" if further is None else f", a further model {page.megabytes(further)} MB"
     return (

@@ -1,9 +1,9 @@
-"""Times several candidates in one run, one after the other, round after round.
+"""Times several candidates in one run, in turns, round after round.
 
-Whatever slows the machine for a while then slows all of them. What a candidate leaves behind slows the next
-one: after PyTorch a TensorFlow kernel of 2.4 ms takes 7 ms, then 5, and 30 ms later 2.4 again. So each sample
-is preceded by calls that do not count. Samples taken while other processes were busy are dropped, as long as
-quiet ones can be had.
+Whatever slows down the machine for a while then affects all of them. A candidate can slow down the next
+one: right after PyTorch, a TensorFlow kernel of 2.4 ms takes 7 ms, then 5, and 30 ms later 2.4 again. So
+each sample is preceded by calls that do not count. Samples taken while other processes were busy are
+dropped if there are undisturbed ones.
 """
 
 import dataclasses
@@ -11,21 +11,21 @@ import os
 import statistics
 import time
 
-# A sample counts as disturbed if other processes had more than this share of all cores. The kernel counts in
-# hundredths of a second, so that a sample of 0.1 s on two cores has an error of a tenth.
+# A sample counts as disturbed if other processes used more than this share of all cores. The kernel counts
+# in hundredths of a second, so a sample of 0.1 s on two cores has an error of a tenth.
 MAX_OTHERS = 0.15
-LONG = 5  # A call that takes as long as five samples is not worth another one that does not count.
+LONG = 5  # A call that takes as long as five samples is not preceded by one that does not count.
 
 
 @dataclasses.dataclass
 class Timing:
-    """Seconds a call of one candidate.
+    """The seconds per call of one candidate.
 
     Args:
         samples: list of floats, the undisturbed samples; all of them if there were no undisturbed ones.
         disturbed: int. Number of samples during which other processes were busy.
-        calls: int. Calls a sample.
-        cpu_seconds: float. Median CPU time a call, of all threads.
+        calls: int. Calls per sample.
+        cpu_seconds: float. Median CPU time per call, of all threads.
     """
 
     samples: list
@@ -35,12 +35,12 @@ class Timing:
 
     @property
     def median(self):
-        """Median of the samples, seconds per call."""
+        """The median of the samples, in seconds per call."""
         return statistics.median(self.samples)
 
     @property
     def lower_quartile(self):
-        """A quarter of the samples is as fast as this or faster, seconds per call."""
+        """The lower quartile of the samples, in seconds per call."""
         return (
             min(self.samples)
             if len(self.samples) < 2
@@ -49,11 +49,11 @@ class Timing:
 
     @property
     def spread(self):
-        """Median absolute deviation from the median, seconds per call."""
+        """The median absolute deviation from the median, in seconds per call."""
         return statistics.median(abs(sample - self.median) for sample in self.samples)
 
     def summary(self, scale=1.0, digits=5):
-        """Dict for the `detail` of a row; times are multiplied by `scale`."""
+        """Returns a dict for the `detail` of a row; times are multiplied by `scale`."""
         return {
             "median": _round(self.median * scale, digits),
             "spread": _round(self.spread * scale, digits),
@@ -69,15 +69,15 @@ def _round(value, digits):
 
 
 def interleaved(candidates, repeats=5, warmup=2, min_seconds=0.1, max_rounds=None, others=None):
-    """Times the candidates round-robin.
+    """Times the candidates in turns.
 
     Args:
-        candidates: dict, name -> function without arguments that returns when its work is done (fetch a
-            value, `.numpy()`, where it would return earlier).
-        repeats: int. Undisturbed samples wanted of each. Defaults to `5`.
+        candidates: dict, name -> function without arguments that returns when its work is done; if it would
+            return earlier, fetch a value with `.numpy()`.
+        repeats: int. Number of undisturbed samples to take of each. Defaults to `5`.
         warmup: int >= 1. Calls before the first sample (tracing, compilation, memory). Defaults to `2`.
-        min_seconds: float. A sample is as many calls as take this long, at least one. Half as many before it,
-            at least one unless it is long, do not count. Defaults to `0.1`.
+        min_seconds: float. A sample is as many calls as take this long, at least one. Before it come half
+            as many calls that do not count, at least one unless a call is long. Defaults to `0.1`.
         max_rounds: int. When to give up waiting for a quiet machine. Defaults to `3 * repeats`.
         others: function that returns the CPU seconds used so far by other processes. Defaults to
             `other_cpu_seconds`.
@@ -99,12 +99,12 @@ def interleaved(candidates, repeats=5, warmup=2, min_seconds=0.1, max_rounds=Non
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """What some calls of a candidate took.
+    """One sample of a candidate.
 
     Args:
         seconds: float, per call.
         cpu_seconds: float, per call, of all threads.
-        share: float. Part of all cores that other processes had meanwhile.
+        share: float. Share of all cores that other processes used meanwhile.
         calls: int.
     """
 
@@ -115,14 +115,14 @@ class Sample:
 
 
 class Sampler:
-    """Takes samples of one candidate; arguments as of `interleaved`."""
+    """Takes samples of one candidate; arguments as for `interleaved`."""
 
     def __init__(self, call, min_seconds=0.1, others=None):
         self._call, self._min_seconds = call, min_seconds
         self._others = others or other_cpu_seconds
 
     def warm_up(self, times=2):
-        """Calls the candidate a few times, and decides how many calls a sample has."""
+        """Calls the candidate a few times, and determines the number of calls per sample."""
         for _ in range(times):
             started = time.perf_counter()
             self._call()
@@ -131,7 +131,7 @@ class Sampler:
         self._uncounted = max(self._calls // 2, int(seconds < LONG * self._min_seconds))
 
     def sample(self):
-        """A `Sample`, after the calls that do not count."""
+        """Returns a `Sample`, after the calls that do not count."""
         for _ in range(self._uncounted):
             self._call()
         cpu_before, others_before, started = time.process_time(), self._others(), time.perf_counter()
@@ -147,7 +147,7 @@ def in_turns(samplers, repeats, max_rounds=None):
     """Takes a sample of each, round after round, until all have enough; see `interleaved`.
 
     Args:
-        samplers: dict, name -> what has `sample()`, such as a `Sampler` that is warmed up.
+        samplers: dict, name -> object with `sample()`, such as a warmed-up `Sampler`.
         repeats: int.
         max_rounds: int.
 
@@ -174,10 +174,10 @@ def _timing(quiet, disturbed):
 
 
 def other_cpu_seconds():
-    """CPU seconds that processes other than this one, or other guests of the host, have used since boot.
+    """Counts the CPU seconds used since boot by all other processes, and by other guests of the host.
 
     Returns:
-        float; 0.0 where there is no /proc/stat, so that no sample counts as disturbed.
+        float; 0.0 if there is no /proc/stat, so that no sample counts as disturbed.
     """
     try:
         with open("/proc/stat", encoding="ascii") as file:

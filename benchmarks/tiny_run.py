@@ -1,4 +1,4 @@
-"""A run of pre-training that takes seconds: its config, how far it is, what differs between two of them."""
+"""A run of pre-training that takes seconds: its config, its progress, and differences between two runs."""
 
 import json
 import pathlib
@@ -10,7 +10,7 @@ from convnlp.models import preset_names
 
 
 def example_fields():
-    """The fields of a run on the texts and the vocabulary that ship with the package."""
+    """Returns the fields for a run on the texts and the vocabulary that ship with the package."""
     preset = preset_names.locate("dynamic_conv_mini_en")
     example = pathlib.Path(__file__).parents[1] / "convnlp" / "example" / "train.csv.gz"
     return {
@@ -22,12 +22,12 @@ def example_fields():
 
 
 def fields(num_steps, keep, **others):
-    """The fields of a tiny encoder on the texts that ship with the package.
+    """Returns the fields for a tiny encoder on the texts that ship with the package.
 
     Args:
         num_steps: int.
-        keep: int, number of checkpoints.
-        **others: further fields, "_" for the first ".": `train_eval_every=10`.
+        keep: int, number of checkpoints to keep.
+        **others: further fields, with "_" for the first ".": `train_eval_every=10`.
 
     Returns:
         dict of "section.field" to value.
@@ -56,13 +56,13 @@ def fields(num_steps, keep, **others):
 
 
 def command(workdir, values, config="pretrain_encoder:lightweight_conv"):
-    """The arguments of `python -m convnlp` that train with these fields of a config."""
+    """Returns the arguments of `python -m convnlp` for training with these fields of a config."""
     flags = [f"--config.{name}={value}" for name, value in values.items()]
     return ["pretrain", f"--config={config}", f"--workdir={workdir}", *flags]
 
 
 def last_step(workdir):
-    """The last step whose metrics are written, 0 before the first."""
+    """Returns the last step with written metrics, 0 if there is none."""
     path = workdir / "metrics.jsonl"
     rows = path.read_bytes().splitlines() if path.exists() else []
     for row in reversed(rows):
@@ -74,25 +74,25 @@ def last_step(workdir):
 
 
 def checkpoints(workdir):
-    """The steps of the checkpoints."""
+    """Returns the steps of the checkpoints."""
     folder = workdir / "checkpoints"
     return sorted(int(path.name) for path in folder.glob("[0-9]*")) if folder.exists() else []
 
 
 def metrics_lines(workdir):
-    """The whole lines of the metrics."""
+    """Returns the complete lines of the metrics."""
     text = (workdir / "metrics.jsonl").read_text(encoding="utf-8")
     return [line for line in text.splitlines(True) if line.endswith("\n")]
 
 
 def different_values(workdir, other, step):
-    """The names of the values that differ between the checkpoints of a step."""
+    """Returns the names of the values that differ between two runs' checkpoints of a step."""
     values, others = (_values(each / "checkpoints" / f"{step:08d}" / "model") for each in (workdir, other))
     return sorted(name for name in {*values, *others} if values.get(name) != others.get(name))
 
 
 def differences(workdir, other, step):
-    """What differs between the checkpoints of a step, and the metrics before it: a list of names."""
+    """Returns the names of what differs between two runs: checkpoints of a step, and metrics up to it."""
     lines, other_lines = metrics_lines(workdir), metrics_lines(other)
     of_step = [line for line in other_lines if json.loads(line)["step"] <= step]
     return different_values(workdir, other, step) + ["metrics.jsonl"] * (lines[: len(of_step)] != of_step)

@@ -1,14 +1,14 @@
-r"""The paper's training step, compiled for TPUs by their own compiler, on a machine without one: docs/tpu.md.
+r"""Compiles the paper's training step for TPUs with their own compiler, without a TPU: docs/tpu.md.
 
     python -m benchmarks.tpu --workdir=DIR --docs_dir=docs
 
-Needs requirements-tpu.txt (`make bench-tpu`), and no TPU. A cell is one mixer, size, number of rows and chip:
-the whole step of `convnlp.training.loop` (objective, gradient, clipping, optimizer) is lowered by TensorFlow
-and given to libtpu, which compiles it or refuses it. What it says of operations, bytes, memory and cycles
-stands beside `cost()` and a roofline with published rates.
+This needs requirements-tpu.txt (`make bench-tpu`). A cell is one mixer, size, number of rows and chip.
+TensorFlow lowers the whole step of `convnlp.training.loop` (objective, gradient, clipping, optimizer), and
+libtpu compiles it or rejects it. The operations, bytes, memory and cycles that libtpu reports are compared
+with `cost()` and with a roofline of published rates.
 
-Each cell has a process of its own and is kept in --workdir: the same command continues where it was stopped.
-After a change of the code the directory is to be another one. --docs_dir adds the cells to tpu.json there and
+Each cell has a process of its own and is kept in --workdir: the same command continues where it was
+stopped. Use another directory after a change of the code. --docs_dir adds the cells to tpu.json there and
 writes the generated part of tpu.md.
 """
 
@@ -37,19 +37,19 @@ PAGE, FIGURES = "tpu.md", "tpu.json"
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("workdir", None, "Directory of all cells.", required=True)
-    flags.DEFINE_list("mixers", list(MIXERS), f"Of {', '.join(MIXERS)}.")
-    flags.DEFINE_list("sizes", ["mini", "base"], f"Of {', '.join(SIZES)}.")
-    flags.DEFINE_list("chips", list(CHIPS), f"Of {', '.join(CHIPS)}.")
-    flags.DEFINE_list("batch_sizes", ["8"], "Rows per chip; the paper has 8, 128 on 16 chips.")
-    flags.DEFINE_integer("input_length", 512, "Tokens of a row.", lower_bound=3)
-    flags.DEFINE_bool("short", False, "One small step, as in `make bench-tpu`.")
-    flags.DEFINE_bool("report_only", False, "Compiles nothing, and writes what is there.")
-    flags.DEFINE_string("docs_dir", "", f"Where {FIGURES} and {PAGE} are kept.")
+    flags.DEFINE_string("workdir", None, "Directory for all cells.", required=True)
+    flags.DEFINE_list("mixers", list(MIXERS), f"Mixers, of {', '.join(MIXERS)}.")
+    flags.DEFINE_list("sizes", ["mini", "base"], f"Sizes, of {', '.join(SIZES)}.")
+    flags.DEFINE_list("chips", list(CHIPS), f"Chips, of {', '.join(CHIPS)}.")
+    flags.DEFINE_list("batch_sizes", ["8"], "Rows per chip; the paper has 8 (128 on 16 chips).")
+    flags.DEFINE_integer("input_length", 512, "Tokens per row.", lower_bound=3)
+    flags.DEFINE_bool("short", False, "Compile only one small step, as `make bench-tpu`.")
+    flags.DEFINE_bool("report_only", False, "Compile nothing; only write existing results.")
+    flags.DEFINE_string("docs_dir", "", f"Directory of {FIGURES} and {PAGE}.")
 
 
 def main(_):
-    """Flags -> the missing cells, one after the other -> a line each, JSON, page."""
+    """Flags -> missing cells, one after the other -> one line per cell, JSON, page."""
     args = flags.FLAGS
     runner.end_by_sigterm()  # so that the compiler's process ends too
     asked = checked(args)
@@ -74,7 +74,7 @@ def main(_):
 
 
 def checked(args):
-    """The cells that the flags describe, a list; raises ValueError before anything is computed."""
+    """Returns the list of cells that the flags describe; raises ValueError before anything is computed."""
     for flag, known in (("mixers", MIXERS), ("sizes", SIZES), ("chips", CHIPS)):
         for name in getattr(args, flag):
             if name not in known:
@@ -103,7 +103,7 @@ def checked(args):
 
 
 def keep(found, docs):
-    """Adds cells to tpu.json, and writes the page of all that it holds.
+    """Adds cells to tpu.json, and writes the page with all cells in it.
 
     Args:
         found: dict, name of a cell -> its result.

@@ -1,16 +1,18 @@
-"""Training steps of one encoder-decoder with each mixer: speed and memory, beside PyTorch and keras_nlp.
+"""Speed and memory of an encoder-decoder's training step with each mixer, PyTorch's and keras_nlp's too.
 
     python -m benchmarks.train_step --json=FILE
 
-Four layers on each side, width 256, lightweight convolutions of 7 taps and 8 heads, vocabulary 8192, batches
-of 16 x (512 + 114) tokens as span corruption makes them, AdamW, no dropout. Tokens a second count the input
-and target positions of a batch, 10,016 of them. Ours and keras_nlp's layers run in `convnlp.training.loop`'s
-own step, in the dtype policy mixed_bfloat16 but for "own float32 graph"; PyTorch's models with bfloat16
-autocast and its fused AdamW, not compiled. The peers get no padding masks, which would only slow them down.
+The models have four layers on each side, width 256, lightweight convolutions with 7 taps and 8 heads, and
+vocabulary 8192; batches have 16 x (512 + 114) tokens as span corruption makes them; the optimizer is AdamW;
+there is no dropout. Tokens per second count the input and target positions of a batch, 10,016 in total. Our
+models and keras_nlp's layers run in the step of `convnlp.training.loop`, with the dtype policy
+mixed_bfloat16 except for "own float32 graph". PyTorch's models run with bfloat16 autocast and the fused
+AdamW, not compiled. The peers get no padding masks, which would only slow them down.
 
-The share of the ceiling counts two operations a multiply-add of `cost()`, three times for forward and
-backward, over the rate of one large bfloat16 matrix product in TensorFlow, timed in turn. Peak memory is that
-of a process of its own that runs two steps with one text, beyond its imports.
+The share of the ceiling is the rate of floating-point operations divided by that of one large bfloat16
+matrix product in TensorFlow, timed in turns. It counts two operations per multiply-add of `cost()`, and the
+backward pass as twice the forward pass. Peak memory is what a process of its own needs beyond its imports
+to run two steps with one text.
 """
 
 import dataclasses
@@ -33,7 +35,7 @@ from convnlp.training import strategy as strategy_lib
 _MIXERS = flags.DEFINE_list(
     "mixers",
     ["lightweight_conv", "dynamic_conv", "dilated_conv"],
-    "Mixers to measure beside self_attention; each must be able to be causal.",
+    "Mixers to compare with self_attention; each must support causal use.",
 )
 
 
@@ -45,8 +47,8 @@ class Settings:
         batch_size: int.
         input_length, target_length: int.
         repeats: int, samples of each step.
-        memory_lengths: ints, growing; none for no measurement of memory.
-        only_goals: bool. Whether --mixers and the peers without a goal are left out.
+        memory_lengths: tuple of int, increasing; empty for no measurement of memory.
+        only_goals: bool. Whether to leave out --mixers and the peers without a goal.
         sizes: dict, see `benchmarks.peers`.
     """
 
@@ -60,7 +62,7 @@ class Settings:
 
 
 def rows(settings):
-    """Yields the rows of tokens a second, share of the ceiling, and memory."""
+    """Yields the rows with tokens per second, shares of the ceiling, and memory."""
     mixers = [CONVOLUTION] if settings.only_goals else _MIXERS.value
     for mixer in mixers:
         if mixer not in MIXERS or not MIXERS[mixer].supports_causal:
@@ -133,7 +135,7 @@ def _speed(settings, mixers):
 
 
 def random_batch(batch_size, input_length, target_length, vocabulary_size):
-    """A batch of the form of `convnlp.objectives.SpanCorruption`, with random tokens and no pads."""
+    """Returns a batch like those of `convnlp.objectives.SpanCorruption`, with random tokens and no pads."""
     inputs = token_ids(batch_size, input_length, vocabulary_size)
     targets = token_ids(batch_size, target_length + 1, vocabulary_size, SEED + 1)
     batch = {
@@ -147,7 +149,7 @@ def random_batch(batch_size, input_length, target_length, vocabulary_size):
 
 
 def our_step(mixer, dtype, sizes, batch):
-    """A function that makes one training step of our model and waits for its loss."""
+    """Returns a function that makes one training step of our model and waits for its loss."""
     length = batch["encoder_token_ids"].shape[1]
     objectives = build_objectives(["span_corruption"], length)
 
@@ -158,7 +160,7 @@ def our_step(mixer, dtype, sizes, batch):
 
 
 def keras_nlp_step(sizes, batch):
-    """The same of keras_nlp's layers."""
+    """Does the same as `our_step` for keras_nlp's layers."""
 
     def loss_of(model):
         def loss_fn(batch, seed, training=True):
@@ -177,7 +179,7 @@ def keras_nlp_step(sizes, batch):
 
 
 def _loop_step(build, loss_of, batch):
-    """One step of `convnlp.training.loop` a call, on one device."""
+    """Returns a function that makes one step of `convnlp.training.loop` on one device."""
     strategy = strategy_lib.build("one_device")
     config = common.get_config().optimizer
     config.name = "adamw"
@@ -191,7 +193,10 @@ def _loop_step(build, loss_of, batch):
 
 
 def pytorch_step(mixing, sizes, batch):
-    """The same of a PyTorch model; `mixing` as in `benchmarks.peers.pytorch_models.Encoder`."""
+    """Does the same as `our_step` for a PyTorch model.
+
+    `mixing` is that of `benchmarks.peers.pytorch_models.Encoder`.
+    """
     import torch
 
     from benchmarks.peers import pytorch_models
@@ -204,14 +209,17 @@ def pytorch_step(mixing, sizes, batch):
 
 
 def training_operations(mixer, settings):
-    """Floating-point operations of a step: each multiply-add of the forward pass is two, and thrice done."""
+    """Returns the floating-point operations of a step.
+
+    A multiply-add counts as two operations, and the backward pass as twice the forward pass.
+    """
     model = backbone(mixer, "bfloat16", settings.sizes, settings.input_length)
     cost = model.cost(settings.input_length, settings.target_length)
     return 3 * 2 * settings.batch_size * cost["multiply_adds"]
 
 
 def _memory(settings, mixers):
-    """Each mixer's peak memory beside attention's at every length, and its growth from one to the next."""
+    """Yields each mixer's peak memory compared with attention's, by length, and its growth with length."""
 
     def setting(mixer):
         return {
@@ -246,7 +254,7 @@ def _memory(settings, mixers):
 
 
 def train_two_steps(mixer, length, sizes):
-    """Two training steps with one text of `length` tokens, its target as long as span corruption's."""
+    """Makes two training steps with a text of `length` tokens and a target as long as span corruption's."""
     batch = random_batch(1, length, length * 114 // 512, sizes["vocabulary_size"])
     step = our_step(mixer, "bfloat16", sizes, batch)
     step()
