@@ -84,7 +84,7 @@ def located(presets):
         label, _, preset = text.rpartition("=")
         label = label or os.path.basename(os.path.normpath(preset))
         if label in found:
-            raise ValueError(f"`--presets` must have labels that differ. Received: {','.join(presets)}")
+            raise ValueError(f"`--presets` must have different labels. Received: {','.join(presets)}")
         found[label] = preset_names.locate(preset)
     return found
 

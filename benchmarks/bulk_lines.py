@@ -23,7 +23,7 @@ _TOLERANCE = 1e-5
 
 
 class Lines:
-    """The lines.
+    """Numbered lines, some of them bad.
 
     Args:
         count: int, number of lines, >= 1000.

@@ -77,7 +77,7 @@ class Ledger(SchedulerPlugin):
 
 
 class Run:
-    """A running bulk prediction.
+    """A bulk prediction in progress.
 
     Args:
         folder: pathlib.Path, directory of the input; the output is in its subdirectory `out`.

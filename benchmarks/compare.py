@@ -68,9 +68,7 @@ def define_flags():
     flags.DEFINE_integer("vocabulary_size", 8000, "Vocabulary size of the trained tokenizer.")
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
     # The data: named tasks,
-    flags.DEFINE_list(
-        "tasks", [], f"Of {', '.join(tasks.TASKS)}, in --data_dir; NAME:COUNT uses that many labels."
-    )
+    flags.DEFINE_list("tasks", [], f"Tasks, of {', '.join(tasks.TASKS)}; NAME:COUNT uses that many labels.")
     flags.DEFINE_string("data_dir", "", "Directory of the data of --tasks.")
     # or a source.
     flags.DEFINE_string("source", "", "Labelled texts such as jsonl:train.jsonl, instead of --tasks.")
@@ -219,7 +217,7 @@ def _suffix(task):
 
 
 def main(_):
-    """Flags -> plans -> the missing cells, task by task and mixer by mixer -> tables, JSON, pages."""
+    """Flags -> plans -> missing cells, task by task and mixer by mixer -> tables, JSON, pages."""
     args = flags.FLAGS
     runner.end_by_sigterm()
     plans_of(args, tokenizer="")  # reports wrong flags before anything is computed

@@ -36,7 +36,7 @@ from benchmarks.small_models import (
 from convnlp.models import TextClassifier
 
 NUM_CLASSES = 2
-_DTYPES = flags.DEFINE_list("dtypes", [], f"Of {', '.join(POLICIES)}. Default: both.")
+_DTYPES = flags.DEFINE_list("dtypes", [], f"Number types, of {', '.join(POLICIES)}. Default: both.")
 
 
 @dataclasses.dataclass
@@ -66,7 +66,7 @@ def rows(settings):
     """Yields the rows of throughput, then those of latency."""
     for dtype in _DTYPES.value or settings.dtypes:
         if dtype not in POLICIES:
-            raise ValueError(f"`--dtypes` must be of {', '.join(POLICIES)}. Received: {dtype!r}")
+            raise ValueError(f"`--dtypes` must be among {', '.join(POLICIES)}. Received: {dtype!r}")
         models = Models(dtype, settings)
         for length in settings.lengths:
             for padding in ("none", "half") if length in settings.padded_lengths else ("none",):

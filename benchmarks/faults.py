@@ -104,7 +104,7 @@ def plan(num_workers, count, seed):
 
 
 class Run:
-    """A running training.
+    """A training run in progress.
 
     Args:
         workdir: pathlib.Path.

@@ -26,7 +26,7 @@ MODELS = [*peers.PEERS, "minilm", *OURS]
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+    flags.DEFINE_string("data_dir", None, "Directory with classification/*.jsonl.gz.", required=True)
     flags.DEFINE_string("workdir", None, "Directory for all runs.", required=True)
     flags.DEFINE_list("sets", list(SETS), "Data sets, in the order in which they are run.")
     flags.DEFINE_list("models", [*peers.PEERS, *OURS], f"Models to score, of {', '.join(MODELS)}.")
@@ -63,7 +63,7 @@ def check(sets, models, data_dir, minilm_dir=None):
     for what, given, known in (("sets", sets, SETS), ("models", models, MODELS)):
         for name in given:
             if name not in known:
-                raise ValueError(f"`{what}` must be of {', '.join(known)}. Received: {name!r}")
+                raise ValueError(f"`{what}` must be among {', '.join(known)}. Received: {name!r}")
     for name in sets:
         for text_set in (SETS[name], *([SETS[SETS[name].after]] if SETS[name].after else [])):
             for part in text_set.parts:

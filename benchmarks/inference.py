@@ -109,11 +109,11 @@ def checked(args):
     cores = len(os.sched_getaffinity(0))
     if max(plan["threads"]) > cores:
         raise ValueError(
-            f"`threads` must be at most {cores}, the cores here. Received: {max(plan['threads'])}"
+            f"`threads` must be at most {cores}, the number of cores here. Received: {max(plan['threads'])}"
         )
     for mixer in args.mixers:
         if mixer not in model.MIXINGS:
-            raise ValueError(f"`mixers` must be of {', '.join(model.MIXINGS)}. Received: {mixer!r}")
+            raise ValueError(f"`mixers` must be among {', '.join(model.MIXINGS)}. Received: {mixer!r}")
     if args.docs_dir and not pathlib.Path(args.docs_dir, PAGE).exists():
         raise ValueError(f"`docs_dir` must be a directory that holds {PAGE}. Received: {args.docs_dir}")
     variants = chosen(args.variants)
@@ -150,7 +150,7 @@ def prepared(args, plan, workdir, texts, result):
     installed = []
     for variant in plan["variants"]:
         if variant.missing:
-            print(f"{variant.title} is left out: not installed: {', '.join(variant.missing)}", flush=True)
+            print(f"{variant.title} is left out; not installed: {', '.join(variant.missing)}", flush=True)
         else:
             installed.append(variant)
     builders = list(dict.fromkeys(variant.builder for variant in installed if variant.has_twin))
@@ -164,7 +164,7 @@ def prepared(args, plan, workdir, texts, result):
             ids_below = facts["sizes"]["vocabulary_size"]
             asked = asks.asks(plan["lengths"], plan["batch_lengths"], texts, Pieces(folder), ids_below)
             asks.write(workdir / "asks.json", asked)
-        print(f"files of {mixer}, {args.size}", flush=True)
+        print(f"making the files of {mixer}, {args.size}", flush=True)
         asks_path = str(workdir / "asks.json")
         made = in_a_process(workdir / "log.txt", builds.prepare, str(folder), texts, builders, asks_path)
         with np.load(folder / builds.REFERENCE) as file:

@@ -30,7 +30,7 @@ DROP = 3.0
 ARENAS = 3
 NAMED = "conv1d"  # what people write in PyTorch; has a row of its own even if another form is faster
 
-_OPERATIONS = flags.DEFINE_list("operations", [], f"Of {', '.join(MIXERS)}. Default: all.")
+_OPERATIONS = flags.DEFINE_list("operations", [], f"Operations, of {', '.join(MIXERS)}. Default: all.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ def rows(settings):
     """Yields rows for each point of the grid and both directions: vs the fastest form of each framework."""
     for name in _OPERATIONS.value:
         if name not in MIXERS:
-            raise ValueError(f"`--operations` must be of {', '.join(MIXERS)}. Received: {name!r}")
+            raise ValueError(f"`--operations` must be among {', '.join(MIXERS)}. Received: {name!r}")
     settings = dataclasses.replace(settings, mixers=tuple(_OPERATIONS.value) or settings.mixers)
     for mixer, setting in grid(settings):
         for direction in ("forward", "forward+backward"):

@@ -110,7 +110,7 @@ def checked(args):
     """
     for name in args.questions:
         if name not in table.QUESTIONS:
-            raise ValueError(f"`--questions` must be of {', '.join(table.QUESTIONS)}. Received: {name!r}")
+            raise ValueError(f"`--questions` must be among {', '.join(table.QUESTIONS)}. Received: {name!r}")
     numbers = {}
     for flag, texts, kind in (("tokens", args.tokens, float), ("seeds", args.seeds, int)):
         try:

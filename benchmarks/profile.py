@@ -115,7 +115,7 @@ def calls(work, dtype, mixer, length, sizes=SIZES, tokens_per_call=8192):
 
 
 def profile(call, kinds_of, num_calls):
-    """Returns the ms of one call without a profiler, and its kinds as a dict like `tensorflow_kinds`'s."""
+    """Returns (ms of one call without a profiler, its kinds as a dict like that of `tensorflow_kinds`)."""
     call()
     call()
     start = time.perf_counter()

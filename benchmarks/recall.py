@@ -98,7 +98,7 @@ def checked(args):
     ):
         for name in given:
             if name not in known:
-                raise ValueError(f"`{flag}` must be of {', '.join(known)}. Received: {name!r}")
+                raise ValueError(f"`{flag}` must be among {', '.join(known)}. Received: {name!r}")
     mixers = [str(Variant.parse(text)) for text in args.mixers or MIXERS]
     layers = _numbers("layers", args.layers, int, 1)
     for mixer in mixers:

@@ -1,4 +1,4 @@
-"""Runs programs of the library as a user would, unless they have been run."""
+"""Runs programs of the library as a user would, unless that has been done."""
 
 import shlex
 import subprocess

@@ -69,12 +69,12 @@ def checked(args):
     """Returns (numbers of workers, pathlib.Path of the docs); raises ValueError before anything starts."""
     if not all(word.isdecimal() and int(word) for word in args.num_workers) or "1" not in args.num_workers:
         raise ValueError(
-            f"`num_workers` must be whole numbers >= 1, 1 among them. Received: {','.join(args.num_workers)}"
+            f"`num_workers` must be whole numbers >= 1, including 1. Received: {','.join(args.num_workers)}"
         )
     counts = sorted(set(map(int, args.num_workers)))
     if args.rows % (least := math.lcm(*counts)):
         raise ValueError(
-            f"`rows` must be a multiple of {least}, as of each of --num_workers. Received: rows={args.rows}"
+            f"`rows` must be a multiple of {least}, so of each of --num_workers. Received: rows={args.rows}"
         )
     docs = pathlib.Path(args.docs_dir)
     for name in (PAGE, tpu.FIGURES):

@@ -35,7 +35,7 @@ from benchmarks.serving_load import SIGNATURES, example, run_load, write_request
 from benchmarks.timing import interleaved
 
 _MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier, from `export.saved_model`.")
-_MINUTES = flags.DEFINE_float("minutes", None, "How long the last load lasts. Default: 10; 0.1 with --short.")
+_MINUTES = flags.DEFINE_float("minutes", None, "Duration of the last load. Default: 10; 0.05 with --short.")
 _INPUTS = flags.DEFINE_list("inputs", list(SIGNATURES), f"Kinds of input, of {', '.join(SIGNATURES)}.")
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _BATCHING = flags.DEFINE_string(
@@ -77,7 +77,7 @@ def rows(settings):
     unknown = [name for name in _INPUTS.value if name not in SIGNATURES]
     if unknown or not _INPUTS.value:
         received = repr(unknown[0]) if unknown else "none"
-        raise ValueError(f"`--inputs` must be of {', '.join(SIGNATURES)}. Received: {received}")
+        raise ValueError(f"`--inputs` must be among {', '.join(SIGNATURES)}. Received: {received}")
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(
             _MODEL.value or export_classifier(settings.mixer, settings.size, settings.length, folder)

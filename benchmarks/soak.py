@@ -48,7 +48,7 @@ def main(_):
     names = tuple(args.faults or getattr(module, table))
     if unknown := set(names) - set(getattr(module, table)):
         raise ValueError(
-            f"`--faults` must be of {', '.join(getattr(module, table))}. Received: {sorted(unknown)[0]!r}"
+            f"`--faults` must be among {', '.join(getattr(module, table))}. Received: {sorted(unknown)[0]!r}"
         )
     about = machine.describe(1)
     outcome = module.soak(folder, args.minutes, args.seconds_between, args.seed, names, say=_say)

@@ -67,7 +67,7 @@ def main(_):
 def checked(workers):
     """Returns the numbers of workers; raises ValueError if they are not numbers or do not include 1."""
     if not all(word.isdigit() and int(word) for word in workers) or "1" not in workers:
-        raise ValueError(f"`workers` must be whole numbers >= 1, 1 among them. Received: {','.join(workers)}")
+        raise ValueError(f"`workers` must be whole numbers >= 1, including 1. Received: {','.join(workers)}")
     return sorted(map(int, workers))
 
 

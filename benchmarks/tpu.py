@@ -78,7 +78,7 @@ def checked(args):
     for flag, known in (("mixers", MIXERS), ("sizes", SIZES), ("chips", CHIPS)):
         for name in getattr(args, flag):
             if name not in known:
-                raise ValueError(f"`--{flag}` must be of {', '.join(known)}. Received: {name!r}")
+                raise ValueError(f"`--{flag}` must be among {', '.join(known)}. Received: {name!r}")
     batch_sizes = [int(text) if text.isdecimal() else 0 for text in args.batch_sizes]
     if not batch_sizes or min(batch_sizes) < 1:
         raise ValueError(

@@ -73,7 +73,7 @@ def rank(scores):
     tasks = list(next(iter(scores.values()), {}))
     if len(scores) < 2 or not tasks or any(set(found) != set(tasks) for found in scores.values()):
         sizes = {name: len(found) for name, found in scores.items()}
-        raise ValueError(f"`scores` must be of two or more models on the same tasks. Received: {sizes}")
+        raise ValueError(f"`scores` must be for two or more models on the same tasks. Received: {sizes}")
     table = np.array([[found[task] for task in tasks] for found in scores.values()])  # [k,N]
     means = stats.rankdata(-table, axis=0).mean(axis=1)
     order = np.argsort(means, kind="stable")

@@ -136,7 +136,7 @@ def named_task(name):
     task, colon, count = name.partition(":")
     if task not in TASKS or (colon and not count.isdigit()) or count == "0":
         raise ValueError(
-            f"`--tasks` must be of {', '.join(TASKS)}, or NAME:COUNT for that many labels. Received: {name!r}"
+            f"`--tasks` must be among {', '.join(TASKS)}, or NAME:COUNT for fewer labels. Received: {name!r}"
         )
     given = {"split": "train", "validation_split": "valid", "test_split": "test", **TASKS[task]}
     folder = f"jsonl:{{data_dir}}/{given.pop('folder', 'classification')}"

@@ -47,7 +47,7 @@ class Variant:
         unknown = [part for part in mixer.split("+") if part not in MIXERS and part not in LAYOUTS]
         if unknown:
             raise ValueError(
-                f"--mixers must be of {', '.join([*MIXERS, *LAYOUTS])}. Received: {unknown[0]!r}"
+                f"--mixers must be among {', '.join([*MIXERS, *LAYOUTS])}. Received: {unknown[0]!r}"
             )
         options, fields = {}, {}
         for setting in settings:

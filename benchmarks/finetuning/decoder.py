@@ -32,7 +32,7 @@ STARTS = ("the preset", "its encoder, a new decoder", "random weights")
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("source", None, "Raw text, a source as for convnlp.pretrain.", required=True)
-    flags.DEFINE_string("preset", "dynamic_conv_mini_en", "An encoder with a decoder.")
+    flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Preset with an encoder and a decoder.")
     flags.DEFINE_string("workdir", None, "Directory for the sentences and all runs.", required=True)
     flags.DEFINE_list("sizes", ["1000", "4000"], "Numbers of training sentences.")
     flags.DEFINE_integer("num_test", 1000, "Number of test sentences.", lower_bound=1)

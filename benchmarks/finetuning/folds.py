@@ -31,7 +31,7 @@ PENALTIES_BEFORE = (1.0, 0.1, 0.01, 1e-3, 1e-4)
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+    flags.DEFINE_string("data_dir", None, "Directory with classification/*.jsonl.gz.", required=True)
     flags.DEFINE_string("workdir", None, "Directory for the vectors.", required=True)
     flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Preset whose encoder and tokenizer are used.")
     flags.DEFINE_list("sets", list(NAMES), "Data sets, in the order in which they are run.")

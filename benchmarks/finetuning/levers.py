@@ -44,7 +44,7 @@ TRIALS = (
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+    flags.DEFINE_string("data_dir", None, "Directory with classification/*.jsonl.gz.", required=True)
     flags.DEFINE_string("workdir", None, "Directory for all runs.", required=True)
     flags.DEFINE_list("sets", list(NAMES), "Data sets, in the order in which they are run.")
     flags.DEFINE_integer("labels", 1_000, "Number of training texts that keep their labels.", lower_bound=50)

@@ -27,7 +27,7 @@ SHARES = {"rarity": 0.0, "rarity and classes": ngrams.RATIO_SHARE}
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+    flags.DEFINE_string("data_dir", None, "Directory with classification/*.jsonl.gz.", required=True)
     flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Preset whose tokenizer is used.")
     flags.DEFINE_list("sets", list(NAMES), "Data sets, in the order in which they are run.")
     flags.DEFINE_integer("few", 1000, "Number of training texts, beside all of them.", lower_bound=10)

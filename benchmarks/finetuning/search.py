@@ -45,7 +45,7 @@ SETS = {
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+    flags.DEFINE_string("data_dir", None, "Directory with classification/*.jsonl.gz.", required=True)
     flags.DEFINE_string("preset", None, "Preset to fine-tune.", required=True)
     flags.DEFINE_string("workdir", None, "Directory for all runs and the table.", required=True)
     flags.DEFINE_list("seeds", ["0", "1"], "Seeds of each variant on each set.")

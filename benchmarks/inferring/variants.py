@@ -122,7 +122,7 @@ def chosen(keys):
     known = [key for key in VARIANTS if key != MINILM]
     for key in keys:
         if key not in known:
-            raise ValueError(f"`variants` must be of {', '.join(known)}. Received: {key!r}")
+            raise ValueError(f"`variants` must be among {', '.join(known)}. Received: {key!r}")
     return [
         variant
         for key, variant in VARIANTS.items()

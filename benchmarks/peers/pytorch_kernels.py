@@ -53,7 +53,7 @@ def shifts(x, taps, left, dilation_rate):
 
 
 def unfold(x, taps, left, dilation_rate):
-    """Multiplies a matrix with the window of every position as rows: x [B,T,D], taps of either shape.
+    """Copies the window of every position into a matrix to multiply: x [B,T,D], taps of either shape.
 
     This is what fairseq's DynamicConv1dTBC does for long texts.
     """

@@ -72,7 +72,7 @@ def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
     x, dy = tf.cast(x, dtype), tf.cast(dy, dtype)
     # As in the layers, shared taps are float32 weights, and generated taps have the compute dtype.
     logits = tf.cast(logits, tf.float32 if logits.ndim == 2 else dtype)
-    # Each form gets the mask in its fastest form.
+    # Each form gets the mask as the type that is fastest for it.
     tokens, factors = tf.ones(x.shape[:2], tf.bool), tf.ones([*x.shape[:2], 1], dtype)
 
     found = {"convnlp": candidate(ours, tokens)}

@@ -60,7 +60,7 @@ CLASSIFICATION = {
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("data_dir", None, "Holds classification/*.jsonl.gz.", required=True)
+    flags.DEFINE_string("data_dir", None, "Directory with classification/*.jsonl.gz.", required=True)
     flags.DEFINE_string("mixture", None, "Source of text to pre-train on, with {split}.", required=True)
     flags.DEFINE_string("tokenizer", None, "SentencePiece model.", required=True)
     flags.DEFINE_string("workdir", None, "Directory for all runs and the table.", required=True)

@@ -49,7 +49,7 @@ def chosen(keys):
     """
     unknown = [key for key in keys if key not in FORMS]
     if unknown:
-        raise ValueError(f"`forms` must be of {', '.join(FORMS)}. Received: {unknown[0]!r}")
+        raise ValueError(f"`forms` must be among {', '.join(FORMS)}. Received: {unknown[0]!r}")
     return {key: FORMS[key] for key in keys or FORMS}
 
 

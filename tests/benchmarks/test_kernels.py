@@ -89,7 +89,7 @@ def test_operations_are_those_that_are_asked_for():
     settings = dataclasses.replace(TINY, paddings=("same",))
     with flagsaver.flagsaver(operations=["dilated_conv"]):
         assert {row.name.partition(" ")[0] for row in kernels.rows(settings)} == {"dilated_conv"}
-    message = r"`--operations` must be of lightweight_conv, .*Received: 'conv'"
+    message = r"`--operations` must be among lightweight_conv, .*Received: 'conv'"
     with flagsaver.flagsaver(operations=["conv"]), pytest.raises(ValueError, match=message):
         next(kernels.rows(settings))
 

@@ -37,7 +37,7 @@ def docs(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"num_workers": ["2", "3"]}, r"`num_workers` must be .*1 among them. Received: 2,3"),
+        ({"num_workers": ["2", "3"]}, r"`num_workers` must be .*including 1. Received: 2,3"),
         ({"num_workers": ["1", "x"]}, r"`num_workers` must be .*Received: 1,x"),
         ({"num_workers": ["1", "2", "3"]}, r"`rows` must be a multiple of 6.* Received: rows=4"),
         ({"docs_dir": "nowhere"}, r"`docs_dir` must be a directory that holds scaling.md. Received: nowhere"),

@@ -32,6 +32,6 @@ def test_the_program_writes_its_rows(tmp_path):
 def test_unknown_inputs_end_in_one_line(inputs, received, tmp_path):
     done = run_program("benchmarks.serve", "--short", f"--inputs={inputs}", f"--json={tmp_path}/serve.json")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"error: `--inputs` must be of text, ids. Received: {received}"
+    assert done.stderr.splitlines()[-1] == f"error: `--inputs` must be among text, ids. Received: {received}"
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -83,10 +83,10 @@ def test_one_number_of_workers_tells_nothing_of_a_further_one():
 def test_wrong_flags_end_in_one_line():
     assert startup.checked(["4", "1"]) == [1, 4]
     for workers in (["2"], ["1", "x"], ["0", "1"]):
-        with pytest.raises(ValueError, match="`workers` must be whole numbers >= 1, 1 among them"):
+        with pytest.raises(ValueError, match="`workers` must be whole numbers >= 1, including 1"):
             startup.checked(workers)
     assert forms.chosen([]) == forms.FORMS
-    with pytest.raises(ValueError, match=r"`forms` must be of float32, .*Received: 'int4'"):
+    with pytest.raises(ValueError, match=r"`forms` must be among float32, .*Received: 'int4'"):
         forms.chosen(["float32", "int4"])
 
 

@@ -80,8 +80,8 @@ def test_several_tasks_have_a_plan_each_and_one_pretraining():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"mixers": ["dynamic"]}, r"--mixers must be of .*muse.*Received: 'dynamic'"),
-        ({"mixers": ["muse+lstm"]}, r"--mixers must be of .*Received: 'lstm'"),
+        ({"mixers": ["dynamic"]}, r"--mixers must be among .*muse.*Received: 'dynamic'"),
+        ({"mixers": ["muse+lstm"]}, r"--mixers must be among .*Received: 'lstm'"),
         (
             {"mixers": ["synthesizer:mode=dense"]},
             r"`mixer_options.mode` must be an option of the mixer: synthesizer has .*modes.*mode='dense'",

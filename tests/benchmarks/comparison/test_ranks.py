@@ -60,7 +60,7 @@ def test_groups_that_may_be_alike():
 
 def test_what_cannot_be_ranked_is_said():
     for scores in ({}, {"a": {"x": 1}}, {"a": {"x": 1}, "b": {"y": 1}}, {"a": {}, "b": {}}):
-        with pytest.raises(ValueError, match="`scores` must be of two or more models on the same tasks"):
+        with pytest.raises(ValueError, match="`scores` must be for two or more models on the same tasks"):
             rank(scores)
 
 

@@ -38,7 +38,7 @@ def test_few_labels_are_none_of_those_to_validate_on(name):
 
 @pytest.mark.parametrize("name", ["trec", "sst2:", "sst2:few", "sst2:0"])
 def test_an_unknown_task_is_named(name):
-    with pytest.raises(ValueError, match=rf"`--tasks` must be of trec6, sst2.*Received: '{name}'"):
+    with pytest.raises(ValueError, match=rf"`--tasks` must be among trec6, sst2.*Received: '{name}'"):
         named_task(name)
 
 

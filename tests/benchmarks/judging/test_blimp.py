@@ -90,7 +90,7 @@ def test_what_is_wrong_is_said_before_anything_is_asked(data_dir, tmp_path):
 
 
 def test_labels():
-    with pytest.raises(ValueError, match="`--presets` must have labels that differ"):
+    with pytest.raises(ValueError, match="`--presets` must have different labels"):
         blimp.located(["a=dynamic_conv_mini_en", "a=y"])
 
 

@@ -21,7 +21,7 @@ def test_flags_are_read():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"questions": ["rq9"]}, r"`--questions` must be of rq1, .*Received: 'rq9'"),
+        ({"questions": ["rq9"]}, r"`--questions` must be among rq1, .*Received: 'rq9'"),
         ({"tokens": ["many"]}, r"`--tokens` must be numbers of 1 or more. Received: 'many'"),
         ({"tokens": []}, r"`--tokens` must be numbers of 1 or more. Received: ''"),
         ({"seeds": ["0"]}, r"`--seeds` must be numbers of 1 or more. Received: '0'"),

@@ -159,10 +159,10 @@ def test_labels_of_another_set_come_first(runs):
     [
         ((["sst2"], ["minilm"], "here"), "`minilm` must be .* holds model.onnx. Received: here"),
         ((["sst2_after_imdb"], ["tfidf"]), "`data_dir` must hold classification/imdb.train.jsonl.gz"),
-        ((["sst2", "sst3"], ["tfidf"]), "`sets` must be of sst2, .* Received: 'sst3'"),
+        ((["sst2", "sst3"], ["tfidf"]), "`sets` must be among sst2, .* Received: 'sst3'"),
         (
             (["sst2"], ["bert"]),
-            "`models` must be of tfidf, hashed, minilm, fit_head, finetune, tflite. Received: 'bert'",
+            "`models` must be among tfidf, hashed, minilm, fit_head, finetune, tflite. Received: 'bert'",
         ),
         ((["trec6", "sst5"], ["tfidf"]), "`data_dir` must hold classification/sst5.train.jsonl.gz"),
     ],
