@@ -5,12 +5,12 @@ r"""Answers the paper's questions with small models on our data: docs/paper.md.
 
 Each question of `benchmarks.questions.table` is a comparison like those of `benchmarks.compare`: its cells
 are in DIR/cells, all tasks share one pre-training, and the learning rates are chosen for each mixer on
-held-out data. The same command continues where it was stopped, even within a training. All questions are
-run with the first seed before any is run with the second. Finished cells are also kept in docs/paper.json
-and never computed again; the page is written at the end, or by --report_only. --tokens are the amounts of
-pre-training: RQ2 uses all of them, the question about long texts its own, and the others the first.
---kinds=measure measures speeds, length by length with the mixers in turns, on a machine that does nothing
-else. Measurements that other processes disturbed are repeated the next time.
+held-out data. The same command continues where it was stopped, even within a training run. All questions
+are run with the first seed before any is run with the second. Finished cells are also kept in
+docs/paper.json and never computed again; the page is written at the end, or by --report_only. --tokens are
+the amounts of pre-training: RQ2 uses all of them, the question about long texts its own, and the others the
+first. --kinds=measure measures speeds, length by length with the mixers in turns, on a machine that does
+nothing else. Measurements that other processes disturbed are repeated the next time.
 """
 
 import os

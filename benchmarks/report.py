@@ -112,7 +112,7 @@ def summary(results):
 
 
 def _range(found):
-    """Returns the lowest and the highest ratio, or value of ours if there is no peer."""
+    """Returns the lowest and the highest ratio, or values of ours if there is no peer."""
     values = [row["ours"] if row["ratio"] is None else row["ratio"] for row in found]
     return " to ".join(dict.fromkeys(map(rows.number, (min(values), max(values)))))
 
