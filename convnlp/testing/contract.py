@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from convnlp import kernels
 from convnlp.layers import TokenMixer
 from convnlp.testing.cases import BATCH, DIM, TIME, random_rows
 from convnlp.testing.requirements import require
@@ -83,6 +84,8 @@ def a_row_of_pads_is_finite(case):
 def influence(mixer, time):
     """Returns whether output i depends on input m, by gradient: bool [T,T].
 
+    In the plain form of the kernels; others compile slowly, and are compared elsewhere.
+
     Args:
         mixer: function of a batch of rows, which is called with T copies of one row.
         time: int. Length T of the row.
@@ -90,11 +93,12 @@ def influence(mixer, time):
     x = tf.repeat(random_rows(batch=1, time=time), time, axis=0)  # [T,T,D]
     # Random signs, so that softmaxes, which sum to one, cannot hide a dependence.
     signs = tf.constant(np.random.default_rng(2).normal(size=[DIM]).astype("float32"))
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        outputs = tf.reduce_sum(mixer(x) * signs, axis=2)  # [T,T]
-        total = tf.linalg.trace(outputs)  # output i of copy i
-    return np.any(tape.gradient(total, x), axis=2)
+    with kernels.implementation("plain"):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = tf.reduce_sum(mixer(x) * signs, axis=2)  # [T,T]
+            total = tf.linalg.trace(outputs)  # output i of copy i
+        return np.any(tape.gradient(total, x), axis=2)
 
 
 def causality_and_receptive_field_by_gradient(case):
