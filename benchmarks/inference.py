@@ -11,7 +11,8 @@ of 32, and with the tokenizer, one by one and in batches of 32.
 Every form has its own process, and the processes take turns. Before a form is timed, its logits are
 compared with those of our float32 model: a form that differs by more than its number type explains is
 listed and not timed. The files of the forms stay in --workdir; use another directory after a change of the
-code. --docs_dir adds the results to inference.json there and writes the generated part of inference.md.
+code. --docs_dir adds the results to inference.json there and writes the generated part of inference.md, or
+of another --page and the .json of its name, for another machine.
 
 PyTorch's compiled forms are not measured by default, because they take a minute to start:
 --variants=pytorch-compiled.
@@ -44,7 +45,6 @@ from convnlp.training.storage import write_json
 
 SIZES = ("tiny", "mini", "small")
 _EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "convnlp" / "example" / "test.csv.gz"
-PAGE = "inference.md"
 PACKAGES = ("onnxruntime", "openvino", "nncf", "ai_edge_litert")
 
 
@@ -52,7 +52,8 @@ def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("workdir", None, "Directory for the files of all forms.", required=True)
     flags.DEFINE_string("json", None, "File to write all results to.")
-    flags.DEFINE_string("docs_dir", "", "Directory of inference.json and inference.md.")
+    flags.DEFINE_string("docs_dir", "", "Directory of --page and its .json.")
+    flags.DEFINE_string("page", "inference.md", "File in --docs_dir with the marks of the generated part.")
     flags.DEFINE_enum("size", "mini", SIZES, "Size of the model.")
     flags.DEFINE_list("mixers", list(model.MIXINGS), f"Mixers, of {', '.join(model.MIXINGS)}.")
     flags.DEFINE_list("variants", [], "Keys of forms. Default: all but the compiled ones.")
@@ -114,8 +115,8 @@ def checked(args):
     for mixer in args.mixers:
         if mixer not in model.MIXINGS:
             raise ValueError(f"`mixers` must be among {', '.join(model.MIXINGS)}. Received: {mixer!r}")
-    if args.docs_dir and not pathlib.Path(args.docs_dir, PAGE).exists():
-        raise ValueError(f"`docs_dir` must be a directory that holds {PAGE}. Received: {args.docs_dir}")
+    if args.docs_dir and not pathlib.Path(args.docs_dir, args.page).exists():
+        raise ValueError(f"`docs_dir` must be a directory that holds {args.page}. Received: {args.docs_dir}")
     variants = chosen(args.variants)
     if args.minilm is not None:
         for file in minilm.FILES:
@@ -204,19 +205,19 @@ def finish(result, args):
     if args.json:
         write_json(pathlib.Path(args.json), result)
     if args.docs_dir:
-        write_page(result, args.size, pathlib.Path(args.docs_dir))
+        write_page(result, args.size, pathlib.Path(args.docs_dir, args.page))
 
 
-def write_page(result, size, docs):
-    """Adds the results of a size to inference.json, without samples, and writes the page of all sizes."""
-    path, results = docs / "inference.json", {}
+def write_page(result, size, document):
+    """Adds the results of a size to the page's JSON, without samples, and writes the page of all sizes."""
+    path, results = document.with_suffix(".json"), {}
     with contextlib.suppress(FileNotFoundError):
         results = json.loads(path.read_text(encoding="utf-8"))
     cells = [{key: value for key, value in cell.items() if key != "timing"} for cell in result["cells"]]
     results[size] = {**result, "cells": cells}
     results = {name: results[name] for name in SIZES if name in results}
     write_json(path, results)
-    pages.replace_generated(docs / PAGE, page.BEGIN, page.text(results))
+    pages.replace_generated(document, page.BEGIN, page.text(results))
 
 
 if __name__ == "__main__":

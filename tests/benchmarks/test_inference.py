@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -299,7 +300,7 @@ def result():
 def test_the_page_states_what_the_json_has(tmp_path):
     path = tmp_path / "inference.md"
     path.write_text(f"head\n{page.BEGIN}\n{inference.pages.END}\ntail\n")
-    inference.write_page(result(), "mini", tmp_path)
+    inference.write_page(result(), "mini", path)
     text, written = path.read_text(), json.loads((tmp_path / "inference.json").read_text())
     assert written["mini"]["cells"][0]["milliseconds"] == 8.0
     assert "timing" not in written["mini"]["cells"][0]
@@ -322,14 +323,15 @@ def test_a_second_size_joins_the_first(tmp_path):
     path = tmp_path / "inference.md"
     path.write_text(f"{page.BEGIN}\n{inference.pages.END}\n")
     for size in ("small", "mini", "small"):
-        inference.write_page(result(), size, tmp_path)
+        inference.write_page(result(), size, path)
     assert re.findall("^## (.*)", path.read_text(), re.M) == ["Size mini, 1 thread", "Size small, 1 thread"]
 
 
-def test_the_page_of_the_docs_has_its_marks():
-    docs = inference.pathlib.Path(inference.__file__).parents[1] / "docs" / "inference.md"
-    assert page.BEGIN + "\n" in docs.read_text()
-    assert inference.pages.END in docs.read_text()
+@pytest.mark.parametrize("name", ["inference.md", "inference_avx2.md"])
+def test_the_pages_of_the_docs_have_their_marks(name):
+    text = pathlib.Path(inference.__file__).parents[1].joinpath("docs", name).read_text()
+    assert page.BEGIN + "\n" in text
+    assert inference.pages.END in text
 
 
 # === Flags ===
@@ -337,7 +339,9 @@ def test_the_page_of_the_docs_has_its_marks():
 
 def args(**given):
     defaults = {"lengths": ["8"], "batch_lengths": ["8"], "threads": ["1"], "variants": [], "minilm": None}
-    return types.SimpleNamespace(**{**defaults, "mixers": [CONVOLUTION], "docs_dir": "", **given})
+    return types.SimpleNamespace(
+        **{**defaults, "mixers": [CONVOLUTION], "docs_dir": "", "page": "inference.md", **given}
+    )
 
 
 @pytest.mark.parametrize(
