@@ -37,7 +37,7 @@ class _Member:
 class _Question:
     """A worker's request for the metrics of all workers, which are being collected."""
 
-    asker: int
+    asker: _Member
     number: int
     deadline: float
     missing: set
@@ -266,9 +266,7 @@ class Supervisor:
             asker, question, _ = self._reloads.popleft()
             error = self._reload_errors[0] if self._reload_errors else None
             self._reload_errors = None
-            if asker in self._members:
-                answer = {"do": "answer", "question": question, "error": error}
-                self._send(self._members[asker], answer)
+            self._answer(asker, question, error=error)
         ready = [member.is_ready for member in self._members.values()]
         if not self._was_ready and all(ready) and len(ready) == self._num_workers:
             self._was_ready = True
@@ -276,14 +274,14 @@ class Supervisor:
 
     def _asks_reload(self, member, message):
         """Handles the message of a worker that has received a new configuration."""
-        self._reloads.append((member.number, message["question"], message["configs"]))
+        self._reloads.append((member, message["question"], message["configs"]))
 
     def _asks_page(self, member, message):
         """Handles the message of a worker that was asked for the metrics."""
         self._num_questions += 1
         ready = {other.number for other in self._members.values() if other.is_ready}
         deadline = time.monotonic() + _PAGE_SECONDS
-        question = _Question(member.number, message["question"], deadline, ready)
+        question = _Question(member, message["question"], deadline, ready)
         self._questions[self._num_questions] = question
         for number in sorted(ready):
             self._send(self._members[number], {"do": "page", "question": self._num_questions})
@@ -300,9 +298,12 @@ class Supervisor:
         if question.missing:
             return
         self._questions = {name: each for name, each in self._questions.items() if each is not question}
-        if question.asker in self._members:
-            answer = {"do": "answer", "question": question.number, "page": merged(self._pages)}
-            self._send(self._members[question.asker], answer)
+        self._answer(question.asker, question.number, page=merged(self._pages))
+
+    def _answer(self, asker, question, **content):
+        """Answers a worker, unless it has died: the one in its place has not asked."""
+        if self._members.get(asker.number) is asker:
+            self._send(asker, {"do": "answer", "question": question, **content})
 
     def _send(self, member, message):
         member.channel.send(message)

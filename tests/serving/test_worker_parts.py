@@ -1,5 +1,7 @@
 """What workers are made of: messages, ports, the page of metrics, a version that is put off."""
 
+import json
+import selectors
 import socket
 import threading
 
@@ -11,6 +13,7 @@ from convnlp.serving.core.models import ModelConfig, ModelManager, PutOffError
 from convnlp.serving.workers.channel import Channel, written
 from convnlp.serving.workers.metrics_page import merged
 from convnlp.serving.workers.sockets import reserve, shared
+from convnlp.serving.workers.supervisor import Supervisor, _Member
 
 
 def test_messages_arrive_whole_and_in_order():
@@ -151,3 +154,44 @@ def test_kept_versions_go_once_the_newest_has_loaded(tmp_path):
     )
     manager.load(kept=[("m", 1)])
     assert manager.available() == [("m", 2)]
+
+
+@pytest.mark.parametrize("kind", ["page", "reload"])
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_an_answer_reaches_who_asked_and_not_who_takes_its_place(kind, is_replaced):
+    """Worker 1 asks and may die; the process in its place has no such question, and could not go on."""
+    supervisor = Supervisor(2, [], 1.0, 0, 0)
+    ends = [socket.socketpair() for _ in range(3)]
+    asker, other, successor = (
+        _Member(number, 0, Channel(ours), has_begun=True, is_ready=True)
+        for number, (ours, _) in zip((1, 2, 1), ends, strict=True)
+    )
+    supervisor._members = {1: asker, 2: other}
+    for member in (asker, other, successor):
+        supervisor._selector.register(member.channel, selectors.EVENT_READ, member)
+    if kind == "page":
+        supervisor._asks_page(asker, {"question": 5})
+    else:
+        supervisor._asks_reload(asker, {"question": 5, "configs": []})
+        supervisor._begin_pass()
+    if is_replaced:
+        supervisor._members[1] = successor
+    if kind == "page":
+        for member in (supervisor._members[1], other):
+            supervisor._has_page(member, {"question": 1, "page": ""})
+    else:
+        for number in (1, 2):
+            done = {"served": [], "error": None, "adopted": True}
+            supervisor._is_through(supervisor._members[number], done)
+    sent = _received(ends[2 if is_replaced else 0])
+    supervisor._selector.close()
+    answers = [message["question"] for message in sent if message["do"] == "answer"]
+    assert answers == ([] if is_replaced else [5])
+
+
+def _received(pair):
+    """The messages that a worker has got."""
+    ours, its = pair
+    ours.shutdown(socket.SHUT_WR)
+    with its.makefile("rb") as lines:
+        return [json.loads(line) for line in lines]
