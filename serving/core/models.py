@@ -107,7 +107,7 @@ class ModelManager:
         self._max_retries = max_retries
         self._retry_seconds = retry_seconds
         self._lock = threading.Lock()  # over states and the users of servables
-        self._update_lock = threading.Lock()  # one thread at a time loads and unloads
+        self._update_lock = threading.RLock()  # one thread at a time loads, unloads and reloads
         self._states = {name: {} for name in self._configs}
         self._users = {}
 
@@ -158,6 +158,24 @@ class ModelManager:
             ValueError: if two models have the same name.
         """
         configs = _by_name(configs)
+        with self._update_lock:
+            self._check_labels(configs, allow_labels_for_unavailable)
+            dropped = self._configs.keys() - configs.keys()
+            self._configs = configs
+            for config in configs.values():
+                self._update(config)
+            for name in dropped:
+                for version in self._states[name]:
+                    self._retire(name, version)
+            for name in configs:
+                for version, state in self._states[name].items():
+                    if state.error_code != "OK":
+                        raise ServingError(
+                            state.error_code, f"model {name} version {version}: {state.error_message}"
+                        )
+
+    def _check_labels(self, configs, allow_labels_for_unavailable):
+        """Raises ServingError if a label names a version that does not serve yet."""
         for name, config in configs.items():
             for version in config.labels.values():
                 state = self._states.get(name, {}).get(version)
@@ -166,20 +184,6 @@ class ModelManager:
                         "FAILED_PRECONDITION",
                         f"Request to assign label to version {version} of model {name}, which is not"
                         " currently available for inference",
-                    )
-        dropped = self._configs.keys() - configs.keys()
-        self._configs = configs
-        for config in configs.values():
-            self._update(config)
-        with self._update_lock:
-            for name in dropped:
-                for version in self._states[name]:
-                    self._retire(name, version)
-        for name in configs:
-            for version, state in self._states[name].items():
-                if state.error_code != "OK":
-                    raise ServingError(
-                        state.error_code, f"model {name} version {version}: {state.error_message}"
                     )
 
     def watch(self, interval_seconds):
@@ -316,6 +320,8 @@ class ModelManager:
     def _update(self, config):
         """Loads and drops versions of one model according to its policy and the versions on disk."""
         with self._update_lock:
+            if self._configs.get(config.name) is not config:  # a reload has replaced it in the meantime
+                return
             states = self._states.setdefault(config.name, {})
             wanted = config.wanted()
             for version, path in wanted.items():

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -216,6 +217,43 @@ def test_another_configuration_is_taken_over(base, tmp_path_factory):
     assert manager.available() == [("n", 5)]
     with pytest.raises(ValueError, match="models must have different names"):
         manager.reload([ModelConfig("n", str(other)), ModelConfig("n", str(base))])
+
+
+def test_a_look_that_began_before_a_reload_brings_no_dropped_model_back(base, tmp_path_factory):
+    manager = manage(base)
+    other = tmp_path_factory.mktemp("other")
+    (other / "5").mkdir()
+    listed = list(manager._configs.values())  # as `look` does first
+    manager.reload([ModelConfig("n", str(other))])
+    for config in listed:
+        manager._update(config)
+    assert manager.available() == [("n", 5)]
+
+
+def test_reloads_at_the_same_time_come_one_after_the_other(base, tmp_path_factory):
+    """The second one is told while the first one loads; each serves all of its models in turn."""
+    paths = {name: tmp_path_factory.mktemp(name) for name in "ab"}
+    for path in paths.values():
+        (path / "1").mkdir()
+    others, seen = [], []
+
+    def load(name, version, path):
+        if name == "a":
+            others.append(threading.Thread(target=reload, args="b"))
+            others[0].start()
+            others[0].join(0.5)  # it waits
+            seen.append(manager.names())
+        return Fake(name, version, path)
+
+    def reload(name):
+        manager.reload([ModelConfig(name, str(paths[name]))])
+
+    manager = ModelManager([ModelConfig("m", str(base))], load)
+    manager.load()
+    reload("a")
+    others[0].join(60)
+    assert seen == [["a"]]
+    assert (manager.names(), manager.available()) == (["b"], [("b", 1)])
 
 
 @pytest.mark.parametrize(
