@@ -142,7 +142,6 @@ class Checkpoints:
             strategy_lib.any_worker(self._strategy, False)
             if self._worker == 0:
                 self._commit(partial, target, step, progress)
-                self._prune(progress.get("best_step"))
         except storage.ERRORS as error:
             self._delete(partial)
             if strategy_lib.lost_worker(error) is not None:  # not the files' fault
@@ -151,6 +150,8 @@ class Checkpoints:
             raise CheckpointError(
                 f"no checkpoint of step {step} in {self._directory}: {reason}; {self._last()}"
             ) from error
+        if self._worker == 0:
+            self._prune(progress.get("best_step"))
         strategy_lib.any_worker(self._strategy, False)
 
     def _commit(self, partial, target, step, progress):
@@ -166,7 +167,10 @@ class Checkpoints:
             storage.rename(partial, target)
 
     def _last(self):
-        before = self.steps()
+        try:
+            before = self.steps()
+        except storage.ERRORS:  # what kept us from writing may keep us from reading too
+            return "what is there cannot be read now"
         return f"the one of step {before[-1]} is intact" if before else "there is none before it"
 
     def restore(self, batches_at=None):
@@ -271,9 +275,15 @@ class Checkpoints:
         storage.move(self._path(step), storage.join(self._directory, name))
 
     def _prune(self, best_step):
-        for step in self.steps()[: -self._keep]:
-            if step != best_step:
-                self._remove(step)
+        """Removes what need not be kept; a checkpoint too many is no reason to end the run."""
+        try:
+            for step in self.steps()[: -self._keep]:
+                if step != best_step:
+                    self._remove(step)
+        except storage.ERRORS as error:
+            logging.warning(
+                "Could not remove old checkpoints from %s: %s", self._directory, storage.reason(error)
+            )
 
     def _remove(self, step):
         """Removes a checkpoint; it is renamed, or loses its manifest, first: a partial one must not count."""

@@ -8,6 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from convnlp.training import checkpoints as checkpoints_lib
 from convnlp.training import finite, optimizers, shards, storage
@@ -287,6 +288,35 @@ def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path):
         assert "function_node" not in str(caught.value)
         assert [path.name for path in (tmp_path / "disk" / "checkpoints").iterdir()] == ["00000001"]
         assert run.checkpoints.restore()[0] == 1
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_checkpoint_stands_though_those_before_it_cannot_be_removed(
+    tmp_path, monkeypatch, caplog, is_remote
+):
+    workdir = remote.url("checkpoints/crowded") if is_remote else str(tmp_path)
+    run = Run(workdir, keep=1)
+    run.save(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(storage, "names", unlisted(storage.names))
+        run.save(2)
+        with pytest.raises(finite.NonFiniteError, match=r"what is there cannot be read now$"):
+            run.save(np.nan)
+    assert f"Could not remove old checkpoints from {workdir}/checkpoints: no network" in caplog.text
+    assert Run(workdir).checkpoints.restore()[0] == 2
+    run.save(3)
+    assert run.checkpoints.steps() == [3]
+
+
+def unlisted(names):
+    """`storage.names`, which cannot list the directory of all checkpoints."""
+
+    def found(directory):
+        if directory.endswith("/checkpoints"):
+            raise tf.errors.UnavailableError(None, None, "no network")
+        return names(directory)
+
+    return found
 
 
 def test_keep_must_be_positive(tmp_path):
