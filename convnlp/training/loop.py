@@ -67,7 +67,8 @@ def train(
         ema_momentum: float in [0, 1). Momentum of an exponential moving average of the weights, see
             `Averages`. The average is what is evaluated, sampled from and left in the model. Defaults to 0:
             no average.
-        steps_per_call: int. Steps that run without returning to Python. Defaults to 10.
+        steps_per_call: int. Steps that run without returning to Python; it must stay the same when the run
+            goes on, since it shapes the state of `dataset`. Defaults to 10.
         checkpoint_every: int. Steps between checkpoints, a multiple of `steps_per_call`. Defaults to 1000.
         keep: int. Number of newest checkpoints to keep, in addition to the best one. Defaults to 3.
         evaluate: function without arguments that returns a dict name -> float, the same for the same weights;
@@ -85,7 +86,8 @@ def train(
 
     Raises:
         ValueError: if a number is out of range or not a multiple of `steps_per_call`, if the stages are out
-            of order, if `finish` finds no checkpoint, if the run is already past `num_steps`, or if data end.
+            of order, if `finish` finds no checkpoint, if the run is already past `num_steps`, if data end, or
+            if `best` has neither "min" nor "max" or names no value of `evaluate`.
         LockedError: if another process trains in `workdir`.
         NonFiniteError: if the loss, the value of `best` or a weight is not finite; names the step. Nothing is
             saved after it.
@@ -94,9 +96,12 @@ def train(
     """
     counts = {"num_steps": num_steps, "checkpoint_every": checkpoint_every, "eval_every": eval_every}
     _check_numbers(steps_per_call, counts, keep, seed, clip_norm, accumulate_steps, ema_momentum)
+    if best[1] not in ("min", "max"):
+        raise ValueError(f'`best` must be a name and "min" or "max". Received: best={best!r}')
     parts = (stages.Stage(0, dataset, loss_fn), *later_stages)
     stages.check(parts, num_steps, steps_per_call)
-    is_chief = strategy_lib.workers(strategy)[0] == 0
+    workers = strategy_lib.workers(strategy)
+    is_chief = workers[0] == 0
     with contextlib.ExitStack() as stack:
         lock = stack.enter_context(run_lock.held(workdir)) if is_chief else None
         received = stack.enter_context(stopping.signals())
@@ -107,20 +112,11 @@ def train(
             averages = None
             if ema_momentum:
                 averages = Averages(optimizer, model.trainable_variables, ema_momentum)
-        reader = stages.Reader(parts, steps_per_call, *strategy_lib.workers(strategy))
+        reader = stages.Reader(parts, steps_per_call, *workers)
         checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, None, strategy, keep)
         step, progress = checkpoints.restore(reader.begin)
-        if finish and not step:
-            raise ValueError(
-                f"`finish` needs a run with a checkpoint. Received: finish=True, no checkpoint in {workdir}"
-            )
-        if finish:
-            num_steps = step
-        if step > num_steps:
-            raise ValueError(
-                f"`num_steps` must be at least the step that the run has reached, {step}. "
-                f"Received: num_steps={num_steps}"
-            )
+        _check_reached(step, num_steps, finish, workdir)
+        num_steps = step if finish else num_steps
         progress = progress or dict.fromkeys(_TOTALS, 0) | {"best_step": None, "best_value": None}
         arguments = (clip_norm, seed, accumulate_steps, averages)
         steps_of = [
@@ -130,79 +126,148 @@ def train(
         stack.enter_context(contextlib.closing(log))
         if step:
             log.say(f"Resuming at step {step}")
-        stragglers = Stragglers(strategy_lib.workers(strategy)[1])
-        seconds = time.monotonic() - progress["seconds"]
-        cpu_seconds = time.process_time() - progress["cpu_seconds"]
+        run = _Run(strategy, reader, checkpoints, log, averages, received, step, progress)
+        stragglers = Stragglers(workers[1])
 
-        while step < num_steps:
-            # Some steps.
-            try:
-                batch = next(reader.batches)
-            except StopIteration:
-                raise ValueError(
-                    f"`dataset` ended before step {num_steps}. Received: no batch at step {step}"
-                ) from None
-            heartbeat.mark(ready=step)
-            began = time.monotonic()
-            rows = steps_of[reader.stage](strategy_lib.split(strategy, batch), step)
-            for offset, row in enumerate(rows):
-                _check_finite("the loss", row["loss"][0], step + offset + 1, checkpoints)
-            step += steps_per_call
-            heartbeat.mark(step=step)
-            call_seconds, waited = time.monotonic() - began, sum(row.pop("waited", [0.0])[0] for row in rows)
-            tokens = int(sum(row.pop("tokens")[0] for row in rows))
-            progress["tokens"] += tokens
-            log.write(step, {**graphs.means(rows), "tokens": progress["tokens"]}, tokens)
-            if reader.stage_at(step) != reader.stage:  # before the checkpoint, which holds the next stage
-                checkpoints.read_from(reader.begin(step))
-
-            # Evaluation.
-            improved = False
-            if evaluate and (step % eval_every == 0 or step == num_steps):
-                with averages.taken() if averages else contextlib.nullcontext():
-                    values = evaluate()
-                    _check_finite(best[0], values[best[0]], step, checkpoints)
-                    log.write(step, values)
-                    improved = _is_better(values[best[0]], progress["best_value"], best[1])
-                    if improved:
-                        progress.update(best_step=step, best_value=values[best[0]])
-                    if samples and is_chief:
-                        log.say(samples())
-
-            # Checkpoint.
-            news = strategy_lib.each_worker(strategy, [float((*received, 0)[0]), waited])
-            if warning := stragglers.update([value for _, value in news], call_seconds):
+        while run.step < num_steps:
+            seconds, waited = run.make_steps(steps_of[reader.stage], num_steps)
+            is_last, improved = run.step == num_steps, False
+            if evaluate and (run.step % eval_every == 0 or is_last):
+                improved = run.evaluate(evaluate, best, samples if is_chief else None)
+            signals, waited = run.exchanged(waited)
+            if warning := stragglers.update(waited, seconds):
                 log.say(warning)
-            stop = any(signum for signum, _ in news)
-            if stop or improved or step % checkpoint_every == 0 or step == num_steps:
-                progress.update(
-                    seconds=time.monotonic() - seconds,
-                    cpu_seconds=time.process_time() - cpu_seconds,
-                    metrics_bytes=log.position,
-                    **({"stage": reader.stage} if later_stages else {}),
-                )
-                if lock:
-                    lock.check()
-                log.flush()
-                checkpoints.save(step, progress)
-                heartbeat.mark(saved=step)
-            if stop:
-                raise stopping.stopped(received, [signum for signum, _ in news], step)
+            if any(signals) or improved or run.step % checkpoint_every == 0 or is_last:
+                run.save(lock, {"stage": reader.stage} if later_stages else {})
+            if any(signals):
+                raise stopping.stopped(received, signals, run.step)
             log.restart_clock()
 
-        # The best weights, or those of the last step if their checkpoint is damaged.
-        found = progress["best_step"] in (None, step) or checkpoints.restore_variables(progress["best_step"])
-        if averages:
-            averages.take()
-        if evaluate and (not found or progress["best_step"] is None):
-            progress.update(best_step=step, best_value=evaluate()[best[0]])
-        news = strategy_lib.each_worker(strategy, [float((*received, 0)[0])])
-        if any(signum for (signum,) in news):  # a signal that came during the last checkpoint
-            raise stopping.stopped(received, [signum for (signum,) in news], step)
-        heartbeat.mark(done=step)
+        run.take_best(evaluate, best)
+        signals, _ = run.exchanged()
+        if any(signals):  # one that came during the last checkpoint
+            raise stopping.stopped(received, signals, run.step)
+        heartbeat.mark(done=run.step)
     for name in ("metrics_bytes", "stage"):
         progress.pop(name, None)
-    return {"step": step, **progress}
+    return {"step": run.step, **progress}
+
+
+class _Run:
+    """A run between two calls of its graph, and what happens there.
+
+    Args:
+        strategy: `tf.distribute.Strategy`.
+        reader: `stages.Reader` at the step.
+        checkpoints: `Checkpoints`.
+        log: `Metrics`.
+        averages: `Averages` or None.
+        received: list of the signals that this process has received, which grows.
+        step: int, number of steps made.
+        progress: dict, what a checkpoint says about the run; it is kept up to date.
+    """
+
+    def __init__(self, strategy, reader, checkpoints, log, averages, received, step, progress):
+        self.step, self.progress = step, progress
+        self._strategy, self._reader, self._checkpoints = strategy, reader, checkpoints
+        self._log, self._averages, self._received = log, averages, received
+        self._began = time.monotonic() - progress["seconds"]
+        self._cpu_began = time.process_time() - progress["cpu_seconds"]
+
+    def make_steps(self, steps, num_steps):
+        """Trains on the next super-batch; then the data are those of the stage that follows.
+
+        Args:
+            steps: function of `graphs.training_steps` for the present stage.
+            num_steps: int, length of the run, for the message if the data end.
+
+        Returns:
+            (seconds that the steps took, seconds of these for which this worker waited for others).
+        """
+        try:
+            batch = next(self._reader.batches)
+        except StopIteration:
+            raise ValueError(
+                f"`dataset` ended before step {num_steps}. Received: no batch at step {self.step}"
+            ) from None
+        heartbeat.mark(ready=self.step)
+        began = time.monotonic()
+        rows = steps(strategy_lib.split(self._strategy, batch), self.step)
+        for number, row in enumerate(rows, self.step + 1):
+            _check_finite("the loss", row["loss"][0], number, self._checkpoints)
+        self.step += len(rows)
+        heartbeat.mark(step=self.step)
+        seconds, waited = time.monotonic() - began, sum(row.pop("waited", [0.0])[0] for row in rows)
+        tokens = int(sum(row.pop("tokens")[0] for row in rows))
+        self.progress["tokens"] += tokens
+        self._log.write(self.step, {**graphs.means(rows), "tokens": self.progress["tokens"]}, tokens)
+        if self._reader.stage_at(self.step) != self._reader.stage:
+            # Before the checkpoint, which holds the next stage.
+            self._checkpoints.read_from(self._reader.begin(self.step))
+        return seconds, waited
+
+    def evaluate(self, evaluate, best, samples):
+        """Evaluates the weights, or their averages, and shows samples; returns whether they are the best."""
+        with self._averages.taken() if self._averages else contextlib.nullcontext():
+            values = self._scores(evaluate, best)
+            self._log.write(self.step, values)
+            value = values[best[0]]
+            improved = _is_better(value, self.progress["best_value"], best[1])
+            if improved:
+                self.progress.update(best_step=self.step, best_value=value)
+            if samples:
+                self._log.say(samples())
+        return improved
+
+    def exchanged(self, waited=0.0):
+        """Returns (the signals, 0 for none, the seconds of waiting) of all workers, which all call this."""
+        news = strategy_lib.each_worker(self._strategy, [float((*self._received, 0)[0]), waited])
+        return tuple(zip(*news, strict=True))
+
+    def save(self, lock, facts):
+        """Writes a checkpoint with further facts, if the directory is still ours; all workers call this."""
+        self.progress.update(
+            seconds=time.monotonic() - self._began,
+            cpu_seconds=time.process_time() - self._cpu_began,
+            metrics_bytes=self._log.position,
+            **facts,
+        )
+        if lock:
+            lock.check()
+        self._log.flush()
+        self._checkpoints.save(self.step, self.progress)
+        heartbeat.mark(saved=self.step)
+
+    def take_best(self, evaluate, best):
+        """Restores the weights of the best step, or keeps those of the last if that one is damaged."""
+        best_step = self.progress["best_step"]
+        found = best_step in (None, self.step) or self._checkpoints.restore_variables(best_step)
+        if self._averages:
+            self._averages.take()
+        if evaluate and (not found or best_step is None):
+            self.progress.update(best_step=self.step, best_value=self._scores(evaluate, best)[best[0]])
+
+    def _scores(self, evaluate, best):
+        values = evaluate()
+        if best[0] not in values:
+            raise ValueError(
+                f"`best` must name a value of `evaluate`, one of {', '.join(values)}. Received: best={best!r}"
+            )
+        _check_finite(best[0], values[best[0]], self.step, self._checkpoints)
+        return values
+
+
+def _check_reached(step, num_steps, finish, workdir):
+    """Checks the step that a run has reached."""
+    if finish and not step:
+        raise ValueError(
+            f"`finish` needs a run with a checkpoint. Received: finish=True, no checkpoint in {workdir}"
+        )
+    if step > num_steps and not finish:
+        raise ValueError(
+            f"`num_steps` must be at least the step that the run has reached, {step}. "
+            f"Received: num_steps={num_steps}"
+        )
 
 
 def _check_numbers(steps_per_call, counts, keep, seed, clip_norm, accumulate_steps, ema_momentum):

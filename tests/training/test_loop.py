@@ -128,6 +128,25 @@ def test_a_score_that_is_not_finite_is_never_the_best(tmp_path):
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["00000004", "00000008"]
 
 
+def test_a_run_that_is_finished_before_its_first_score_needs_a_finite_one(tmp_path, monkeypatch):
+    stopped(tmp_path, 4, monkeypatch)
+    with pytest.raises(NonFiniteError, match=r"valid/loss is not finite at step 4; the checkpoint of step 4"):
+        Toy().train(tmp_path, evaluate=lambda: {"valid/loss": math.nan}, finish=True)
+
+
+def test_a_best_in_no_direction_is_refused_before_the_first_step(tmp_path):
+    message = r"^`best` must be a name and \"min\" or \"max\". Received: best=\('valid/loss', 'minimum'\)$"
+    with pytest.raises(ValueError, match=message):
+        Toy().train(tmp_path, best=("valid/loss", "minimum"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_best_that_is_never_evaluated_is_named(tmp_path):
+    message = r"^`best` must name a value of `evaluate`, one of valid/loss. Received: best=\('loss', 'min'\)$"
+    with pytest.raises(ValueError, match=message):
+        Toy().train(tmp_path, best=("loss", "min"))
+
+
 def test_a_diverged_run_goes_on_with_another_rate(tmp_path):
     def poisoned(toy):
         def loss_fn(batch, seed=None):
