@@ -14,6 +14,7 @@ from convnlp.launching.pulse import Pulse
 HEARTBEAT = "CONVNLP_HEARTBEAT"  # as in convnlp.training.heartbeat, which imports TensorFlow
 _WITH_PARENT = str(pathlib.Path(__file__).with_name("with_parent.py"))
 _LAST_WORDS_SECONDS = 2.0
+_PIECE_BYTES = 1 << 16  # as much as a pipe holds
 
 
 class Worker:
@@ -64,20 +65,19 @@ class Worker:
             self._selector.register(file, selectors.EVENT_READ, (bytearray(), take))
 
     def read(self):
-        """Reads what the worker has written so far."""
-        while ready := self._selector.select(0):
-            for key, _ in ready:
-                pending, take = key.data
-                data = os.read(key.fd, 1 << 16)
-                if not data:
-                    self._selector.unregister(key.fileobj)
-                    if pending:
-                        take(bytes(pending) + b"\n")
-                    continue
-                *lines, rest = (bytes(pending) + data).split(b"\n")
-                pending[:] = rest
-                for line in lines:
-                    take(line + b"\n")
+        """Reads what the worker has written so far, at most a piece of each kind: it may write on and on."""
+        for key, _ in self._selector.select(0):
+            pending, take = key.data
+            data = os.read(key.fd, _PIECE_BYTES)
+            if not data:
+                self._selector.unregister(key.fileobj)
+                if pending:
+                    take(bytes(pending) + b"\n")
+                continue
+            *lines, rest = (bytes(pending) + data).split(b"\n")
+            pending[:] = rest
+            for line in lines:
+                take(line + b"\n")
 
     def code(self):
         """Returns the exit code, -N if signal N ended the process, or None while it runs."""

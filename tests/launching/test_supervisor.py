@@ -5,11 +5,13 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from convnlp.launching import supervisor
+from convnlp.launching import worker as worker_lib
 from convnlp.launching.pulse import Pulse
 from tests.launching.run_fakes import NUM_STEPS, run
 from tests.run_program import ROOT
@@ -54,6 +56,29 @@ def test_workers_that_succeed(tmp_path, capfd):
     assert said == []
     assert saved(tmp_path) == NUM_STEPS
     assert sorted(capfd.readouterr().out.splitlines()) == [f"[{i}] worker {i} of 3" for i in range(3)]
+
+
+def test_a_worker_that_writes_on_and_on_leaves_time_for_the_others(monkeypatch):
+    """There is always more to read: whoever read all of it would notice no signal and no other worker."""
+    shown = []
+
+    def show(file, line):
+        shown.append(line)
+        time.sleep(0.002)  # a terminal or a file takes longer than the worker
+
+    monkeypatch.setattr(worker_lib, "show", show)
+    flood = "import os\nwhile True: os.write(1, b'a' * 999 + b'\\n')"
+    worker = worker_lib.Worker(0, [sys.executable, "-c", flood], dict(os.environ))
+    try:
+        reader = threading.Thread(target=lambda: wait_until(lambda: worker.read() or shown), daemon=True)
+        reader.start()
+        reader.join(10)
+        assert not reader.is_alive()
+        assert set(shown) == {b"[0] " + b"a" * 999 + b"\n"}
+    finally:
+        worker.signal(signal.SIGKILL)
+        reader.join()
+        worker.close()
 
 
 @pytest.mark.parametrize(
