@@ -60,16 +60,17 @@ class LiteServable(Servable):
         """Like `Servable.run`."""
         inputs, outputs = self._asked.get(frozenset(feeds), ((), {}))
         columns = _readable([feeds[name] for name in inputs])
-        if not columns or not {*fetches} <= {*outputs} or not self._fit(columns):
+        interpreters = self._interpreters
+        if interpreters is None or not columns or not {*fetches} <= {*outputs} or not self._fit(columns):
             return super().run(feeds, fetches, cancellation)
-        model = self._interpreters.get()
+        model = interpreters.get()
         try:
             if cancellation:
                 cancellation.check()
             is_ids = isinstance(columns[0], np.ndarray)
             raw = model.run(columns[0] if is_ids else model.token_ids(*columns))
         finally:
-            self._interpreters.put(model)
+            interpreters.put(model)
         return [self._answers[outputs[name]](raw) for name in fetches]
 
     def _fit(self, columns):
@@ -80,8 +81,8 @@ class LiteServable(Servable):
         return all(len(column) == len(first) > 0 for column in columns)
 
     def close(self):
-        """Like `Servable.close`."""
-        self._interpreters = queue.LifoQueue()
+        """Like `Servable.close`; runs that wait for an interpreter still get it."""
+        self._interpreters = None
         super().close()
 
 

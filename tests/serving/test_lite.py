@@ -1,5 +1,8 @@
 """`--prefer_tflite_model`: the answers of model.tflite are those of the SavedModel beside it."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -140,6 +143,36 @@ def test_a_file_that_is_none_is_not_loaded(base, tmp_path):
     (tmp_path / "model.tflite").write_bytes(b"TFL3")
     with pytest.raises(ValueError, match=r"model.tflite is not a file of export\.tflite"):
         LiteServable("m", 1, str(tmp_path / "model.tflite"), str(base / "1"))
+
+
+def test_a_run_that_waits_for_an_interpreter_ends_though_the_model_is_unloaded(base, monkeypatch):
+    """Its request has timed out, so that nothing keeps the model; its thread would be lost to the server."""
+    path, run, is_closed = str(base / "1"), EdgeModel.run, threading.Event()
+
+    def slow(self, token_ids):
+        assert is_closed.wait(60)
+        return run(self, token_ids)
+
+    monkeypatch.setattr(EdgeModel, "run", slow)
+    lite = LiteServable("m", 1, f"{path}/model.tflite", path, num_interpreters=1)
+    interpreters = lite._interpreters
+    requests = [
+        threading.Thread(
+            target=ask, args=(lite, "serving_default"), kwargs={"text": strings(["a"])}, daemon=True
+        )
+        for _ in range(2)
+    ]
+    for request in requests:
+        request.start()
+    while not (interpreters.empty() and interpreters.not_empty._waiters):
+        time.sleep(0.01)
+    lite.close()
+    is_closed.set()
+    for request in requests:
+        request.join(30)
+    assert not any(request.is_alive() for request in requests)
+    with pytest.raises(ServingError, match="m version 1 has been unloaded"):
+        ask(lite, "serving_default", text=strings(["a"]))
 
 
 def test_the_server_prefers_it(base, both, tmp_path):
