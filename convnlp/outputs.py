@@ -4,7 +4,7 @@ import contextlib
 import os
 import pathlib
 
-from convnlp.models import preset_names
+from convnlp.models import arguments, preset_names
 
 RUN_FILES = (
     "config.json",
@@ -32,6 +32,7 @@ def check_file(name, path, inputs=()):
     Raises:
         ValueError: if it cannot, or would; the message names the argument, the rule and the path.
     """
+    arguments.check_local(name, path)
     path = pathlib.Path(path)
     if path.is_dir():
         raise ValueError(f"`{name}` must be a file, not a directory. Received: {name}={path}")

@@ -234,6 +234,7 @@ def test_an_output_file(tmp_path):
     os.symlink(tmp_path / "file", tmp_path / "link")
     for path, message in {
         tmp_path: "`output` must be a file, not a directory",
+        "gs://bucket/scores.json": "`output` must be a path on this machine",
         tmp_path / "file" / "scores.json": "`output` must be writable, but .*/file is not",
         tmp_path / "link": "`output` must not overwrite the input .*/file",
     }.items():

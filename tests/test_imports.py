@@ -114,6 +114,7 @@ RULES = {
             "convnlp.data",
             "convnlp.kernels",
             "convnlp.models",
+            "convnlp.outputs",
             "convnlp.programs",
             "convnlp.saved_model_sums",
             "convnlp.tables",

@@ -1,7 +1,8 @@
-"""Reports an argument that does not exist in one clear line."""
+"""Reports an argument that does not exist, or names a place that cannot be, in one clear line."""
 
 import difflib
 import inspect
+import os
 
 _OF_EVERY_MODEL = ("name", "trainable")
 _ADVICE = {"activation": "The model gives logits; apply `keras.ops.softmax` to what `predict` returns"}
@@ -45,3 +46,18 @@ def refuse_unknown(cls, received, also=()):
             near = difflib.get_close_matches(name, known, n=1)
             hint = f". {_ADVICE[name]}" if name in _ADVICE else f"; did you mean `{near[0]}`?" if near else ""
             raise ValueError(f"`{name}` is not an argument of {cls.__name__}{hint}")
+
+
+def check_local(name, path):
+    """Raises ValueError if what is to be written is behind a URL.
+
+    Python's own functions take "gs://bucket/model" for a folder of the working directory.
+
+    Args:
+        name: str. The argument.
+        path: str or path-like.
+    """
+    if "://" in os.fspath(path):
+        raise ValueError(
+            f"`{name}` must be a path on this machine; copy it to a URL afterwards. Received: {name}={path}"
+        )

@@ -21,7 +21,7 @@ class CheckedPreset:
         """As in keras_nlp, with the sums of the files in SHA256SUMS.
 
         Raises:
-            ValueError: if a weight is not finite; then nothing is written.
+            ValueError: if `preset_dir` is a URL or a weight is not finite; then nothing is written.
         """
         with presets.saving(preset_dir, self.variables, self._is_written):
             super().save_to_preset(preset_dir, *args, **kwargs)

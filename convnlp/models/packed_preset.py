@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 
-from convnlp.models import checksums, preset_names, preset_weights, presets
+from convnlp.models import arguments, checksums, preset_names, preset_weights, presets
 
 DTYPES = ("float16", "float32")
 _CARD = "README.md"
@@ -32,11 +32,12 @@ def pack(preset, output, dtype="float16"):
         dict with "num_weights", "largest_change" (of a weight), and "bytes_before" and "bytes" of all files.
 
     Raises:
-        ValueError: if the preset is damaged, `output` exists, or a weight does not fit into `dtype`. Then
-            nothing is left behind.
+        ValueError: if the preset is damaged, `output` exists or is a URL, or a weight does not fit into
+            `dtype`. Then nothing is left behind.
     """
     if dtype not in DTYPES:
         raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: dtype={dtype!r}")
+    arguments.check_local("output", output)
     directory = preset_names.locate(preset)
     output = os.path.normpath(output)
     if os.path.lexists(output):

@@ -45,8 +45,9 @@ def saving(directory, variables=(), changed=lambda name: True):
         changed: callable str -> bool: the files that are written. Default: all.
 
     Raises:
-        ValueError: if a weight is not finite, before anything is written.
+        ValueError: if the directory is a URL or a weight is not finite, before anything is written.
     """
+    arguments.check_local("preset_dir", directory)
     preset_weights.check_finite(variables, f"preset {directory} is not saved", "the model")
     outer, own = getattr(_context, "saving", None), os.path.abspath(directory)
     _context.saving = own

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from convnlp import outputs
 from convnlp.export import edge_model, preset
 from convnlp.export.lite import conversion, forms, metadata, refusal
 from convnlp.export.saved_models import signatures
@@ -33,10 +34,11 @@ def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
         thread) and "largest_error" (of a logit or the embedding, over various texts at batch 1, 2 and 5).
 
     Raises:
-        ValueError: if the preset cannot be converted, or the result has custom operations that it should not
-            have, a NaN, or an error beyond the `bound` of the form.
+        ValueError: if `output` cannot be a file, or the preset cannot be converted, or the result has custom
+            operations that it should not have, a NaN, or an error beyond the `bound` of the form.
         OSError: if the file cannot be written. In this case, nothing is left behind.
     """
+    outputs.check_file("output", output)  # before the work
     model = preset.load(preset_dir)
     servable, content = converted(model, mode, inputs, rows)
     content = packed(content, model, servable, preset_dir, mode, inputs)

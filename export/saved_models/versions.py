@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import tempfile
+import uuid
 
 import tensorflow as tf
 
@@ -14,6 +15,7 @@ from convnlp.export import preset
 from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import precision, signatures
 from convnlp.export.verification import checks, requests
+from convnlp.models import arguments
 from convnlp.models.folded_constants import folded
 from convnlp.models.int8_tables import store_in_int8
 from convnlp.models.narrow_weights import store_in_bfloat16
@@ -73,11 +75,18 @@ def export(
         (path of the version, path of its ids-only twin, the errors of `checks.check` or {}).
 
     Raises:
-        ValueError: if the preset cannot be exported like this, the version exists, or a signature differs
-            from the preset.
+        ValueError: if the preset cannot be exported like this, the version exists, both base directories are
+            the same, one is a URL, or a signature differs from the preset.
         OSError: if a version cannot be written. In this case, nothing is left behind.
     """
-    bases = [pathlib.Path(output), pathlib.Path(ids_output or f"{output}_ids")]
+    ids_output = ids_output or f"{output}_ids"
+    for name, base in (("output", output), ("ids_output", ids_output)):
+        arguments.check_local(name, base)
+    bases = [pathlib.Path(output), pathlib.Path(ids_output)]
+    if bases[0].resolve() == bases[1].resolve():
+        raise ValueError(
+            f"`ids_output` must be another directory than `output`. Received: {ids_output} twice"
+        )
     if version is None:
         version = 1 + max(map(_highest_version, bases))
     if not is_version(str(version)):
@@ -109,8 +118,7 @@ def export(
         errors = checks.check(model, servables) if check else {}
         for directory in scratch:
             saved_model_sums.write(directory)
-        for directory, target in reversed(list(zip(scratch, targets, strict=True))):  # the twin first
-            directory.rename(target)
+        _publish(scratch, targets)
     names = dict(zip(scratch, targets, strict=True))
     return *targets, {(names[directory], *key): error for (directory, *key), error in errors.items()}
 
@@ -170,12 +178,24 @@ def version_directory(path):
     return max(versions, key=lambda child: int(child.name))
 
 
+def _publish(scratch, targets):
+    """Gives both directories their names, the twin's first; or neither, should one be taken by now."""
+    scratch[1].rename(targets[1])
+    try:
+        scratch[0].rename(targets[0])
+    except OSError:
+        targets[1].rename(scratch[1])
+        raise
+
+
 @contextlib.contextmanager
 def _scratch(base):
     """Yields a directory inside `base` that TensorFlow Serving ignores because its name is not a number."""
     is_new = not base.exists()
     base.mkdir(parents=True, exist_ok=True)
-    scratch = base / f".export-{os.getpid()}"  # not mkdtemp, whose directories only their owner may read
+    # Not mkdtemp, whose directories only their owner may read; nor the process's number, which in a container
+    # is that of the process before, whose directory stays if it was killed.
+    scratch = base / f".export-{uuid.uuid4().hex}"
     scratch.mkdir()
     try:
         yield scratch

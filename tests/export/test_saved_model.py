@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import kernels
+from convnlp import kernels, saved_model_sums
 from convnlp.export import preset
 from convnlp.export.saved_models import signatures, versions
 from convnlp.export.verification import checks, loaders, requests
@@ -275,6 +275,41 @@ def test_nothing_is_left_of_a_failed_export(small_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(requests, "warm_up_records", full_disk)
     with pytest.raises(OSError, match="No space left"):
         versions.export(str(small_dir), str(tmp_path / "m"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_that_was_killed_stops_no_later_one_of_the_same_process_number(small_dir, tmp_path):
+    """In a container, a process often has the number of the one before."""
+    left = tmp_path / "m" / f".export-{os.getpid()}"
+    left.mkdir(parents=True)
+    assert versions.export(str(small_dir), str(tmp_path / "m"), check=False)[0] == tmp_path / "m" / "1"
+    assert left.is_dir()  # it may be that of a process on another machine
+
+
+def test_of_two_exports_of_one_version_the_second_leaves_nothing(small_dir, tmp_path, monkeypatch):
+    def write(directory):  # the last thing before the names
+        (tmp_path / "m" / "1" / "variables").mkdir(parents=True, exist_ok=True)
+
+    monkeypatch.setattr(saved_model_sums, "write", write)
+    with pytest.raises(OSError, match="not empty"):
+        versions.export(str(small_dir), str(tmp_path / "m"), check=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("output", "ids_output", "message"),
+    [
+        ("gs://b/m", None, "`output` must be a path on this machine.* Received: output=gs://b/m$"),
+        ("m", "gs://b/ids", "`ids_output` must be a path on this machine.* Received: ids_output=gs://b/ids$"),
+        ("m", "./m", "`ids_output` must be another directory than `output`. Received: ./m twice$"),
+    ],
+)
+def test_where_nothing_is_exported(small_dir, tmp_path, monkeypatch, output, ids_output, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(preset, "load", None)  # it is too early for that
+    with pytest.raises(ValueError, match=message):
+        versions.export(str(small_dir), output, ids_output)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -84,6 +84,16 @@ def test_nothing_is_left_of_a_failed_export(small_dir, tmp_path, monkeypatch):
         tflite_files.export(str(small_dir), str(tmp_path / "m.tflite"))
 
 
+def test_a_place_where_no_file_can_be_is_noticed_before_the_work(small_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(preset, "load", None)
+    for output, message in {
+        tmp_path: "`output` must be a file, not a directory",
+        "gs://bucket/m.tflite": "`output` must be a path on this machine",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            tflite_files.export(str(small_dir), str(output))
+
+
 @pytest.mark.multiprocess
 def test_program(small_dir, tmp_path):
     file = tmp_path / "model.tflite"

@@ -220,6 +220,8 @@ def test_what_cannot_be_packed(saved, tmp_path):
         packed_preset.pack(str(saved), str(tmp_path))
     with pytest.raises(ValueError, match=r"`dtype` must be one of float16, float32. Received: dtype='int8'"):
         packed_preset.pack(str(saved), str(tmp_path / "packed"), "int8")
+    with pytest.raises(ValueError, match=r"`output` must be a path on this machine.* output=gs://b/packed$"):
+        packed_preset.pack(str(saved), "gs://b/packed")
     with pytest.raises(ValueError, match="no such directory"):
         packed_preset.pack(str(tmp_path / "none"), str(tmp_path / "packed"))
     folder = shutil.copytree(saved, tmp_path / "preset")

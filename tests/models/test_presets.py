@@ -7,6 +7,7 @@ import sys
 import keras_nlp
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import convnlp
 from convnlp.models import (
@@ -136,6 +137,23 @@ def test_load_task_gives_what_is_there(saved):
 def test_a_classifier_gets_another_head(saved):
     classifier = TextClassifier.from_preset(str(saved / "classifier"), num_classes=5)
     assert (classifier.num_classes, classifier.labels) == (5, None)
+
+
+@pytest.mark.parametrize("part", ["model", "backbone", "preprocessor", "tokenizer"])
+def test_nothing_is_saved_to_a_url(classifier, part, tmp_path, monkeypatch):
+    """keras_nlp would write the weights there, and everything else into a folder called "gs:"."""
+    monkeypatch.chdir(tmp_path)
+    saved = {
+        "model": classifier,
+        "backbone": classifier.backbone,
+        "preprocessor": classifier.preprocessor,
+        "tokenizer": classifier.preprocessor.tokenizer,
+    }[part]
+    message = "^`preset_dir` must be a path on this machine.* Received: preset_dir=ram://presets/one$"
+    with pytest.raises(ValueError, match=message):
+        saved.save_to_preset("ram://presets/one")
+    assert list(tmp_path.iterdir()) == []
+    assert not tf.io.gfile.exists("ram://presets/one")
 
 
 def test_tokenizer_and_preprocessor_are_found_by_keras_nlp(saved):
