@@ -123,7 +123,7 @@ def train(
             graphs.training_steps(strategy, model, optimizer, part.loss_fn, *arguments) for part in parts
         ]
         log = metrics_lib.Metrics(workdir, num_steps, step, progress["metrics_bytes"], silent=not is_chief)
-        stack.enter_context(contextlib.closing(log))
+        stack.enter_context(_closing(log))
         if step:
             log.say(f"Resuming at step {step}")
         run = _Run(strategy, reader, checkpoints, log, averages, received, step, progress)
@@ -255,6 +255,19 @@ class _Run:
             )
         _check_finite(best[0], values[best[0]], self.step, self._checkpoints)
         return values
+
+
+@contextlib.contextmanager
+def _closing(log):
+    """Closes the log in the end, and writes nothing more if another run has taken the directory over."""
+    is_ours = True
+    try:
+        yield
+    except run_lock.LockedError:
+        is_ours = False
+        raise
+    finally:
+        log.close(flush=is_ours)
 
 
 def _check_reached(step, num_steps, finish, workdir):

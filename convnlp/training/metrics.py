@@ -95,12 +95,13 @@ class Metrics:
         if not self._silent:
             self._bar.write(text, file=sys.stderr)
 
-    def close(self):
+    def close(self, flush=True):
+        """Closes all files; behind a URL, without `flush`, what was written since the last one is lost."""
         if not self._silent:
             self._bar.close()
             self._summaries.close()
-            self._file.close()
-            self._times.close()
+            self._file.close(flush)
+            self._times.close(flush)
 
 
 def _lines_until(step, content):

@@ -188,6 +188,7 @@ class Appended:
             content = read(path) if gfile.exists(path) else b""
             self._lines = bytearray(content[:position])
             self.position = len(self._lines)
+            self._is_flushed = self.position == len(content)
         else:
             # Open for the whole run, until `close`. Unbuffered, since `close` would retry writing a buffer.
             self._file = open(path, "ab", buffering=0)  # noqa: SIM115
@@ -201,6 +202,7 @@ class Appended:
         self.position += len(data)
         if self._lines is not None:
             self._lines += data
+            self._is_flushed = False
             return
         try:
             while data:
@@ -211,10 +213,13 @@ class Appended:
 
     def flush(self):
         """Makes what was written outlive the process."""
-        if self._lines is not None:
+        if self._lines is not None and not self._is_flushed:
             write(self._path, bytes(self._lines))
+            self._is_flushed = True
 
-    def close(self):
-        self.flush()
+    def close(self, flush=True):
+        """Ends writing; behind a URL, without `flush`, what has not been flushed is lost."""
         if self._lines is None:
             self._file.close()
+        elif flush:
+            self.flush()

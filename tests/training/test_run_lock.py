@@ -176,7 +176,9 @@ def test_a_lease_that_was_taken_over_stops_the_run_before_it_writes(path, monkey
     assert storage.read_json(path) == thief
 
     workdir = remote.url("locks/stopped")
+    storage.write(f"{workdir}/metrics.jsonl", b"what the other run has written")
     monkeypatch.setattr(run_lock, "hold", lambda workdir, argument: lease)
     with pytest.raises(run_lock.LockedError):
         Toy().train(workdir)
     assert storage.names(storage.join(workdir, "checkpoints")) == []
+    assert storage.read(f"{workdir}/metrics.jsonl") == b"what the other run has written"

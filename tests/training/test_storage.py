@@ -46,6 +46,24 @@ def test_appends_and_cuts(directory):
     assert storage.read(path) == b"one\ntwo\n"
 
 
+def test_behind_a_url_only_what_is_new_is_written(monkeypatch):
+    """What has been written already cannot fail again while another error is on its way."""
+    path = remote.url("storage/appended.jsonl")
+    file = storage.Appended(path)
+    file.write("one\ntwo\n")
+    file.flush()
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "write", None)
+        file.close()
+        storage.Appended(path).close()
+        unwritten = storage.Appended(path)
+        unwritten.write("three\n")
+        unwritten.close(flush=False)
+    assert storage.read(path) == b"one\ntwo\n"
+    storage.Appended(path, 4).close()
+    assert storage.read(path) == b"one\n"
+
+
 def test_a_line_that_cannot_be_written_names_the_file(tmp_path):
     """As on a full disk; and closing the file does not try the rest of the line once more."""
     path = tmp_path / "a.jsonl"
