@@ -74,14 +74,19 @@ class EdgeModel:
         off; of a pair, the longer text is cut until both fit.
 
         Args:
-            texts: list of B str.
+            texts: list of B >= 1 str.
             pairs: list of B str, the second texts. Default None.
 
         Returns:
             int32 [B,T].
+
+        Raises:
+            ValueError: if an argument is not such a list.
         """
-        columns = [self._tokenizer.encode(list(column)) for column in (texts, pairs) if column is not None]
-        rows = [self._row(segments) for segments in zip(*columns, strict=True)]
+        columns = _columns(texts, pairs)
+        if not columns[0]:
+            raise ValueError("`texts` must hold at least one text. Received: none")
+        rows = [self._row(segments) for segments in zip(*map(self._tokenizer.encode, columns), strict=True)]
         longest = max(map(len, rows))
         pad = self.facts["pad_token_id"]
         return np.array([row + [pad] * (longest - len(row)) for row in rows], np.int32)
@@ -111,8 +116,14 @@ class EdgeModel:
             list of dicts: {"label": str, "scores": {label: probability}}; if a text may have several labels,
             {"labels": list of the labels with a score of at least 0.5, "scores": ...}; if the model has no
             classes, {facts["output"]: list of float}, such as "embedding".
+
+        Raises:
+            ValueError: as for `token_ids`, but there may be no texts.
         """
-        outputs = self.run(self.token_ids(texts, pairs))
+        columns = _columns(texts, pairs)
+        if not columns[0]:
+            return []
+        outputs = self.run(self.token_ids(*columns))
         labels = self.facts["labels"]
         if labels is None:
             return [{self.facts["output"]: row.tolist()} for row in outputs]
@@ -136,6 +147,22 @@ class EdgeModel:
         for segment, count in zip(segments, kept, strict=True):
             row += [*segment[:count], self.facts["end_token_id"]]
         return row
+
+
+def _columns(texts, pairs):
+    """Returns the texts, and the second ones if there are any, as lists of equal length."""
+    columns = {"texts": texts} if pairs is None else {"texts": texts, "pairs": pairs}
+    for name, column in columns.items():
+        columns[name] = [column] if isinstance(column, bytes) else list(column)
+        wrong = [column] if isinstance(column, str) else [x for x in columns[name] if not isinstance(x, str)]
+        if wrong:
+            raise ValueError(f"`{name}` must be a list of str. Received: {wrong[0]!r:.100}")
+    counts = [*map(len, columns.values())]
+    if len({*counts}) > 1:
+        raise ValueError(
+            f"`pairs` must have a text for each of `texts`. Received: {counts[1]} for {counts[0]}"
+        )
+    return [*columns.values()]
 
 
 def _content(archive, name):

@@ -50,9 +50,14 @@ def examples():
                 continue
             try:
                 example = json.loads(line)
-                yield example["text"], example.get("text_pair")
+                text, pair = example["text"], example.get("text_pair")
+                if not isinstance(text, str) or not isinstance(pair, str | None):
+                    raise TypeError
             except (ValueError, KeyError, TypeError, AttributeError):
-                raise ValueError(f'{_INPUT.value}, line {number}: not a JSON object with "text"') from None
+                raise ValueError(
+                    f'{_INPUT.value}, line {number}: not a JSON object whose "text" is a string'
+                ) from None
+            yield text, pair
 
 
 def main(argv):

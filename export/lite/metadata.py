@@ -19,6 +19,10 @@ from convnlp.export.lite.float_operations import packed
 
 ENTRY = "TFLITE_METADATA"
 LABELS = "labels.txt"
+_MEANINGS = {
+    "logits": "The scores are their softmax.",
+    "probabilities": "The probability of each class, whatever those of the others.",
+}
 _SCHEMA, _PARSER = b"M001", "1.1.0"
 # The fields of the schema's tables, by their slots.
 _MODEL = {"name": 0, "description": 1, "subgraph_metadata": 3, "min_parser_version": 7}
@@ -85,7 +89,7 @@ def _metadata(facts):
         "dimension_names": _strings(builder, ["batch", "class" if facts["labels"] else "channel"]),
     }
     if facts["labels"] is not None:
-        target["description"] = builder.CreateString("The scores are their softmax.")
+        target["description"] = builder.CreateString(_MEANINGS.get(facts["output"], "A score of each class."))
         target["associated_files"] = _vector(
             builder, [_file(builder, LABELS, "The names of the classes, one per line.", _AXIS_LABELS)]
         )

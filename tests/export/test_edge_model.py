@@ -109,6 +109,37 @@ def test_tokens_equal_the_library(model, classifier):
         np.testing.assert_array_equal(found, ids[:, : found.shape[1]])
 
 
+@pytest.mark.parametrize(
+    ("texts", "pairs", "message"),
+    [
+        ("a film", None, "`texts` must be a list of str. Received: 'a film'"),
+        (["a film", 5], None, "`texts` must be a list of str. Received: 5"),
+        (b"a film", None, "`texts` must be a list of str. Received: b'a film'"),
+        (["a film"], "a book", "`pairs` must be a list of str. Received: 'a book'"),
+        (["a film"], ["one", "two"], "`pairs` must have a text for each of `texts`. Received: 2 for 1"),
+    ],
+)
+def test_what_are_no_texts(model, texts, pairs, message):
+    """A single text would otherwise be a list of its letters."""
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        model.predict(texts, pairs)
+
+
+def test_no_texts_have_no_answers(model):
+    assert model.predict([]) == model.predict([], []) == []
+    with pytest.raises(ValueError, match="`texts` must hold at least one text"):
+        model.token_ids([])
+
+
+@pytest.mark.parametrize(
+    ("output", "meaning"),
+    [("logits", "The scores are their softmax"), ("probabilities", "The probability of")],
+)
+def test_the_metadata_say_what_the_output_is(output, meaning):
+    found = metadata._metadata({"inputs": "text", "output": output, "labels": LABELS})
+    assert meaning.encode() in found
+
+
 def test_a_file_that_is_no_model(tmp_path, fp32_file):
     (tmp_path / "m.tflite").write_bytes(b"not a zip")
     with pytest.raises(ValueError, match=r"m.tflite is not a file of export.tflite"):
@@ -264,6 +295,9 @@ def test_runner_needs_no_tensorflow(model, fp32_file, tmp_path):
 
     done = run_tflite(f"--model={fp32_file}", "--input=-", stdin="one\ntwo\n")
     assert [sorted(json.loads(line)) for line in done.stdout.splitlines()] == [["label", "scores"]] * 2
+    (tmp_path / "numbers.jsonl").write_text('{"text": "one"}\n{"text": 2}\n')
+    done = run_tflite(f"--model={fp32_file}", f"--input={tmp_path / 'numbers.jsonl'}")
+    assert f'error: {tmp_path}/numbers.jsonl, line 2: not a JSON object whose "text" is a str' in done.stderr
     done = run_tflite(f"--model={tmp_path / 'none.tflite'}", "--text=one")
     assert done.returncode == 1
     assert [line for line in done.stderr.splitlines() if line.startswith("error: ")]
