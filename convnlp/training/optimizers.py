@@ -27,7 +27,8 @@ def build(config, num_steps, depth_of=None):
         A `keras.optimizers.Optimizer`.
 
     Raises:
-        ValueError: if the name is unknown or `layer_decay` is out of range, and as `Schedule`.
+        ValueError: if the name is unknown, `layer_decay` is out of range or lacks `depth_of`, and as
+            `Schedule`.
     """
     schedule = schedules.Schedule(
         config.schedule, config.learning_rate, num_steps, config.warmup_steps, config.decay_steps
@@ -37,6 +38,11 @@ def build(config, num_steps, depth_of=None):
         raise ValueError(
             "`optimizer.layer_decay` must be a number in (0, 1]. "
             f"Received: optimizer.layer_decay={layer_decay}"
+        )
+    if layer_decay < 1 and depth_of is None:
+        raise ValueError(
+            "`depth_of` must be given if optimizer.layer_decay is below 1. "
+            f"Received: depth_of=None, optimizer.layer_decay={layer_decay}"
         )
     scaling = {"scale_of": lambda variable: layer_decay ** depth_of(variable)} if layer_decay < 1 else {}
     if config.name == "adafactor":

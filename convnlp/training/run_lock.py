@@ -107,6 +107,8 @@ def _holder():
 
 
 def _described(holder):
+    if not holder:  # it has only just locked the file
+        return "another process"
     return f"process {holder.get('pid')} on {holder.get('host')}, which started at {holder.get('started')}"
 
 

@@ -17,6 +17,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         warmup_linear        P min(1, (t+1) / W, (N-t) / (N-W))
         warmup_flat_linear   P min(1, (t+1) / W, (N-t) / D)
 
+    The last two are 0 from t = N on.
+
     Source: inverse_sqrt is "rsqrt_no_ramp_down" of T5 (Raffel et al., 2020, https://arxiv.org/abs/1910.10683).
     Departs from it: nothing.
 
@@ -48,6 +50,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
             raise ValueError(
                 f"`learning_rate` must be positive and finite. Received: learning_rate={learning_rate}"
             )
+        if num_steps <= 0:
+            raise ValueError(f"`num_steps` must be positive. Received: num_steps={num_steps}")
         if warmup_steps < 0 or ("warmup" in name and warmup_steps >= num_steps):
             raise ValueError(
                 "`warmup_steps` must be in [0, num_steps). "
@@ -75,7 +79,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
             self.decay_steps if self.name == "warmup_flat_linear" else self.num_steps - self.warmup_steps
         )
         decay = (self.num_steps - step) / max(decay_steps, 1)
-        return self.learning_rate * tf.minimum(1.0, tf.minimum(warmup, decay))
+        return self.learning_rate * tf.maximum(0.0, tf.minimum(1.0, tf.minimum(warmup, decay)))
 
     def get_config(self):
         names = ("name", "learning_rate", "num_steps", "warmup_steps", "decay_steps")

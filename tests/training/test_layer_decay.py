@@ -89,6 +89,12 @@ def test_variables_of_another_model_are_not_passed_over():
         optimizer.build([keras.Variable([1.0])])
 
 
+def test_a_decay_needs_the_depths():
+    config = ml_collections.ConfigDict({**OPTIMIZER, "layer_decay": 0.5})
+    with pytest.raises(ValueError, match=r"^`depth_of` must be given if optimizer.layer_decay is below 1. "):
+        optimizers.build(config, 10)
+
+
 @pytest.mark.parametrize("layer_decay", [0.0, 1.1, float("nan")])
 def test_a_decay_that_is_none(layer_decay):
     config = ml_collections.ConfigDict({**OPTIMIZER, "layer_decay": layer_decay})

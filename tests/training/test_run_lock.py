@@ -1,5 +1,6 @@
 """The lock of a run's directory: held by one process, free when that has died."""
 
+import fcntl
 import json
 import subprocess
 import sys
@@ -24,6 +25,13 @@ def test_a_second_lock_on_a_file_is_refused_and_names_the_first(tmp_path):
     assert str(tmp_path) in str(caught.value)
     lock.release()
     run_lock.FileLock(path).release()
+
+
+def test_a_holder_that_has_not_yet_written_its_name_is_another_process(tmp_path):
+    with open(tmp_path / "run.lock", "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(run_lock.LockedError, match=r"in use by another process$"):
+            run_lock.FileLock(str(tmp_path / "run.lock"))
 
 
 def test_a_lock_whose_file_was_deleted_is_taken_anew_or_lost(tmp_path):

@@ -22,6 +22,13 @@ def test_values(name):
     np.testing.assert_allclose(values, EXPECTED[name], rtol=1e-6)  # float32
 
 
+@pytest.mark.parametrize("name", ["warmup_linear", "warmup_flat_linear"])
+def test_no_rate_is_negative(name):
+    """Keras' `fit` may go on beyond the number of steps; a negative rate would undo the training."""
+    schedule = Schedule(name, learning_rate=P, num_steps=N, warmup_steps=W, decay_steps=D)
+    assert [float(schedule(step)) for step in (N, N + 1, 2 * N)] == [0.0] * 3
+
+
 def test_the_papers_rate():
     schedule = Schedule("inverse_sqrt", learning_rate=1.0, num_steps=2**19, warmup_steps=10_000)
     assert float(schedule(0)) == pytest.approx(0.01)
@@ -44,6 +51,7 @@ def test_config_round_trip():
         ),
         ({"name": "warmup_linear", "warmup_steps": N}, "`warmup_steps` must be in"),
         ({"decay_steps": N + 1}, "`decay_steps` must be in"),
+        *(({"num_steps": n}, f"`num_steps` must be positive. Received: num_steps={n}") for n in (0, -1)),
     ],
 )
 def test_wrong_arguments(arguments, message):
