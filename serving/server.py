@@ -169,6 +169,8 @@ def _end_on_signals():
 def _check_flags():
     if not _MODEL_CONFIG_FILE.value and not _MODEL_BASE_PATH.value:
         raise ValueError("nothing to serve: give --model_base_path=DIR or --model_config_file=FILE")
+    if "://" in (_MODEL_BASE_PATH.value or ""):
+        raise ValueError(f"--model_base_path must be a local directory. Received: {_MODEL_BASE_PATH.value}")
     if _BATCHING_FILE.value and not _BATCHING.value:
         raise ValueError("--batching_parameters_file needs --enable_batching")
 

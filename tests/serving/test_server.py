@@ -209,6 +209,12 @@ def test_nothing_to_serve_is_one_clear_line():
     ]
 
 
+def test_a_model_behind_a_url_is_one_clear_line():
+    assert errors_of("--rest_api_port=1", "--model_base_path=gs://bucket/model") == [
+        "error: --model_base_path must be a local directory. Received: gs://bucket/model"
+    ]
+
+
 def test_what_cannot_be_served_is_one_clear_line(tmp_path):
     port = f"--rest_api_port={free_port()}"
     assert "there is no version directory" in one_line_error(port, f"--model_base_path={tmp_path}")
