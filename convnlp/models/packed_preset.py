@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import uuid
 
 from convnlp.models import arguments, checksums, preset_names, preset_weights, presets
 
@@ -49,7 +50,7 @@ def pack(preset, output, dtype="float16"):
     names = checksums.files(directory)
 
     os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
-    partial = f"{output}.{os.getpid()}.partial"
+    partial = f"{output}.{uuid.uuid4().hex}.partial"  # one that was killed may have had this process's number
     os.mkdir(partial)
     try:
         facts = {"num_weights": 0, "largest_change": 0.0}

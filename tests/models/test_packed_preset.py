@@ -213,6 +213,13 @@ def test_a_weight_that_does_not_fit_is_refused(saved, tmp_path, value, dtype):
     assert os.listdir(tmp_path) == ["preset"]
 
 
+def test_what_was_left_by_a_killed_process_of_the_same_number_is_in_nobody_s_way(saved, tmp_path):
+    left = tmp_path / f"packed.{os.getpid()}.partial"
+    left.mkdir()
+    packed_preset.pack(str(saved), str(tmp_path / "packed"))
+    assert sorted(os.listdir(tmp_path)) == ["packed", left.name]
+
+
 def test_what_cannot_be_packed(saved, tmp_path):
     with pytest.raises(
         ValueError, match=r"`output` must be a new directory. Received: output=.*which exists"
