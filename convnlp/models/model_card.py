@@ -198,6 +198,7 @@ _RULES = (
         "a list of sentences",
         lambda value: isinstance(value, list | tuple) and all(isinstance(row, str) for row in value),
     ),
+    (("language", "licence"), "a string", lambda value: isinstance(value, str)),
     (("cpu_seconds", "watts_per_cpu"), "a number >= 0", lambda value: _is_number(value) and value >= 0),
 )
 
@@ -209,10 +210,9 @@ def _read(preset_dir, name):
 
 def _front_matter(cls, entries):
     lines = ["library_name: keras-hub", "tags: [convnlp]"]
-    if "language" in entries:
-        lines.append(f"language: {entries['language']}")
-    if "licence" in entries:
-        lines.append(f"license: {entries['licence']}")
+    for name, key in (("language", "language"), ("licence", "license")):
+        if name in entries:
+            lines.append(f"{key}: {json.dumps(entries[name])}")  # quoted: no, for Norwegian, means false
     if tag := getattr(cls, "pipeline_tag", None):
         lines.append(f"pipeline_tag: {tag}")
     return "\n".join(["---", *lines, "---", ""])

@@ -1,6 +1,7 @@
 import keras
 import keras_nlp
 import pytest
+import yaml
 
 from convnlp.models import PooledEncoder, model_card, token_inputs
 
@@ -27,7 +28,7 @@ def test_everything_given_is_written(classifier, tmp_path):
     for text in (
         "# dynamic_conv_mini_en\n",
         "pipeline_tag: text-classification",
-        "language: en",
+        'language: "en"\n',
         "2 encoder layers (dynamic_conv)",
         "Classes: bad, good.",
         f"{classifier.backbone.count_params():,} parameters",
@@ -117,7 +118,7 @@ def test_what_a_shipped_model_says_of_itself(lm, tmp_path):
             "bias": [{"groups": "women, men", "difference": 0.02}],
         },
     )
-    assert card.startswith("---\nlibrary_name: keras-hub\ntags: [convnlp]\nlicense: apache-2.0\n")
+    assert card.startswith('---\nlibrary_name: keras-hub\ntags: [convnlp]\nlicense: "apache-2.0"\n')
     for section in (
         "- CPU hours: 10; energy, estimated: 0.1 kWh, taking 10 W for each busy CPU\n",
         "## Sources\n\n| name | licence | tokens |\n| --- | --- | --- |\n"
@@ -130,6 +131,13 @@ def test_what_a_shipped_model_says_of_itself(lm, tmp_path):
         "benchmarks.pretraining.bias`.\n\n| groups | difference |\n| --- | --- |\n| women, men | 0.02 |\n",
     ):
         assert section in card, section
+
+
+@pytest.mark.parametrize("language", ["en", "no"])
+def test_the_front_matter_is_what_a_reader_of_yaml_finds(lm, tmp_path, language):
+    card = card_of(lm, tmp_path / "lm", {"language": language, "licence": "cc-by-4.0"})
+    found = yaml.safe_load(card.split("---\n")[1])
+    assert (found["language"], found["license"]) == (language, "cc-by-4.0")
 
 
 def test_sections_without_entries_are_left_out(lm, tmp_path):
@@ -161,6 +169,7 @@ def test_the_interval_of_a_share(share, low, high):
         ({"sources": ["c4"]}, r"`sources` must be a list of dicts. Received: sources=\['c4'\]"),
         ({"bias": {"a": 1}}, "`bias` must be a list of dicts"),
         ({"weaknesses": "It is tiny."}, "`weaknesses` must be a list of sentences"),
+        ({"language": ["en"]}, r"`language` must be a string. Received: language=\['en'\]"),
         ({"cpu_seconds": "3"}, "`cpu_seconds` must be a number >= 0. Received: cpu_seconds='3'"),
     ],
 )
