@@ -54,7 +54,8 @@ class BatchingOptions:
     max_execution_batch_size: int = 1000
 
     def __post_init__(self):
-        for name in ("max_batch_size", "max_enqueued_batches", "num_batch_threads"):
+        counts = ("max_batch_size", "max_enqueued_batches", "num_batch_threads", "max_execution_batch_size")
+        for name in counts:
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be positive. Received: {name}={getattr(self, name)}")
         if self.batch_timeout_micros < 0:

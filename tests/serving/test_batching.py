@@ -314,6 +314,7 @@ def test_many_clients_each_get_their_own_answer():
     ("options", "message"),
     [
         ({"max_batch_size": 0}, "`max_batch_size` must be positive. Received: max_batch_size=0"),
+        ({"max_execution_batch_size": 0}, "`max_execution_batch_size` must be positive. Received: "),
         ({"batch_timeout_micros": -1}, "`batch_timeout_micros` must not be negative"),
         (
             {"allowed_batch_sizes": (4, 8)},
