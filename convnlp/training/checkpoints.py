@@ -11,6 +11,7 @@ fills. Nothing is synced to the disk: after a power failure, the checksums revea
 directory are never touched.
 """
 
+import errno
 import hashlib
 import json
 import re
@@ -185,8 +186,9 @@ class Checkpoints:
             missing or damaged, `best_step` and `best_value` of the progress are None.
 
         Raises:
-            CheckpointError: if there are checkpoints but none can be read, or if the data have a different
+            CheckpointError: if there are checkpoints but all are damaged, or if the data have a different
                 number of shards.
+            OSError or tf.errors.OpError: if a checkpoint that may be intact cannot be read at the moment.
         """
         step, damaged = None, {}
         for candidate in reversed(self.steps()):
@@ -236,6 +238,9 @@ class Checkpoints:
 
         Returns:
             bool, whether the checkpoint exists and is intact; if not, this is logged and nothing changes.
+
+        Raises:
+            OSError or tf.errors.OpError: as for `restore`.
         """
         damage = self._damage(step)
         if strategy_lib.any_worker(self._strategy, damage is not None):
@@ -248,7 +253,7 @@ class Checkpoints:
         return storage.join(self._directory, f"{step:08d}")
 
     def _damage(self, step):
-        """Returns what is wrong with a checkpoint, or None."""
+        """Returns what is wrong with a checkpoint, or None; raises an error if it cannot be read just now."""
         name = _MANIFEST
         try:
             for name, expected in _manifest(self._directory, step)["files"].items():
@@ -257,6 +262,8 @@ class Checkpoints:
         except (FileNotFoundError, tf.errors.NotFoundError):
             return f"{name} is missing"
         except (*storage.ERRORS, ValueError) as error:
+            if not _is_damage(error):
+                raise
             return " ".join(str(error).split())
         return None
 
@@ -305,6 +312,13 @@ class Checkpoints:
                 storage.gfile.rmtree(path)
         except storage.ERRORS as error:
             logging.warning("Could not delete all of %s: %s", path, storage.reason(error))
+
+
+def _is_damage(error):
+    """Whether an error lies in a file's content, and not in the network, the rights or the process."""
+    return (
+        isinstance(error, ValueError | tf.errors.DataLossError) or getattr(error, "errno", None) == errno.EIO
+    )
 
 
 def _manifest(directory, step):

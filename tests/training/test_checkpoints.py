@@ -1,6 +1,7 @@
 """Checkpoints: what is kept, what is noticed, what is refused."""
 
 import contextlib
+import errno
 import json
 import resource
 import shutil
@@ -134,6 +135,45 @@ def test_a_damaged_newest_is_reported_and_the_one_before_used(tmp_path, run, dam
     assert "Using the checkpoint of step 1" in caplog.text
     assert run.checkpoints.steps() == [1]
     assert (tmp_path / "checkpoints" / "damaged-00000002").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EMFILE, "Too many open files"),
+        PermissionError(errno.EACCES, "Permission denied"),
+        tf.errors.UnavailableError(None, None, "no network"),
+        tf.errors.FailedPreconditionError(None, None, "Could not resolve hostname"),
+    ],
+)
+def test_what_cannot_be_read_just_now_is_not_damaged(tmp_path, run, monkeypatch, error):
+    """An older checkpoint in its place would throw steps away, and so would the last weights for the best."""
+    run.save(1, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "fingerprint", failing(storage.fingerprint, error))
+        for read in (run.checkpoints.restore, lambda: run.checkpoints.restore_variables(2)):
+            with pytest.raises(type(error)) as caught:
+                read()
+            assert caught.value is error
+    assert run.checkpoints.restore()[0] == 2
+
+
+def test_a_sector_that_cannot_be_read_is_damage(tmp_path, run, monkeypatch):
+    run.save(1, 2)
+    broken = failing(storage.fingerprint, OSError(errno.EIO, "Input/output error"))
+    monkeypatch.setattr(storage, "fingerprint", broken)
+    assert run.checkpoints.restore()[0] == 1
+
+
+def failing(fingerprint, error):
+    """`storage.fingerprint`, which fails for the files of step 2."""
+
+    def read(path):
+        if "/00000002/" in path:
+            raise error
+        return fingerprint(path)
+
+    return read
 
 
 def test_nothing_starts_over_silently_when_all_are_damaged(tmp_path, run):
