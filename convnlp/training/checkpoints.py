@@ -38,16 +38,18 @@ class CheckpointError(OSError):
 def steps(workdir):
     """Returns the steps of all checkpoints of a run, a list of int, ascending; includes damaged ones."""
     directory = storage.join(workdir, "checkpoints")
-    return [step for step in _numbers(directory) if _is_written(directory, step)]
+    found = {int(name) for name in storage.names(directory) if _STEP.fullmatch(name)}
+    return [step for step in sorted(found) if _is_written(directory, step)]
 
 
 def num_shards(workdir):
-    """Returns the number of shards of a run's data, from its newest readable checkpoint; None without one."""
+    """Returns the number of shards of a run's data, from its newest intact manifest; None without one."""
     for step in reversed(steps(workdir)):
         try:
             return _manifest(storage.join(workdir, "checkpoints"), step)["num_shards"]
-        except (*storage.ERRORS, ValueError):  # a damaged one is reported by `restore`
-            continue
+        except (*storage.ERRORS, ValueError) as error:
+            if not _is_damage(error):  # a damaged one is reported by `restore`
+                raise
     return None
 
 
@@ -259,12 +261,11 @@ class Checkpoints:
             for name, expected in _manifest(self._directory, step)["files"].items():
                 if storage.fingerprint(storage.join(self._path(step), name)) != expected:
                     return f"{name} does not agree with the manifest"
-        except (FileNotFoundError, tf.errors.NotFoundError):
-            return f"{name} is missing"
         except (*storage.ERRORS, ValueError) as error:
             if not _is_damage(error):
                 raise
-            return " ".join(str(error).split())
+            is_missing = isinstance(error, FileNotFoundError | tf.errors.NotFoundError)
+            return f"{name} is missing" if is_missing else " ".join(str(error).split())
         return None
 
     def _report(self, damaged):
@@ -315,10 +316,9 @@ class Checkpoints:
 
 
 def _is_damage(error):
-    """Whether an error lies in a file's content, and not in the network, the rights or the process."""
-    return (
-        isinstance(error, ValueError | tf.errors.DataLossError) or getattr(error, "errno", None) == errno.EIO
-    )
+    """Whether an error lies in a file, and not in the network, the rights or the process."""
+    kinds = ValueError, FileNotFoundError, tf.errors.NotFoundError, tf.errors.DataLossError
+    return isinstance(error, kinds) or getattr(error, "errno", None) == errno.EIO
 
 
 def _manifest(directory, step):
@@ -337,20 +337,12 @@ def _manifest(directory, step):
     return manifest
 
 
-def _numbers(directory):
-    return sorted(
-        int(name)
-        for name in storage.names(directory)
-        if _STEP.fullmatch(name)
-        and name == f"{int(name):08d}"
-        and storage.gfile.isdir(storage.join(directory, name))
-    )
-
-
 def _is_written(directory, step):
-    if not storage.is_remote(directory):
-        return True
-    return storage.gfile.exists(storage.join(directory, f"{step:08d}", _MANIFEST))
+    path = storage.join(directory, f"{step:08d}")
+    if not storage.is_remote(path):
+        return storage.gfile.isdir(path)
+    # Not `isdir`, which takes any failure, such as that of the network, for "no".
+    return storage.gfile.exists(storage.join(path, _MANIFEST))
 
 
 def _sum_of(manifest):

@@ -158,6 +158,27 @@ def test_what_cannot_be_read_just_now_is_not_damaged(tmp_path, run, monkeypatch,
     assert run.checkpoints.restore()[0] == 2
 
 
+def test_no_checkpoint_is_overlooked_while_there_is_no_network(monkeypatch):
+    """The run would begin again, and its config and metrics would be overwritten."""
+    workdir = remote.url("checkpoints/unreachable")
+    Run(workdir).save(1)
+
+    def fail(path):
+        raise tf.errors.UnavailableError(None, None, "no network")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.gfile, "isdir", lambda path: False)  # as it says then
+        assert checkpoints_lib.steps(workdir) == [1]
+        patch.setattr(storage.gfile, "exists", fail)
+        with pytest.raises(tf.errors.UnavailableError):
+            checkpoints_lib.steps(workdir)
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "read", fail)
+        with pytest.raises(tf.errors.UnavailableError):
+            checkpoints_lib.num_shards(workdir)
+    assert checkpoints_lib.num_shards(workdir) == 1
+
+
 def test_a_sector_that_cannot_be_read_is_damage(tmp_path, run, monkeypatch):
     run.save(1, 2)
     broken = failing(storage.fingerprint, OSError(errno.EIO, "Input/output error"))
