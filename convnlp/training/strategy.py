@@ -28,8 +28,8 @@ def build(name, tpu="", num_virtual_devices=0):
         A `tf.distribute.Strategy`.
 
     Raises:
-        ValueError: if the name is unknown, the strategy cannot use a flag, TF_CONFIG is missing, or the TPU
-            cannot be reached.
+        ValueError: if the name is unknown, the strategy cannot use a flag, TF_CONFIG is missing or wrong, or
+            the TPU cannot be reached.
     """
     if name not in STRATEGIES:
         raise ValueError(f"`strategy` must be one of {', '.join(STRATEGIES)}. Received: strategy={name!r}")
@@ -40,6 +40,10 @@ def build(name, tpu="", num_virtual_devices=0):
             "`num_virtual_devices` needs strategy='mirrored'. "
             f"Received: num_virtual_devices={num_virtual_devices}, strategy={name!r}"
         )
+    if num_virtual_devices < 0:
+        raise ValueError(
+            f"`num_virtual_devices` must be at least 0. Received: num_virtual_devices={num_virtual_devices}"
+        )
     if name == "one_device":
         return tf.distribute.OneDeviceStrategy(
             "/gpu:0" if tf.config.list_physical_devices("GPU") else "/cpu:0"
@@ -47,13 +51,7 @@ def build(name, tpu="", num_virtual_devices=0):
     if name == "mirrored":
         return _mirrored(num_virtual_devices)
     if name == "multi_worker":
-        if "worker" not in _tf_config().get("cluster", {}):
-            raise ValueError(
-                "strategy='multi_worker' needs TF_CONFIG, for example "
-                '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
-                '"task": {"type": "worker", "index": 0}}. '
-                f"Received: TF_CONFIG={os.environ.get('TF_CONFIG')!r}"
-            )
+        _own_index()
         return tf.distribute.MultiWorkerMirroredStrategy()
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "local")
@@ -81,32 +79,36 @@ def workers(strategy):
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return 0, 1
     resolver = strategy.cluster_resolver
-    tasks = [
-        (kind, index)
-        for kind, addresses in sorted(resolver.cluster_spec().as_dict().items())
-        if kind in ("chief", "worker")
-        for index in range(len(addresses))
-    ]
+    tasks = _tasks(resolver.cluster_spec().as_dict())
     return tasks.index((resolver.task_type, resolver.task_id)), len(tasks)
 
 
 def worker_index(name):
-    """Returns the index of this process among those that train together, before the strategy is built."""
-    if name != "multi_worker":
-        return 0
-    cluster, task = (_tf_config().get(name, {}) for name in ("cluster", "task"))
-    return int(task.get("index", 0)) + ("chief" in cluster and task.get("type") == "worker")
+    """Returns the index of this process among those that train together, before the strategy is built.
+
+    Raises:
+        ValueError: if TF_CONFIG is wrong.
+    """
+    return _own_index() if name == "multi_worker" and os.environ.get("TF_CONFIG") else 0
 
 
-def _tf_config():
-    text = os.environ.get("TF_CONFIG") or "{}"
+def _tasks(cluster):
+    """Returns the processes of a cluster that train together, a list of (kind, number), by their indices."""
+    return [(kind, number) for kind in ("chief", "worker") for number in range(len(cluster.get(kind, ())))]
+
+
+def _own_index():
+    """Returns the index of this process according to TF_CONFIG."""
+    text = os.environ.get("TF_CONFIG")
     try:
         config = json.loads(text)
-    except ValueError:
-        config = None
-    if not isinstance(config, dict):
-        raise ValueError(f"TF_CONFIG must be a JSON object. Received: TF_CONFIG={text!r}")
-    return config
+        return _tasks(config["cluster"]).index((config["task"]["type"], int(config["task"]["index"])))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise ValueError(
+            "strategy='multi_worker' needs TF_CONFIG, with a cluster and a task in it, for example "
+            '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}. '
+            f"Received: TF_CONFIG={text!r}"
+        ) from None
 
 
 def is_unreachable(error):
@@ -125,10 +127,9 @@ def lost_worker(error):
     """
     if not is_unreachable(error):
         return None
-    own = worker_index("multi_worker")
     found = [int(index) for index in re.findall(r"/job:\w+/(?:replica:\d+/)?task:(\d+)", str(error))]
     # The devices of this process are named too.
-    others = [index for index in found if index != own]
+    others = [index for index in found if index != worker_index("multi_worker")]
     return others[0] if others else None
 
 

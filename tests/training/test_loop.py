@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import os
+import re
 import signal
 
 import ml_collections
@@ -439,11 +440,24 @@ def test_the_number_of_a_worker_before_there_is_a_strategy(cluster, task, expect
     assert strategy_lib.worker_index("one_device") == 0
 
 
-@pytest.mark.parametrize("text", ["{", "[]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}',
+        '{"cluster": {"worker": ["a:1"]}}',
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}',
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": "first"}}',
+    ],
+)
 def test_a_damaged_tf_config_is_named(text, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ValueError, match=r"TF_CONFIG must be a JSON object. Received: TF_CONFIG="):
-        strategy_lib.worker_index("multi_worker")
+    message = f"needs TF_CONFIG, with a cluster and a task .* Received: TF_CONFIG={re.escape(repr(text))}$"
+    for use in (strategy_lib.worker_index, strategy_lib.build):
+        with pytest.raises(ValueError, match=message):
+            use("multi_worker")
 
 
 @pytest.mark.parametrize(
@@ -455,6 +469,7 @@ def test_a_damaged_tf_config_is_named(text, monkeypatch):
         ),
         (("mirrored", "my-tpu"), "`tpu` needs strategy='tpu'"),
         (("one_device", "", 2), "`num_virtual_devices` needs strategy='mirrored'"),
+        (("mirrored", "", -1), "`num_virtual_devices` must be at least 0. Received: num_virtual_devices=-1"),
         (("multi_worker",), "needs TF_CONFIG.*Received: TF_CONFIG=None"),
     ],
 )
