@@ -112,8 +112,8 @@ def _own_index():
 
 
 def is_unreachable(error):
-    """Returns whether an error says that another machine or process is unreachable: a retry may help."""
-    return isinstance(error, _UNREACHABLE)
+    """Returns whether an error, or its cause, says that another machine is unreachable: a retry may help."""
+    return isinstance(error, _UNREACHABLE) or isinstance(error.__cause__, _UNREACHABLE)
 
 
 def lost_worker(error):

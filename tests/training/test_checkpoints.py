@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp.training import checkpoints as checkpoints_lib
-from convnlp.training import finite, optimizers, shards, storage
+from convnlp.training import finite, optimizers, shards, storage, strategy
 from tests import remote
 from tests.training.toy import Toy
 
@@ -367,6 +367,22 @@ def test_a_checkpoint_stands_though_those_before_it_cannot_be_removed(
     assert Run(workdir).checkpoints.restore()[0] == 2
     run.save(3)
     assert run.checkpoints.steps() == [3]
+
+
+def test_a_checkpoint_that_the_network_refuses_can_be_tried_again(tmp_path, run, monkeypatch):
+    """`convnlp launch` starts the workers anew after an exit code that says so."""
+
+    def write_json(path, value):
+        raise tf.errors.UnavailableError(None, None, "no network")
+
+    monkeypatch.setattr(storage, "write_json", write_json)
+    with pytest.raises(
+        checkpoints_lib.CheckpointError, match=r"no checkpoint of step 1 .*no network"
+    ) as caught:
+        run.save(1)
+    assert strategy.is_unreachable(caught.value)
+    assert strategy.lost_worker(caught.value) is None
+    assert not strategy.is_unreachable(checkpoints_lib.CheckpointError("the disk is full"))
 
 
 def unlisted(names):
