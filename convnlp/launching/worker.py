@@ -112,6 +112,6 @@ def ending_with_us(command):
 
 def show(file, line):
     """Writes a line (bytes) to a text file and flushes it."""
-    with contextlib.suppress(BrokenPipeError):  # nobody reads it any more, which must not end the training
+    with contextlib.suppress(OSError):  # no reader any more, or a full disk: neither must end the training
         file.buffer.write(line)
         file.flush()

@@ -1,5 +1,6 @@
 """The launcher, with workers that need no TensorFlow: what it says of a lost one, and that all ends well."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -79,6 +80,18 @@ def test_a_worker_that_writes_on_and_on_leaves_time_for_the_others(monkeypatch):
         worker.signal(signal.SIGKILL)
         reader.join()
         worker.close()
+
+
+def test_output_that_nobody_can_have_ends_no_training():
+    full = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115 - closing it may fail too
+    receiver, sender = os.pipe()
+    os.close(receiver)
+    unread = os.fdopen(sender, "w")
+    for file in (full, unread):
+        for _ in range(3):
+            worker_lib.show(file, b"a line\n" * 10_000)
+        with contextlib.suppress(OSError):
+            file.close()
 
 
 @pytest.mark.parametrize(
