@@ -6,8 +6,8 @@
 The manifest holds the size and SHA-256 sum of every other file and a checksum of itself; it is written last.
 On a disk, the checkpoint is written under a temporary name, and then the directory is renamed. Behind a URL,
 where directories cannot be renamed atomically, a directory without a manifest is not a checkpoint. So a
-process killed at any moment leaves only complete checkpoints and a directory that the next start removes or
-fills. Nothing is synced to the disk: after a power failure, the checksums reveal damage. Other entries of the
+process killed at any moment leaves only complete checkpoints and a directory that the next start removes.
+Nothing is synced to the disk: after a power failure, the checksums reveal damage. Other entries of the
 directory are never touched.
 """
 
@@ -104,10 +104,16 @@ class Checkpoints:
             path = storage.join(self._directory, name)
             if not _OURS.fullmatch(name) or not storage.gfile.isdir(path):
                 strangers.append(name)
-            elif _LEFTOVER.fullmatch(name):
+            elif _LEFTOVER.fullmatch(name) or self._is_partial(name):
                 self._delete(path)
         if strangers:
             logging.warning("Ignoring in %s, not checkpoints: %s", self._directory, ", ".join(strangers))
+
+    def _is_partial(self, name):
+        """Whether a directory behind a URL is a checkpoint that was never completed."""
+        if not storage.is_remote(self._directory) or not _STEP.fullmatch(name):
+            return False
+        return name == f"{int(name):08d}" and not _is_written(self._directory, int(name))
 
     def steps(self):
         """Returns the steps of all checkpoints, ascending."""

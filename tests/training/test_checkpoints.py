@@ -307,6 +307,7 @@ def test_behind_a_url_a_directory_without_a_manifest_is_none():
     assert run.checkpoints.steps() == [1, 2, 3]
     storage.gfile.remove(f"{workdir}/checkpoints/00000003/manifest.json")  # killed before it was written
     other = Run(workdir, keep=2)
+    assert storage.names(f"{workdir}/checkpoints") == ["00000001", "00000002"]
     assert other.checkpoints.restore() == (2, {"tokens": 2, "best_step": 1})
     assert other.weight() == 2
     other.save(3, best_step=3)
