@@ -15,7 +15,7 @@ import pathlib
 
 from absl import app, flags
 
-from convnlp import programs
+from convnlp import outputs, programs
 from convnlp.export.lite import delegation
 from convnlp.export.saved_models import execution
 from convnlp.export.saved_models.versions import version_directory
@@ -35,6 +35,8 @@ def main(argv):
         raise app.UsageError(f"unknown argument {argv[1]!r}")
     path = pathlib.Path(_MODEL.value)
     shape = _BATCH_SIZE.value, _LENGTH.value
+    if _OUTPUT.value:
+        outputs.check_file("output", _OUTPUT.value, inputs=[path] * path.is_file())
     if not path.exists():
         raise ValueError(f"`model` must be a file or a directory. Received: {_MODEL.value}")
     if path.is_file():
@@ -47,9 +49,7 @@ def main(argv):
     if _OUTPUT.value:
         facts = {"model": _MODEL.value, "batch_size": shape[0], "length": shape[1], "parts": num_parts}
         content = json.dumps(facts | {"operations": counts(found)}, indent=1) + "\n"
-        output = pathlib.Path(_OUTPUT.value)
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(content, encoding="utf-8")
+        outputs.write_file(_OUTPUT.value, content.encode())
 
 
 def counts(found):

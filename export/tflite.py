@@ -17,7 +17,7 @@ makes the ids. `convnlp.export.run_tflite` runs the file; `convnlp.export.tflite
 
 from absl import app, flags
 
-from convnlp import programs
+from convnlp import outputs, programs
 from convnlp.export import preset
 from convnlp.export.lite import calibration_flags, forms, tflite_files
 
@@ -36,6 +36,7 @@ def main(argv):
     """Exports the preset, and prints what was written."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
+    outputs.check_file("output", _OUTPUT.value)  # before the calibration, which reads many texts
     form = forms.form_named(_MODE.value)
     form.require_inputs(_INPUTS.value)
     rows = calibration_flags.rows(preset.load(_PRESET.value), form.name) if form.calibrated else None

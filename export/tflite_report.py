@@ -11,11 +11,10 @@ the lowest cosine between its embedding and the preset's.
 """
 
 import json
-import os
 
 from absl import app, flags
 
-from convnlp import programs
+from convnlp import outputs, programs
 from convnlp.data import Source
 from convnlp.export import preset
 from convnlp.export.lite import calibration_flags, comparison, report
@@ -55,6 +54,8 @@ def main(argv):
     """Exports every form into a temporary directory, measures it, and prints and writes the report."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown argument {argv[1]!r}")
+    if _OUTPUT.value:
+        outputs.check_file("output", _OUTPUT.value)
     modes = list(FORMS) if _MODES.value is None else _MODES.value
     forms = [form_named(mode) for mode in modes]
     for form in forms:
@@ -77,10 +78,7 @@ def main(argv):
     if _OUTPUT.value:
         facts = {"preset": _PRESET.value, "source": _SOURCE.value, "split": _SPLIT.value}
         facts |= {"num_examples": count, "sequence_length": limit, "threads": 1, "forms": rows}
-        os.makedirs(os.path.dirname(_OUTPUT.value) or ".", exist_ok=True)
-        with open(_OUTPUT.value, "w", encoding="utf-8") as file:
-            json.dump(facts, file, indent=1)
-            file.write("\n")
+        outputs.write_file(_OUTPUT.value, (json.dumps(facts, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from convnlp.models import (
 )
 from convnlp.tasks import Fields
 from tests import corpus
+from tests.run_program import run_program
 from tests.small_classifier import small_classifier
 
 SIZE = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
@@ -74,3 +75,19 @@ def test_classifiers_are_scored_by_their_labels(source, tmp_path):
         assert row["largest_error"] < 1e-5
     with pytest.raises(SourceError, match="no field 'topic'"):
         rows_of(classifier, tmp_path / "preset", source, Fields(label="topic"))
+
+
+@pytest.mark.multiprocess
+@pytest.mark.parametrize(
+    "program",
+    [
+        ("tflite_report", "--preset=none", "--source=text:none"),
+        ("tflite", "--preset=none", "--mode=int8"),
+        ("operations", "--model=none"),
+    ],
+)
+def test_a_place_where_no_file_can_be_is_noticed_before_all_else(program, tmp_path):
+    name, *rest = program
+    done = run_program(f"export.{name}", *rest, f"--output={tmp_path}")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: `output` must be a file, not a directory.")
