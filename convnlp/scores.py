@@ -94,21 +94,33 @@ def _shared_words(found, wanted):
 def of_logits(logits, labels):
     """Returns the scores of logits [N,C] for integer labels [N], a dict of floats.
 
-    They are "accuracy", "f1" (of class 1, with two classes only), "f1_macro", "loss" (nats) and
-    "num_examples".
+    They are "accuracy", "f1" (of class 1, with two classes only), "f1_macro" (the mean over the classes that
+    are a label or an answer of some example), "loss" (nats) and "num_examples". The answer is the class of
+    the largest logit, the first of several.
     """
-    num_classes = logits.shape[-1]
-    f1 = keras.metrics.F1Score(average=None)
-    f1.update_state(keras.ops.one_hot(labels, num_classes), logits)
-    f1 = f1.result().numpy()  # [C]
+    num_classes, answers = logits.shape[-1], logits.argmax(-1)
+    of_both = sum(np.bincount(each, minlength=num_classes) for each in (labels, answers))  # [C]
+    hits = np.bincount(labels[answers == labels], minlength=num_classes)
+    f1, f1_macro = _f1(hits, of_both)
     loss = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
     return {
-        "accuracy": float(np.mean(logits.argmax(-1) == labels)),
+        "accuracy": float(np.mean(answers == labels)),
         **({"f1": float(f1[1])} if num_classes == 2 else {}),
-        "f1_macro": float(f1.mean()),
+        "f1_macro": float(f1_macro),
         "loss": float(np.mean(loss)),
         "num_examples": float(len(labels)),
     }
+
+
+def _f1(hits, of_both):
+    """Returns the F1 scores of classes [...,C], 0 for those that do not occur, and the mean of the others.
+
+    Args:
+        hits: int [...,C], examples of each class that were answered right.
+        of_both: int [...,C], how often the class is a label, plus how often it is an answer.
+    """
+    f1 = 2 * hits / np.maximum(of_both, 1)
+    return f1, f1.sum(-1) / np.count_nonzero(of_both, axis=-1)
 
 
 def f1_intervals(counts, seed=0):
@@ -134,8 +146,8 @@ def f1_intervals(counts, seed=0):
     one_hot = np.eye(len(counts))
     right = draws @ (one_hot[rows] * (rows == columns)[:, np.newaxis])
     of_both = draws @ one_hot[rows] + draws @ one_hot[columns]
-    f1 = 2 * right / np.maximum(of_both, 1)  # [draws,C]
-    found = {"f1_macro": f1.mean(1), **({"f1": f1[:, 1]} if len(counts) == 2 else {})}
+    f1, f1_macro = _f1(right, of_both)  # [draws,C], [draws]
+    found = {"f1_macro": f1_macro, **({"f1": f1[:, 1]} if len(counts) == 2 else {})}
     return {name: tuple(map(float, np.percentile(values, (2.5, 97.5)))) for name, values in found.items()}
 
 

@@ -46,6 +46,29 @@ def test_classification_scores_equal_the_definitions(num_classes):
         assert result["f1"] == pytest.approx(each[1])
 
 
+def test_a_largest_logit_of_zero_is_an_answer():
+    """As that of a log-probability of a sure answer is."""
+    sure = scores.of_logits(np.array([[0, -20], [-20, 0], [-20, 0]], "float32"), np.array([0, 1, 0]))
+    assert (sure["f1"], sure["f1_macro"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+
+
+def test_of_equal_logits_one_is_the_answer():
+    equal = scores.of_logits(np.ones([3, 2], "float32"), np.array([0, 1, 1]))
+    assert (equal["accuracy"], equal["f1"], equal["f1_macro"]) == (1 / 3, 0, 1 / 4)
+
+
+def test_a_class_that_does_not_occur_is_not_in_the_mean():
+    logits = np.eye(4)[[1, 2, 2, 2]]
+    labels = np.array([1, 1, 2, 2])
+    f1 = np.array([2 * 1 / (2 + 1), 2 * 2 / (2 + 3)])
+    assert scores.of_logits(logits, labels)["f1_macro"] == pytest.approx(f1.mean())
+    assert scores.of_logits(logits, np.array([1, 1, 2, 3]))["f1_macro"] == pytest.approx((2 / 3 + 2 / 4) / 3)
+    counts = np.zeros([4, 4], int)
+    np.add.at(counts, (labels, logits.argmax(-1)), 1)
+    of_four, of_two = scores.f1_intervals(10 * counts), scores.f1_intervals(10 * counts[1:3, 1:3])
+    assert of_four["f1_macro"] == of_two["f1_macro"]
+
+
 @pytest.fixture(scope="module")
 def lm():
     """A model that always writes "river" and nothing else."""
