@@ -187,9 +187,10 @@ def of_numbers(found, wanted):
 
 
 def _correlation(x, y):
+    if not (np.ptp(x) and np.ptp(y)):  # the mean of equal numbers is rounded, so their norm may not be 0
+        return 0.0
     x, y = x - x.mean(), y - y.mean()
-    norm = np.sqrt(np.sum(x * x) * np.sum(y * y))
-    return float(np.sum(x * y) / norm) if norm > 0 else 0.0
+    return float(np.sum(x * y) / np.sqrt(np.sum(x * x) * np.sum(y * y)))
 
 
 def _ranks(values):

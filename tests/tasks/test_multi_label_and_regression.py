@@ -162,7 +162,12 @@ def test_the_scores_of_numbers_equal_the_definitions():
     assert result["spearman"] == pytest.approx(np.corrcoef([1, 0, 2, 3], [0, 1.5, 1.5, 3])[0, 1])
     assert result["mae"] == pytest.approx(7 / 4)
     assert result["rmse"] == pytest.approx(np.sqrt(19 / 4))
-    assert scores.of_numbers(np.ones(3), np.arange(3.0))["pearson"] == 0
+
+
+@pytest.mark.parametrize("wanted", [[0.1, 0.1, 0.1], [0.2, 0.3, 0.5]])
+def test_numbers_that_do_not_vary_are_not_correlated(wanted):
+    result = scores.of_numbers([0.1, 0.1, 0.1], wanted)  # whose mean is not exactly 0.1
+    assert (result["pearson"], result["spearman"]) == (0, 0)
 
 
 OPINIONS = corpus.reviews(64)
