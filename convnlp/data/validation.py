@@ -16,7 +16,9 @@ def choose(found):
     These are a tenth of the examples, but at least 200, unless that is more than a fifth, and at most 2,000.
     Each class gives the same share of its examples; an example with several labels counts for its rarest.
     The choice depends only on the tokens, not on the order of the data. Examples with the same tokens, or of
-    one group, stay together, so that none is both trained and validated on.
+    one group, stay together, so that none is both trained and validated on. Of each class, at least one text
+    is trained on. A text that alone has more examples than its class should give is trained on, and does not
+    count in the share; if a class has no others, the rarest is held out.
 
     Args:
         found: `convnlp.data.examples.Examples`.
@@ -37,18 +39,7 @@ def choose(found):
     keys = np.fromiter(_keys(found), np.uint64, len(found))
     count = len(found)
     share = min(max(count * SHARE, LEAST), MOST, count * MOST_SHARE) / count
-    classes = _classes(found.labels, count)
-    chosen = set()
-    for label in np.unique(classes):
-        own = collections.Counter(keys[classes == label])
-        if len(own) < 2:
-            continue
-        wanted, taken = max(1, round(share * own.total())), 0
-        for key in sorted(own)[:-1]:  # at least one example of each class is trained on
-            if taken >= wanted:
-                break
-            chosen.add(key)
-            taken += own[key]
+    chosen = _chosen(_counts(keys, _classes(found.labels, count)), share)
     is_held = np.isin(keys, list(chosen))
     if not chosen or is_held.all():
         raise SourceError(
@@ -56,6 +47,46 @@ def choose(found):
             f"Received: {count} examples"
         )
     return is_held
+
+
+def _counts(keys, classes):
+    """Returns how many examples of each class have each key, a list of `Counter`s."""
+    return [collections.Counter(keys[classes == label].tolist()) for label in np.unique(classes)]
+
+
+def _chosen(counts, share):
+    """Returns the keys to hold out, a set; see `choose`.
+
+    Args:
+        counts: list of `Counter`s, one for each class.
+        share: float, of the examples of each class.
+    """
+    chosen, left = set(), [len(own) for own in counts]  # different keys of each class that are not chosen
+    classes_of = collections.defaultdict(list)
+    for number, own in enumerate(counts):
+        for key in own:
+            classes_of[key].append(number)
+
+    def choose(keys, own, wanted):
+        taken = 0
+        for key in keys:
+            if taken >= wanted:
+                break
+            if key not in chosen:
+                if any(left[number] == 1 for number in classes_of[key]):
+                    continue
+                chosen.add(key)
+                for number in classes_of[key]:
+                    left[number] -= 1
+            taken += own[key]
+        return taken
+
+    for own in counts:
+        most = max(1, round(share * own.total()))
+        usual = [key for key in own if own[key] <= most]
+        if not choose(sorted(usual), own, max(1, round(share * sum(own[key] for key in usual)))):
+            choose(sorted(own, key=lambda key: (own[key], key)), own, 1)
+    return chosen
 
 
 def folds(found, count):

@@ -72,6 +72,30 @@ def test_a_class_of_one_text_is_trained_on():
     assert not validation.choose(examples(100, labels))[-1]
 
 
+def test_a_frequent_text_stays_in_training():
+    found = examples(1000, np.repeat([0, 1], 500))
+    for frequent in range(600, 620):
+        is_held = validation.choose(found.take(np.r_[0:600, np.full(400, frequent)]))  # most of class 1
+        assert not is_held[600:].any()
+        assert [np.sum(is_held[:500]), np.sum(is_held[500:])] == [100, 20]
+
+
+def test_of_frequent_texts_alone_the_rarest_is_held_out():
+    found = examples(3, None)
+    repeated = found.take(np.repeat([0, 1, 2], [50, 20, 30]))
+    assert np.flatnonzero(validation.choose(repeated)).tolist() == [*range(50, 70)]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_class_whose_texts_are_in_others_too_is_trained_on(count):
+    found, labels = examples(20, None), np.repeat([0, 1], [20, count])
+    for first in range(20):
+        others = (first + np.arange(count)) % 20
+        is_held = validation.choose(dataclasses.replace(found.take(np.r_[0:20, others]), labels=labels))
+        assert is_held[labels == 0].any()
+        assert not is_held[labels == 1].all()
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_same_text_everywhere_cannot_be_split(count):
     found = Examples((tf.ragged.constant([[5, 6, 1]] * count, tf.int32),), (9,), np.zeros(count, np.int64))
