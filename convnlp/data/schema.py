@@ -24,6 +24,11 @@ class Cell(str):
     __slots__ = ()
 
     @property
+    def stripped(self):
+        """The `Cell` without the spaces around its text, which people type without meaning them."""
+        return Cell(self.strip())
+
+    @property
     def is_natural(self):
         """Whether the text is an integer >= 0, without leading zeros."""
         return self.isdecimal() and self.isascii() and (self[0] != "0" or self == "0")
@@ -31,7 +36,7 @@ class Cell(str):
     @property
     def is_missing(self):
         """Whether the text marks a missing value."""
-        return self.strip() in MISSING
+        return self.stripped in MISSING
 
     def number(self):
         """Returns the text as a float, or unchanged if it is not a number."""
@@ -46,7 +51,8 @@ class Label:
     """A class label: a field, and how its value becomes an integer from 0 to (number of classes - 1).
 
     An integer is used as it is, a string is looked up in `names`, and a fraction is compared with `threshold`
-    (civil_comments has the share of annotators who found a comment toxic).
+    (civil_comments has the share of annotators who found a comment toxic). Spaces around the text in a cell
+    of a table do not count.
 
     Args:
         field: string, name of the field.
@@ -119,6 +125,7 @@ class Label:
     def _of_cell(self, cell):
         if cell.is_missing:
             raise ValueError(f"{self.field} is missing. Received: {short(str(cell))}")
+        cell = cell.stripped
         if self.threshold is not None:
             return cell.number()
         return int(cell) if cell.is_natural and not self.names else cell
@@ -337,7 +344,7 @@ class ClassSchema:
             raise ValueError(f"{self.field} is missing. Received: {short(str(value))}")
         if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):
             raise ValueError(f"`{self.field}` must be a string or an integer >= 0. Received: {short(value)}")
-        return [value]
+        return [value.stripped if isinstance(value, Cell) else value]
 
 
 @dataclasses.dataclass(frozen=True)

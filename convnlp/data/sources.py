@@ -252,7 +252,8 @@ def label_names(source, field="label"):
 
     Returns:
         A tuple of strings: the names that TFDS or `hf:` has stored, or else the distinct strings of the
-        field, sorted, or the integers from 0 to the highest.
+        field, sorted and, in a table of text, without spaces around them, or the integers from 0 to the
+        highest.
 
     Raises:
         SourceError: if the source cannot be read, or the field holds anything but strings or integers >= 0.

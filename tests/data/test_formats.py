@@ -272,6 +272,24 @@ def test_the_classes_of_a_table(tmp_path, cells, names):
     assert [names[label] for label in found] == cells
 
 
+@pytest.mark.parametrize(
+    ("cells", "names", "labels"),
+    [
+        (["good", "bad ", " good", "bad"], ("bad", "good"), [1, 0, 1, 0]),
+        ([" 0", " 1", "1 "], ("0", "1"), [0, 1, 1]),
+        ([" ja", "nein", "ja"], (" ja", "ja", "nein"), [0, 2, 1]),  # if the user gives such names
+    ],
+)
+def test_spaces_around_a_class_do_not_count(tmp_path, cells, names, labels):
+    write_table(tmp_path / "a.csv", [{"text": "x", "label": cell} for cell in cells])
+    source = Source(f"csv:{tmp_path}/a.csv")
+    assert sources.label_names(source) == tuple(sorted({name.strip() for name in names}))
+    found = sources.read(source, label=Label(names=names))
+    assert [int(example["label"]) for example in found] == labels
+    counted = sources.read(source, label=Label(num_classes=2)) if "0" in names else ()
+    assert [int(example["label"]) for example in counted] == labels * ("0" in names)
+
+
 def test_numbers_of_a_table(tmp_path):
     write_table(tmp_path / "a.csv", [{"text": "x", "label": cell} for cell in ("0.5", "-1e3", " 7")])
     name = f"csv:{tmp_path}/a.csv"
