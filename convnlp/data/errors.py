@@ -1,6 +1,9 @@
 """The error raised when data cannot be read, and its message after tf.data has wrapped it."""
 
+import contextlib
 import re
+
+import tensorflow as tf
 
 
 class SourceError(ValueError):
@@ -29,3 +32,14 @@ def source_error_message(error):
         return str(error)
     wrapped = re.search(rf"\b{SourceError.__name__}: (.+)", str(error))
     return wrapped.group(1) if wrapped else None
+
+
+@contextlib.contextmanager
+def unwrapped():
+    """Raises a `SourceError` as such in the block, also where tf.data has wrapped it."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if message := source_error_message(error):
+            raise SourceError(message) from error
+        raise

@@ -11,8 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from convnlp.data import rules, sources
-from convnlp.data.errors import SourceError, source_error_message
+from convnlp.data import errors, rules, sources
 from convnlp.data.schema import SEVERAL
 from convnlp.data.source import ALL
 
@@ -128,12 +127,8 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
 
     several = {field for row in rows if row.several for field in row.fields}
     blocks = sources.read_blocks(source, fields, label, several=several)
-    try:
+    with errors.unwrapped():
         blocks = list(blocks.map(tokenize, num_parallel_calls, deterministic=True))
-    except tf.errors.OpError as error:
-        if message := source_error_message(error):
-            raise SourceError(message) from error
-        raise
     columns, counts, labels, texts = zip(*blocks, strict=True)
     columns = tuple(tf.concat(column, axis=0) for column in zip(*columns, strict=True))
     for row, count in zip(rows, (sum(map(int, column)) for column in zip(*counts, strict=True)), strict=True):

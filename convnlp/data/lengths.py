@@ -3,8 +3,7 @@
 import numpy as np
 from absl import logging
 
-from convnlp.data import sources
-from convnlp.data.examples import first_of_several
+from convnlp.data import errors, sources
 
 SHARE = 0.95  # share of the texts that must fit in full
 SHORTEST, LONGEST = 128, 1_024
@@ -34,7 +33,9 @@ def fitting(source, fields, tokenizer, most=None):
     320
     """
     texts = sources.read(source, fields).take(SAMPLE_TEXTS).batch(1_000)
-    lengths = np.concatenate([_num_tokens([batch[name] for name in fields], tokenizer) for batch in texts])
+    with errors.unwrapped():
+        counts = [_num_tokens([batch[name] for name in fields], tokenizer) for batch in texts]
+    lengths = np.concatenate(counts)
     length = int(np.quantile(lengths, SHARE, method="higher"))
     length = min(max(-(-length // MULTIPLE) * MULTIPLE, SHORTEST), LONGEST, most or LONGEST)
     if length > SHORTEST:
@@ -44,4 +45,4 @@ def fitting(source, fields, tokenizer, most=None):
 
 def _num_tokens(texts, tokenizer):
     """Returns the number of tokens of each example, with an end token after each text: int array [B]."""
-    return sum(tokenizer.ragged(first_of_several(text)).row_lengths().numpy() + 1 for text in texts)
+    return sum(tokenizer.ragged(text).row_lengths().numpy() + 1 for text in texts)

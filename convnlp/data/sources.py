@@ -27,11 +27,10 @@ import itertools
 import os
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from convnlp.data import files, pydocs, tfds_source, token_cache
-from convnlp.data.errors import SourceError, source_error_message
+from convnlp.data.errors import SourceError, unwrapped
 from convnlp.data.formats import FORMATS
 from convnlp.data.rules import short
 from convnlp.data.schema import (
@@ -369,12 +368,8 @@ def numbers(source, label):
     >>> numbers(Source("csv:days.csv"), Number("stars"))
     array([4.5, 1. ], dtype=float32)
     """
-    try:
+    with unwrapped():
         return np.concatenate([block["label"].numpy() for block in read_blocks(source, (), label)])
-    except tf.errors.OpError as error:
-        if message := source_error_message(error):
-            raise SourceError(message) from error
-        raise
 
 
 def _schema(fields, label, several=()):

@@ -16,7 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from convnlp.data import files, rules, sources, tfds_source
-from convnlp.data.errors import SourceError, source_error_message
+from convnlp.data.errors import SourceError, unwrapped
 from convnlp.data.token_cache import JOB, MANIFEST, VERSION, array_path, read_json
 from convnlp.data.tokenizing import sum_of, token_ids
 
@@ -169,7 +169,7 @@ class _Part:
         if self._shards and self._shards[-1]["is_last"]:
             return self._shards
         values, lengths, size = [], [], 0
-        try:
+        with unwrapped():
             blocks = dataset().skip(sum(shard["blocks"] for shard in self._shards))
             for ids, counts in blocks.as_numpy_iterator():
                 if size >= self._shard_tokens:
@@ -178,10 +178,6 @@ class _Part:
                 values.append(ids)
                 lengths.append(counts)
                 size += len(ids)
-        except tf.errors.OpError as error:
-            if message := source_error_message(error):
-                raise SourceError(message) from error
-            raise
         self._write(values, lengths, is_last=True)
         return self._shards
 

@@ -6,7 +6,7 @@ import pytest
 
 from convnlp import config_rules, experiment
 from convnlp.configs import finetune_classification, pretrain_mini
-from convnlp.data import Source
+from convnlp.data import Source, SourceError, lengths
 from convnlp.models import Tokenizer
 from convnlp.tasks import fields
 from tests import corpus
@@ -48,6 +48,15 @@ def test_a_pair_counts_both_texts_and_their_ends(tmp_path, tokenizer):
     pair = {"second_text_field": "other"}
     assert taken(tmp_path, tokenizer, [189] * 100, **pair) == 192  # 189 + 1 and 1 + 1 tokens
     assert taken(tmp_path, tokenizer, [190] * 100, **pair) == 256
+
+
+def test_an_error_names_the_line(tmp_path, tokenizer):
+    path = tmp_path / "texts.jsonl"
+    path.write_text('{"text": "river"}\n' * 30_000 + '{"text": 7}\n')
+    assert lengths.fitting(Source(f"jsonl:{path}"), ("text",), tokenizer) == 128  # it reads no further
+    path.write_text('{"text": "river"}\n' * 15_000 + '{"text": 7}\n')
+    with pytest.raises(SourceError, match=r"line 15001: `text` must be a string. Received: 7"):
+        lengths.fitting(Source(f"jsonl:{path}"), ("text",), tokenizer)
 
 
 def test_a_given_length_stays(tmp_path, tokenizer):

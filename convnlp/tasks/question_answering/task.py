@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp import scores
-from convnlp.data import SourceError, examples, rules, source_error_message, sources
+from convnlp.data import errors, examples, rules, sources
 from convnlp.data.schema import SEVERAL
 from convnlp.layers import dropout_seed
 from convnlp.models import QuestionAnswerer, QuestionAnswererPreprocessor, Tokenizer, answer_places
@@ -118,12 +118,8 @@ class QuestionAnswering(Task):
         """
         fields = (self.question_field, self.context_field, self.answers_field)
         blocks = sources.read_blocks(source, fields, several={self.answers_field})
-        try:
+        with errors.unwrapped():
             read = [self._read_block(block) for block in blocks]
-        except tf.errors.OpError as error:
-            if message := source_error_message(error):
-                raise SourceError(message) from error
-            raise
         rows, spans, texts = zip(*read, strict=True)
         rows, spans = tf.concat(rows, axis=0), tf.concat(spans, axis=0)  # [n,(tokens)], [n,2]
         columns = ([text for part in column for text in part] for column in zip(*texts, strict=True))
