@@ -19,7 +19,7 @@ def blocks(source, schema, shard, seed):
         if field not in features:
             raise SourceError(f"tfds:{name} has no field {field!r} (available: {', '.join(features)})")
     for field in schema.texts:
-        if features[field].tf_dtype != tf.string:
+        if features[field].tf_dtype != tf.string or features[field].shape != ():
             raise SourceError(f"tfds:{name}: {field} must be a text. Received: {features[field]}")
     try:
         part = tfds.even_splits(split, shard.count, drop_remainder=False)[shard.index]

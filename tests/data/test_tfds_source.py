@@ -100,6 +100,23 @@ def test_what_is_missing_is_named(data_dir, source, split, fields, message):
     assert "\n" not in str(caught.value)
 
 
+def test_a_list_of_texts_is_not_a_text(tmp_path):
+    rows = {"words": tf.ragged.constant([["a", "b"], ["c"]]), "label": [0, 1]}
+    features = {
+        "words": tfds.features.Sequence(tfds.features.Text()),
+        "label": tfds.features.ClassLabel(num_classes=2),
+    }
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="lists",
+        version="1.0.0",
+        features=tfds.features.FeaturesDict(features),
+        split_datasets={"train": tf.data.Dataset.from_tensor_slices(rows)},
+        data_dir=tmp_path,
+    )
+    with pytest.raises(SourceError, match=r"tfds:lists: words must be a text\. Received: Sequence\(Text"):
+        sources.read(Source("tfds:lists", data_dir=str(tmp_path)), ("words",))
+
+
 def test_a_data_set_is_never_written_over_or_by_half(data_dir, tmp_path, monkeypatch):
     source = "jsonl:" + corpus.write_jsonl(tmp_path / "a.jsonl", ROWS)
     with pytest.raises(ValueError, match=r"3\.1\.0 already exists: remove it first"):
