@@ -24,7 +24,8 @@ SAMPLE_ROWS = 1000
 MIN_TEXT_CHARACTERS = 20  # on average
 MAX_CLASSES = 100
 _MOST_WORDS = 3  # of a column's name
-_ROW_NUMBERS = ("", "unnamed: 0", "id", "idx", "index")  # names that pandas and others give them
+# Names that pandas and others give them.
+_ROW_NUMBERS = ("", "unnamed: 0", "__index_level_0__", "id", "idx", "index")
 
 
 class Role(typing.NamedTuple):

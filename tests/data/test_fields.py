@@ -32,6 +32,11 @@ CLASSES = [("ham", "spam")[i % 2] for i in range(40)]
         ({"text": TEXTS, "category": CLASSES, "year": NUMBERS}, {}, {"label_field": "category"}),
         ({"v1": CLASSES, "v2": TEXTS}, {}, {"text_field": "v2", "label_field": "v1"}),
         ({"": NUMBERS, "v1": CLASSES, "v2": TEXTS}, {}, {"text_field": "v2", "label_field": "v1"}),
+        (
+            {"v1": CLASSES, "v2": TEXTS, "__index_level_0__": NUMBERS},  # Parquet of a filtered table
+            {},
+            {"text_field": "v2", "label_field": "v1"},
+        ),
         ({"v1": CLASSES, "v2": TEXTS}, {"label_field": "v1"}, {"text_field": "v2"}),
         ({"sentence": TEXTS, "v1": CLASSES}, {}, {"text_field": "sentence", "label_field": "v1"}),
         (
