@@ -116,6 +116,16 @@ def test_what_has_no_head_to_fit_is_refused(directory, tmp_path, changes, messag
     assert not (tmp_path / "preset").exists()
 
 
+def test_a_pooling_that_cannot_be_fitted_is_refused_before_the_data_are_read(tmp_path):
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    sizes = {**SIZE, "num_layers": 2, "pool_size": [1, 2]}
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), **sizes, num_decoder_layers=0)
+    for part in (backbone, tokenizer):
+        part.save_to_preset(str(tmp_path / "preset"))
+    with pytest.raises(ValueError, match=r"`task.pooling` must be one of .* if only the head is fitted"):
+        run(tmp_path, tmp_path / "run", **{"task.pooling": "class_attention"})  # there is no reviews.jsonl
+
+
 def test_what_the_head_is_fitted_to():
     sizes = {"num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "num_decoder_layers": 0}
     plain, merging = (

@@ -65,13 +65,17 @@ def test_without_teachers_there_are_none(folder):
     assert "soft_label" not in plain.batches(found, 4, training=True).element_spec
 
 
-def test_a_teacher_of_other_classes_is_refused(folder):
-    found = task(folder, "teacher3").read(Source(f"jsonl:{folder}/reviews.jsonl"), training=True)
-    with pytest.raises(ValueError, match=r"`teachers` must have the classes bad, good\. .*good, bad$"):
-        task(folder, "teacher3").for_training(found)
-
-
-def test_a_teacher_that_is_not_there_is_named(folder):
-    found = task(folder, "nobody").read(Source(f"jsonl:{folder}/reviews.jsonl"), training=True)
-    with pytest.raises(ValueError, match="nobody: no such directory"):
-        task(folder, "nobody").for_training(found)
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        ("teacher3", r"`teachers` must have the classes \['bad', 'good'\]\. .*\['good', 'bad'\]$"),
+        ("nobody", "nobody: no such directory"),
+    ],
+)
+def test_a_teacher_that_does_not_fit_is_refused_before_others_are_asked(folder, last, message, monkeypatch):
+    found = task(folder, "teacher0").read(Source(f"jsonl:{folder}/reviews.jsonl"), training=True)
+    asked = []
+    monkeypatch.setattr(TextClassifier, "predict", lambda model, *args, **kwargs: asked.append(model))
+    with pytest.raises(ValueError, match=message):
+        task(folder, "teacher0", last).for_training(found)
+    assert not asked

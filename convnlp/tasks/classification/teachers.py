@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from convnlp.data import rules
 from convnlp.models import TextClassifier, preset_names
 
 
@@ -19,17 +20,22 @@ def soft_labels(teachers, texts, label_names, batch_size=64):
         float32 array [n,C].
 
     Raises:
-        ValueError: if a preset is missing or damaged, or has other classes.
+        ValueError: if a preset is missing or damaged, or has other classes; before any of them is asked.
     """
+    models = [_teacher(preset, label_names) for preset in teachers]
     found = np.zeros([len(texts[0]), len(label_names)], "float32")
-    for preset in teachers:
-        model = TextClassifier.from_preset(preset_names.locate(preset))
-        names = model.labels or [None] * model.num_classes
-        if len(names) != len(label_names) or (model.labels and list(names) != list(label_names)):
-            raise ValueError(
-                f"`teachers` must have the classes {', '.join(label_names)}. Received: {preset}, which has "
-                f"{', '.join(model.labels) if model.labels else model.num_classes}"
-            )
+    for model in models:
         logits = model.predict(texts if len(texts) > 1 else texts[0], batch_size=batch_size, verbose=0)
-        found += tf.nn.softmax(logits).numpy() / len(teachers)
+        found += tf.nn.softmax(logits).numpy() / len(models)
     return found
+
+
+def _teacher(preset, label_names):
+    """Returns the classifier of a preset; raises ValueError if it has other classes."""
+    model = TextClassifier.from_preset(preset_names.locate(preset))
+    if model.num_classes != len(label_names) or (model.labels and list(model.labels) != list(label_names)):
+        raise ValueError(
+            f"`teachers` must have the classes {rules.short(list(label_names))}. "
+            f"Received: {preset}, which has {rules.short(model.labels or model.num_classes)}"
+        )
+    return model
