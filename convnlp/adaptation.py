@@ -26,6 +26,7 @@ _FIELDS = {
     "train.stage_steps": (),
     "train.stage_batch_sizes": (),
     "train.stage_input_lengths": (),
+    "train.steps_per_call": 10,  # which divides NUM_STEPS
     "train.num_samples": 0,
     "task.num_epochs": 0.0,
     "task.unlabelled_source": "",
@@ -36,10 +37,11 @@ def check(config):
     """Opens `task.unlabelled_source`, if there is one, and checks its rows before anything is trained.
 
     Raises:
-        SourceError: if the source is missing, or has rows that cannot be used.
+        SourceError: if the source is missing, has rows that cannot be used, or too few to hold some out.
     """
     if config.task.unlabelled_source:
-        sources.check(Source(config.task.unlabelled_source, data_dir=config.data.data_dir))
+        for field in ("data.split", "data.validation_split"):
+            sources.check(Source(config.task.unlabelled_source, _FIELDS[field], config.data.data_dir))
 
 
 def run(config, workdir, strategy, longest_text=None):

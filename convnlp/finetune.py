@@ -53,8 +53,8 @@ def run(config, workdir, strategy, finish=False):
     task = tasks.build_task(config, tokenizer, train)
     found, held_out, is_trained_on = data.read_examples(task, train, held_out)
     num_overlapping = data.report_overlap(found, held_out, tokenizer) if worker == 0 else {}
-    found = task.for_training(found)
     adaptation.check(config)
+    found = task.for_training(found)  # may take long: teachers are asked about each text
     batch_size = config.train.batch_size // num_workers
     groups = config.data.group_by_length and task.takes_group and rows.mixes_any_length(backbone)
     group, one = ({"group": config.train.steps_per_call}, {"group": 1}) if groups else ({}, {})

@@ -96,15 +96,36 @@ def test_fine_tuning_starts_from_what_the_text_has_taught_and_teaches_it_once(fo
 
 @pytest.mark.parametrize(
     ("unlabelled", "error"),
-    [("none.jsonl", "none.jsonl"), ("empty.jsonl", "empty.jsonl"), ("bad.jsonl", "line 1")],
+    [
+        ("none.jsonl", "none.jsonl"),
+        ("empty.jsonl", "empty.jsonl"),
+        ("bad.jsonl", "line 1"),
+        ("one.jsonl", r"one.jsonl: split train\[:10%\] contains none of the 1"),
+    ],
 )
 def test_the_text_is_looked_at_before_anything_is_trained(folder, tmp_path, unlabelled, error):
     (folder / "empty.jsonl").write_text("")
     (folder / "bad.jsonl").write_text('{"body": "no text"}\n')
+    (folder / "one.jsonl").write_text('{"text": "one text"}\n')
+    config = config_of(folder, unlabelled)
+    config.task.options.teachers = ("nobody",)  # nor is any teacher looked for
     with pytest.raises(SourceError, match=error):
-        run(config_of(folder, unlabelled), tmp_path)
+        run(config, tmp_path)
     assert not (tmp_path / "adapted").exists()
     assert not (tmp_path / "preset").exists()
+
+
+def test_it_takes_1000_steps_whatever_fine_tuning_takes_at_once(folder, tmp_path, monkeypatch):
+    config = config_of(folder)
+    config.train.steps_per_call = 16
+    run_of = []
+    monkeypatch.setattr(adaptation.pretrain, "run", lambda *arguments: run_of.append(arguments))
+    workdir = str(tmp_path)
+    strategy = experiment.prepare(config, workdir, open_fields=steps.open_fields(config))
+    adaptation.run(config, workdir, strategy)
+    experiment.finish(workdir)
+    ((own, *_),) = run_of
+    assert (own.train.num_steps, own.train.num_steps % own.train.steps_per_call) == (1000, 0)
 
 
 def test_without_a_preset_there_is_nothing_to_train_on(folder):
