@@ -2,6 +2,7 @@
 
 import collections
 import hashlib
+import itertools
 
 import numpy as np
 
@@ -15,8 +16,9 @@ def choose(found):
 
     These are a tenth of the examples, but at least 200, unless that is more than a fifth, and at most 2,000.
     Each class gives the same share of its examples; an example with several labels counts for its rarest.
-    The choice depends only on the tokens, not on the order of the data. Examples with the same tokens, or of
-    one group, stay together, so that none is both trained and validated on. Of each class, at least one text
+    The choice depends only on the tokens of the first column, which a model reads, not on the order of the
+    data. Examples with the same tokens there, whatever they should be answered by, or of one group, stay
+    together, so that none is both trained and validated on. Of each class, at least one text
     is trained on. A text that alone has more examples than its class should give is trained on, and does not
     count in the share; if a class has no others, the rarest is held out.
 
@@ -92,8 +94,8 @@ def _chosen(counts, share):
 def folds(found, count):
     """Divides examples into `count` parts of similar size, so that each can be held out in turn.
 
-    As in `choose`, each class is spread evenly, the order of the data does not matter, and examples with the
-    same tokens, or of one group, are in the same part.
+    As in `choose`, each class is spread evenly, the order of the data does not matter, and examples that read
+    alike, or of one group, are in the same part.
 
     Args:
         found: `convnlp.data.examples.Examples`.
@@ -141,13 +143,11 @@ def take(found, is_taken):
 
 
 def _keys(found):
-    """Yields a hash of each example's tokens, or its group, as integers below 2**64."""
+    """Yields a hash of what is read of each example, or its group, as integers below 2**64."""
     if found.groups is not None:
         yield from found.groups
         return
-    columns = [(column.values.numpy(), column.row_splits.numpy()) for column in found.columns]
-    for place in range(len(found)):
-        digest = hashlib.blake2b(digest_size=8)
-        for values, splits in columns:
-            digest.update(values[splits[place] : splits[place + 1]].tobytes() + b"|")
+    values, splits = found.columns[0].values.numpy(), found.columns[0].row_splits.numpy()
+    for start, end in itertools.pairwise(splits):
+        digest = hashlib.blake2b(values[start:end].tobytes() + b"|", digest_size=8)
         yield int.from_bytes(digest.digest(), "big")

@@ -86,6 +86,17 @@ def test_of_frequent_texts_alone_the_rarest_is_held_out():
     assert np.flatnonzero(validation.choose(repeated)).tolist() == [*range(50, 70)]
 
 
+def test_one_text_with_several_targets_is_on_one_side():
+    found, targets = examples(50, None), examples(200, None).columns[0]
+    several = Examples((tf.concat([found.columns[0]] * 4, 0), targets), (9, 9))
+    is_held = validation.choose(several)
+    assert np.array_equal(is_held, np.tile(is_held[:50], 4))
+    assert np.sum(is_held) == 40
+    assert np.array_equal(
+        is_held, validation.choose(dataclasses.replace(several, columns=several.columns[:1]))
+    )
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_class_whose_texts_are_in_others_too_is_trained_on(count):
     found, labels = examples(20, None), np.repeat([0, 1], [20, count])
