@@ -51,8 +51,8 @@ class Label:
     """A class label: a field, and how its value becomes an integer from 0 to (number of classes - 1).
 
     An integer is used as it is, a string is looked up in `names`, and a fraction is compared with `threshold`
-    (civil_comments has the share of annotators who found a comment toxic). Spaces around the text in a cell
-    of a table do not count.
+    (civil_comments has the share of annotators who found a comment toxic). In a table of text, a cell with an
+    integer counts as one if no name is an integer, and spaces around the text in a cell do not count.
 
     Args:
         field: string, name of the field.
@@ -128,7 +128,8 @@ class Label:
         cell = cell.stripped
         if self.threshold is not None:
             return cell.number()
-        return int(cell) if cell.is_natural and not self.names else cell
+        are_numbers = any(Cell(name).is_natural for name in self.names or ())
+        return int(cell) if cell.is_natural and not are_numbers else cell
 
 
 @dataclasses.dataclass(frozen=True)

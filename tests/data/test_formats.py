@@ -290,6 +290,20 @@ def test_spaces_around_a_class_do_not_count(tmp_path, cells, names, labels):
     assert [int(example["label"]) for example in counted] == labels * ("0" in names)
 
 
+def test_names_for_the_integers_of_a_table(tmp_path):
+    def labels(cells, *names):
+        rows = [{"text": "x", "label": cell} for cell in cells]
+        return [
+            n for _, n in values(f"csv:{write_table(tmp_path / 'a.csv', rows)}", label=Label(names=names))
+        ]
+
+    assert labels(["0", " 1", "good"], "bad", "good") == [0, 1, 1]
+    with pytest.raises(SourceError, match=r"line 2: `label` must be an integer in \[0, 2\)\. Received: 2$"):
+        labels(["2"], "bad", "good")
+    with pytest.raises(SourceError, match="line 2: label '0' is not one of the 2 classes"):
+        labels(["0"], "1", "2")
+
+
 def test_numbers_of_a_table(tmp_path):
     write_table(tmp_path / "a.csv", [{"text": "x", "label": cell} for cell in ("0.5", "-1e3", " 7")])
     name = f"csv:{tmp_path}/a.csv"
