@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.data import Label, Source, SourceError
+from convnlp.data import Label, Source, SourceError, examples
 from convnlp.data.schema import SEVERAL
 from convnlp.models import Seq2SeqLMPreprocessor, TextClassifierPreprocessor
-from convnlp.tasks.classification import classification_batches, read_classification
+from convnlp.tasks.classification import read_classification
 from convnlp.tasks.text_to_text import read_text_to_text, text_to_text_batches
 from tests import corpus
 
@@ -35,7 +35,7 @@ def classification(
 ):
     label = Label(num_classes=num_classes)
     found = read_classification(Source(source), tokenizer, label, sequence_length, text_fields)
-    return classification_batches(found, batch_size, **({"training": False} | kwargs))
+    return examples.labelled_batches(found, batch_size, **({"training": False} | kwargs))
 
 
 def text_to_text(source, tokenizer, batch_size=8, training=False, pack=False, num_epochs=None, **kwargs):

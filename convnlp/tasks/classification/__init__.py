@@ -1,7 +1,6 @@
 from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.task import (
     Classification,
-    classification_batches,
     classification_loss,
     classification_scores,
     read_classification,
@@ -10,7 +9,6 @@ from convnlp.tasks.classification.task import (
 __all__ = [
     "Classification",
     "ClassifierAnswers",
-    "classification_batches",
     "classification_loss",
     "classification_scores",
     "read_classification",

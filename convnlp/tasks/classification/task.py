@@ -10,13 +10,13 @@ from convnlp import losses, scores
 from convnlp.data import Label, examples, rules, sources
 from convnlp.layers import HashedNgrams, dropout_seed
 from convnlp.layers.hashed_ngrams import MAX_BUCKETS
-from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer, linear_head
+from convnlp.models import TextClassifier, linear_head
 from convnlp.options import option
 from convnlp.tasks.classification import heads, ngrams, review
 from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.teachers import soft_labels
+from convnlp.tasks.pooled_head import PooledHeadTask
 from convnlp.tasks.rows import mixes_any_length, outputs_of
-from convnlp.tasks.task import Task
 
 TAUGHT_SHARE = 0.75  # of the target, if there are teachers
 
@@ -34,16 +34,10 @@ _CLASS_WEIGHTS = rules.Rule(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Classification(Task):
+class Classification(PooledHeadTask):
     """Assigns a class to a text, or a pair, by a `TextClassifier`.
 
     Args:
-        tokenizer: `Tokenizer`.
-        label: `convnlp.data.Label`, the field of the class and its values.
-        text_fields: tuple of one or two str. Defaults to `("text",)`.
-        sequence_length: int. L, tokens of an example.
-        pooling: str, the classifier's. Defaults to "mean_max".
-        head_dropout: float, the classifier's. Default 0.
         ngram_buckets: int, buckets of `ngrams.join` after training; 0 for none. An option. Default None:
             `ngrams.buckets_for` the number of classes.
         r_drop: float, see `classification_loss`. An option. Default 0.
@@ -52,24 +46,17 @@ class Classification(Task):
         class_weights: how much an example of each class counts in training: "balanced" (more for rare
             classes: n / (C n_c) if n_c of n examples have the class), or a dict, name of a class -> float
             > 0, with 1 for classes that it does not name. An option. Default none: all count the same.
+        **kwargs: arguments of `PooledHeadTask`; the label is a `Label`.
     """
 
     name: ClassVar[str] = "classification"
     model_cls: ClassVar[type] = TextClassifier
-    takes_group: ClassVar[bool] = True
     fits_head: ClassVar[bool] = True
     best: ClassVar[tuple] = ("valid/accuracy", "max")
     metrics: ClassVar[tuple] = ("accuracy", "f1", "f1_macro", "loss")
     share_metrics: ClassVar[tuple] = ("accuracy",)
     edge_metrics: ClassVar[tuple] = ("accuracy",)
-    found_fields: ClassVar[tuple] = ("text_field", "label_field")
 
-    tokenizer: Tokenizer
-    label: Label
-    sequence_length: int
-    text_fields: tuple = ("text",)
-    pooling: str = "mean_max"
-    head_dropout: float = 0.0
     ngram_buckets: int | None = option(None, _BUCKETS)
     r_drop: float = option(0.0, rules.number("[0, inf)"))
     teachers: tuple = option((), rules.sequence_of(rules.NAME))
@@ -83,28 +70,18 @@ class Classification(Task):
             names = ("0", "1")
         if not names:  # from the whole split: a slice may lack a rare class
             names = sources.label_names(train.whole, task.label_field)
-        return cls(
-            tokenizer=tokenizer,
-            label=Label(task.label_field, names=names, threshold=threshold),
-            text_fields=tuple(filter(None, (task.text_field, task.second_text_field))),
-            sequence_length=config.data.input_length,
-            pooling=task.pooling,
-            head_dropout=task.head_dropout,
-        )
+        label = Label(task.label_field, names=names, threshold=threshold)
+        return cls(label=label, **cls._arguments_of(config, tokenizer))
 
     @classmethod
     def from_model(cls, model, source, fields):
-        return cls(
-            tokenizer=model.preprocessor.tokenizer,
-            label=Label(
-                fields.label,
-                num_classes=model.num_classes,
-                names=fields.label_names or model.labels or None,
-                threshold=fields.label_threshold,
-            ),
-            text_fields=tuple(fields.texts),
-            sequence_length=model.preprocessor.sequence_length,
+        label = Label(
+            fields.label,
+            num_classes=model.num_classes,
+            names=fields.label_names or model.labels or None,
+            threshold=fields.label_threshold,
         )
+        return cls(label=label, **cls._arguments_from(model, fields))
 
     @classmethod
     def answers(cls, model):
@@ -133,18 +110,8 @@ class Classification(Task):
             found, soft_labels=soft_labels(self.teachers, texts, self.label.names), texts={}
         )
 
-    def batches(self, found, batch_size, *, training=False, **order):
-        return classification_batches(found, batch_size, training=training, **order)
-
-    def model(self, backbone):
-        return TextClassifier(
-            backbone,
-            num_classes=self.label.num_classes,
-            preprocessor=TextClassifierPreprocessor(self.tokenizer, self.sequence_length),
-            pooling=self.pooling,
-            dropout=self.head_dropout,
-            labels=list(self.label.names),
-        )
+    def _model_arguments(self):
+        return {"num_classes": self.label.num_classes, "labels": list(self.label.names)}
 
     def trained(self, model, found, held_out, learns=False):
         if not (num_buckets := self._num_buckets):
@@ -261,35 +228,6 @@ def read_classification(source, tokenizer, label, sequence_length, text_fields=(
     """
     rows = [examples.Rows(tuple(text_fields), sequence_length)]
     return examples.load(source, tokenizer, rows, label=label, keep_texts=keep_texts)
-
-
-def classification_batches(found, batch_size, *, training, **order):
-    r"""Makes batches of one text or a pair of texts with a class.
-
-    Args:
-        found: `examples.Examples` from `read_classification`.
-        batch_size: int, B, of this worker.
-        training: bool. True: full batches, shuffled, for `num_epochs`. False: all examples once, in order;
-            the last batch is filled up with examples of weight 0.
-        **order: `seed`, `num_epochs`, `shard` and `group` of `examples.labelled_batches`.
-
-    Returns:
-        A tf.data.Dataset of dicts: `token_ids` int32 [B,L], `padding_mask` bool [B,L], `label` int32 [B],
-        `weight` float32 [B], and `soft_label` float32 [B,C] if the examples have them. Its cardinality is
-        the number of batches.
-
-    Raises:
-        ValueError: as for `examples.order`.
-
-    Example:
-    >>> rows = [{"text": "A fine day.", "label": 1}, {"text": "A lost day.", "label": 0}]
-    >>> _ = open("days.jsonl", "w").write("\n".join(map(json.dumps, rows)))
-    >>> found = read_classification(Source("jsonl:days.jsonl"), tokenizer, Label(num_classes=2), 8)
-    >>> for batch in classification_batches(found, batch_size=4, training=False):
-    ...     print(batch["label"].numpy(), batch["weight"].numpy())
-    [1 0 1 0] [1. 1. 0. 0.]
-    """
-    return examples.labelled_batches(found, batch_size, training=training, **order)
 
 
 def classification_loss(classifier, r_drop=0.0):

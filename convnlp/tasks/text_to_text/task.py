@@ -217,7 +217,7 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
         found: `examples.Examples` from `read_text_to_text`.
         batch_size: int, B, of this worker.
         start_token_id: int, the token before the target in the decoder's input.
-        training: bool, see `classification_batches`.
+        training: bool, see `examples.labelled_batches`.
         pack: bool, in training only: puts several examples into each row, told apart by segment ids. Default
             False.
         **order: `seed`, `num_epochs` and `shard` of `examples.order`.
