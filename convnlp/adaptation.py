@@ -44,7 +44,7 @@ def check(config):
             sources.check(Source(config.task.unlabelled_source, _FIELDS[field], config.data.data_dir))
 
 
-def run(config, workdir, strategy, longest_text=None):
+def run(config, workdir, strategy, longest_text=None, finish=False):
     """Trains `init_from` further by masked LM on `task.unlabelled_source`.
 
     This is a separate run in WORKDIR/adapted: 1,000 steps of 32 rows, 128 tokens each. It continues where it
@@ -55,14 +55,22 @@ def run(config, workdir, strategy, longest_text=None):
         workdir: its directory, in which `experiment.prepare` has written config.json.
         strategy: `tf.distribute.Strategy`.
         longest_text: int, the most tokens that the encoder takes, or None.
+        finish: bool. Whether only the preset of a run that is done will do. Defaults to False.
 
     Returns:
         str, the directory of the new preset.
+
+    Raises:
+        ValueError: if there is no preset and `finish` is set: what follows has not begun then.
     """
     folder = storage.join(workdir, FOLDER)
     preset = storage.join(folder, "preset")
     if storage.gfile.exists(storage.join(preset, "config.json")):
         return preset
+    if finish:
+        raise ValueError(
+            f"`finish` needs a run with a checkpoint. Received: finish=True, and no preset yet in {folder}"
+        )
     own = config.copy_and_resolve_references()
     steps = dict.fromkeys(("num_steps", "eval_every", "checkpoint_every"), NUM_STEPS)
     own.update_from_flattened_dict(

@@ -67,7 +67,8 @@ def run(config, workdir, strategy, finish=False):
     # Model and optimizer.
     if config.task.unlabelled_source:
         start = config.copy_and_resolve_references()
-        start.init_from = adaptation.run(config, workdir, strategy, backbone.encoder.longest_text())
+        longest = backbone.encoder.longest_text()
+        start.init_from = adaptation.run(config, workdir, strategy, longest, finish)
         with strategy.scope():
             backbone = components.backbone(start, tokenizer.vocabulary_size(), dtype)
     with strategy.scope():
@@ -97,11 +98,8 @@ def run(config, workdir, strategy, finish=False):
     summary |= {} if expected is None else {"estimated_seconds": expected.seconds}
 
     if worker == 0:
-        examples, left_out = held_out["validation"], None
         ours = is_trained_on is not None  # a validation split that the user gives stays unseen
-        judged, model = task.trained(model, found, examples, learns=ours)
-        if judged is not model:
-            left_out = LeftOut(examples, model=judged)
+        model, left_out = _finished(task, model, found, held_out["validation"], learns=ours)
         outcome = Outcome(task, model, tokenizer, found, held_out, num_overlapping, summary, left_out)
         results.save(config, workdir, outcome)
     strategy_lib.any_worker(strategy, False)  # a worker that ends early takes the others with it
@@ -124,6 +122,12 @@ def _parts(config, tokenizer, train, is_trained_on, task, found, own_shards, gro
             for shard in own_shards
         }
         yield stage.first_step, Sharded(datasets, count), own
+
+
+def _finished(task, model, found, held_out, learns):
+    """Returns (model to keep, `LeftOut` if it has learned from what was held out, else None)."""
+    judged, model = task.trained(model, found, held_out, learns=learns)
+    return model, None if judged is model else LeftOut(held_out, model=judged)
 
 
 def mean_length(found, groups):

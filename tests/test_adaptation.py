@@ -46,10 +46,10 @@ def config_of(folder, unlabelled="unlabelled.jsonl"):
     return config
 
 
-def run(config, workdir):
+def run(config, workdir, **options):
     strategy = experiment.prepare(config, str(workdir), open_fields=steps.open_fields(config))
     try:
-        finetune.run(config, str(workdir), strategy)
+        finetune.run(config, str(workdir), strategy, **options)
     finally:
         experiment.finish(str(workdir))
 
@@ -126,6 +126,16 @@ def test_it_takes_1000_steps_whatever_fine_tuning_takes_at_once(folder, tmp_path
     experiment.finish(workdir)
     ((own, *_),) = run_of
     assert (own.train.num_steps, own.train.num_steps % own.train.steps_per_call) == (1000, 0)
+
+
+def test_a_run_that_is_to_end_does_not_begin_with_it(folder, tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setattr(adaptation.pretrain, "run", lambda *arguments: begun.append(arguments))
+    with pytest.raises(
+        ValueError, match=r"`finish` needs a run with a checkpoint\. Received: finish=True, and no"
+    ):
+        run(config_of(folder), tmp_path, finish=True)
+    assert not begun
 
 
 def test_without_a_preset_there_is_nothing_to_train_on(folder):
