@@ -110,13 +110,13 @@ def find(source, pattern):
 
     Args:
         source: string, the name to give in an error.
-        pattern: string.
+        pattern: string. If nothing matches it, a file of exactly this name counts, such as "a[1].csv".
 
     Raises:
         SourceError: if no file matches, the file system cannot be read, or a match is not a regular file.
     """
     try:
-        found = sorted(tf.io.gfile.glob(pattern))
+        found = sorted(tf.io.gfile.glob(pattern)) or [pattern] * tf.io.gfile.exists(pattern)
         paths = list(itertools.compress(found, of_each(lambda path: not tf.io.gfile.isdir(path), found)))
     except tf.errors.OpError as error:
         raise SourceError(f"{source}: cannot list {pattern}: {error.message}") from error

@@ -103,6 +103,13 @@ def test_files_behind_urls_are_asked_about_side_by_side():
             files.of_each(refused, paths)
 
 
+def test_a_name_with_brackets_is_a_name(tmp_path):
+    corpus.write_jsonl(tmp_path / "a[1].jsonl", ROWS[:3])
+    assert texts(f"jsonl:{tmp_path}/a[1].jsonl") == [row["text"] for row in ROWS[:3]]
+    corpus.write_jsonl(tmp_path / "a1.jsonl", ROWS[3:5])  # what the pattern matches comes first
+    assert texts(f"jsonl:{tmp_path}/a[1].jsonl") == [row["text"] for row in ROWS[3:5]]
+
+
 def test_split_in_the_path(tmp_path):
     corpus.write_jsonl(tmp_path / "a.train.jsonl", ROWS[:10])
     corpus.write_jsonl(tmp_path / "a.valid.jsonl", ROWS[10:])
