@@ -243,8 +243,11 @@ def parts_of(field, value, separator):
         separator: string, between the labels in a string.
 
     Raises:
-        ValueError: if the value is neither a list nor a string.
+        ValueError: if the value is neither a list nor a string, or a mark of a missing value; an empty text
+            holds no labels.
     """
+    if isinstance(value, Cell) and value.strip() and value.is_missing:
+        raise ValueError(f"{field} is missing. Received: {short(str(value))}")
     if isinstance(value, Cell) and value.startswith("[") and value.endswith("]"):
         try:
             value = ast.literal_eval(value)  # as pandas writes a list

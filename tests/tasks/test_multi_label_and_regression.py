@@ -98,6 +98,11 @@ def test_labels_in_one_column(tmp_path, labels, names, expected):
     np.testing.assert_array_equal(found.labels, expected)
 
 
+def test_a_missing_value_is_no_label(tmp_path):
+    with pytest.raises(SourceError, match=r"line 3: label is missing\. Received: ' NaN'"):
+        sources.multi_label_names(write(tmp_path, ["a,b", " NaN"]))
+
+
 def test_labels_in_columns_of_their_own(tmp_path):
     source = write(tmp_path, [], toxic=["1", "0", "true"], insult=["0.7", "0", "false"])
     task = build(source, "multi_label", **{"task.options.label_fields": ("toxic", "insult")})
