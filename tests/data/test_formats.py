@@ -142,6 +142,17 @@ def test_a_csv_without_commas_is_read_by_what_it_has(tmp_path, delimiter, caplog
     assert caplog.text.count(f"reading columns separated by {delimiter!r}") == 1  # said once
 
 
+def test_blank_lines_before_the_header(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("\n \ntext;label\nA day;1\n\nA night;0\n")
+    assert values(f"csv:{path}") == [("A day", 1), ("A night", 0)]
+    with pytest.raises(SourceError, match=r"a\.csv, line 3: no field 'body'"):
+        sources.check(Source(f"csv:{path}"), ("body",))
+    path.write_text(path.read_text() + "A morning;many\n")
+    with pytest.raises(SourceError, match=r"a\.csv, line 7: `label` must be an integer"):
+        sources.check(Source(f"csv:{path}"), label=Label(num_classes=2))
+
+
 @pytest.mark.parametrize("header", ["text", '"a;b",text', '"text;"', "text,a;b;c;d"])
 def test_a_header_with_commas_or_one_column_is_read_as_such(tmp_path, header, caplog):
     row = ",".join(["A fine day; a lost one"] * (1 + header.count(",")))

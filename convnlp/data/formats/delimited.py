@@ -78,7 +78,8 @@ class Delimited(Format):
                     ) from error
 
         read = lines()
-        header = next(read, "")
+        header = next(filter(str.strip, read), "")
+        first = line
         delimiter = self._separator(file.path, header)
         rows = csv.reader(itertools.chain([header], read), delimiter=delimiter, strict=True)
         while True:
