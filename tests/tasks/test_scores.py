@@ -3,8 +3,10 @@ import pytest
 import tensorflow as tf
 
 from convnlp import scores
+from convnlp.data import Source
 from convnlp.data.schema import SEVERAL
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
+from convnlp.tasks import Fields, TextToText
 from convnlp.tasks.classification import classification_scores
 from convnlp.tasks.text_to_text import greedy_predictions, text_to_text_scores
 from tests import corpus
@@ -150,6 +152,13 @@ def test_ranking_takes_the_most_probable_name(lm):
     result = text_to_text_scores(lm, inputs, targets, names, batch_size=2)
     assert result["ranked_accuracy"] == pytest.approx(2 / 3)
     assert {"ranked_f1", "ranked_f1_macro"} <= set(result)
+
+
+def test_classes_are_ranked_that_a_slice_lacks(lm, tmp_path):
+    rows = [{"text": "a", "label": name} for name in ("garden", "river", "music")]
+    name = f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}"
+    task = TextToText.from_model(lm, Source(name, "train[:2]"), Fields())
+    assert task.label_names == ("garden", "music", "river")
 
 
 def test_greedy_predictions_are_what_generate_writes():

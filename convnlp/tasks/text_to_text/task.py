@@ -88,7 +88,7 @@ class TextToText(Task):
         target_length = model.preprocessor.decoder_sequence_length
         if target is None:
             target = fields.label
-            names = tuple(fields.label_names or sources.label_names(source, target))
+            names = tuple(fields.label_names or sources.label_names(source.whole, target))
             # They are ranked, whatever their length.
             target_length = max(target_length, *(len(row) + 1 for row in tokenizer.tokenize(list(names))))
         return cls(
