@@ -26,6 +26,8 @@ def blocks(source, schema, shard, seed):
         dataset = found.as_dataset(
             split=part,
             shuffle_files=seed is not None,
+            # Other fields would take time, and values of several shapes could not be batched.
+            decoders=tfds.decode.PartialDecoding(dict.fromkeys(schema.fields, True)),
             # With a seed, ordered data sets are shuffled too.
             read_config=tfds.ReadConfig(
                 shuffle_seed=seed, shuffle_reshuffle_each_iteration=False, enable_ordering_guard=False
@@ -47,7 +49,7 @@ def blocks(source, schema, shard, seed):
             raise SourceError(f"tfds:{name}: {field} must be a single value. Received: {features[field]}")
 
     def parsed(*columns):
-        rows = zip(*(column.tolist() for column in columns), strict=True)
+        rows = zip(*map(_values, columns), strict=True)
         try:
             values = [schema.label.parse(row[0] if of_one else row) for row in rows]
             return np.array(values, schema.label.dtype).reshape([-1, *schema.label_shape])
@@ -67,6 +69,11 @@ def blocks(source, schema, shard, seed):
     options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     options.deterministic = True
     return dataset.batch(BLOCK_EXAMPLES).map(block).with_options(options)
+
+
+def _values(column):
+    """Returns the values of an array, a list; bytes, in which TFDS has texts, are decoded."""
+    return [value.decode() if isinstance(value, bytes) else value for value in column.tolist()]
 
 
 def label_names(source, field):

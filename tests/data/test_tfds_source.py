@@ -100,21 +100,36 @@ def test_what_is_missing_is_named(data_dir, source, split, fields, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_list_of_texts_is_not_a_text(tmp_path):
-    rows = {"words": tf.ragged.constant([["a", "b"], ["c"]]), "label": [0, 1]}
-    features = {
-        "words": tfds.features.Sequence(tfds.features.Text()),
-        "label": tfds.features.ClassLabel(num_classes=2),
-    }
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory):
+    """A data set with a list of texts, and a text that is a class."""
+    folder = tmp_path_factory.mktemp("lists")
+    rows = {"words": tf.ragged.constant([["a", "b"], ["c"]]), "class": ["good", "süß"]}
+    features = {"words": tfds.features.Sequence(tfds.features.Text()), "class": tfds.features.Text()}
     tfds.dataset_builders.store_as_tfds_dataset(
         name="lists",
         version="1.0.0",
         features=tfds.features.FeaturesDict(features),
         split_datasets={"train": tf.data.Dataset.from_tensor_slices(rows)},
-        data_dir=tmp_path,
+        data_dir=folder,
+        disable_shuffling=True,
     )
+    return Source("tfds:lists", data_dir=str(folder))
+
+
+def test_a_list_of_texts_is_not_a_text(lists):
     with pytest.raises(SourceError, match=r"tfds:lists: words must be a text\. Received: Sequence\(Text"):
-        sources.read(Source("tfds:lists", data_dir=str(tmp_path)), ("words",))
+        sources.read(lists, ("words",))
+
+
+def test_a_text_can_be_a_class(lists):
+    found = sources.read(lists, ("class",), Label("class", names=("süß", "good")))
+    assert sorted((e["class"].decode(), e["label"]) for e in found.as_numpy_iterator()) == [
+        ("good", 1),
+        ("süß", 0),
+    ]
+    with pytest.raises(Exception, match="class 'good' is not one of the 2 classes"):
+        list(sources.read(lists, ("class",), Label("class", names=("süß", "bad"))))
 
 
 def test_a_data_set_is_never_written_over_or_by_half(data_dir, tmp_path, monkeypatch):
