@@ -7,15 +7,17 @@ Takes what finetune takes and writes what it writes, so that the two can be comp
 through the encoder once. Then a linear model is fitted to the means of all its layers (`pooling` "layers"),
 with several penalties on the size of its weights: softmax regression for classes, a logistic regression per
 label for several labels, ridge regression for numbers. The training examples choose the best penalty, and
-how much a classifier's n-grams count, in five folds: each fold is answered by a model fitted to the others
-(`convnlp.tasks.cross_fitting`). The final head is fitted to all examples.
+how much a classifier's n-grams count, in five folds: each fold is answered by a model fitted to the others;
+of more than 5,000 examples, only one fold is (`convnlp.tasks.cross_fitting`). The final head is fitted to all
+examples.
 
 With few labels, every example is needed for fitting, so none are held out: without `data.validation_split`,
 the validation scores are those of the answers to the folds, each answered as the other folds choose. If you
 give a validation split, it is used neither for the choice nor for fitting; it scores the finished model. Of
-the config, only `init_from`, `data`, `train.batch_size`, `train.dtype` and the fields of `task` that describe
-the data are used; an encoder that merges positions is pooled as `task.pooling` says. The other fields are
-kept in config.json as they were given, and have no effect.
+the config, only `init_from`, `data`, `train.batch_size`, `train.dtype`, the fields of `task` that describe
+the data and `task.options.ngram_buckets` are used; an encoder that merges positions is pooled as
+`task.pooling` says. The other fields, such as `class_weights`, are kept in config.json as they were given,
+and have no effect.
 """
 
 import time
