@@ -42,7 +42,7 @@ def choose(found):
     count = len(found)
     share = min(max(count * SHARE, LEAST), MOST, count * MOST_SHARE) / count
     chosen = _chosen(_counts(keys, _classes(found.labels, count)), share)
-    is_held = np.isin(keys, list(chosen))
+    is_held = np.isin(keys, np.array([*chosen], np.uint64))
     if not chosen or is_held.all():
         raise SourceError(
             f"`validation_split` must name a split: there are too few different examples to hold any out. "
@@ -64,10 +64,6 @@ def _chosen(counts, share):
         share: float, of the examples of each class.
     """
     chosen, left = set(), [len(own) for own in counts]  # different keys of each class that are not chosen
-    classes_of = collections.defaultdict(list)
-    for number, own in enumerate(counts):
-        for key in own:
-            classes_of[key].append(number)
 
     def choose(keys, own, wanted):
         taken = 0
@@ -75,10 +71,11 @@ def _chosen(counts, share):
             if taken >= wanted:
                 break
             if key not in chosen:
-                if any(left[number] == 1 for number in classes_of[key]):
+                classes = [number for number, other in enumerate(counts) if key in other]
+                if any(left[number] == 1 for number in classes):
                     continue
                 chosen.add(key)
-                for number in classes_of[key]:
+                for number in classes:
                     left[number] -= 1
             taken += own[key]
         return taken
