@@ -11,6 +11,7 @@ from convnlp.objectives.objective import Objective, require_token_outputs
 from convnlp.options import option
 
 NOISE_DENSITY = 0.15
+DENSITY = rules.number("(0, 1)")
 KEPT, REPLACED = 0.1, 0.1  # shares of the predicted tokens; the others are masked
 FIRST_TEXT_TOKEN_ID = 3  # after pad, end and unknown
 
@@ -28,7 +29,7 @@ class MaskedLanguageModeling(Objective):
     """
 
     name: ClassVar[str] = "masked_lm"
-    noise_density: float = option(NOISE_DENSITY, rules.number("(0, 1)"))
+    noise_density: float = option(NOISE_DENSITY, DENSITY)
 
     def check(self, backbone):
         require_token_outputs(self, backbone)
@@ -56,8 +57,7 @@ class MaskedLanguageModeling(Objective):
 
 def num_predictions(length, noise_density=NOISE_DENSITY):
     """Returns the number of tokens to predict in each sequence of `length` tokens, at least 1."""
-    if not 0 < noise_density < 1:
-        raise ValueError(f"`noise_density` must be in (0, 1). Received: noise_density={noise_density}")
+    DENSITY.check("noise_density", noise_density)
     return max(round(length * noise_density), 1)
 
 

@@ -8,11 +8,12 @@ import tensorflow as tf
 from convnlp import losses
 from convnlp.data import rules
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
+from convnlp.objectives.masked_lm import DENSITY, NOISE_DENSITY
 from convnlp.objectives.objective import Objective
 from convnlp.options import option
 
-NOISE_DENSITY = 0.15
 MEAN_SPAN_LENGTH = 3.0
+SPAN_LENGTH = rules.number("(0, inf)")
 END_TOKEN_ID = 1
 
 
@@ -35,8 +36,8 @@ class SpanCorruption(Objective):
     """
 
     name: ClassVar[str] = "span_corruption"
-    noise_density: float = option(NOISE_DENSITY, rules.number("(0, 1)"))
-    mean_span_length: float = option(MEAN_SPAN_LENGTH, rules.number("(0, inf)"))
+    noise_density: float = option(NOISE_DENSITY, DENSITY)
+    mean_span_length: float = option(MEAN_SPAN_LENGTH, SPAN_LENGTH)
 
     def __post_init__(self):
         super().__post_init__()
@@ -120,21 +121,16 @@ def counts(raw_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPAN_L
     >>> counts(568)
     (85, 28)
     """
-    if raw_length < 2:
-        raise ValueError(f"`raw_length` must be at least 2. Received: raw_length={raw_length}")
-    if not 0 < noise_density < 1:
-        raise ValueError(f"`noise_density` must be in (0, 1). Received: noise_density={noise_density}")
-    if not mean_span_length > 0:
-        raise ValueError(
-            f"`mean_span_length` must be positive. Received: mean_span_length={mean_span_length}"
-        )
+    rules.integer(2).check("raw_length", raw_length)
+    DENSITY.check("noise_density", noise_density)
+    SPAN_LENGTH.check("mean_span_length", mean_span_length)
     num_noise = min(max(round(raw_length * noise_density), 1), raw_length - 1)
     num_spans = max(round(num_noise / mean_span_length), 1)
     if num_spans > min(num_noise, raw_length - num_noise):
         raise ValueError(
-            "every span needs a noise token and a token before it: "
-            f"noise_density={noise_density} and mean_span_length={mean_span_length} give {num_spans} spans, "
-            f"{num_noise} noise tokens and {raw_length - num_noise} others of {raw_length}"
+            "`noise_density` and `mean_span_length` must give each span a noise token and a token before it. "
+            f"Received: noise_density={noise_density}, mean_span_length={mean_span_length}, which give "
+            f"{num_spans} spans, {num_noise} noise tokens and {raw_length - num_noise} others of {raw_length}"
         )
     return num_noise, num_spans
 
@@ -157,8 +153,7 @@ def lengths(input_length, noise_density=NOISE_DENSITY, mean_span_length=MEAN_SPA
     >>> [lengths(length) for length in (128, 256, 512, 1024)]
     [(141, 29), (284, 58), (568, 114), (1137, 229)]
     """
-    if input_length < 3:
-        raise ValueError(f"`input_length` must be at least 3. Received: input_length={input_length}")
+    rules.integer(3).check("input_length", input_length)
 
     def corrupted(raw_length):
         num_noise, num_spans = counts(raw_length, noise_density, mean_span_length)

@@ -61,7 +61,7 @@ class UnifiedLanguageModeling(Objective):
 
     name: ClassVar[str] = "unilm"
     input_length: int = option(rule=rules.integer(2))
-    noise_density: float = option(masked_lm.NOISE_DENSITY, rules.number("(0, 1)"))
+    noise_density: float = option(masked_lm.NOISE_DENSITY, masked_lm.DENSITY)
     ngram_share: float = option(0.2, rules.number("[0, 1]"))
     bidirectional: float = option(2.0, rules.number("[0, inf)"))
     sequence_to_sequence: float = option(2.0, rules.number("[0, inf)"))
