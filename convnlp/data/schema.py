@@ -58,7 +58,7 @@ class Label:
         field: string, name of the field.
         num_classes: int >= 2. Defaults to the number of names, or 2 with a threshold.
         names: sequence of different strings, the classes in order. Needed for string values.
-        threshold: float. The class is 1 if the value is at least this. Default None.
+        threshold: float. The class is 1 if the value, which must be a number, is at least this. Default None.
 
     Raises:
         ValueError: if none of `names`, `num_classes` and `threshold` is given, one of them is out of range,
@@ -107,9 +107,9 @@ class Label:
         if isinstance(value, Cell) and not is_name:
             value = self._of_cell(value)
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        if self.threshold is not None and is_number:
-            if not -math.inf < value < math.inf:
-                raise ValueError(f"`{self.field}` must be a finite number. Received: {value}")
+        if self.threshold is not None:
+            if not is_number or not -math.inf < value < math.inf:
+                raise ValueError(f"`{self.field}` must be a finite number. Received: {short(value)}")
             return int(value >= self.threshold)
         if isinstance(value, str) and self.names:
             if value not in self.names:

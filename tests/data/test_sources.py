@@ -21,6 +21,7 @@ from convnlp.data import (
     source_error_message,
     sources,
 )
+from convnlp.data.schema import Cell
 from tests import corpus
 
 ROWS = corpus.reviews(200)
@@ -407,6 +408,12 @@ def test_with_a_threshold_a_cell_is_a_number_and_no_name(tmp_path):
     path.write_text("text,stars\na,1\nb,3\nc,0\nd,4.5\n")
     label = Label("stars", names=("0", "1"), threshold=3)
     assert [int(row["label"]) for row in sources.read(Source(f"csv:{path}"), label=label)] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("value", ["1", "many", None, True, Cell("many"), Cell("0,7")])
+def test_with_a_threshold_only_a_number_will_do(value):
+    with pytest.raises(ValueError, match=rf"`stars` must be a finite number\. Received: {value!r}"):
+        Label("stars", names=("0", "1"), threshold=0.5).class_of(value)
 
 
 @pytest.mark.parametrize(
