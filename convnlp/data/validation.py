@@ -15,7 +15,8 @@ def choose(found):
     """Chooses the examples to hold out for validation.
 
     These are a tenth of the examples, but at least 200, unless that is more than a fifth, and at most 2,000.
-    Each class gives the same share of its examples; an example with several labels counts for its rarest.
+    Each class gives the same share of its examples, and at least one if that is no more than a fifth in all;
+    an example with several labels counts for its rarest.
     The choice depends only on the tokens of the first column, which a model reads, not on the order of the
     data. Examples with the same tokens there, whatever they should be answered by, or of one group, stay
     together, so that none is both trained and validated on. Of each class, at least one text
@@ -80,12 +81,31 @@ def _chosen(counts, share):
             taken += own[key]
         return taken
 
+    for own, usual, wanted in zip(counts, *_wanted(counts, share), strict=True):
+        if not choose(sorted(usual), own, wanted):
+            choose(sorted(own, key=lambda key: (own[key], key)), own, min(wanted, 1))
+    return chosen
+
+
+def _wanted(counts, share):
+    """Returns the keys of each class that are not too frequent, and how many examples it should give.
+
+    A class of which the share is less than half an example gives one, the largest first, as long as all give
+    no more than `MOST_SHARE` together.
+
+    Returns:
+        (list of lists of keys, list of ints); see `_chosen` for the arguments.
+    """
+    usual, wanted = [], []
     for own in counts:
         most = max(1, round(share * own.total()))
-        usual = [key for key in own if own[key] <= most]
-        if not choose(sorted(usual), own, max(1, round(share * sum(own[key] for key in usual)))):
-            choose(sorted(own, key=lambda key: (own[key], key)), own, 1)
-    return chosen
+        usual.append([key for key in own if own[key] <= most])
+        wanted.append(round(share * sum(own[key] for key in usual[-1])))
+    room = max(MOST_SHARE * sum(own.total() for own in counts) - sum(wanted), not any(wanted))
+    small = [number for number, own in enumerate(counts) if not wanted[number] and len(own) > 1]
+    for number in sorted(small, key=lambda number: -counts[number].total())[: int(room)]:
+        wanted[number] = 1
+    return usual, wanted
 
 
 def folds(found, count):

@@ -39,6 +39,21 @@ def test_each_class_gives_the_same_share_though_the_file_is_sorted():
     assert np.bincount(labels[is_held]).tolist() == [200, 90, 10]
 
 
+@pytest.mark.parametrize(("sizes", "held_out"), [([2] * 50, 20), ([3] * 20 + [2] * 20, 20), ([5] * 20, 20)])
+def test_no_more_than_a_fifth_of_many_small_classes(sizes, held_out):
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    is_held = validation.choose(examples(len(labels), labels))
+    assert np.sum(is_held) == held_out
+    given = np.bincount(labels[is_held], minlength=len(sizes))
+    assert given.max() == 1
+    assert given[:20].all()  # the largest first
+
+
+def test_the_fewest_examples_that_can_be_split():
+    assert np.sum(validation.choose(examples(3, np.array([0, 1, 0])))) == 1
+    assert np.sum(validation.choose(examples(2, None))) == 1
+
+
 def test_of_several_labels_the_rarest_gives_its_share():
     number = np.arange(3000)
     labels = np.stack([number < 2900, number % 2 == 0, number % 100 == 0], 1).astype("float32")
