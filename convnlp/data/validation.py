@@ -46,8 +46,8 @@ def choose(found):
     is_held = np.isin(keys, np.array([*chosen], np.uint64))
     if not chosen or is_held.all():
         raise SourceError(
-            f"`validation_split` must name a split: there are too few different examples to hold any out. "
-            f"Received: {count} examples"
+            "`data.validation_split` must name a split: there are too few different examples to hold any "
+            f"out. Received: {count} examples"
         )
     return is_held
 

@@ -125,7 +125,9 @@ def test_a_class_whose_texts_are_in_others_too_is_trained_on(count):
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_same_text_everywhere_cannot_be_split(count):
     found = Examples((tf.ragged.constant([[5, 6, 1]] * count, tf.int32),), (9,), np.zeros(count, np.int64))
-    with pytest.raises(SourceError, match=f"`validation_split` must name a split: .* Received: {count} exa"):
+    with pytest.raises(
+        SourceError, match=f"`data.validation_split` must name a split: .* Received: {count} exa"
+    ):
         validation.choose(found)
 
 
