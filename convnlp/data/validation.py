@@ -16,12 +16,12 @@ def choose(found):
 
     These are a tenth of the examples, but at least 200, unless that is more than a fifth, and at most 2,000.
     Each class gives the same share of its examples, and at least one if that is no more than a fifth in all;
-    an example with several labels counts for its rarest.
-    The choice depends only on the tokens of the first column, which a model reads, not on the order of the
-    data. Examples with the same tokens there, whatever they should be answered by, or of one group, stay
-    together, so that none is both trained and validated on. Of each class, at least one text
-    is trained on. A text that alone has more examples than its class should give is trained on, and does not
-    count in the share; if a class has no others, the rarest is held out.
+    an example with several labels counts for its rarest. The choice depends only on the tokens of the first
+    column, which a model reads, not on the order of the data. Examples with the same tokens there, whatever
+    they should be answered by, or of one group, stay together, so that none is both trained and validated
+    on. Of each class, at least one text is trained on. A text that alone has more examples than its class
+    should give is trained on, and does not count in the share; if a class has no others, the rarest is held
+    out.
 
     Args:
         found: `convnlp.data.examples.Examples`.
