@@ -179,9 +179,11 @@ class Stream:
         """Yields the values of `schema`, record by record."""
         return map(self.values, self.records())
 
-    def records(self):
-        """Yields the shard's records as they are stored."""
-        return self._shard.of(_mixed(self._paths, self._open))
+    def records(self, mixed=True):
+        """Yields the shard's records as they are stored; the files are mixed, or follow one another."""
+        if mixed:
+            return self._shard.of(_mixed(self._paths, self._open))
+        return self._shard.of(itertools.chain.from_iterable(self._open(path)[1] for path in self._paths))
 
     def values(self, record):
         """Returns the values of `schema` in a record; raises `SourceError`, with its place, if it is bad."""

@@ -139,7 +139,7 @@ def parts(source, fields=("text",)):
 
 
 def records(source, fields=("text",)):
-    r"""Returns the records of a source with all their fields, in order.
+    r"""Returns the records of a source with all their fields, in order: the files of a glob by their names.
 
     Args:
         source: `Source`; not `tfds:`.
@@ -157,7 +157,8 @@ def records(source, fields=("text",)):
     >>> list(records(Source("csv:days.csv")))
     [({'day': '7', 'text': 'A fine day.'}, (b'A fine day.',))]
     """
-    return iter(_stream(source, RecordAndTexts(tuple(fields)), ALL))
+    stream = _stream(source, RecordAndTexts(tuple(fields)), ALL)
+    return map(stream.values, stream.records(mixed=False))
 
 
 def check(source, fields=("text",), label=None, *, shard=ALL):

@@ -82,11 +82,15 @@ def _csv_lines():
                 "`format` must be jsonl for records of different fields. Received: format=csv, fields "
                 f"{', '.join(cells)} after {', '.join(columns)}"
             )
-        file = io.StringIO()
-        csv.writer(file, lineterminator="\n").writerows(rows)
-        return file.getvalue().encode("utf-8", "backslashreplace")
+        return "".join(map(_csv_line, rows)).encode("utf-8", "backslashreplace")
 
     return line
+
+
+def _csv_line(cells):
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\r\n").writerow(cells)  # which quotes a cell with either of the two
+    return file.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _flat(row):

@@ -111,6 +111,16 @@ def test_a_name_with_brackets_is_a_name(tmp_path):
     assert texts(f"jsonl:{tmp_path}/a[1].jsonl") == [row["text"] for row in ROWS[3:5]]
 
 
+@pytest.mark.parametrize("split", ["train", "train[1:]"])
+def test_records_come_file_by_file(tmp_path, split):
+    """A program that writes a row for each of them is asked which row is whose."""
+    for name, count in [("b", 2), ("a", 5)]:
+        corpus.write_jsonl(tmp_path / f"{name}.jsonl", [{"text": f"{name}{i}"} for i in range(count)])
+    found = [text.decode() for _, (text,) in sources.records(Source(f"jsonl:{tmp_path}/*.jsonl", split))]
+    expected = {"train": "a0 a1 a2 a3 a4 b0 b1", "train[1:]": "a1 a2 a3 a4 b1"}
+    assert found == expected[split].split()
+
+
 def test_split_in_the_path(tmp_path):
     corpus.write_jsonl(tmp_path / "a.train.jsonl", ROWS[:10])
     corpus.write_jsonl(tmp_path / "a.valid.jsonl", ROWS[10:])

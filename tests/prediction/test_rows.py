@@ -44,6 +44,14 @@ def test_csv_reads_back(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+def test_a_line_end_in_a_cell_ends_no_row(tmp_path, end):
+    found = [{"text": f"one{end}two", "label": "x"}, {"text": "three", "label": "y"}]
+    write(tmp_path / "out.csv", "csv", found)
+    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
+        assert list(csv.DictReader(file)) == found
+
+
 def test_json_lines_read_back(tmp_path):
     found = [{"text": "ü\n\ud83d", "label": None}, {"other": [1]}]
     write(tmp_path / "out.jsonl", "jsonl", found)
