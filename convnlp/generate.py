@@ -6,12 +6,10 @@ r"""Generates text with a preset: from an input text, or as the continuation of 
 Prints one output per line, one for each input; without --text, the inputs are the lines of standard input.
 """
 
-import sys
-
 import keras_nlp
 from absl import flags
 
-from convnlp import tasks
+from convnlp import standard_input, tasks
 from convnlp.programs import run
 
 _SAMPLERS = ("greedy", "beam", "top_k", "top_p")
@@ -48,7 +46,10 @@ def sampler():
 
 
 def main(_):
-    """Preset -> sampler -> inputs -> outputs."""
+    """Inputs -> preset -> sampler -> outputs."""
+    texts = _TEXT.value or list(standard_input.lines())
+    if not texts:
+        raise ValueError("no input: give --text, or lines on standard input")
     lm = tasks.load(_PRESET.value)
     if not tasks.task_of(lm).generates:
         raise ValueError(
@@ -56,9 +57,6 @@ def main(_):
             f"{type(lm).__name__}"
         )
     lm.compile(sampler=sampler())
-    texts = _TEXT.value or sys.stdin.buffer.read().decode("utf-8").splitlines()
-    if not texts:
-        raise ValueError("no input: give --text, or lines on standard input")
     for start in range(0, len(texts), _BATCH_SIZE.value):
         for text in lm.generate(texts[start : start + _BATCH_SIZE.value], max_length=_MAX_LENGTH.value):
             print(text)

@@ -36,10 +36,11 @@ def test_one_line_per_text(presets):
 
 def test_lines_of_the_standard_input_in_batches(presets):
     folder, lm = presets
+    texts = [*TEXTS, "one\u2028line\fonly"]
     flags = ["--sampler=beam", "--num_beams=1", "--max_length=5", "--batch_size=2"]
-    done = run_program("convnlp.generate", f"--preset={folder}/lm", *flags, stdin="\n".join(TEXTS))
+    done = run_program("convnlp.generate", f"--preset={folder}/lm", *flags, stdin="\ufeff" + "\n".join(texts))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:-1] == lm.generate(TEXTS, max_length=5)
+    assert done.stdout.split("\n")[:-1] == lm.generate(texts, max_length=5)
 
 
 def test_a_preset_of_another_class_is_one_line(presets):
@@ -49,3 +50,9 @@ def test_a_preset_of_another_class_is_one_line(presets):
     expected = f"Received: preset={preset}, a TextClassifier"
     assert done.stderr.splitlines()[-1] == f"error: `preset` must hold a model that writes text. {expected}"
     assert "Traceback" not in done.stderr
+
+
+def test_what_is_no_text_is_named_before_the_preset_is_read(tmp_path):
+    done = run_program("convnlp.generate", f"--preset={tmp_path}/none", stdin="good\nb\udcffd\n")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "error: standard input, line 2: not UTF-8 (byte 2)"

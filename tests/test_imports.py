@@ -42,7 +42,14 @@ RULES = {
     ),
     "convnlp.prediction": ((), ("numpy", "tensorflow")),
     "convnlp.prediction.program": (
-        ("convnlp.data", "convnlp.models", "convnlp.outputs", "convnlp.prediction", "convnlp.tasks"),
+        (
+            "convnlp.data",
+            "convnlp.models",
+            "convnlp.outputs",
+            "convnlp.prediction",
+            "convnlp.standard_input",
+            "convnlp.tasks",
+        ),
         ("absl",),
     ),
     "convnlp.bulk": (

@@ -8,8 +8,8 @@ import time
 
 from absl import flags
 
-from convnlp import outputs
-from convnlp.data import Source, SourceError, sources
+from convnlp import outputs, standard_input
+from convnlp.data import Source, sources
 from convnlp.models import preset_names
 from convnlp.prediction import asking, rows
 from convnlp.tasks import fields
@@ -96,7 +96,7 @@ def texts(directory):
         names = ("text",)
         if sys.stdin.isatty():
             print("reading texts from the terminal, one per line; Ctrl-D ends them", file=sys.stderr)
-        found = _lines()
+        found = (({"text": line}, (_bytes(line),)) for line in standard_input.lines())
     if trained and len(trained) != len(names):
         raise ValueError(
             f"preset {_PRESET.value}: was trained on {' and '.join(trained)}, so it must be asked about "
@@ -164,16 +164,6 @@ def writer(format):
 
 def _source():
     return Source(_SOURCE.value, _SPLIT.value)
-
-
-def _lines():
-    """Yields the lines of standard input, in the form of `texts`."""
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        line = line.rstrip(b"\r\n")
-        try:
-            yield {"text": line.decode("utf-8")}, (line,)
-        except UnicodeDecodeError as error:
-            raise SourceError(f"standard input, line {number}: not UTF-8 (byte {error.start + 1})") from error
 
 
 def _bytes(text):

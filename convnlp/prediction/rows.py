@@ -35,11 +35,11 @@ def as_json(answer):
 
 
 def json_line(row):
-    """Returns a dict as a line of UTF-8."""
+    """Returns a dict as a line of UTF-8; what JSON does not know, such as a date of Parquet, becomes text."""
     try:
-        return json.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n"
+        return json.dumps(row, ensure_ascii=False, default=str).encode("utf-8") + b"\n"
     except UnicodeEncodeError:  # half of a surrogate pair, which only the escaped form can express
-        return json.dumps(row).encode("utf-8") + b"\n"
+        return json.dumps(row, default=str).encode("utf-8") + b"\n"
 
 
 def joined(record, answer):

@@ -1,6 +1,7 @@
 """`convnlp.prediction.rows` and `words`: what is written of an answer."""
 
 import csv
+import datetime
 import json
 
 import numpy as np
@@ -56,6 +57,10 @@ def test_json_lines_read_back(tmp_path):
     found = [{"text": "ü\n\ud83d", "label": None}, {"other": [1]}]
     write(tmp_path / "out.jsonl", "jsonl", found)
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == found
+
+
+def test_a_date_becomes_text():
+    assert json.loads(rows.json_line({"day": datetime.date(2021, 6, 1)})) == {"day": "2021-06-01"}
 
 
 def test_a_file_is_there_whole_or_as_before(tmp_path):
