@@ -9,6 +9,7 @@ CPU that this still beats TensorFlow's filter gradient by an order of magnitude.
 
 import tensorflow as tf
 
+from convnlp.kernels.implementations import current_implementation
 from convnlp.kernels.shifts import length, pad_time
 
 
@@ -24,6 +25,10 @@ def to_blocks(dy, x, kernel_size, left):
     num_blocks = -(-time // block)
     rest = num_blocks * block - time
     dy = tf.reshape(pad_time(dy, 0, rest), [length(dy, 0), num_blocks, block, dy.shape[-1]])  # [B,N,block,D]
+    if current_implementation() == "edge":  # where XNNPACK loses the shapes of slices that are joined
+        x = pad_time(x, left, halo - left + rest)
+        starts = tf.expand_dims(tf.range(num_blocks), 1) * block  # [N,1]
+        return dy, tf.gather(x, starts + tf.range(block + halo), axis=1)  # [B,N,block+K-1,D]
     # One block more, for the halo of the last. A gather would be a slow loop in XLA, in its gradient too.
     x = pad_time(x, left, rest + block - left)
     x = tf.reshape(x, [length(x, 0), num_blocks + 1, block, x.shape[-1]])  # [B,N+1,block,D]

@@ -7,11 +7,13 @@ import tensorflow as tf
 from convnlp import kernels
 
 
+@pytest.mark.parametrize("form", ["plain", "edge"])
 @pytest.mark.parametrize("time", [1, 31, 32, 33, 70])
 @pytest.mark.parametrize(("kernel_size", "left"), [(1, 0), (7, 3), (8, 7), (40, 0), (40, 39)])
-def test_blocks_hold_their_positions_and_what_the_taps_reach(time, kernel_size, left):
+def test_blocks_hold_their_positions_and_what_the_taps_reach(form, time, kernel_size, left):
     dy, x = np.random.default_rng(0).normal(size=(2, 2, time, 3)).astype("float32")
-    dy_blocks, x_blocks = kernels.to_blocks(tf.constant(dy), tf.constant(x), kernel_size, left)
+    with kernels.implementation(form):
+        dy_blocks, x_blocks = kernels.to_blocks(tf.constant(dy), tf.constant(x), kernel_size, left)
     block = kernels.block_size(kernel_size)
     assert dy_blocks.shape == (2, -(-time // block), block, 3)
     assert x_blocks.shape == (2, -(-time // block), block + kernel_size - 1, 3)

@@ -263,7 +263,7 @@ def test_the_scale_of_a_regressor(arguments, message):
 def test_several_labels_on_the_edge():
     model = object.__new__(edge_model.EdgeModel)
     model.facts = {"labels": ["a", "b"], "output": "probabilities"}
-    model.token_ids = lambda texts, pairs: texts
+    model.token_ids = lambda texts, pairs=None: texts
     model.run = lambda texts: np.array([[0.9, 0.5], [0.1, 0.2]])
     assert model.predict(["x", "y"]) == [
         {"labels": ["a", "b"], "scores": {"a": 0.9, "b": 0.5}},
