@@ -141,6 +141,7 @@ def run(program, config, workdir):
     program.run(config, str(workdir), experiment.prepare(config, str(workdir)))
 
 
+@pytest.mark.slow
 def test_a_stopped_run_with_all_extras_is_the_run_left_alone(folder, tmp_path, monkeypatch):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     run(pretrain, pretraining(folder, **OTHERS), whole)

@@ -128,6 +128,7 @@ def test_the_pytorch_classifiers_are_of_the_dtype_they_are_named_by():
         assert calls["float32"](ids, None).dtype == torch.float32
 
 
+@pytest.mark.slow
 def test_decode():
     settings = decode.Settings(
         cases=(("greedy", 2), ("beam", 1)),

@@ -98,6 +98,7 @@ def test_a_token_cache_of_many_files(store, tmp_path):
     assert len(pages) >= 4
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_as_the_one_left_alone(store, tmp_path):
     """A toy's, whose lease the test takes away."""
     test_resume.run_whole("one_device", tmp_path / "whole")

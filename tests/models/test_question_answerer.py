@@ -113,6 +113,7 @@ def marked(count, seed):
     return tuple(map(list, zip(*rows, strict=True)))
 
 
+@pytest.mark.slow
 def test_it_learns_the_word_behind_a_marker(tokenizer):
     keras.utils.set_random_seed(0)
     model = build(tokenizer, length=48, longest=8, stride=32, question_summary=True, dropout=0.0)

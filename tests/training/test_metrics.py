@@ -5,6 +5,7 @@ import json
 import pathlib
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from convnlp.training.metrics import Metrics
@@ -24,6 +25,7 @@ def write(log, first, count):
         log.write(step, dict(zip(NAMES, generator.random(len(NAMES)).tolist(), strict=True)), tokens=8)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_steps(tmp_path):
     """A tensor that stays for each Python number, as TensorFlow keeps them, would be 30 MB here."""
     log = Metrics(str(tmp_path), num_steps=10**6)
