@@ -74,6 +74,8 @@ def main(_):
     test_texts, test_labels = read(test, names["text_field"], label)
     if np.bincount(labels).max() == len(labels):
         raise ValueError(f"`split` must contain at least two classes. Received: one class in {train}")
+    if not any(text.split() for text in texts):
+        raise ValueError(f"`source` must contain words. Received: only empty texts in {train}")
     started = time.monotonic()
     model.fit(texts, labels)
     answers = np.zeros([len(test_texts), label.num_classes], "float32")

@@ -21,6 +21,7 @@ def main(_):
     """Texts -> preset -> rows."""
     format = program.output_format(_FORMATS)
     directory = program.preset()
+    num_texts, found = program.texts(directory)  # which checks the fields before anything is loaded
     model = tasks.load(directory)
     answers = tasks.task_of(model).answers(model)
     functions, _ = answers.signatures()
@@ -29,7 +30,6 @@ def main(_):
             f"`preset` must be a classifier with one label per text. Received: preset={directory}, a "
             f"{type(model).__name__}"
         )
-    num_texts, found = program.texts(directory)
     if num_texts != 1:
         raise ValueError(f"`preset` must read single texts. Received: pairs, preset={directory}")
     with program.writer(format) as write:

@@ -34,11 +34,13 @@ def check_file(name, path, inputs=()):
     """
     arguments.check_local(name, path)
     path = pathlib.Path(path)
-    if path.is_dir():
-        raise ValueError(f"`{name}` must be a file, not a directory. Received: {name}={path}")
-    place = path if path.exists() else next(parent for parent in path.absolute().parents if parent.exists())
-    if not os.access(place, os.W_OK) or not (path.exists() or place.is_dir()):
-        raise ValueError(f"`{name}` must be writable, but {place} is not. Received: {name}={path}")
+    if path.exists() and not path.is_file():  # a device would be replaced
+        raise ValueError(f"`{name}` must be a file, not a directory or a device. Received: {name}={path}")
+    # The folder counts even if the file exists, because `writing` renames a new file in it.
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    for place in (folder, path) if path.exists() else (folder,):
+        if not os.access(place, os.W_OK) or not (place.is_dir() or place == path):
+            raise ValueError(f"`{name}` must be writable, but {place} is not. Received: {name}={path}")
     for other in inputs:
         if _is_within(path, other):
             raise ValueError(f"`{name}` must not overwrite the input {other}. Received: {name}={path}")

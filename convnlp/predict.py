@@ -34,6 +34,7 @@ def main(_):
     """Texts -> preset -> rows."""
     format = program.output_format(rows.FORMATS, _FORMAT.value)
     directory = program.preset()
+    num_texts, found = program.texts(directory)  # which checks the fields before anything is loaded
     model = tasks.load(directory)
     answers = tasks.task_of(model).answers(model)
     if _THRESHOLD.value is not None and not answers.takes_threshold:
@@ -41,14 +42,16 @@ def main(_):
             "`threshold` must only be given for a preset that chooses labels. "
             f"Received: threshold={_THRESHOLD.value}, a {type(model).__name__}"
         )
-    num_texts, found = program.texts(directory)
     if num_texts < len(answers.text_inputs):
         raise ValueError(
             f"`text_pair` must be given with `text`, or two `text_fields`, for a {type(model).__name__}, "
             f"which reads {' and '.join(answers.text_inputs)}. Received: one text each"
         )
     functions, _ = answers.signatures()
-    function = functions["serving_default" if num_texts == 1 else "pair"]
+    name = "serving_default" if num_texts == 1 else "pair"
+    if name not in functions:
+        raise ValueError(f"`preset` must read pairs for two texts each. Received: a {type(model).__name__}")
+    function = functions[name]
     with program.writer(format) as write:
         for record, answer in program.answered(function, model.preprocessor.tokenizer, num_texts, found):
             row = answers.row(rows.as_json(answer), _THRESHOLD.value)

@@ -2,8 +2,8 @@ r"""Serves a preset over REST in one step: exports it, unless that has been done
 
     python -m convnlp.serve_preset --preset=RUN/preset --rest_api_port=8501
 
-The SavedModel goes to --output, by default RUN/models/NAME, and is remade if the preset is newer. It is what
-`convnlp export` makes; to deploy it, give it to TensorFlow Serving (docs/serving.md).
+The SavedModel goes to --output, by default RUN/models/preset, and is remade if the preset is newer. It is
+what `convnlp export` makes; to deploy it, give it to TensorFlow Serving (docs/serving.md).
 """
 
 import os
@@ -20,7 +20,7 @@ from convnlp.models import preset_names
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset.", required=True)
 _NAME = flags.DEFINE_string("model_name", "default", "Name of the model in requests.")
 _OUTPUT = flags.DEFINE_string(
-    "output", None, "Base directory of the SavedModel. Default: models/NAME beside the preset."
+    "output", None, "Base directory of the SavedModel. Default: models/PRESET beside the preset."
 )
 _REST_PORT = flags.DEFINE_integer("rest_api_port", 8501, "Port of the REST interface.", 1, 65535)
 _HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on.")
@@ -39,7 +39,9 @@ def main(_):
     """Preset -> SavedModel -> server."""
     require_free_port(_HOST.value, _REST_PORT.value)
     preset = preset_names.locate(_PRESET.value)
-    output = _OUTPUT.value or str(pathlib.Path(preset).absolute().parent / "models" / _NAME.value)
+    # Named after the preset, not the model: another preset beside it must not be served in its place.
+    directory = pathlib.Path(preset).absolute()
+    output = _OUTPUT.value or str(directory.parent / "models" / directory.name)
     there = versions.made_since(output, preset)
     if there is None:
         there, *_ = versions.export(preset, output)

@@ -46,7 +46,10 @@ def main(argv):
         f"one text of full length on one thread: {facts['milliseconds']:.1f} ms "
         f"(median of {tflite_files.TIMED_RUNS})"
     )
-    print(f"largest error against the preset: {facts['largest_error']:.2g}")
+    print(
+        f"largest error against the preset: {facts['largest_error']:.2g} "
+        f"of {facts['output']} up to {facts['largest_value']:.3g}"
+    )
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ def files(tmp_path_factory):
     split = {"train": rows[:200], "test": rows[200:]}
     for name, each in split.items():
         corpus.write_jsonl(folder / f"{name}.jsonl", each)
+    corpus.write_jsonl(folder / "empty.jsonl", [{"review": " ", "stars": label} for label in LABELS])
     return folder, split
 
 
@@ -59,6 +60,10 @@ def test_a_class_that_is_only_tested(files, tmp_path):
     [
         (["--source=jsonl:{}/train.jsonl"], "a model is not scored on what it was trained on"),
         (["--source=jsonl:{}/none.jsonl", "--test_split=train[:5%]"], "no such file"),
+        (
+            ["--source=jsonl:{}/empty.jsonl", "--test_source=jsonl:{}/test.jsonl"],
+            "`source` must contain words. Received: only empty texts in",
+        ),
         (
             ["--source=jsonl:{}/train.jsonl", "--test_source=jsonl:{}/test.jsonl", "--output={}"],
             "must be a file",

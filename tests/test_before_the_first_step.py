@@ -229,11 +229,12 @@ def test_a_run_does_not_write_over_what_it_reads(folder, tmp_path, monkeypatch):
     outputs.check_run_folder("run", "other/preset", ["run/train.jsonl"])
 
 
-def test_an_output_file(tmp_path):
+def test_an_output_file(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("mine")
     os.symlink(tmp_path / "file", tmp_path / "link")
     for path, message in {
-        tmp_path: "`output` must be a file, not a directory",
+        tmp_path: "`output` must be a file, not a directory or a device",
+        os.devnull: "`output` must be a file, not a directory or a device",
         "gs://bucket/scores.json": "`output` must be a path on this machine",
         tmp_path / "file" / "scores.json": "`output` must be writable, but .*/file is not",
         tmp_path / "link": "`output` must not overwrite the input .*/file",
@@ -241,6 +242,12 @@ def test_an_output_file(tmp_path):
         with pytest.raises(ValueError, match=message):
             outputs.check_file("output", path, inputs=[tmp_path / "file"])
     outputs.check_file("output", tmp_path / "new" / "scores.json", inputs=[tmp_path / "file"])
+    with monkeypatch.context() as patch:  # root may write everywhere
+        patch.setattr(os, "access", lambda path, _: path != tmp_path)
+        with pytest.raises(ValueError, match=f"must be writable, but {tmp_path} is not.*/other$"):
+            outputs.check_file("output", path=(tmp_path / "other"))
+        with pytest.raises(ValueError, match=f"must be writable, but {tmp_path} is not.*/file$"):
+            outputs.check_file("output", path=(tmp_path / "file"))
     assert not (tmp_path / "new").exists()
     outputs.write_file(tmp_path / "new" / "scores.json", json.dumps([1]).encode())
     assert os.listdir(tmp_path / "new") == ["scores.json"]

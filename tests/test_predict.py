@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from convnlp.models import (
     MultiLabelClassifier,
+    PrefixLM,
+    PrefixLMPreprocessor,
     QuestionAnswerer,
     QuestionAnswererPreprocessor,
     Seq2SeqBackbone,
@@ -33,6 +35,7 @@ def presets(tmp_path_factory):
     folder = tmp_path_factory.mktemp("presets")
     tokenizer = Tokenizer(corpus.tiny_proto())
     backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16, dropout=0.0)
+    decoder = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16, num_decoder_layers=0, dropout=0.0)
     preprocessor = TextClassifierPreprocessor(tokenizer, 24)
     models = {
         "classifier": TextClassifier(backbone, 3, preprocessor, labels=LABELS),
@@ -41,6 +44,7 @@ def presets(tmp_path_factory):
             backbone, QuestionAnswererPreprocessor(tokenizer, 24, stride=8, max_answer_length=4)
         ),
         "lm": Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 24, 8)),
+        "prefix_lm": PrefixLM(decoder, PrefixLMPreprocessor(tokenizer, 24)),
     }
     for name, model in models.items():
         model.save_to_preset(str(folder / name))
@@ -186,6 +190,11 @@ def test_vectors_of_any_preset(presets, tmp_path, pooling):
             ".jsonl, .csv. Received: output=a.txt",
         ),
         ("predict", ["--preset={}/lm", "--text=a", "--threshold=0.5"], "that chooses labels"),
+        (
+            "predict",
+            ["--preset={}/prefix_lm", "--text=a", "--text_pair=b"],
+            "`preset` must read pairs for two texts each. Received: a PrefixLM",
+        ),
         ("predict", ["--preset={}/encoder", "--text=a"], "Fine-tune it with convnlp.finetune"),
         ("explain", ["--preset={}/tagger", "--text=a"], "must be a classifier with one label"),
         ("explain", ["--preset={}/classifier", "--text=a", "--text_pair=b"], "must read single texts"),

@@ -47,12 +47,19 @@ def test_a_preset_is_exported_and_served_and_the_next_time_served_alone(preset, 
     (found, *_), log = answer(directory, tmp_path / "log")
     assert found["label"] == model.labels[model.predict([TEXT], verbose=0).argmax()]
     assert "exported to" in log
-    models = directory.parent / "models" / "mine"
+    models = directory.parent / "models" / "preset"
     assert (models / "1" / "saved_model.pb").exists()
 
     _, log = answer(directory, tmp_path / "again")
     assert "exported to" not in log
     assert [path.name for path in models.iterdir()] == ["1"]
+
+    os.rename(directory, beside := directory.with_name("beside"))  # as old as it was, older than the version
+    try:
+        _, log = answer(beside, tmp_path / "beside")
+        assert "exported to" in log
+    finally:
+        os.rename(beside, directory)
 
 
 def test_a_version_older_than_the_preset_does_not_count(tmp_path):
@@ -73,15 +80,17 @@ def write(path, seconds):
     return path
 
 
-def test_a_port_that_is_taken_is_said_before_the_export(preset):
+def test_a_port_that_is_taken_is_said_before_the_export(preset, tmp_path):
+    taken_models = tmp_path / "models"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run_program(
-            "convnlp.serve_preset", f"--preset={preset[0]}", f"--rest_api_port={port}", "--model_name=taken"
+            *("convnlp.serve_preset", f"--preset={preset[0]}", f"--rest_api_port={port}"),
+            f"--output={taken_models}",
         )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: `rest_api_port` must be free on 127.0.0.1.")
-    assert not (preset[0].parent / "models" / "taken").exists()
+    assert not taken_models.exists()
 
 
 def test_what_is_no_preset(tmp_path):

@@ -26,6 +26,7 @@ from convnlp.data.formats import FORMATS, text
 
 TABLES = ("csv", "tsv", "parquet")
 KINDS = ("jsonl", "lines", *TABLES, "text", "pydocs", "tfds")
+_FIELDS = {"lines": ("text",), "text": ("text",), "pydocs": ("text", "label")}  # of all their examples
 SHARD_BYTES = 1 << 24  # a shard with fewer examples ends here, which bounds the memory of a worker
 
 
@@ -73,13 +74,14 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=(
         split: string, a split of a TFDS data set, optionally with a slice. Default "train".
         shard_size: int >= 1, examples per shard; fewer if they exceed 16 MiB. Default 10,000.
         data_dir: string, the data directory of TFDS. Default None: its own.
-        fields: tuple of strings, columns that a table must have. Default none.
+        fields: tuple of strings that each example must have; checked where all examples have the same
+            fields, which is everywhere except in JSON lines. Default none.
 
     Returns:
         A `FileInput`, `TableInput` or `TFDSInput`.
 
     Raises:
-        SourceError: if there is no such input, or a table lacks a column.
+        SourceError: if there is no such input, or it lacks a field.
     """
     kind, _, name = source.partition(":")
     if kind not in KINDS or (not name and kind != "pydocs"):
@@ -88,11 +90,14 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=(
             f"'text:GLOB', 'pydocs' or 'tfds:NAME'. Received: input={source!r}"
         )
     if kind == "tfds":
+        _require(source, fields, tfds_source.builder(name, data_dir).info.features)
         return TFDSInput(name, split, shard_size, data_dir)
     if split != "train":
         raise SourceError(
             f"`split` must be 'train', except for tfds:NAME. Received: split={split!r}, input={source!r}"
         )
+    if kind in _FIELDS:
+        _require(source, fields, _FIELDS[kind])
     if kind == "pydocs":
         kind, name = "jsonl", pydocs.path(name)
     paths = files.find(source, name)
@@ -101,6 +106,12 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=(
     for path in paths:
         next(iter(files.File(path, FORMATS[kind], fields)), None)  # the header shows missing columns
     return TableInput(paths, kind, shard_size)
+
+
+def _require(source, fields, available):
+    for field in fields:
+        if field not in available:
+            raise SourceError(f"{source}: no field {field!r} (available: {schema.named(available)})")
 
 
 class _Files:
@@ -166,7 +177,7 @@ class TableInput(_Files):
     def shards(self, part):
         path = self.paths[part.file]
         rows = files.File(path, FORMATS[self._kind], fields=None)
-        records = (Record(path, row.line, row.size, row.data, _too_long(row.size)) for row in rows)
+        records = (Record(path, row.line, row.size, row.data, _too_long(_size(row))) for row in rows)
         for shard, group in enumerate(_cut(records, self._shard_size)):
             yield shard_name(part.file, shard), group
 
@@ -235,6 +246,13 @@ def _records(path, stored):
     for line in stored:
         error = _too_long(line.size)
         yield Record(path, line.number, line.size, b"" if error else line.data, error)
+
+
+def _size(row):
+    """Returns the size of a table's row in bytes; of Parquet, which only knows averages, its texts' size."""
+    if not isinstance(row.data, dict):
+        return row.size
+    return sum(len(value.encode()) for value in row.data.values() if isinstance(value, str))
 
 
 def _too_long(size):

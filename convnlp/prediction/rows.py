@@ -72,17 +72,24 @@ def _csv_lines():
     columns = []
 
     def line(row):
-        cells = {name: _cell(value) for name, value in _flat(row)}
-        rows = [list(cells.values())]
+        cells = {}
+        for name, value in _flat(row):
+            if name in cells:
+                raise ValueError(
+                    f"`format` must be jsonl if two columns would be {name!r}. Received: format=csv"
+                )
+            cells[name] = _cell(value)
+        written = []
         if not columns:
             columns.extend(cells)
-            rows.insert(0, columns)
-        if list(cells) != columns:
+            written.append(columns)
+        if set(cells) != set(columns):
             raise ValueError(
                 "`format` must be jsonl for records of different fields. Received: format=csv, fields "
                 f"{', '.join(cells)} after {', '.join(columns)}"
             )
-        return "".join(map(_csv_line, rows)).encode("utf-8", "backslashreplace")
+        written.append([cells[name] for name in columns])
+        return "".join(map(_csv_line, written)).encode("utf-8", "backslashreplace")
 
     return line
 

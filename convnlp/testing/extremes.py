@@ -54,44 +54,66 @@ def _values_and_gradients(mixer, x, tokens, masks):
     return [y[tokens], *map(tf.convert_to_tensor, tape.gradient(loss, [x, *weights]))]
 
 
+def _copies(array, number):
+    return np.tile(array, [number, *[1] * (np.ndim(array) - 1)])
+
+
+def _padded(x, tokens, pads):
+    """Returns a copy of the rows for each pad, with that value where there is no token."""
+    return np.concatenate([np.where(tokens[..., np.newaxis], x, pad).astype("float32") for pad in pads])
+
+
 def nothing_at_pads_matters(case):
     """Values of 1e6, infinities and NaNs at pads change no output at tokens and no gradient.
 
     The form for TFLite, which has no gradients, multiplies pads by zero; there they must be finite.
     """
     tokens = np.arange(TIME) < np.array([[TIME - 3], [TIME]])
-    masks = [{"padding_mask": tf.constant(tokens)}]
+    masks = [{"padding_mask": tokens}]
     if case.facts.supports_packing:
-        masks.append({"segment_ids": tf.constant(np.where(tokens, [1, 1, 2, 2, 2, 3, 3], 0), tf.int32)})
+        masks.append({"segment_ids": np.where(tokens, [1, 1, 2, 2, 2, 3, 3], 0).astype("int32")})
     if case.facts.supports_prefix and not case.causal:
-        masks.append({**masks[0], "prefix_mask": tf.constant(tokens & (np.arange(TIME) < 3))})
+        masks.append({**masks[0], "prefix_mask": tokens & (np.arange(TIME) < 3)})
     if case.facts.supports_right_to_left and not case.causal:
         masks.append({**masks[0], "right_to_left": True})
-    x = random_rows().numpy() * tokens[..., np.newaxis]
+    x = random_rows().numpy()
     uses = [("plain", "float32", mask, PADS[::2]) for mask in masks]  # infinity times zero is a NaN
     if case.typical:
         uses += [("fast", "float32", masks[0], PADS[2:]), ("plain", "mixed_bfloat16", masks[0], PADS)]
     for form, dtype, mask, pads in uses:
-        mixer = case.build(dtype)
+        mixer, number = case.build(dtype), len(pads)
         with kernels.implementation(form):
-            expected = _values_and_gradients(mixer, x, tokens, mask)
-        for pad in pads:
-            padded = np.where(tokens[..., np.newaxis], x, pad).astype("float32")
-            with kernels.implementation(form):
-                found = _values_and_gradients(mixer, padded, tokens, mask)
-            names = ["an output", "the gradient by x"] + ["the gradient by a weight"] * (len(found) - 2)
-            for name, value, reference in zip(names, found, expected, strict=True):
-                _require_same(value, reference, dtype, f"{pad} at pads, with {list(mask)}: {name}")
-            require(not np.any(found[1][~tokens]), f"{pad} at pads: the gradient by them must be zero")
+            expected, found = (
+                _values_and_gradients(
+                    mixer, _padded(x, tokens, values), _copies(tokens, number), _tensors(mask, number)
+                )
+                for values in ([0.0] * number, pads)
+            )
+        names = ["an output", "the gradient by x"] + ["the gradient by a weight"] * (len(found) - 2)
+        pads = " or ".join(map(str, pads))
+        for name, value, reference in zip(names, found, expected, strict=True):
+            _require_same(value, reference, dtype, f"{pads} at pads, with {list(mask)}: {name}")
+        by_pads = np.asarray(found[1])[~_copies(tokens, number)]
+        require(not np.any(by_pads), f"{pads} at pads: the gradient by them must be zero")
     mixer = case.build()
     with kernels.implementation("plain"):
-        expected = mixer(x, **masks[0])[tokens]
-    for form in ("inference", "edge"):
-        for pad in PADS if form == "inference" else PADS[:1]:
-            padded = np.where(tokens[..., np.newaxis], x, pad).astype("float32")
-            with kernels.implementation(form):
-                y = mixer(padded, **masks[0])[tokens]
-            _require_same(y, expected, "float32", f"{pad} at pads, {form} form")
+        expected = mixer(_padded(x, tokens, [0.0]), **_tensors(masks[0])).numpy()[tokens]
+    for form, pads in {"inference": PADS, "edge": PADS[:1]}.items():
+        number = len(pads)
+        with kernels.implementation(form):
+            y = mixer(_padded(x, tokens, pads), **_tensors(masks[0], number)).numpy()
+        pads = " or ".join(map(str, pads))
+        _require_same(
+            y[_copies(tokens, number)], _copies(expected, number), "float32", f"{pads} at pads, {form} form"
+        )
+
+
+def _tensors(masks, number=1):
+    """Returns arguments of a mixer for so many copies of the rows."""
+    return {
+        name: tf.constant(_copies(mask, number)) if isinstance(mask, np.ndarray) else mask
+        for name, mask in masks.items()
+    }
 
 
 @_plainly

@@ -85,9 +85,10 @@ def train(
         weights of the best step, or their averages.
 
     Raises:
-        ValueError: if a number is out of range or not a multiple of `steps_per_call`, if the stages are out
-            of order, if `finish` finds no checkpoint, if the run is already past `num_steps`, if data end, or
-            if `best` has neither "min" nor "max" or names no value of `evaluate`.
+        ValueError: if a number is out of range or not a multiple of `steps_per_call`, if `steps_per_call` is
+            not that of the run so far, if the stages are out of order, if `finish` finds no checkpoint, if
+            the run is already past `num_steps`, if data end, or if `best` has neither "min" nor "max" or
+            names no value of `evaluate`.
         LockedError: if another process trains in `workdir`.
         NonFiniteError: if the loss, the value of `best` or a weight is not finite; names the step. Nothing is
             saved after it.
@@ -116,6 +117,7 @@ def train(
         checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, None, strategy, keep)
         step, progress = checkpoints.restore(reader.begin)
         _check_reached(step, num_steps, finish, workdir)
+        _check_calls(progress, steps_per_call)
         num_steps = step if finish else num_steps
         progress = progress or dict.fromkeys(_TOTALS, 0) | {"best_step": None, "best_value": None}
         arguments = (clip_norm, seed, accumulate_steps, averages)
@@ -138,7 +140,8 @@ def train(
             if warning := stragglers.update(waited, seconds):
                 log.say(warning)
             if any(signals) or improved or run.step % checkpoint_every == 0 or is_last:
-                run.save(lock, {"stage": reader.stage} if later_stages else {})
+                stage = {"stage": reader.stage} if later_stages else {}
+                run.save(lock, {"steps_per_call": steps_per_call, **stage})
             if any(signals):
                 raise stopping.stopped(received, signals, run.step)
             log.restart_clock()
@@ -148,7 +151,7 @@ def train(
         if any(signals):  # one that came during the last checkpoint
             raise stopping.stopped(received, signals, run.step)
         heartbeat.mark(done=run.step)
-    for name in ("metrics_bytes", "stage"):
+    for name in ("metrics_bytes", "steps_per_call", "stage"):
         progress.pop(name, None)
     return {"step": run.step, **progress}
 
@@ -280,6 +283,16 @@ def _check_reached(step, num_steps, finish, workdir):
         raise ValueError(
             f"`num_steps` must be at least the step that the run has reached, {step}. "
             f"Received: num_steps={num_steps}"
+        )
+
+
+def _check_calls(progress, steps_per_call):
+    """Checks that a run goes on with its `steps_per_call`; `progress` is None for a new one."""
+    before = (progress or {}).get("steps_per_call", steps_per_call)
+    if before != steps_per_call:
+        raise ValueError(
+            f"`steps_per_call` must be that of the run so far, {before}. "
+            f"Received: steps_per_call={steps_per_call}"
         )
 
 

@@ -31,7 +31,8 @@ def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
 
     Returns:
         dict with "megabytes" (size of the file), "milliseconds" (median for one text of full length on one
-        thread) and "largest_error" (of a logit or the embedding, over various texts at batch 1, 2 and 5).
+        thread), "output" (the name of what the file gives), and, over various texts at batch 1, 2 and 5,
+        "largest_value" and "largest_error" of that output.
 
     Raises:
         ValueError: if `output` cannot be a file, or the preset cannot be converted, or the result has custom
@@ -115,13 +116,20 @@ def runner(content, inputs="ids"):
 def _measured(model, servable, content, inputs):
     run = runner(content, inputs)
     answers = task_of(model).answers(model)
-    reference, errors = answers.reference(), []
+    reference, errors, largest = answers.reference(), [], []
     for batch_size in requests.BATCH_SIZES:
         request = requests.request(servable, "serving_default", batch_size)
         (array,) = request.values()
-        errors.append(answers.compare(run(array), reference.edge(request))["largest_error"])
+        expected = reference.edge(request)
+        errors.append(answers.compare(run(array), expected)["largest_error"])
+        largest.append(np.max(np.abs(expected)))
     longest = array[-1:]  # the last text fills its row
-    return {"milliseconds": milliseconds(run, longest), "largest_error": float(np.max(errors))}
+    return {
+        "milliseconds": milliseconds(run, longest),
+        "output": answers.edge_output,
+        "largest_value": float(np.max(largest)),
+        "largest_error": float(np.max(errors)),
+    }
 
 
 def milliseconds(run, array):

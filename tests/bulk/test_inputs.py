@@ -154,6 +154,17 @@ def test_a_column_that_a_table_lacks_is_said_at_once(tmp_path, kind):
         inputs.open_input(f"{kind}:{path}", fields=("text", "body"))
 
 
+@pytest.mark.parametrize(
+    ("source", "available"),
+    [("lines:{}/a.txt", "'text'"), ("text:{}/a.txt", "'text'"), ("pydocs", "'text', 'label'")],
+)
+def test_a_field_that_no_example_has_is_said_at_once(tmp_path, source, available):
+    (tmp_path / "a.txt").write_text("one\n")
+    assert examples(inputs.open_input(source.format(tmp_path), fields=("text",)))
+    with pytest.raises(SourceError, match=rf"no field 'body' \(available: {available}\)"):
+        inputs.open_input(source.format(tmp_path), fields=("text", "body"))
+
+
 def test_a_quote_that_is_never_closed_ends_with_its_place(tmp_path):
     (tmp_path / "a.csv").write_text('text\none\n"two\n')
     with pytest.raises(SourceError, match=r"a.csv, line 3: a quote is opened"):
@@ -165,6 +176,16 @@ def test_a_row_that_is_too_long_is_bad_and_the_next_one_is_right(tmp_path, monke
     (tmp_path / "a.csv").write_text("text\n" + "x" * 200 + "\nafter\n")
     found = [reason for *_, reason in examples(inputs.open_input(f"csv:{tmp_path}/a.csv"))]
     assert found == ["longer than 100 bytes", {"text": "after"}]
+
+
+def test_a_long_row_of_parquet_makes_no_other_bad(tmp_path, monkeypatch):
+    """A table of Parquet knows only how long its rows are on average."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
+    for texts in (["x" * 101, *["short"] * 20], ["x" * 1000, "short"]):
+        parquet.write_table(pyarrow.table({"text": texts}), tmp_path / "a.parquet")
+        found = [reason for *_, reason in examples(inputs.open_input(f"parquet:{tmp_path}/a.parquet"))]
+        assert found == ["longer than 100 bytes", *[{"text": text} for text in texts[1:]]]
 
 
 def test_rows_of_parquet_are_what_json_has(tmp_path):
@@ -194,6 +215,8 @@ def test_tfds(tmp_path):
     assert source.description() == [["reviews/1.0.0", "test", 5, 25]]
     with pytest.raises(SourceError, match="has no split 'dev'"):
         inputs.open_input("tfds:reviews", "dev", data_dir=str(tmp_path))
+    with pytest.raises(SourceError, match=r"no field 'body' \(available: 'text', 'label'\)"):
+        inputs.open_input("tfds:reviews", "test", data_dir=str(tmp_path), fields=("body",))
 
 
 @pytest.mark.parametrize(

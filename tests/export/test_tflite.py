@@ -1,5 +1,6 @@
 """The TFLite files: operations, answers, what is packed beside the model, errors."""
 
+import re
 import zipfile
 
 import numpy as np
@@ -99,6 +100,11 @@ def test_program(small_dir, tmp_path):
     file = tmp_path / "model.tflite"
     done = run_program("export.tflite", f"--preset={small_dir}", f"--output={file}")
     assert done.returncode == 0, done.stderr
-    for fact in (f"{file}  ", "dynamic, ids in", " ms (median of ", "largest error against the preset: "):
+    for fact in (f"{file}  ", "dynamic, ids in", " ms (median of "):
         assert fact in done.stdout
+    found = re.search(
+        r"largest error against the preset: (\S+) of logits up to (\S+)$", done.stdout, re.MULTILINE
+    )
+    error, largest = map(float, found.groups())
+    assert 0 < error < largest / 10
     assert file.exists()

@@ -90,4 +90,4 @@ def test_a_place_where_no_file_can_be_is_noticed_before_all_else(program, tmp_pa
     name, *rest = program
     done = run_program(f"export.{name}", *rest, f"--output={tmp_path}")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("error: `output` must be a file, not a directory.")
+    assert done.stderr.splitlines()[-1].startswith("error: `output` must be a file, not a directory")

@@ -53,6 +53,16 @@ def test_a_line_end_in_a_cell_ends_no_row(tmp_path, end):
         assert list(csv.DictReader(file)) == found
 
 
+def test_columns_keep_the_order_of_the_first_record(tmp_path):
+    write(tmp_path / "out.csv", "csv", [{"a": 1, "b": 2}, {"b": 3, "a": 4}])
+    assert (tmp_path / "out.csv").read_text() == "a,b\n1,2\n4,3\n"
+
+
+def test_a_class_never_hides_a_column_of_the_record(tmp_path):
+    with pytest.raises(ValueError, match=r"must be jsonl if two columns would be 'scores\.x'"):
+        write(tmp_path / "out.csv", "csv", [{"scores.x": "mine", "scores": {"x": 0.5}}])
+
+
 def test_json_lines_read_back(tmp_path):
     found = [{"text": "ü\n\ud83d", "label": None}, {"other": [1]}]
     write(tmp_path / "out.jsonl", "jsonl", found)

@@ -345,6 +345,15 @@ def test_fewer_steps_than_were_made_are_refused(tmp_path):
         Toy().train(tmp_path, num_steps=10)
 
 
+def test_another_number_of_steps_per_call_is_refused(tmp_path):
+    Toy().train(tmp_path, steps_per_call=2)
+    with pytest.raises(
+        ValueError, match=r"`steps_per_call` must be that of the run so far, 2. Received: .*=1"
+    ):
+        Toy().train(tmp_path, num_steps=40, steps_per_call=1)
+    assert Toy().train(tmp_path, num_steps=40, steps_per_call=2)["step"] == 40
+
+
 def test_every_step_and_replica_has_its_own_seed(tmp_path):
     toy = Toy()
 
