@@ -215,7 +215,7 @@ def test_tfds(tmp_path):
     assert source.description() == [["reviews/1.0.0", "test", 5, 25]]
     with pytest.raises(SourceError, match="has no split 'dev'"):
         inputs.open_input("tfds:reviews", "dev", data_dir=str(tmp_path))
-    with pytest.raises(SourceError, match=r"no field 'body' \(available: 'text', 'label'\)"):
+    with pytest.raises(SourceError, match=r"no field 'body' \(available: 'label', 'text'\)"):
         inputs.open_input("tfds:reviews", "test", data_dir=str(tmp_path), fields=("body",))
 
 

