@@ -3,9 +3,9 @@ r"""Writes any source as a prepared TFDS data set, in TFDS's own layout, so that
     python -m convnlp.prepare_tfds --source='jsonl:web/*.jsonl.gz' --name=c4/en:3.1.0 --data_dir=DIR \
         --splits='train=train[2%:],validation=train[:2%]'
 
-`c4/...` gets the features of C4: text, url, timestamp, content-type, content-length; features that the source
-does not have are empty. Any other name gets the fields of the source under their own names, with a class
-label if there is one.
+`c4/...` gets the features of C4: text, url, timestamp, content-type, content-length; those that --text_fields
+does not name are empty. Any other name gets these fields under their own names, with a class label if there
+is one.
 """
 
 import os
@@ -18,8 +18,11 @@ from absl import flags
 
 from convnlp import programs
 from convnlp.data import Label, Source, sources
+from convnlp.models import arguments
 
 C4_FIELDS = ("text", "url", "content-type", "content-length", "timestamp")
+_NAME = re.compile(r"([a-z][a-z0-9_]*)(?:/(\w[\w.-]*))?:(\d+\.\d+\.\d+)", re.ASCII)
+_SPLIT = re.compile(r"(?!all$)\w+", re.ASCII)  # "all" stands for all splits in TFDS
 
 
 def prepare(source, name, data_dir, splits, fields=("text",), label_field="", source_data_dir=None):
@@ -28,7 +31,7 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
     Args:
         source: string, see `convnlp.data.sources`.
         name: string, "NAME:VERSION" or "NAME/CONFIG:VERSION", such as "c4/en:3.1.0".
-        data_dir: string.
+        data_dir: string, a local folder.
         splits: dict, split to write -> split of the source, optionally sliced.
         fields: tuple of strings, text fields. Defaults to `("text",)`.
         label_field: string, the field that holds the class; "" for none. Defaults to "".
@@ -38,15 +41,29 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
         string, the folder that was written.
 
     Raises:
-        ValueError: if `name` is malformed, or if the data set already exists.
+        ValueError: if `name` or a split's is one that TFDS could not read, if `data_dir` is a URL, if a field
+            has no place in the data set, or if the data set already exists.
         SourceError: as for `sources.read`.
     """
-    match = re.fullmatch(r"(\w+)(?:/([\w.-]+))?:(\d+\.\d+\.\d+)", name)
+    match = _NAME.fullmatch(name)
     if not match:
         raise ValueError(
-            f"`name` must be NAME:VERSION or NAME/CONFIG:VERSION, such as c4/en:3.1.0. Received: {name!r}"
+            "`name` must be NAME:VERSION or NAME/CONFIG:VERSION, such as c4/en:3.1.0, with NAME of small "
+            f"letters, digits and underscores. Received: {name!r}"
         )
+    if not splits or not all(map(_SPLIT.fullmatch, splits)):
+        raise ValueError(
+            "`splits` must have names of letters, digits and underscores, other than all. "
+            f"Received: {', '.join(map(repr, splits)) or 'none'}"
+        )
+    arguments.check_local("data_dir", data_dir)
     dataset, config, version = match.groups()
+    if dataset == "c4" and (others := [field for field in fields if field not in C4_FIELDS]):
+        raise ValueError(f"`text_fields` of c4 must be among {', '.join(C4_FIELDS)}. Received: {others[0]}")
+    if label_field in fields:
+        raise ValueError(
+            f"`label_field` must not be one of `text_fields`: a field is stored once. Received: {label_field}"
+        )
     folder = os.path.join(dataset, config or "", version)
     final = os.path.join(data_dir, folder)
     if os.path.exists(final):

@@ -377,6 +377,8 @@ def _schema(fields, label, several=()):
     schema = Schema(tuple(fields), label, several)
     if not schema.keys:
         raise ValueError("`fields` must name at least one field if no label is read. Received: none")
+    if label and "label" in fields:  # the key of the label, whatever its field is called
+        raise SourceError("a field with text must not be called 'label' if a label is read; rename it")
     return schema
 
 

@@ -147,7 +147,31 @@ def test_a_data_set_is_never_written_over_or_by_half(data_dir, tmp_path, monkeyp
     assert os.listdir(tmp_path / "out") == []
 
 
-@pytest.mark.parametrize("name", ["c4", "c4/en", "c4/en:3", "../c4:1.0.0", ""])
-def test_a_name_without_a_version_is_refused(tmp_path, name):
+@pytest.mark.parametrize(
+    "name",
+    ["c4", "c4/en", "c4/en:3", "../c4:1.0.0", "", "c4/..:3.1.0", "MySet:1.0.0", "1set:1.0.0", "süß:1.0.0"],
+)
+def test_a_name_that_tfds_could_not_read_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match="`name` must be NAME:VERSION or NAME/CONFIG:VERSION"):
         prepare_tfds.prepare("pydocs", name, str(tmp_path), {"train": "train"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"splits": {}}, r"`splits` must have names .* Received: none"),
+        ({"splits": {"train": "train", "all": "train"}}, "`splits` must have names .* 'train', 'all'"),
+        ({"splits": {"train-a": "train"}}, "`splits` must have names .* Received: 'train-a'"),
+        ({"data_dir": "gs://bucket/tfds"}, r"`data_dir` must be a path on this machine"),
+        ({"name": "c4/en:3.1.0", "fields": ("url", "title")}, "of c4 must be among text, .*Received: title"),
+        ({"fields": ("text", "label")}, "`label_field` must not be one of `text_fields`.* Received: label"),
+        ({"fields": ("label",), "label_field": "text"}, "must not be called 'label' if a label is read"),
+    ],
+)
+def test_what_could_not_be_written_or_read_is_refused_at_once(tmp_path, monkeypatch, changes, message):
+    monkeypatch.chdir(tmp_path)
+    source = "jsonl:" + corpus.write_jsonl(tmp_path / "a.jsonl", corpus.reviews(4))
+    usual = {"name": "new:1.0.0", "data_dir": "out", "splits": {"train": "train"}, "label_field": "label"}
+    with pytest.raises(ValueError, match=message):
+        prepare_tfds.prepare(source, **{**usual, **changes})
+    assert os.listdir(tmp_path) == ["a.jsonl"]
