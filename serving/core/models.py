@@ -383,7 +383,11 @@ class ModelManager:
         try:
             servable.close()
         finally:
-            self._set(servable.name, servable.version, VersionState("END"))
+            with self._lock:
+                states = self._states[servable.name]
+                if states[servable.version].state == "UNLOADING":  # else it has been loaded again meanwhile
+                    ended = {servable.version: VersionState("END")}
+                    self._states[servable.name] = {**states, **ended}
 
     def _set(self, name, version, state):
         """Replaces a model's states by a changed copy, because other threads may be reading them."""

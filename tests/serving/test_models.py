@@ -256,6 +256,23 @@ def test_reloads_at_the_same_time_come_one_after_the_other(base, tmp_path_factor
     assert (manager.names(), manager.available()) == (["b"], [("b", 1)])
 
 
+def test_the_last_user_of_a_dropped_model_takes_nothing_from_the_one_in_its_place(base, tmp_path_factory):
+    manager = manage(base)
+    other = tmp_path_factory.mktemp("other")
+    (other / "5").mkdir()
+    configs = [ModelConfig("m", str(base)), ModelConfig("n", str(other))]
+    old = manager.acquire("m")
+    for served in (configs[1:], configs, configs[1:], configs):
+        manager.reload(served)
+    before = {*threading.enumerate()}
+    manager.release(old)
+    for unloading in {*threading.enumerate()} - before:
+        unloading.join()
+    assert old.closed
+    assert not manager.acquire("m").closed
+    assert states(manager) == {1: "AVAILABLE"}
+
+
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
