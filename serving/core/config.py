@@ -55,15 +55,17 @@ def read_metrics_path(path):
         str or None. The path at which Prometheus reads the metrics; None if there is none.
     """
     prometheus = _read(path, MonitoringConfig()).prometheus_config
+    if prometheus.path and not prometheus.path.startswith("/"):
+        raise ValueError(f"{path}: prometheus_config path must begin with /, got {prometheus.path!r}")
     return (prometheus.path or METRICS_PATH) if prometheus.enable else None
 
 
 def _read(path, message):
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    with open(path, "rb") as file:
+        content = file.read()
     try:
-        return text_format.Parse(text, message)
-    except text_format.ParseError as error:
+        return text_format.Parse(content.decode("utf-8"), message)
+    except (UnicodeDecodeError, text_format.ParseError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 

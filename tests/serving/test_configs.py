@@ -77,6 +77,21 @@ def test_metrics_are_where_the_configuration_says(tmp_path):
         assert read_metrics_path(str(path)) == expected
 
 
+def test_metrics_must_be_at_a_path(tmp_path):
+    path = tmp_path / "monitoring.config"
+    path.write_text('prometheus_config { enable: true path: "metrics" }')
+    with pytest.raises(ValueError, match=r"monitoring\.config: .* path must begin with /, got 'metrics'"):
+        read_metrics_path(str(path))
+
+
+@pytest.mark.parametrize("read", [read_model_configs, read_batching_options, read_metrics_path])
+def test_a_file_that_is_no_text_is_named(tmp_path, read):
+    path = tmp_path / "a.config"
+    path.write_bytes(b"# caf\xe9\n")
+    with pytest.raises(ValueError, match=r"a\.config: 'utf-8' codec can't decode byte 0xe9"):
+        read(str(path))
+
+
 @pytest.mark.parametrize("message", [BatchingParameters, MonitoringConfig])
 def test_the_messages_know_their_fields_only(message):
     with pytest.raises(text_format.ParseError, match="no field named"):
