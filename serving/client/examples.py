@@ -1,6 +1,7 @@
 """The examples that a command line names: texts, or the lines of a file."""
 
 import base64
+import codecs
 import hashlib
 import itertools
 import json
@@ -75,7 +76,8 @@ class Lines:
             ValueError: at the first example that is not UTF-8 or not JSON.
         """
         with open(self._path, "rb") as file:
-            for line in itertools.islice(file, index, None):
+            for number, line in itertools.islice(enumerate(file), index, None):
+                line = line if number else line.removeprefix(codecs.BOM_UTF8)
                 text = line.decode().rstrip("\r\n")
                 yield _parsed(text) if self._is_json else text
 

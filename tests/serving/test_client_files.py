@@ -124,6 +124,14 @@ def test_a_batch_that_is_too_large_is_asked_for_in_parts(files):
     assert files.is_complete()
 
 
+@pytest.mark.parametrize(("name", "lines"), [("a.txt", "one\nthree\n"), ("a.jsonl", '"one"\n"three"\n')])
+def test_a_byte_order_mark_is_not_part_of_the_first_text(files, name, lines):
+    files.input = files.folder / name
+    files.input.write_text(lines, encoding="utf-8-sig")
+    files.run(code=0)
+    assert [request["instances"] for request in files.server.requests] == [["one", "three"]]
+
+
 @pytest.mark.parametrize(
     ("name", "line", "message"),
     [
