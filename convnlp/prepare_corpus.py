@@ -19,7 +19,6 @@ from convnlp import programs
 from convnlp.bulk import inputs, job, runners
 from convnlp.corpora import contamination, duplicates, quality
 from convnlp.corpora.languages import check as check_languages
-from convnlp.data import Source
 from convnlp.data.rules import integer, number, one_of
 
 _VERSION = 1  # increased when a change of this package changes what is kept
@@ -81,8 +80,9 @@ def prepare(
     if languages:
         check_languages(languages)
     source = inputs.open_input(input, split, shard_size, data_dir, (text_field,))
+    test_sets = [contamination.source_of(name) for name in test_sources]
     test_texts = contamination.TestTexts(
-        text for name in test_sources for text in contamination.texts_of(Source(name), test_text_fields)
+        text for test_set in test_sets for text in contamination.texts_of(test_set, test_text_fields)
     )
     folder = os.path.normpath(output) if "://" not in output else output.rstrip("/")
     described = {
@@ -93,7 +93,7 @@ def prepare(
         "min_words": min_words,
         "languages": list(languages),
         "test_sources": list(test_sources),
-        "test_runs": len(test_texts),
+        "test_texts": test_texts.fingerprint(),
         "min_similarity": min_similarity,
         "shard_size": shard_size,
         "files": source.description(),

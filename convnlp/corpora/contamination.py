@@ -9,10 +9,13 @@ https://arxiv.org/abs/2005.14165. Departs from it: the whole document is removed
 the words; the length is chosen per text, not by the shortest texts of the set; frequent runs count too.
 """
 
+import hashlib
+
 import numpy as np
 
 from convnlp.corpora.words import hashes, words
-from convnlp.data import SourceError, minhash, sources
+from convnlp.data import Source, SourceError, minhash, sources
+from convnlp.data.formats import huggingface
 
 LEAST_WORDS, MOST_WORDS = 8, 13
 
@@ -45,6 +48,13 @@ class TestTexts:
         """The number of different runs of words."""
         return sum(map(len, self._runs.values()))
 
+    def fingerprint(self):
+        """Returns a hash of the runs of words, in hex: that of test sets with another text differs."""
+        digest = hashlib.sha256()
+        for size, known in sorted(self._runs.items()):
+            digest.update(b"%d %d\n" % (size, len(known)) + known.astype("<u8").tobytes())
+        return digest.hexdigest()[:16]
+
     def are_in(self, word_hashes):
         """Returns whether a document contains one of the runs; `word_hashes` is from `words.hashes`."""
         for size, known in self._runs.items():
@@ -53,6 +63,19 @@ class TestTexts:
             if (known[places] == own).any():
                 return True
         return False
+
+
+def source_of(name):
+    """Returns the `Source` of a test set; raises `SourceError` if the name leaves open which split is meant.
+
+    The split of a name is "train" by default, which is not what models are tested on.
+    """
+    source = Source(name)
+    if "{split}" in source.path:
+        raise SourceError(f"{name}: a test set must be one split; write its name in place of {{split}}")
+    if source.kind == "hf" and huggingface.holds_splits(source.path):
+        raise SourceError(f"{name}: a test set must be one split, such as {name.rstrip('/')}/test")
+    return source
 
 
 def texts_of(source, fields=()):

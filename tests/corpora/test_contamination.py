@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from convnlp.corpora.contamination import TestTexts, texts_of
+from convnlp.corpora.contamination import TestTexts, source_of, texts_of
 from convnlp.corpora.words import hashes, words
 from convnlp.data import Source, SourceError
 from tests import corpus
@@ -70,3 +70,23 @@ def test_texts_of_a_test_set(tmp_path):
         texts_of(source, ["text"])
     with pytest.raises(SourceError, match="a test set must consist of files, such as"):
         texts_of(Source("tfds:glue/sst2", "test"))
+
+
+def test_a_fingerprint_is_that_of_the_texts():
+    texts = [prose(number, 20) for number in range(4)]
+    fingerprint = TestTexts(texts).fingerprint()
+    assert TestTexts([*texts[::-1], texts[0], "too short"]).fingerprint() == fingerprint
+    others = TestTexts([*texts[:3], prose(9, 20)])
+    assert len(others) == len(TestTexts(texts))
+    assert others.fingerprint() != fingerprint
+    assert TestTexts([]).fingerprint() != fingerprint
+
+
+def test_a_test_set_is_one_split(tmp_path):
+    assert source_of("jsonl:sst2.test.jsonl") == Source("jsonl:sst2.test.jsonl")
+    with pytest.raises(SourceError, match=r"must be one split; write its name in place of {split}"):
+        source_of("jsonl:sst2.{split}.jsonl")
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    assert source_of(f"hf:{tmp_path}/test").path == f"{tmp_path}/test"
+    with pytest.raises(SourceError, match=f"must be one split, such as hf:{tmp_path}/test"):
+        source_of(f"hf:{tmp_path}/")

@@ -156,6 +156,17 @@ def test_rules_may_be_left_out(folder, prepare):
 
 
 @needs_beam
+def test_a_test_set_with_other_texts_is_another_job(folder, prepare):
+    prepare()
+    other = {"question": prose(98, 20), "label": 1}  # with as many runs of words
+    corpus.write_jsonl(folder / "test.json", [other])
+    with pytest.raises(ValueError, match=r"holds another job: test_texts was '.*' and is now '"):
+        prepare()
+    with pytest.raises(ValueError, match="a test set must be one split"):
+        prepare(test_sources=["jsonl:test.{split}.json"])
+
+
+@needs_beam
 @pytest.mark.skipif(not importlib.util.find_spec("py3langid"), reason="py3langid is not installed")
 def test_languages(folder, prepare):
     texts = {

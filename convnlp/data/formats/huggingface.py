@@ -66,6 +66,11 @@ class HuggingFace(Format):
         return tuple(feature["names"]) if feature.get("_type") == "ClassLabel" else None
 
 
+def holds_splits(folder):
+    """Returns whether a directory holds a `DatasetDict`, and not one `Dataset`."""
+    return tf.io.gfile.exists(f"{folder}/{_SPLITS}")
+
+
 def _read(path):
     """Returns the object in a JSON file, a dict; None if there is no such file."""
     if not tf.io.gfile.exists(path):
