@@ -10,7 +10,9 @@ import keras_nlp
 from absl import flags
 
 from convnlp import standard_input, tasks
+from convnlp.models import preset_names
 from convnlp.programs import run
+from convnlp.tasks import fields
 
 _SAMPLERS = ("greedy", "beam", "top_k", "top_p")
 
@@ -50,12 +52,26 @@ def main(_):
     texts = _TEXT.value or list(standard_input.lines())
     if not texts:
         raise ValueError("no input: give --text, or lines on standard input")
+    for text in texts:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(f"`text` must be UTF-8. Received: text={text!r}") from error
+    trained = fields.trained_on(preset_names.locate(_PRESET.value))
+    if len(trained) > 1:
+        raise ValueError(
+            f"preset {_PRESET.value}: was trained on {' and '.join(trained)}; "
+            "give both texts to convnlp predict"
+        )
     lm = tasks.load(_PRESET.value)
     if not tasks.task_of(lm).generates:
         raise ValueError(
             f"`preset` must hold a model that writes text. Received: preset={_PRESET.value}, a "
             f"{type(lm).__name__}"
         )
+    most = lm.backbone.vocabulary_size
+    if _SAMPLER.value == "top_k" and _TOP_K.value > most:
+        raise ValueError(f"`top_k` must be at most the vocabulary, {most}. Received: top_k={_TOP_K.value}")
     lm.compile(sampler=sampler())
     for start in range(0, len(texts), _BATCH_SIZE.value):
         for text in lm.generate(texts[start : start + _BATCH_SIZE.value], max_length=_MAX_LENGTH.value):

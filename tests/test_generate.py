@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from convnlp.models import (
@@ -50,6 +52,29 @@ def test_a_preset_of_another_class_is_one_line(presets):
     expected = f"Received: preset={preset}, a TextClassifier"
     assert done.stderr.splitlines()[-1] == f"error: `preset` must hold a model that writes text. {expected}"
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--text=b\udcffd"], r"`text` must be UTF-8. Received: text='b\udcffd'"),
+        (["--text=a", "--sampler=top_k", "--top_k=201"], "`top_k` must be at most the vocabulary, 200."),
+    ],
+)
+def test_a_flag_that_cannot_be_is_one_line(presets, flags, message):
+    done = run_program("convnlp.generate", f"--preset={presets[0]}/lm", *flags)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"error: {message}")
+
+
+def test_a_preset_trained_on_pairs_is_not_asked_about_single_texts(presets):
+    folder, lm = presets
+    lm.save_to_preset(str(folder / "pairs"))
+    task = {"kind": "text_to_text", "input_field": "question", "second_text_field": "passage"}
+    (folder / "pairs" / "experiment.json").write_text(json.dumps({"task": task}))
+    done = run_program("convnlp.generate", f"--preset={folder}/pairs", "--text=a")
+    assert done.returncode == 1
+    assert "was trained on question and passage; give both texts to convnlp predict" in done.stderr
 
 
 def test_what_is_no_text_is_named_before_the_preset_is_read(tmp_path):
