@@ -50,6 +50,8 @@ def main(_):
     """Texts -> encoder -> vectors."""
     format = program.output_format(_FORMATS)
     directory = program.preset()
+    # Before anything is loaded, which checks the fields. A model of pairs has a vector for a single text too.
+    num_texts, found = program.texts(directory, as_trained=False)
     model = encoder(directory)
     reader = EncoderRows(
         model.backbone,
@@ -60,7 +62,6 @@ def main(_):
     def embed(text):
         return {"embedding": model.pooled(reader.of_texts(text), _POOLING.value)}
 
-    num_texts, found = program.texts(directory)
     if num_texts == 1:
         function = signature(embed, text=TEXT)
     else:

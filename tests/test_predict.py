@@ -174,6 +174,25 @@ def test_vectors_of_any_preset(presets, tmp_path, pooling):
     np.testing.assert_allclose(rows[0]["embedding"], expected[2], atol=1e-5)
 
 
+def test_a_model_of_pairs_has_vectors_of_single_texts(presets):
+    folder, models = presets
+    models["classifier"].save_to_preset(str(folder / "pairs"))
+    task = {"kind": "classification", "text_field": "premise", "second_text_field": "hypothesis"}
+    (folder / "pairs" / "experiment.json").write_text(
+        json.dumps({"task": task, "data": {"input_length": 24}})
+    )
+    (row,) = run("embed", f"--preset={folder}/pairs", f"--text={TEXTS[2]}")
+    inputs = models["classifier"].preprocessor(tf.constant(TEXTS[2:]), y=None)
+    np.testing.assert_allclose(row["embedding"], models["classifier"].pooled(inputs, "mean")[0], atol=1e-5)
+    assert "so it must be asked about pairs" in error("predict", f"--preset={folder}/pairs", "--text=a")
+
+
+def test_fields_are_looked_for_before_a_preset_is_loaded(presets, tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,c\nx,y,z\n")
+    message = error("embed", f"--preset={tmp_path}", f"--source=csv:{tmp_path}/a.csv")
+    assert "no field 'text' (available: 'a', 'b', 'c')" in message
+
+
 @pytest.mark.parametrize(
     ("program", "flags", "message"),
     [

@@ -71,18 +71,19 @@ def output_format(formats, format=None):
     return format
 
 
-def texts(directory):
+def texts(directory, as_trained=True):
     """Returns the texts to ask about.
 
     Args:
         directory: str, the preset.
+        as_trained: bool, whether there must be as many texts per answer as the model was trained on.
 
     Returns:
         (1 or 2, the number of texts per answer; iterator of (record, a dict; its texts, a tuple of UTF-8
         bytes)).
 
     Raises:
-        ValueError: if there are no texts, or if the model was trained on pairs and gets none.
+        ValueError: if there are no texts, or not as many per answer as there must be.
     """
     trained = fields.trained_on(directory)
     if _SOURCE.value:
@@ -97,7 +98,7 @@ def texts(directory):
         if sys.stdin.isatty():
             print("reading texts from the terminal, one per line; Ctrl-D ends them", file=sys.stderr)
         found = (({"text": line}, (_bytes(line),)) for line in standard_input.lines())
-    if trained and len(trained) != len(names):
+    if as_trained and trained and len(trained) != len(names):
         raise ValueError(
             f"preset {_PRESET.value}: was trained on {' and '.join(trained)}, so it must be asked about "
             f"{('one text each', 'pairs of texts')[len(trained) - 1]}. Received: {' and '.join(names)}"
