@@ -41,6 +41,7 @@ def fingerprints(config):
         "task.unlabelled_source": (source, config.task.unlabelled_source, "train"),
         "tokenizer": (_files, [config.tokenizer]),
         "init_from": (_preset, config.init_from),
+        "task.options.teachers": (_presets, config.task.options.get("teachers", "")),
     }
     found = {}
     verbosity = logging.get_verbosity()
@@ -80,6 +81,17 @@ def _preset(preset):
         if name not in _UNREAD
     ]
     return _files(sorted(paths))
+
+
+def _presets(presets):
+    """Returns the fingerprints of a list of presets, each file by the place of its preset in the list."""
+    if not isinstance(presets, list | tuple):
+        raise ValueError(f"`presets` must be a list. Received: {presets!r}")
+    return {
+        f"{place}/{name}": fingerprint
+        for place, preset in enumerate(presets, 1)
+        for name, fingerprint in _preset(preset).items()
+    }
 
 
 def _files(paths):

@@ -1,5 +1,7 @@
 """What a run reads, by content."""
 
+import shutil
+
 import pytest
 
 from convnlp import inputs
@@ -42,6 +44,19 @@ def test_every_file_of_a_run_has_its_size_and_sum(folder):
     }
     assert found["tokenizer"]["spm.model"] == storage.fingerprint(folder / "spm.model")
     assert len({facts["sha256"] for facts in found["data.source"].values()}) == 2
+
+
+def test_teachers_are_read_too(folder):
+    config = config_of(folder)
+    config.task.options.teachers = (f"{folder}/preset", f"{folder}/other")
+    shutil.copytree(folder / "preset", folder / "other")
+    before = inputs.fingerprints(config)["task.options.teachers"]
+    assert list(before) == [f"{place}/{name}" for place in "12" for name in ("vocabulary.spm", "config.json")]
+    (folder / "other" / "config.json").write_text("changed")
+    after = inputs.fingerprints(config)["task.options.teachers"]
+    assert [name for name in before if after[name] != before[name]] == ["2/config.json"]
+    config.task.options.teachers = ()
+    assert "task.options.teachers" not in inputs.fingerprints(config)
 
 
 def test_the_directory_does_not_matter_and_each_byte_does(folder):
