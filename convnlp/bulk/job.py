@@ -50,6 +50,8 @@ def open_folder(folder, job):
     Raises:
         ValueError: if the folder holds something else or another job; lists the differences.
     """
+    if tf.io.gfile.exists(folder) and not tf.io.gfile.isdir(folder):
+        raise ValueError(f"`output` must be a directory, not a file. Received: output={folder}")
     found = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
     if _JOB in found:
         differences = list(_differences(_read(f"{folder}/{_JOB}"), job))
@@ -105,9 +107,12 @@ def _remove_partial(folder, names):
 def _read(path):
     try:
         with tf.io.gfile.GFile(path, "r") as file:
-            return json.loads(file.read())
+            found = json.loads(file.read())
     except (ValueError, tf.errors.OpError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged: it does not hold a JSON object")
+    return found
 
 
 def _differences(before, now):

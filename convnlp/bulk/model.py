@@ -7,6 +7,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from convnlp import saved_model_sums
+from convnlp.bulk import outputs
 from convnlp.prediction import asking
 
 _VOCABULARY = ("assets", "vocabulary.spm")
@@ -22,7 +23,8 @@ def text_inputs(directory, signature):
         signature: string, such as "serving_default".
 
     Raises:
-        ValueError: if there is no such model or signature, or an input is not a batch of texts.
+        ValueError: if there is no such model or signature, an input is not a batch of texts, or an output has
+            the name of a part of a row.
     """
     path = os.path.join(directory, "saved_model.pb")
     if not tf.io.gfile.exists(path):
@@ -32,8 +34,9 @@ def text_inputs(directory, signature):
     except Exception as error:  # the class differs between versions of protobuf
         raise ValueError(f"{path} is damaged: {error}") from error
     signatures = {name: found for graph in graphs for name, found in graph.signature_def.items()}
+    signatures.pop("__saved_model_init_op", None)  # which answers nothing
     if signature not in signatures:
-        names = ", ".join(sorted(set(signatures) - {"__saved_model_init_op"}))
+        names = ", ".join(sorted(signatures))
         raise ValueError(f"`signature` must be one of the model's: {names}. Received: {signature!r}")
     inputs = signatures[signature].inputs
     for name, info in sorted(inputs.items()):
@@ -42,6 +45,7 @@ def text_inputs(directory, signature):
                 f"`signature` must take one text per example. Received: {signature!r}, whose input {name!r} "
                 f"is {tf.as_dtype(info.dtype).name} of rank {len(info.tensor_shape.dim)}"
             )
+    outputs.check_names(signatures[signature].outputs)
     return sorted(inputs)
 
 

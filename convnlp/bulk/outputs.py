@@ -13,6 +13,7 @@ import tensorflow as tf
 from convnlp.prediction.rows import as_json, json_line
 
 FORMATS = ("jsonl", "tfrecord")
+PARTS = ("file", "line", "input")  # of a row, besides the model's outputs
 PARTIAL = ".partial-"  # in the names of files that are being written
 
 
@@ -49,10 +50,14 @@ def row(file, line, fields, outputs):
     Raises:
         ValueError: if an output has the name of a part of the row.
     """
-    found = {"file": file, "line": line, "input": fields}
-    if taken := sorted(set(found) & set(outputs)):
+    check_names(outputs)
+    return dict(zip(PARTS, (file, line, fields), strict=True)) | as_json(outputs)
+
+
+def check_names(outputs):
+    """Raises ValueError if an output, of an iterable of names, has the name of a part of the row."""
+    if taken := sorted(set(PARTS) & set(outputs)):
         raise ValueError(f"the model's outputs must not be named file, line or input. Received: {taken}")
-    return found | as_json(outputs)
 
 
 def write_rows(path, format, rows):

@@ -70,6 +70,9 @@ def test_what_is_no_job(tmp_path, made):
     with pytest.raises(ValueError, match=r"must be a new or empty directory.* holds a.jsonl"):
         job.open_folder(str(tmp_path), made())
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "job.json").write_text("{")
-    with pytest.raises(ValueError, match=r"job.json is damaged"):
-        job.open_folder(str(tmp_path / "out"), made())
+    for text in ("{", "[]"):
+        (tmp_path / "out" / "job.json").write_text(text)
+        with pytest.raises(ValueError, match=r"job.json is damaged"):
+            job.open_folder(str(tmp_path / "out"), made())
+    with pytest.raises(ValueError, match="`output` must be a directory, not a file"):
+        job.open_folder(str(tmp_path / "notes"), made())

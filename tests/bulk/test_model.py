@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+import tensorflow as tf
 
 from convnlp.bulk import model as models
 from tests.bulk.conftest import save_capitals
@@ -46,12 +47,21 @@ def test_an_output_that_is_not_one_an_example(model):
     ("signature", "message"),
     [
         ("none", "must be one of the model's: ids, pair, serving_default, total. Received: 'none'"),
+        ("__saved_model_init_op", "must be one of the model's: ids, pair,"),
         ("ids", "must take one text per example. Received: 'ids', whose input 'token_ids' is int32 of rank"),
     ],
 )
 def test_signatures_that_do_not_fit(model, signature, message):
     with pytest.raises(ValueError, match=message):
         models.text_inputs(model, signature)
+
+
+def test_an_output_called_as_a_part_of_a_row_is_refused_before_anything_is_asked(tmp_path):
+    text = tf.TensorSpec([None], tf.string, "text")
+    named = tf.function(lambda text: {"line": text, "label": text}, input_signature=[text])
+    tf.saved_model.save(tf.Module(), str(tmp_path), {"serving_default": named})
+    with pytest.raises(ValueError, match=r"must not be named file, line or input. Received: \['line'\]"):
+        models.text_inputs(str(tmp_path), "serving_default")
 
 
 def test_what_is_no_model(tmp_path):
