@@ -17,6 +17,7 @@ from convnlp import outputs, programs
 from convnlp.data import Source, fields, rules, sources
 
 NUM_SENTINELS = 100
+MAX_PIECES = 1 << 24  # far beyond this the trainer would not end, and from 2^31 on not begin
 MAX_LINE_BYTES = 8192  # longer lines are cut; the trainer would leave them out
 _TOO_HIGH = re.compile(r"Vocabulary size too high .*value <= (\d+)", re.DOTALL)  # what the trainer says
 NUM_THREADS = 2  # affects the result: each thread rounds its own sums
@@ -48,14 +49,18 @@ def train(lines, vocabulary_size, character_coverage=0.9995):
         bytes, the model.
 
     Raises:
-        ValueError: if `vocabulary_size` leaves no piece, if there is too little text for it, or if
-            `character_coverage` is out of range.
+        ValueError: if `vocabulary_size` leaves no piece or more than 2^24, if there is too little text for
+            it, or if `character_coverage` is out of range.
     """
     num_pieces = vocabulary_size - NUM_SENTINELS
     if num_pieces < 4:
         raise ValueError(
             f"`vocabulary_size` must leave pieces besides {NUM_SENTINELS} sentinels. "
             f"Received: {vocabulary_size}"
+        )
+    if num_pieces > MAX_PIECES:
+        raise ValueError(
+            f"`vocabulary_size` must be at most {MAX_PIECES + NUM_SENTINELS}. Received: {vocabulary_size}"
         )
     rules.number("[0.98, 1]").check("character_coverage", character_coverage)
     lines = list(lines)  # the trainer would mistake an error of the iterator for its own
@@ -106,12 +111,12 @@ def required_characters(num_pieces):
 def sample(source, fields=("text",), *, num_documents, num_bytes):
     """Yields the lines of the first documents of a `Source`; every file and field contributes its share."""
     for block in sources.read_blocks(source, fields).as_numpy_iterator():
-        for text in (text for document in zip(*block.values(), strict=True) for text in document):
+        for document in zip(*block.values(), strict=True):
             if num_documents <= 0 or num_bytes <= 0:
                 return
             num_documents -= 1
-            num_bytes -= len(text)
-            for line in text.decode("utf-8").splitlines():
+            num_bytes -= sum(map(len, document))
+            for line in (line for text in document for line in text.decode("utf-8").splitlines()):
                 yield from _cut(line)
 
 

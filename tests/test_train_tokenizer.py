@@ -42,6 +42,7 @@ def test_common_characters_are_pieces_though_the_text_has_none_of_them():
     ("lines", "size", "message"),
     [
         ([], 190, "too little text for vocabulary_size=190"),
+        (LINES, 2**31 + 100, "`vocabulary_size` must be at most 16777316. Received: 2147483748"),
         (LINES, 100, "`vocabulary_size` must leave pieces besides 100 sentinels. Received: 100"),
     ],
 )
@@ -87,6 +88,12 @@ def test_the_sample_is_limited_and_cut_to_lines(tmp_path):
     assert max(map(len, everything)) <= train_tokenizer.MAX_LINE_BYTES
     assert sample(num_documents=1) == ["one", "two"]
     assert sample(num_bytes=1) == ["one", "two"]
+
+
+def test_a_document_has_all_of_its_fields(tmp_path):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"a": f"a{i}", "b": f"b{i}"} for i in range(3)])
+    lines = train_tokenizer.sample(Source(f"jsonl:{path}"), ("a", "b"), num_documents=2, num_bytes=99)
+    assert list(lines) == ["a0", "b0", "a1", "b1"]
 
 
 @pytest.mark.multiprocess
