@@ -4,7 +4,6 @@ import errno
 import importlib.util
 import json
 import os
-import sys
 
 import pytest
 import tensorflow as tf
@@ -210,8 +209,3 @@ def test_a_language_model_writes_a_text_a_line(tmp_path):
     rows = read(tmp_path)
     assert [row["input"]["text"] for row in rows] == texts
     assert [row["generated_text"] for row in rows] == lm.generate(texts, max_length=5)  # with the start
-
-
-@pytest.mark.skipif(BEAM, reason="Apache Beam is installed")
-def test_the_program_is_loaded_without_beam():
-    assert "convnlp.bulk.pipeline" not in sys.modules
