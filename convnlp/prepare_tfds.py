@@ -10,7 +10,6 @@ is one.
 
 import os
 import re
-import shutil
 import tempfile
 
 import tensorflow_datasets as tfds
@@ -102,7 +101,7 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
             disable_shuffling=True,
         )
         os.makedirs(os.path.dirname(final), exist_ok=True)
-        shutil.move(os.path.join(partial, folder), final)
+        os.rename(os.path.join(partial, folder), final)  # fails if another run has written it meanwhile
     return final
 
 

@@ -147,6 +147,22 @@ def test_a_data_set_is_never_written_over_or_by_half(data_dir, tmp_path, monkeyp
     assert os.listdir(tmp_path / "out") == []
 
 
+def test_a_data_set_that_another_run_has_written_meanwhile_stays(tmp_path, monkeypatch):
+    final, store = tmp_path / "out" / "new" / "1.0.0", tfds.dataset_builders.store_as_tfds_dataset
+
+    def store_and_be_late(**arguments):
+        store(**arguments)
+        final.mkdir(parents=True)
+        (final / "dataset_info.json").write_text("of the other")
+
+    monkeypatch.setattr(tfds.dataset_builders, "store_as_tfds_dataset", store_and_be_late)
+    source = "jsonl:" + corpus.write_jsonl(tmp_path / "a.jsonl", ROWS)
+    with pytest.raises(OSError, match="not empty"):
+        prepare_tfds.prepare(source, "new:1.0.0", str(tmp_path / "out"), {"train": "train"})
+    assert os.listdir(final) == ["dataset_info.json"]
+    assert os.listdir(tmp_path / "out") == ["new"]
+
+
 @pytest.mark.parametrize(
     "name",
     ["c4", "c4/en", "c4/en:3", "../c4:1.0.0", "", "c4/..:3.1.0", "MySet:1.0.0", "1set:1.0.0", "süß:1.0.0"],
