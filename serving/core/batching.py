@@ -296,7 +296,7 @@ class Batcher:
         """Runs tasks as one batch, and returns a list of values for each."""
         size = sum(task.size for task in tasks)
         allowed = (allowed for allowed in self._options.allowed_batch_sizes if allowed >= size)
-        padding = next(allowed, size) - size
+        padding = next(allowed, size) - size if size else 0  # without a row there is none to repeat
         self._metrics.wrapped_runs.add()
         self._metrics.processed_batch_size.observe(size + padding)
         self._metrics.padding_size.observe(padding, str(size + padding))

@@ -60,6 +60,12 @@ def value(future):
     return array.tolist()
 
 
+def test_a_batch_without_rows_is_not_padded(make):
+    batcher, model = make(max_batch_size=8, allowed_batch_sizes=(4, 8))
+    assert value(batcher.submit(model, {"x": np.zeros([0, 2])}, ("y",))) == []
+    assert model.batches == [[]]
+
+
 def test_requests_that_wait_run_as_one_and_each_gets_its_own_rows(make):
     batcher, model = make()
     futures = [
