@@ -348,6 +348,8 @@ class ClassSchema:
             raise ValueError(f"{self.field} is missing. Received: {short(str(value))}")
         if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):
             raise ValueError(f"`{self.field}` must be a string or an integer >= 0. Received: {short(value)}")
+        if isinstance(value, str):
+            _utf8(self.field, value)  # else no report or model card with this name could be written
         return [value.stripped if isinstance(value, Cell) else value]
 
 

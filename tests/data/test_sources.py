@@ -375,6 +375,7 @@ def labelled(folder, values):
         ([0, 1, {"a": 1}], "line 3: `label` must be a string or an integer >= 0. Received: {'a': 1}"),
         ([0, 1, -1], "line 3: `label` must be a string or an integer >= 0. Received: -1"),
         (["a", "b", ""], "line 3: `label` must be a string or an integer >= 0. Received: ''"),
+        (["a", "b", "c\ud83d"], "line 3: label holds half of a surrogate pair at character 2"),
         ([0, 1, "a"], "line 3: `label` must be all strings or all integers. Received: 'a' after 0"),
         ([*range(6), 100_000, 3], "line 7: label 100000 would make 100001 classes, of which only 7 have"),
         ([0, 10**20, 1], "line 2: label 100000000000000000000 would make 100000000000000000001 classes"),
