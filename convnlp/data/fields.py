@@ -4,8 +4,9 @@ A role, such as "text_field", has a default name. If the data have no field of t
 used, provided that only one is possible:
 
 1. the only field with a well-known name for the role (`ROLES`), in upper or lower case;
-2. if there are exactly two columns (not counting row numbers): as the text, the one with long and mostly
-   different texts; as the label, the one with few different, shorter values;
+2. if there are exactly two columns (not counting row numbers), and the header does not seem to be a row: as
+   the text, the one with long and mostly different texts; as the label, the one with few different, shorter
+   values;
 3. the only column, as the text.
 
 If several fields are possible, or none, the error lists the fields. A name that the user has chosen is never
@@ -117,12 +118,12 @@ def take(source, given):
 
 def _other_column(sample, role, used):
     """Returns the only column, or the one of two that fits the role; None if this is not clear."""
-    columns = [field for field in sample.fields if field.strip().lower() not in _ROW_NUMBERS]
+    columns = _columns(sample)
     if len(columns) == 1 and role in ("text_field", "input_field") and columns[0] not in used:
         # A name like "text;label" belongs to several columns that were read with the wrong delimiter.
         return None if any(mark in columns[0] for mark in ",;\t|") else columns[0]
     fits = {"text_field": _is_text, "label_field": _is_label}.get(role)
-    if len(columns) != 2 or not sample.rows or fits is None:
+    if len(columns) != 2 or not sample.rows or fits is None or _begins_with_a_row(sample, columns):
         return None
     found = [
         field
@@ -134,13 +135,32 @@ def _other_column(sample, role, used):
 
 def _hint(sample, role):
     """Returns a hint for the error about a role's field that was not found, or ""."""
-    if any(len(field.split()) > _MOST_WORDS for field in sample.fields):
-        return "; the first line of the file may not be its header"
+    is_text = any(len(field.split()) > _MOST_WORDS for field in sample.fields)
+    if is_text or _begins_with_a_row(sample, _columns(sample)):
+        return "; if the first line of the file is not its header, put one above it"
     if role != "label_field":
         return ""
     columns = {field: [row.get(field) for row in sample.rows] for field in sample.fields}
     few = [field for field, values in columns.items() if _repeats(values)]
     return f"; fields with few different values are {named(few)}" if few else ""
+
+
+def _columns(sample):
+    """Returns the fields that do not number the rows."""
+    return [field for field in sample.fields if field.strip().lower() not in _ROW_NUMBERS]
+
+
+def _begins_with_a_row(sample, columns):
+    """Returns whether the header seems to be a row: a column has its own name among its values.
+
+    That may be chance ("spam" and "ham" in a column "spam"), so any name that is known settles it. The names
+    "0", "1", ... are those of pandas.
+    """
+    names = [field.strip().lower() for field in columns]
+    if any(name in role.names for name in names for role in ROLES.values()):
+        return False
+    is_numbered = names == [*map(str, range(len(names)))]
+    return not is_numbered and any(row.get(field) == field for field in columns for row in sample.rows)
 
 
 def _repeats(values):

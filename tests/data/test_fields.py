@@ -17,6 +17,7 @@ def source(folder, columns):
 
 NUMBERS = [str(i) for i in range(40)]
 CLASSES = [("ham", "spam")[i % 2] for i in range(40)]
+BITS = [str(i % 2) for i in range(40)]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,9 @@ CLASSES = [("ham", "spam")[i % 2] for i in range(40)]
             {"second_text_field": "sentence"},
             {"text_field": "question"},
         ),
+        # A column may be called like one of its values: a known name beside it, or those of pandas, say so.
+        ({"text": TEXTS, "spam": CLASSES}, {}, {"label_field": "spam"}),
+        ({"": NUMBERS, "0": TEXTS, "1": BITS}, {}, {"text_field": "0", "label_field": "1"}),
         # What somebody has named is never replaced: that it is missing is said where it is read.
         ({"review": TEXTS, "label": CLASSES}, {"text_field": "body"}, {}),
     ],
@@ -68,6 +72,10 @@ def test_what_is_taken(tmp_path, columns, given, taken, caplog):
             r"no field 'text' .*; set text_field to the one to read$",
         ),
         ({"a": TEXTS, "b": TEXTS}, "no field 'text'"),
+        (
+            {"A fine day.": TEXTS, "ham": CLASSES},
+            "no field 'text' .*; if the first line of the file is not its header, put one above it; set text",
+        ),
         ({"a": CLASSES, "b": NUMBERS}, "no field 'text'"),
         ({"text": TEXTS, "number": NUMBERS}, "no field 'label'"),
         ({"text": TEXTS}, "no field 'label'"),
@@ -105,7 +113,7 @@ def test_what_a_column_may_be_is_said(tmp_path):
         fields.take(source(tmp_path, columns), {"text_field": "remarks", "label_field": "label"})
     (tmp_path / "b.csv").write_text("A fine day in the valley,good,1\nA lost day by the river,bad,2\n")
     with pytest.raises(
-        SourceError, match=r"no field 'text' .*; the first line of the file may not be its header;"
+        SourceError, match=r"no field 'text' .*; if the first line of the file is not its header, put one"
     ):
         fields.take(Source(f"csv:{tmp_path}/b.csv"), {"text_field": "text", "label_field": "label"})
 
