@@ -39,7 +39,7 @@ class Source:
 
     def __post_init__(self):
         if self.kind not in KINDS or (not self.path and self.kind != "pydocs"):
-            raise SourceError(f"`source` must be one of {FORMS}. Received: {self.name!r}")
+            raise SourceError(f"`source` must be one of {FORMS}. Received: {self.name!r}{_meant(self.name)}")
         if self.kind == "tfds":  # which has its own syntax for splits
             return
         split = Split.parse(self.split)
@@ -70,6 +70,14 @@ class Source:
 
     def __str__(self):
         return f"{self.name}, split {self.split}"
+
+
+def _meant(name):
+    """Returns a guess at the source that a wrong name means, by its ending: "; did you mean csv:a.csv?"."""
+    path = re.sub("^[a-z]+:(?!//)", "", name)
+    ending = path.removesuffix(".gz").removesuffix(".zst").rpartition(".")[2]
+    kind = {"json": "jsonl", "ndjson": "jsonl", "txt": "text"}.get(ending, ending)
+    return f"; did you mean {kind}:{path}?" if kind in FORMATS and ending != path else ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -334,6 +334,19 @@ def test_a_source_of_no_known_kind(source):
 
 
 @pytest.mark.parametrize(
+    ("source", "meant"),
+    [
+        ("a.csv", "csv:a.csv"),
+        ("json:folder/a.json.gz", "jsonl:folder/a.json.gz"),
+        ("gs://bucket/a.parquet", "parquet:gs://bucket/a.parquet"),
+    ],
+)
+def test_the_kind_of_a_source_is_guessed(source, meant):
+    with pytest.raises(SourceError, match=f"Received: '{source}'; did you mean {meant}[?]$"):
+        Source(source)
+
+
+@pytest.mark.parametrize(
     "split", ["", "train[", "train[5]", "train[5%]", "train[:x]", "train+valid", "train[:5%"]
 )
 def test_a_split_of_no_known_form(documents, split):
