@@ -27,6 +27,13 @@ MAX_LINE_BYTES = 1 << 24  # a longer line is an error: nobody writes a document 
 OPEN_FILES = 64  # files read in parallel; more are read in groups
 REQUESTS = 32  # simultaneous requests to a file system behind a URL
 IDLE_STREAMS = 4  # open streams kept for iterators that may continue from them
+# First bytes of files that people take for text.
+_NOT_TEXT = {
+    b"PK\x03\x04": "a zip archive, or a workbook of a spreadsheet; save its table as CSV",
+    b"\x1f\x8b": "packed by gzip; its name must end in .gz",
+    b"\x28\xb5\x2f\xfd": "packed by zstd; its name must end in .zst",
+    b"PAR1": "Parquet; read it as parquet:",
+}
 
 
 class File:
@@ -65,7 +72,9 @@ class File:
         try:
             with self.opened() as file:
                 # The limit keeps a line that never ends from filling the memory.
-                read = functools.partial(_readline(stored.unpacked(self.path, file)), MAX_LINE_BYTES + 1)
+                unpacked = stored.unpacked(self.path, file)
+                self._check_is_text(unpacked.peek(len(codecs.BOM_UTF8) + 1))
+                read = functools.partial(_readline(unpacked), MAX_LINE_BYTES + 1)
                 for number, line in enumerate(iter(read, b""), 1):
                     if len(line) > MAX_LINE_BYTES:
                         raise Record(self.path, number, line, len(line)).error(
@@ -75,6 +84,12 @@ class File:
                     self.progress = file.tell() / self.size
         except (OSError, EOFError, zlib.error, UnicodeError, tf.errors.OpError) as error:
             raise SourceError(f"{self.path}, line {number + 1}: cannot be read: {error}") from error
+
+    def _check_is_text(self, start):
+        """Raises `SourceError` if the first bytes of the file are those of another kind of file."""
+        for mark, what in _NOT_TEXT.items():
+            if start.startswith(mark):
+                raise SourceError(f"{self.path}: the file is {what}")
 
 
 def _readline(file):

@@ -16,6 +16,7 @@ MISSING = ("", "nan", "NaN", "NAN", "null", "NULL", "<NA>", "#N/A")  # how table
 SEVERAL = "\x1e"  # between the texts of one field; ASCII's record separator
 _MAX_FLOAT32 = 3.4028234663852886e38
 _NAMED_FIELDS = 10  # fields listed in an error
+_ARRAY = "; for an array of objects, write one object per line: jq -c .[] OLD.json > NEW.jsonl"
 
 
 class Cell(str):
@@ -421,9 +422,11 @@ def parse_json(data):
     except RecursionError as error:
         raise ValueError("the JSON is nested too deeply") from error
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON ({error})") from error
+        array = _ARRAY if data.lstrip().startswith(b"[") else ""
+        raise ValueError(f"not JSON ({error}){array}") from error
     if not isinstance(record, dict):
-        raise ValueError(f"not a JSON object: {short(record)}")
+        array = _ARRAY if isinstance(record, list) else ""
+        raise ValueError(f"not a JSON object: {short(record)}{array}")
     return record
 
 

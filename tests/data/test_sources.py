@@ -169,7 +169,15 @@ GOOD = b'{"text": "one", "label": 1}\n'
 BAD_RECORDS = {
     "not UTF-8": (b'{"text": "\xff", "label": 1}\n', r"not UTF-8 \(byte 11 of the line\)"),
     "not JSON": (b'{"text": "one", "label": 1\n', "not JSON"),
-    "not an object": (b'["one", 1]\n', "not a JSON object: \\['one', 1\\]"),
+    "not an object": (b'"one"\n', "not a JSON object: 'one'$"),
+    "a list": (
+        b'["one", 1]\n',
+        r"not a JSON object: \['one', 1\]; for an array of objects, .*: jq -c \.\[\]",
+    ),
+    "the first line of an array": (
+        b"[\n",
+        r"not JSON \(.*\); for an array of objects, write one object per line",
+    ),
     "no text": (b'{"sentence": "one", "label": 1}\n', r"no field 'text' \(available: 'sentence', 'label'\)"),
     "text of another type": (b'{"text": 3, "label": 1}\n', "`text` must be a string. Received: 3"),
     "half a surrogate pair": (
