@@ -153,6 +153,16 @@ def test_blank_lines_before_the_header(tmp_path):
         sources.check(Source(f"csv:{path}"), label=Label(num_classes=2))
 
 
+@pytest.mark.parametrize("first", ["sep=;\n", "\ufeffsep=;\r\n", '"sep=;"\n'])
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_the_separator_that_a_first_line_names_for_excel(tmp_path, kind, first):
+    path = tmp_path / f"a.{kind}"
+    path.write_bytes(f"{first}text;label;a, b\nA day, a night;1;x\n".encode())
+    assert values(f"{kind}:{path}") == [("A day, a night", 1)]
+    with pytest.raises(SourceError, match=r"line 2: no field 'body' \(available: 'text', 'label', 'a, b'\)"):
+        sources.check(Source(f"{kind}:{path}"), ("body",))
+
+
 @pytest.mark.parametrize("header", ["text", '"a;b",text', '"text;"', "text,a;b;c;d"])
 def test_a_header_with_commas_or_one_column_is_read_as_such(tmp_path, header, caplog):
     row = ",".join(["A fine day; a lost one"] * (1 + header.count(",")))

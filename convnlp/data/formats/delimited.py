@@ -23,7 +23,7 @@ class Delimited(Format):
     """Rows below a header, with cells quoted as in RFC 4180; quoted cells may contain line ends.
 
     In half of the world, spreadsheets write CSV with semicolons: if the header has no comma, the separator
-    that it has instead is used.
+    that it has instead is used. A first line such as "sep=;", which Excel reads so, names the separator.
 
     Args:
         delimiter: string of one character. For ",", a header without commas may select ";", tab or "|".
@@ -79,8 +79,10 @@ class Delimited(Format):
 
         read = lines()
         header = next(filter(str.strip, read), "")
+        named = re.fullmatch(r'"?sep=(.)"?\r?\n', header)  # as a line for Excel above the header
+        header = next(filter(str.strip, read), "") if named else header
         first = line
-        delimiter = self._separator(file.path, header)
+        delimiter = named[1] if named else self._separator(file.path, header)
         rows = csv.reader(itertools.chain([header], read), delimiter=delimiter, strict=True)
         while True:
             try:
