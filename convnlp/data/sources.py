@@ -49,6 +49,7 @@ CHECKED_BYTES = 1 << 30  # of a shard, by `check`: takes seconds, which is littl
 MAX_RARE_CLASSES = 100  # more classes than this, with fewer than two examples each, suggest a wrong field
 PART_BYTES, PART_EXAMPLES = 1 << 28, 1 << 18
 _NAMED_CLASSES = 5  # in a warning
+_TO_NUMBERS = "; with task.kind=regression, finetune learns the numbers themselves"
 _NO_TEXT = "{} holds token ids and no text; only convnlp pretrain can read it"
 
 
@@ -286,11 +287,16 @@ def label_names(source, field="label"):
         if max(numbers) + 1 <= 2 * len(numbers):  # else they are names that look like numbers
             first = numbers
     if isinstance(next(iter(first)), str):
+        are_fractions = is_table and _are_fractions(first)
         if len(first) > max(MAX_RARE_CLASSES, count / 2):
             raise SourceError(
                 f"{source}: {field} has {len(first)} different strings in {count} examples; if they are "
-                "classes, list them in label_names"
+                f"classes, list them in label_names{_TO_NUMBERS * are_fractions}"
             )
+        if are_fractions:
+            message = "%s: %s has %d different numbers, taken for classes%s"
+            logging.warning(message, source, field, len(first), _TO_NUMBERS)
+        _warn_of_case(source, field, first)
         return tuple(sorted(map(str, first)))
     highest = max(first)
     if highest + 1 > 2 * len(first):
@@ -299,8 +305,25 @@ def label_names(source, field="label"):
             "have examples; if this is intended, list all of them in label_names"
         )
     if unused := [number for number in range(highest) if number not in first]:
-        logging.warning("%s: %d classes have no example: %s", source, len(unused), unused[:_NAMED_CLASSES])
+        what = "1 class has" if len(unused) == 1 else f"{len(unused)} classes have"
+        logging.warning("%s: %s no example: %s", source, what, str(unused[:_NAMED_CLASSES])[1:-1])
     return tuple(map(str, range(highest + 1)))
+
+
+def _are_fractions(cells):
+    """Returns whether all cells are numbers, some of them with decimals, after a point or a comma."""
+    values = [Cell(cell.replace(",", ".")).number() for cell in cells]
+    return all(isinstance(value, float) for value in values) and not all(map(float.is_integer, values))
+
+
+def _warn_of_case(source, field, names):
+    """Logs two classes that differ only in upper and lower case, if there are any."""
+    first = {}
+    for name in sorted(names):
+        other = first.setdefault(name.casefold(), name)
+        if other != name:
+            logging.warning("%s: %s and %s of %s are two classes", source, *map(short, (other, name)), field)
+            return
 
 
 def multi_label_names(source, field="label", separator=None):

@@ -163,6 +163,24 @@ def test_the_separator_that_a_first_line_names_for_excel(tmp_path, kind, first):
         sources.check(Source(f"{kind}:{path}"), ("body",))
 
 
+@pytest.mark.parametrize(
+    ("cells", "warning"),
+    [
+        (["0.5", "1.5", "2"], "label has 3 different numbers, taken for classes; with task.kind=regression,"),
+        (["0,5", "1,5", "2"], "label has 3 different numbers, taken for classes; with task.kind=regression,"),
+        (["good", "bad", "Good"], "'Good' and 'good' of label are two classes"),
+        (["1.0", "2.0"], ""),  # as pandas writes integers beside missing values
+        (["good", "bad", "1.5"], ""),
+    ],
+)
+def test_labels_that_are_hardly_meant_as_classes(tmp_path, cells, warning, caplog):
+    write_table(tmp_path / "a.csv", [{"text": "x", "label": cell} for cell in cells], delimiter=";")
+    assert len(sources.label_names(Source(f"csv:{tmp_path}/a.csv"))) == len(cells)
+    lines = [record.getMessage() for record in caplog.records if "separated by" not in record.getMessage()]
+    assert len(lines) == bool(warning)
+    assert warning in "".join(lines)
+
+
 @pytest.mark.parametrize("header", ["text", '"a;b",text', '"text;"', "text,a;b;c;d"])
 def test_a_header_with_commas_or_one_column_is_read_as_such(tmp_path, header, caplog):
     row = ",".join(["A fine day; a lost one"] * (1 + header.count(",")))
@@ -233,7 +251,12 @@ BAD_TABLES = {
     "many classes": (
         "csv",
         "text,label\n" + "".join(f"a,title {i}\n" for i in range(1000)),
-        "label has 1000 different strings in 1000 examples; if they are classes, list them",
+        "label has 1000 different strings in 1000 examples; if they are classes, list them in label_names$",
+    ),
+    "many numbers": (
+        "csv",
+        "text;label\n" + "".join(f"a;{i},5\n" for i in range(1000)),
+        "list them in label_names; with task.kind=regression, finetune learns the numbers",
     ),
 }
 
