@@ -62,20 +62,31 @@ def test_the_readme_shows_what_the_demo_runs():
         assert words in recorder.commands
 
 
+def test_commands_need_no_checkout():
+    """`pip install` makes no packages called export and serving."""
+    named = [
+        (page.name, re.findall(r"python -m (?:export|serving)\b", page.read_text()))
+        for page in documentation.PAGES
+    ]
+    assert [page for page, found in named if found] == []
+
+
 @pytest.mark.serving
 @pytest.mark.multiprocess
 def test_requests_to_a_server_work(tmp_path):
     save_upper(tmp_path / "banking" / "1")
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-    (tmp_path / "bin" / "python").chmod(0o755)
+    python = shlex.quote(sys.executable)
+    for name, starts in {"python": python, "convnlp": f"{python} -m convnlp"}.items():
+        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec {starts} "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
     environment = os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
     flags = ["--model_name=banking", f"--model_base_path={tmp_path / 'banking'}"]
     with server_process.running(tmp_path / "log", "banking", *flags) as client:
         for words in documentation.commands("server"):
             if words[0] == "curl":
                 words[1:1] = ["--silent", "--show-error", "--fail"]
-            elif words[0] == "python":  # a client
+            else:  # a client
                 words.append("--url=http://127.0.0.1:8501")
             line = shlex.join(words).replace(":8501", f":{client.port}")
             done = subprocess.run(
