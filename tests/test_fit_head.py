@@ -72,7 +72,9 @@ def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys):
     assert results["penalty"] in fit_head.PENALTIES
     assert results["ngram_penalty"] in ngrams.PENALTIES
     assert results["num_examples"] == 192  # what is given for validation is not fitted to
-    assert f"test accuracy: {results['test']['accuracy']:.4f}" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert f"test accuracy: {results['test']['accuracy']:.4f}" in lines
+    assert f"test num_examples: {results['test']['num_examples']:.0f}" in lines
 
     report = json.loads((tmp_path / "report.json").read_text())
     scores = report["scores"]["test"]["values"]

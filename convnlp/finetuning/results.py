@@ -28,7 +28,7 @@ def save(config, workdir, outcome):
     }
     run_preset.save(outcome.model, workdir, card)
     storage.write_json(f"{workdir}/results.json", {**summary, **results})
-    for title, _, value, _ in named:
-        print(f"{title}: {value:.4f}")
+    for title, name, value, _ in named:
+        print(f"{title}: {value:.0f}" if name == "num_examples" else f"{title}: {value:.4f}")
     report.write(workdir, outcome, results, card)
     print(f"report: {workdir}/report.html")
