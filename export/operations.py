@@ -1,7 +1,7 @@
 r"""Counts the operations that an exported model runs, by kind and layer, without measuring times.
 
-    python -m export.operations --model=sentiment.tflite --length=128
-    python -m export.operations --model=MODELS/sentiment --signature=ids
+    convnlp operations --model=sentiment.tflite --length=128
+    convnlp operations --model=MODELS/sentiment --signature=ids
 
 For a TFLite file it also says how much the operations write, and how many of them XNNPACK, the fast
 implementation, leaves to the slow one. For a SavedModel (the highest version, if a directory holds several),

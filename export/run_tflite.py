@@ -1,7 +1,7 @@
 """Runs a TFLite file with only ai-edge-litert, NumPy, sentencepiece and absl, without TensorFlow.
 
-    python -m export.run_tflite --model=sentiment.tflite --text="a gripping film" --text="dull"
-    python -m export.run_tflite --model=sentiment.tflite --input=texts.txt
+    convnlp run-tflite --model=sentiment.tflite --text="a gripping film" --text="dull"
+    convnlp run-tflite --model=sentiment.tflite --input=texts.txt
 
 Prints one JSON object per text: {"label", "scores"}, or {"embedding"} for a language model's encoder. A file
 for --input has one text per line or, if its name ends in .jsonl, one object with "text" and, for pairs,

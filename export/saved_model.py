@@ -1,6 +1,6 @@
 """Exports a preset as SavedModels for TensorFlow Serving.
 
-    python -m export.saved_model --preset=RUN/preset --output=MODELS/sentiment
+    convnlp export --preset=RUN/preset --output=MODELS/sentiment
 
 This writes MODELS/sentiment/1 (takes texts; version numbers count up) and MODELS/sentiment_ids/1 (takes token
 ids: no text operations, for runtimes without tensorflow_text). Each is written completely or not at all,

@@ -1,13 +1,13 @@
 r"""Exports a preset as one TFLite file, and measures it with LiteRT.
 
-    python -m export.tflite --preset=RUN/preset --output=sentiment.tflite
+    convnlp export-tflite --preset=RUN/preset --output=sentiment.tflite
 
 The file maps `token_ids` [B,T] to `logits` [B,C] in built-in operations only, with B and T resizable.
 `--inputs=text` puts the tokenizer inside (`text` [B]), as two custom operations that an app registers from
 tensorflow_text. For a language model, the encoder is exported: `embedding` [B,D]. `--mode=int8` also
 quantizes the activations, and takes their ranges from your texts, which should be of all lengths:
 
-    python -m export.tflite --preset=RUN/preset --output=sentiment.tflite --mode=int8 \
+    convnlp export-tflite --preset=RUN/preset --output=sentiment.tflite --mode=int8 \
         --calibration_source=jsonl:train.jsonl
 
 The file is also a zip archive: `unzip -p sentiment.tflite labels.txt` prints the names of the classes, one

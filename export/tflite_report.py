@@ -1,6 +1,6 @@
 r"""Compares the modes of TFLite on your data: size, speed on one thread, error, scores.
 
-    python -m export.tflite_report --preset=RUN/preset --source=jsonl:test.jsonl \
+    convnlp tflite-report --preset=RUN/preset --source=jsonl:test.jsonl \
         --calibration_source=jsonl:train.jsonl --output=report.json
 
 The SavedModel of the same preset is measured beside them, also on one thread. A time is the median for one

@@ -1,6 +1,6 @@
 """Checks whether servers can run a SavedModel, of this library or not; exits with 1 if they cannot.
 
-    python -m export.verify --model=MODELS/sentiment [--preset=RUN/preset]
+    convnlp verify --model=MODELS/sentiment [--preset=RUN/preset]
 
 If the SavedModel has checksums, its files must match them. Then every signature is run in processes without
 convnlp: by `tf.saved_model.load`, by a Session (which is what TensorFlow Serving runs) and by TensorFlow's C

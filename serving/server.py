@@ -1,6 +1,6 @@
 r"""The local server: SavedModels over REST and gRPC, like tensorflow_model_server.
 
-    python -m serving.server --rest_api_port=8501 --model_name=classifier --model_base_path=DIR
+    convnlp serve --rest_api_port=8501 --model_name=classifier --model_base_path=DIR
 
 This serves the newest version in DIR (DIR/1, DIR/2, ...), and newer versions as they appear. The server has
 the original's flags and interfaces, and serves any SavedModel, not only those of convnlp. It listens only on

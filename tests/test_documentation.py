@@ -63,12 +63,10 @@ def test_the_readme_shows_what_the_demo_runs():
 
 
 def test_commands_need_no_checkout():
-    """`pip install` makes no packages called export and serving."""
-    named = [
-        (page.name, re.findall(r"python -m (?:export|serving)\b", page.read_text()))
-        for page in documentation.PAGES
-    ]
-    assert [page for page, found in named if found] == []
+    """On the pages, in helps and in messages: `pip install` makes no packages called export and serving."""
+    sources = [path for folder in ("convnlp", "export", "serving") for path in (ROOT / folder).rglob("*.py")]
+    files = [*documentation.PAGES, *sources]
+    assert [path for path in files if re.search(r"python -m (?:export|serving)\b", path.read_text())] == []
 
 
 @pytest.mark.serving

@@ -23,7 +23,7 @@ def check_dtype(dtype=None):
         origin = " (the global policy)" if dtype is None else ""
         raise ValueError(
             f"`dtype` must be one of {', '.join(DTYPES)}, whose weights are float32; smaller files are made "
-            f"by `python -m export.tflite` (fp16, int8). Received: dtype={name!r}{origin}"
+            f"by `convnlp export-tflite` (fp16, int8). Received: dtype={name!r}{origin}"
         )
 
 
@@ -34,7 +34,7 @@ def refuse_quantize(mode):
         mode: the argument of `keras.Model.quantize`.
     """
     raise NotImplementedError(
-        "`quantize` is not supported. For int8 weights export with `python -m export.tflite --mode=dynamic` "
+        "`quantize` is not supported. For int8 weights export with `convnlp export-tflite --mode=dynamic` "
         "(`--mode=int8` quantizes the activations too); to compute in 16 bits load with "
         f"dtype='mixed_bfloat16'. Received: mode={mode!r}"
     )

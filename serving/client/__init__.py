@@ -1,6 +1,6 @@
 """Asks a server for predictions: over REST with only the standard library, or over gRPC.
 
-gRPC needs grpcio and protobuf, but not TensorFlow. `python -m serving.client` works through files
+gRPC needs grpcio and protobuf, but not TensorFlow. `convnlp ask` works through files
 (`convnlp.serving.client.command_line`). In Python:
 
     >>> from convnlp.serving.client import Client

@@ -1,4 +1,4 @@
-"""`python -m serving.client`."""
+"""`convnlp ask`."""
 
 import sys
 

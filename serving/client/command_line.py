@@ -1,8 +1,8 @@
 r"""Asks about the examples that a command line names, and writes one JSON line per example.
 
-    python -m serving.client --model=classifier --text="a gripping film" --text="dull"
-    python -m serving.client --model=classifier --input=texts.txt --output=answers.jsonl
-    python -m serving.client --url=grpc://127.0.0.1:8500 --model=classifier --text="dull"
+    convnlp ask --model=classifier --text="a gripping film" --text="dull"
+    convnlp ask --model=classifier --input=texts.txt --output=answers.jsonl
+    convnlp ask --url=grpc://127.0.0.1:8500 --model=classifier --text="dull"
 
 A file holds one example per line: plain text or, if its name ends in .jsonl, JSON (an object with a value for
 every input, or the value itself if there is only one input). Each line of the output is the prediction for
@@ -153,7 +153,7 @@ def _progress(flags, examples, done):
 
 def _flags():
     parser = argparse.ArgumentParser(
-        prog="python -m serving.client",
+        prog="convnlp ask",
         description="Asks a server for predictions, over REST or over gRPC.",
         allow_abbrev=False,
     )
