@@ -50,9 +50,12 @@ def check_config(workdir, config, *, write=True, always=(), on_request=(), reque
     refused = {name: text for name, (text, *_) in changed.items() if name not in always}
     can_be_requested = set(refused) <= set(on_request)
     if refused and not (requested and can_be_requested):
-        advice = "; --resume_with_changes continues it from its last checkpoint" if can_be_requested else ""
+        advice = "another directory begins a new one"
+        if can_be_requested:
+            advice = f"--resume_with_changes continues it from its last checkpoint, {advice}"
         raise ValueError(
-            f"`workdir` {workdir} holds a run with a different config ({'; '.join(refused.values())}){advice}"
+            f"`workdir` {workdir} holds a run with a different config ({'; '.join(refused.values())}); "
+            f"{advice}"
         )
     if changed and write:
         values = {name: [old, new] for name, (_, old, new) in changed.items()}
