@@ -23,7 +23,7 @@ and have no effect.
 import time
 
 import numpy as np
-from absl import flags
+from absl import flags, logging
 
 from convnlp import components, experiment, programs, tasks
 from convnlp.data import validation
@@ -79,7 +79,9 @@ def run(config, workdir, strategy):
     num_overlapping = data.report_overlap(found, held_out, tokenizer)
 
     started = time.time(), time.process_time()
+    logging.warning("reading %s texts with the encoder", f"{len(found):,}")
     features = rows.vectors_of(model, found, config.train.batch_size)
+    logging.warning("fitting the head; reading took %.0f s", time.time() - started[0])
     model, chosen, outputs = task.fitted(model, found, features, fold_of, PENALTIES)
     summary = {
         **chosen,

@@ -44,6 +44,7 @@ def main(_):
     output = _OUTPUT.value or str(directory.parent / "models" / directory.name)
     there = versions.made_since(output, preset)
     if there is None:
+        print(f"exporting {preset}, which takes about a minute", flush=True)
         there, *_ = versions.export(preset, output)
         print(f"exported to {there}", flush=True)
     url = f"http://{_HOST.value}:{_REST_PORT.value}"

@@ -64,7 +64,7 @@ def test_without_a_validation_split_all_are_fitted_to_and_each_is_answered_by_ot
     assert "fitted without it" in (tmp_path / "run" / "report.html").read_text()
 
 
-def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys):
+def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys, caplog):
     run(directory, tmp_path)
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["validation"]["num_examples"] == 64
@@ -75,6 +75,7 @@ def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert f"test accuracy: {results['test']['accuracy']:.4f}" in lines
     assert f"test num_examples: {results['test']['num_examples']:.0f}" in lines
+    assert "reading 192 texts with the encoder" in caplog.messages
 
     report = json.loads((tmp_path / "report.json").read_text())
     scores = report["scores"]["test"]["values"]
