@@ -22,6 +22,9 @@ def files(tmp_path_factory):
     split = {"train": rows[:200], "test": rows[200:]}
     for name, each in split.items():
         corpus.write_jsonl(folder / f"{name}.jsonl", each)
+    in_order = [{"review": f"the river {i}", "stars": "abcd"[i // 10]} for i in range(40)]
+    corpus.write_jsonl(folder / "sorted.jsonl", in_order)
+    corpus.write_jsonl(folder / "few.jsonl", in_order[:1] * 5 + in_order[-3:])
     corpus.write_jsonl(folder / "empty.jsonl", [{"review": " ", "stars": label} for label in LABELS])
     return folder, split
 
@@ -45,6 +48,27 @@ def test_it_scores_as_scikit_learn(files):
     assert f"accuracy {found['accuracy']:.4f} (" in done.stdout
 
 
+def test_without_test_data_each_part_is_scored_by_the_others(files, tmp_path):
+    done = run_program(
+        "convnlp.baseline", f"--source=jsonl:{files[0]}/train.jsonl", f"--output={tmp_path}/s.json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert " on 200 examples, each fifth by a model of the other 4" in done.stdout
+    report = json.loads((tmp_path / "s.json").read_text())
+    assert report["test_source"] is None
+    assert report["scores"]["accuracy"] > 0.9
+
+    # Nothing can be learned of these texts but what their copies say, and one class has a single text.
+    rng = np.random.default_rng(0)
+    rows = [{"review": f"w{i} x{i} y{i}", "stars": LABELS[rng.integers(2)]} for i in range(100)] * 3
+    rows.append({"review": "alone", "stars": "other"})
+    corpus.write_jsonl(tmp_path / "copies.jsonl", rows)
+    done = run_program("convnlp.baseline", f"--source=jsonl:{tmp_path}/copies.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert 0.3 < float(done.stdout.split()[1]) < 0.7
+    assert "Warning" not in done.stderr
+
+
 def test_a_class_that_is_only_tested(files, tmp_path):
     rows = [*files[1]["train"][:100], {"review": "the river", "stars": "other"}]
     corpus.write_jsonl(tmp_path / "all.jsonl", rows)
@@ -58,7 +82,12 @@ def test_a_class_that_is_only_tested(files, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--source=jsonl:{}/train.jsonl"], "a model is not scored on what it was trained on"),
+        (["--source=jsonl:{}/train.jsonl", "--test_split=train"], "not scored on what it was trained on"),
+        (
+            ["--source=jsonl:{}/sorted.jsonl", "--test_split=train[75%:]", "--split=train[:75%]"],
+            "`test_split` must have classes that `split` has; sorted rows are not to be sliced",
+        ),
+        (["--source=jsonl:{}/few.jsonl"], "`source` must have at least 5 different texts"),
         (["--source=jsonl:{}/none.jsonl", "--test_split=train[:5%]"], "no such file"),
         (
             ["--source=jsonl:{}/empty.jsonl", "--test_source=jsonl:{}/test.jsonl"],
