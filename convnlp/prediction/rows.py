@@ -1,13 +1,14 @@
 """Writes rows of answers as JSON lines or CSV.
 
-In CSV, the entries of a list are joined by "|", a dict has a column per entry, named NAME.KEY, and None is an
-empty cell.
+In CSV, the entries of a list are joined by "|", a dict has a column per entry, named NAME.KEY, with JSON for
+a dict in it, and None is an empty cell.
 """
 
 import base64
 import csv
 import io
 import json
+import math
 
 import numpy as np
 
@@ -35,11 +36,28 @@ def as_json(answer):
 
 
 def json_line(row):
-    """Returns a dict as a line of UTF-8; what JSON does not know, such as a date of Parquet, becomes text."""
+    """Returns a dict as a line of UTF-8; what JSON does not know, such as a date or NaN, becomes text."""
     try:
-        return json.dumps(row, ensure_ascii=False, default=str).encode("utf-8") + b"\n"
+        line = _dumped(row, allow_nan=False)
+    except ValueError:
+        line = _dumped(row := _finite(row))
+    try:
+        return line.encode("utf-8") + b"\n"
     except UnicodeEncodeError:  # half of a surrogate pair, which only the escaped form can express
-        return json.dumps(row, default=str).encode("utf-8") + b"\n"
+        return _dumped(row, ensure_ascii=True).encode("utf-8") + b"\n"
+
+
+def _dumped(value, **options):
+    return json.dumps(value, **{"ensure_ascii": False, "default": str, **options})
+
+
+def _finite(value):
+    """Returns a value of JSON with text in place of NaN and infinities."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def joined(record, answer):
@@ -111,4 +129,6 @@ def _flat(row):
 def _cell(value):
     if isinstance(value, list | tuple):
         return BETWEEN.join(str(_cell(each)) for each in value)
+    if isinstance(value, dict):
+        return _dumped(value)
     return "" if value is None else value

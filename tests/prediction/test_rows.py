@@ -3,6 +3,7 @@
 import csv
 import datetime
 import json
+import math
 
 import numpy as np
 import pytest
@@ -69,8 +70,21 @@ def test_json_lines_read_back(tmp_path):
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == found
 
 
-def test_a_date_becomes_text():
+def test_what_json_does_not_have_becomes_text():
     assert json.loads(rows.json_line({"day": datetime.date(2021, 6, 1)})) == {"day": "2021-06-01"}
+    row = {"share": math.nan, "all": [{"a": -math.inf}, 0.5], "half": "\ud83d"}
+    line = rows.json_line(row)
+    assert json.loads(line, parse_constant=pytest.fail) == {
+        **row,
+        "share": "nan",
+        "all": [{"a": "-inf"}, 0.5],
+    }
+
+
+def test_an_object_in_a_cell_is_json(tmp_path):
+    write(tmp_path / "out.csv", "csv", [{"meta": {"by": {"name": "ü"}}, "all": [{"a": 1}, 2]}])
+    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
+        assert list(csv.DictReader(file)) == [{"meta.by": '{"name": "ü"}', "all": '{"a": 1}|2'}]
 
 
 def test_a_file_is_there_whole_or_as_before(tmp_path):
