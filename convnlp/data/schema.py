@@ -51,9 +51,10 @@ class Cell(str):
 class Label:
     """A class label: a field, and how its value becomes an integer from 0 to (number of classes - 1).
 
-    An integer is used as it is, a string is looked up in `names`, and a fraction is compared with `threshold`
-    (civil_comments has the share of annotators who found a comment toxic). In a table of text, a cell with an
-    integer counts as one if no name is an integer, and spaces around the text in a cell do not count.
+    An integer is used as it is, a string is looked up in `names`, as is a boolean ("True" or "False"), and a
+    fraction is compared with `threshold` (civil_comments has the share of annotators who found a comment
+    toxic). In a table of text, a cell with an integer counts as one if no name is an integer, and spaces
+    around the text in a cell do not count.
 
     Args:
         field: string, name of the field.
@@ -104,6 +105,8 @@ class Label:
 
     def class_of(self, value):
         """Returns the class of a value as read, an int; raises ValueError if it has none."""
+        if isinstance(value, bool) and self.names and self.threshold is None:
+            value = str(value)
         is_name = self.names and self.threshold is None and value in self.names
         if isinstance(value, Cell) and not is_name:
             value = self._of_cell(value)
@@ -343,8 +346,12 @@ class ClassSchema:
         return (self.field,)
 
     def values(self, record):
-        """Returns the value in a list, a string or an integer >= 0; raises ValueError if it is neither."""
+        """Returns the value in a list, a string or an integer >= 0; raises ValueError if it is neither.
+
+        True and False, of JSON or Parquet, are the names "True" and "False", as in tables of text.
+        """
         value = value_of(self.field, record)
+        value = str(value) if isinstance(value, bool) else value
         if isinstance(value, Cell) and value.is_missing:
             raise ValueError(f"{self.field} is missing. Received: {short(str(value))}")
         if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):

@@ -389,7 +389,7 @@ def labelled(folder, values):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([0, 1, True], "line 3: `label` must be a string or an integer >= 0. Received: True"),
+        ([0, 1, True], "line 3: `label` must be all strings or all integers. Received: 'True' after 0"),
         ([0, 1, 0.5], "line 3: `label` must be a string or an integer >= 0. Received: 0.5"),
         ([0, 1, None], "line 3: `label` must be a string or an integer >= 0. Received: None"),
         ([0, 1, [1, 2]], r"line 3: `label` must be a string or an integer >= 0. Received: \[1, 2\]"),
@@ -440,6 +440,18 @@ def test_with_a_threshold_a_cell_is_a_number_and_no_name(tmp_path):
     path.write_text("text,stars\na,1\nb,3\nc,0\nd,4.5\n")
     label = Label("stars", names=("0", "1"), threshold=3)
     assert [int(row["label"]) for row in sources.read(Source(f"csv:{path}"), label=label)] == [0, 1, 0, 1]
+
+
+def test_booleans_are_names_as_in_a_table(tmp_path):
+    source = labelled(tmp_path, [True, False, True])
+    names = sources.label_names(source)
+    assert names == ("False", "True")
+    rows = sources.read(source, label=Label("label", names=names))
+    assert [int(row["label"]) for row in rows] == [1, 0, 1]
+    (tmp_path / "a.csv").write_text("text,label\nx,True\nx,False\n")
+    assert sources.label_names(Source(f"csv:{tmp_path}/a.csv")) == names
+    with pytest.raises(ValueError, match="stars 'True' is not one of the 2 classes"):
+        Label("stars", names=("a", "b")).class_of(True)
 
 
 @pytest.mark.parametrize("value", ["1", "many", None, True, Cell("many"), Cell("0,7")])
