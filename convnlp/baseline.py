@@ -14,7 +14,7 @@ import time
 import warnings
 
 import numpy as np
-from absl import flags
+from absl import flags, logging
 
 from convnlp import outputs, scores
 from convnlp.data import Label, Source, fields, sources
@@ -134,6 +134,9 @@ def main(_):
             "`test_split` must have classes that `split` has; sorted rows are not to be sliced. "
             f"Received: {test}"
         )
+    known = {*texts}
+    if has_test and (num_known := sum(text in known for text in test_texts)):
+        logging.warning("%d of the %d test texts are among those trained on", num_known, len(test_texts))
     started = time.monotonic()
     if has_test:
         found = answers(model, texts, labels, test_texts, label.num_classes)

@@ -69,6 +69,14 @@ def test_without_test_data_each_part_is_scored_by_the_others(files, tmp_path):
     assert "Warning" not in done.stderr
 
 
+def test_texts_that_are_trained_on_and_tested_are_counted(files):
+    done = run_program(
+        "convnlp.baseline", f"--source=jsonl:{files[0]}/train.jsonl", "--test_split=train[:50]"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "50 of the 50 test texts are among those trained on" in done.stderr
+
+
 def test_a_class_that_is_only_tested(files, tmp_path):
     rows = [*files[1]["train"][:100], {"review": "the river", "stars": "other"}]
     corpus.write_jsonl(tmp_path / "all.jsonl", rows)

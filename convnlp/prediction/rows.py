@@ -130,5 +130,5 @@ def _cell(value):
     if isinstance(value, list | tuple):
         return BETWEEN.join(str(_cell(each)) for each in value)
     if isinstance(value, dict):
-        return _dumped(value)
+        return _dumped(_finite(value))
     return "" if value is None else value

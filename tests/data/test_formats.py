@@ -163,6 +163,13 @@ def test_the_separator_that_a_first_line_names_for_excel(tmp_path, kind, first):
         sources.check(Source(f"{kind}:{path}"), ("body",))
 
 
+@pytest.mark.parametrize("header", ["sep=a", "sep="])
+def test_a_column_may_be_called_sep(tmp_path, header):
+    (tmp_path / "a.csv").write_text(f"{header}\none\n")
+    with pytest.raises(SourceError, match=rf"line 1: no field 'body' \(available: '{header}'\)"):
+        sources.check(Source(f"csv:{tmp_path}/a.csv"), ("body",))
+
+
 @pytest.mark.parametrize(
     ("cells", "warning"),
     [

@@ -82,9 +82,9 @@ def test_what_json_does_not_have_becomes_text():
 
 
 def test_an_object_in_a_cell_is_json(tmp_path):
-    write(tmp_path / "out.csv", "csv", [{"meta": {"by": {"name": "ü"}}, "all": [{"a": 1}, 2]}])
+    write(tmp_path / "out.csv", "csv", [{"meta": {"by": {"name": "ü"}}, "all": [{"a": math.nan}, 2]}])
     with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
-        assert list(csv.DictReader(file)) == [{"meta.by": '{"name": "ü"}', "all": '{"a": 1}|2'}]
+        assert list(csv.DictReader(file)) == [{"meta.by": '{"name": "ü"}', "all": '{"a": "nan"}|2'}]
 
 
 def test_a_file_is_there_whole_or_as_before(tmp_path):

@@ -79,7 +79,7 @@ class Delimited(Format):
 
         read = lines()
         header = next(filter(str.strip, read), "")
-        named = re.fullmatch(r'"?sep=(.)"?\r?\n', header)  # as a line for Excel above the header
+        named = re.fullmatch(r'"?sep=([^\w"\s]|\t)"?\r?\n', header)  # as a line for Excel above the header
         header = next(filter(str.strip, read), "") if named else header
         first = line
         delimiter = named[1] if named else self._separator(file.path, header)
