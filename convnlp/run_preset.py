@@ -66,7 +66,7 @@ def save(task, workdir, card, tokenizer=None):
             experiment = storage.read(storage.join(workdir, "config.json"))
             pathlib.Path(made, "experiment.json").write_bytes(experiment)
         if storage.gfile.exists(directory):
-            storage.gfile.rmtree(directory)
+            storage.remove_directory(directory)
         if remote:
             storage.copy(made, directory, last="config.json")
         else:

@@ -7,7 +7,6 @@ what `convnlp export` makes; to deploy it, give it to TensorFlow Serving (docs/s
 """
 
 import os
-import pathlib
 import socket
 import sys
 
@@ -26,21 +25,6 @@ _REST_PORT = flags.DEFINE_integer("rest_api_port", 8501, "Port of the REST inter
 _HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on.")
 
 
-def default_output(preset):
-    """Returns the base directory of a preset's SavedModel: models/PRESET beside it.
-
-    It is named after the preset, not the model, so that another preset beside it is not served in its place.
-    That of a preset that ships with the package is in the working directory.
-
-    Args:
-        preset: str, a name or a directory.
-    """
-    if preset in preset_names.names():
-        return os.path.join("models", preset)
-    directory = pathlib.Path(preset).absolute()
-    return str(directory.parent / "models" / directory.name)
-
-
 def require_free_port(host, port):
     """Raises ValueError if the port is taken, before an export that would be in vain."""
     try:
@@ -54,7 +38,7 @@ def main(_):
     """Preset -> SavedModel -> server."""
     require_free_port(_HOST.value, _REST_PORT.value)
     preset = preset_names.locate(_PRESET.value)
-    output = _OUTPUT.value or default_output(_PRESET.value)
+    output = _OUTPUT.value or versions.default_output(_PRESET.value)
     there = versions.made_since(output, preset)
     if there is None:
         print(f"exporting {preset}, which takes about a minute", flush=True)

@@ -146,6 +146,7 @@ def main(argv):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         server, grpc_server = _start(listener, grpc_port, worker)
     except (ValueError, OSError) as error:
+        _die_of_signals()
         if worker:
             worker.failed(str(error))
         else:
@@ -156,6 +157,7 @@ def main(argv):
         server.run(sockets=[listener])  # raises the signal that ends it
     finally:
         grpc_server.stop(_DRAIN.value / 1000).wait()
+        _die_of_signals()
     return 0
 
 
@@ -164,6 +166,12 @@ def _end_on_signals():
     # again.
     for number in SIGNALS:
         signal.signal(number, lambda *_: sys.exit(0))
+
+
+def _die_of_signals():
+    # The process is ending anyway, and an exception in what still runs at its exit would print a traceback.
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _check_flags():

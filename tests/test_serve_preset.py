@@ -8,7 +8,6 @@ import keras
 import pytest
 
 from convnlp.export.saved_models import versions
-from convnlp.serve_preset import default_output
 from convnlp.serving.client import Client
 from tests.run_program import Program, run_program
 from tests.serving.small_models import free_port
@@ -64,8 +63,8 @@ def test_a_preset_is_exported_and_served_and_the_next_time_served_alone(preset, 
 
 
 def test_nothing_is_written_into_the_package(tmp_path):
-    assert default_output("dynamic_conv_mini_en") == "models/dynamic_conv_mini_en"
-    assert default_output(f"{tmp_path}/preset") == f"{tmp_path}/models/preset"
+    assert versions.default_output("dynamic_conv_mini_en") == "models/dynamic_conv_mini_en"
+    assert versions.default_output(f"{tmp_path}/preset") == f"{tmp_path}/models/preset"
 
 
 def test_a_version_older_than_the_preset_does_not_count(tmp_path):

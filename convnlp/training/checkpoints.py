@@ -316,7 +316,7 @@ class Checkpoints:
             if storage.gfile.exists(storage.join(path, _MANIFEST)):
                 storage.gfile.remove(storage.join(path, _MANIFEST))
             if storage.gfile.exists(path):
-                storage.gfile.rmtree(path)
+                storage.remove_directory(path)
         except storage.ERRORS as error:
             logging.warning("Could not delete all of %s: %s", path, storage.reason(error))
 

@@ -19,6 +19,7 @@ import tensorflow as tf
 gfile = tf.io.gfile
 ERRORS = (OSError, tf.errors.OpError)  # raised by Python's files, and by tf.io.gfile
 _CHUNK_BYTES = 1 << 24
+_TRIES = 10
 _OPERATION = re.compile(r"\{\{function_node [^}]*\}\} ?| \[Op:\w+\]( name: ?\S*)?")
 
 
@@ -129,9 +130,26 @@ def move(directory, other):
     """Renames a directory; behind a URL, by copying its files one by one."""
     if is_remote(directory):
         copy(directory, other)
-        gfile.rmtree(directory)
+        remove_directory(directory)
     else:
         rename(directory, other)
+
+
+def remove_directory(directory):
+    """Deletes a directory and its content.
+
+    Raises:
+        tf.errors.OpError: if it does not exist, or something in it cannot be deleted.
+    """
+    for _ in range(_TRIES):
+        try:
+            gfile.rmtree(directory)
+            return
+        except tf.errors.NotFoundError:
+            # So gs:// also reports that the network failed while it looked, which it tries only once.
+            if not gfile.exists(directory):
+                raise
+    raise OSError(f"{directory} exists, but cannot be found to be deleted")
 
 
 def copy(directory, other, last=None):

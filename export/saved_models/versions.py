@@ -15,13 +15,28 @@ from convnlp.export import preset
 from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import precision, signatures
 from convnlp.export.verification import checks, requests
-from convnlp.models import arguments
+from convnlp.models import arguments, preset_names
 from convnlp.models.folded_constants import folded
 from convnlp.models.int8_tables import store_in_int8
 from convnlp.models.narrow_weights import store_in_bfloat16
 from convnlp.tasks import task_of
 
 TFLITE_NAME = "model.tflite"  # where servers with --prefer_tflite_model look for it
+
+
+def default_output(preset):
+    """Returns the base directory of a preset's SavedModel: models/PRESET beside it.
+
+    It is named after the preset, not the model, so that another preset beside it is not served in its place.
+    That of a preset that ships with the package is in the working directory.
+
+    Args:
+        preset: str, a name or a directory.
+    """
+    if preset in preset_names.names():
+        return os.path.join("models", preset)
+    directory = pathlib.Path(preset).absolute()
+    return str(directory.parent / "models" / directory.name)
 
 
 def made_since(output, preset_dir):

@@ -6,6 +6,8 @@ import http.client
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -190,6 +192,22 @@ def one_line_error(*flags):
     lines = errors_of(*flags)
     assert sum(line.startswith("error: ") for line in lines) == 1, lines
     return lines[-1]
+
+
+SIGNALLED_AT_ITS_EXIT = """
+import atexit, os, runpy, signal
+atexit.register(lambda: os.kill(os.getpid(), signal.SIGTERM))
+runpy.run_module("serving.server", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_a_signal_while_it_ends_with_an_error_prints_no_traceback():
+    command = [sys.executable, "-c", SIGNALLED_AT_ITS_EXIT, "--model_base_path=gs://b"]
+    done = subprocess.run(command, cwd=server_process.ROOT, capture_output=True, text=True, timeout=400)
+    assert done.stderr.splitlines() == [
+        "error: --model_base_path must be a local directory. Received: gs://b"
+    ]
+    assert done.returncode == -signal.SIGTERM
 
 
 def test_a_port_in_use_is_one_clear_line(base_path):

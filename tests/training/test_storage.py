@@ -4,6 +4,7 @@ import pathlib
 import resource
 
 import pytest
+import tensorflow as tf
 
 from convnlp import programs
 from convnlp.training import storage
@@ -100,6 +101,36 @@ def test_moves_and_copies_directories(directory):
     for name in ("copy", "moved"):
         assert storage.read(storage.join(directory, name, "inner", "x")) == b"1"
         assert storage.read(storage.join(directory, name, "y")) == b"22"
+
+
+def test_removes_directories(directory):
+    for number in range(12):  # gs:// in trouble, as in `tests.gcs`, does not find some of them at once
+        removed = storage.join(directory, str(number))
+        storage.gfile.makedirs(removed)
+        storage.write(storage.join(removed, "x"), b"1")
+        storage.remove_directory(removed)
+    assert storage.names(directory) == []
+    with pytest.raises(storage.ERRORS):
+        storage.remove_directory(storage.join(directory, "none"))
+
+
+def test_a_directory_that_is_not_found_though_it_exists_is_looked_for_again(tmp_path, monkeypatch):
+    (tmp_path / "there").mkdir()
+    answers = [tf.errors.NotFoundError(None, None, "not found")] * 2
+    rmtree = storage.gfile.rmtree
+
+    def unreliable(path):
+        if answers:
+            raise answers.pop()
+        rmtree(path)
+
+    monkeypatch.setattr(storage.gfile, "rmtree", unreliable)
+    storage.remove_directory(str(tmp_path / "there"))
+    assert list(tmp_path.iterdir()) == []
+    answers.extend([tf.errors.NotFoundError(None, None, "not found")] * 100)
+    (tmp_path / "there").mkdir()
+    with pytest.raises(OSError, match="cannot be found to be deleted"):
+        storage.remove_directory(str(tmp_path / "there"))
 
 
 def test_fingerprints_by_content(directory):
