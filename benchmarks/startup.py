@@ -22,7 +22,7 @@ from benchmarks.starting import forms, page, servers
 from convnlp import programs
 from convnlp.training.storage import write_json
 
-PAGE = "serving.md"
+PAGE = "serving_processes.md"
 _FURTHER_MODELS = 2
 
 

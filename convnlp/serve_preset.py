@@ -3,7 +3,7 @@ r"""Serves a preset over REST in one step: exports it, unless that has been done
     python -m convnlp.serve_preset --preset=RUN/preset --rest_api_port=8501
 
 The SavedModel goes to --output, by default RUN/models/preset, and is remade if the preset is newer. It is
-what `convnlp export` makes; to deploy it, give it to TensorFlow Serving (docs/serving.md).
+what `convnlp export` makes; to deploy it, give it to TensorFlow Serving (docs/deploying.md).
 """
 
 import os
