@@ -5,9 +5,8 @@ import pathlib
 import tensorflow as tf
 
 from convnlp.layers.mixer_options import route_options
-from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer, preset_names
+from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer
 from convnlp.models.layouts import layer_mixers
-from convnlp.training import storage
 
 _MOST_LAYERS = max(size["num_layers"] for size in SIZES.values())  # enough for all mixers of a layout
 
@@ -57,7 +56,7 @@ def tokenizer(config):
     """Returns the tokenizer of `config.tokenizer` or the preset `config.init_from`; they must not differ."""
     given = Tokenizer.from_file(config.tokenizer) if config.tokenizer else None
     if config.init_from:
-        found = Tokenizer.from_preset(_local_preset(config))
+        found = Tokenizer.from_preset(config.init_from)
         if given is not None and given.get_vocabulary() != found.get_vocabulary():
             raise ValueError(
                 "`tokenizer` must be empty, or the vocabulary of the preset that `init_from` names; an empty "
@@ -79,7 +78,7 @@ def backbone(config, vocabulary_size, dtype):
     asks for.
     """
     if config.init_from:
-        found = Seq2SeqBackbone.from_preset(_local_preset(config), dropout=config.model.dropout, dtype=dtype)
+        found = Seq2SeqBackbone.from_preset(config.init_from, dropout=config.model.dropout, dtype=dtype)
         if found.decoder is not None or not config.model.num_decoder_layers:
             return found
         mixer = config.model.decoder_mixer and _one_or_list(config.model.decoder_mixer.split(","))
@@ -102,10 +101,6 @@ def backbone(config, vocabulary_size, dtype):
         arguments[name] = _one_or_list(arguments[name])
     arguments["decoder_kernel_size"] = _one_or_list(arguments["decoder_kernel_size"]) or None
     return Seq2SeqBackbone(vocabulary_size, **arguments, dtype=dtype)
-
-
-def _local_preset(config):
-    return storage.local(preset_names.locate(config.init_from))
 
 
 def _one_or_list(values):

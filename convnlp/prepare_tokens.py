@@ -11,8 +11,8 @@ from absl import flags
 
 from convnlp import programs
 from convnlp.data import Source, fields, sources, token_writer
-from convnlp.models import Tokenizer, preset_names
-from convnlp.training import run_lock, storage
+from convnlp.models import Tokenizer
+from convnlp.training import run_lock
 
 
 def define_flags():
@@ -61,7 +61,7 @@ def _tokenizer(path, preset):
         )
     if path:
         return Tokenizer.from_file(path)
-    return Tokenizer.from_preset(storage.local(preset_names.locate(preset)))
+    return Tokenizer.from_preset(preset)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from convnlp import components, experiment, finetune, pretrain, run_preset
+from convnlp import components, experiment, finetune, pretrain, run_preset, tasks
 from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import SourceError, source_error_message, sources
 from convnlp.finetuning import steps
@@ -70,7 +70,7 @@ def test_a_run_behind_a_url_from_pre_training_to_a_classifier(folder, monkeypatc
     rows = [json.loads(line) for line in storage.read(f"{workdir}/metrics.jsonl").splitlines()]
     assert [row["step"] for row in rows] == [2, 4, 4, 6, 8, 8]
     assert storage.read(f"{workdir}/preset/experiment.json") == storage.read(f"{workdir}/config.json")
-    assert isinstance(Seq2SeqLM.from_preset(storage.local(f"{workdir}/preset")), Seq2SeqLM)
+    assert isinstance(Seq2SeqLM.from_preset(f"{workdir}/preset"), Seq2SeqLM)
 
     tuned = remote.url("experiment/tuned")
     config = config_of(finetune_classification.get_config(), folder, **{"task.num_epochs": 0.0})
@@ -81,7 +81,8 @@ def test_a_run_behind_a_url_from_pre_training_to_a_classifier(folder, monkeypatc
     assert storage.read_json(f"{tuned}/results.json")["step"] == 8
     sums = storage.read_json(f"{tuned}/config.json")["inputs"]
     assert "model.weights.h5" in sums["init_from"]
-    classifier = TextClassifier.from_preset(storage.local(f"{tuned}/preset"))
+    classifier = tasks.load(f"{tuned}/preset")
+    assert type(classifier) is TextClassifier
     assert classifier.predict(["a fine day"], verbose=0).shape == (1, 2)
     assert not any(":" in name for name in os.listdir())
 
@@ -200,6 +201,7 @@ def test_an_encoder_alone_is_saved_with_its_tokenizer_for_fine_tuning(tmp_path):
     again = components.backbone(config, tokenizer.vocabulary_size(), "float32")
     np.testing.assert_array_equal(again.encode(ids), backbone.encode(ids))
     classifier = TextClassifier.from_preset(config.init_from, num_classes=2)
+    assert type(classifier) is TextClassifier
     assert classifier.predict([text], verbose=0).shape == (1, 2)
 
     config.model.num_decoder_layers, config.model.decoder_mixer = 1, "lightweight_conv"

@@ -64,6 +64,7 @@ def test_a_preset_is_exported_and_served_and_the_next_time_served_alone(preset, 
 
 def test_nothing_is_written_into_the_package(tmp_path):
     assert versions.default_output("dynamic_conv_mini_en") == "models/dynamic_conv_mini_en"
+    assert versions.default_output("gs://bucket/run/preset/") == "models/preset"
     assert versions.default_output(f"{tmp_path}/preset") == f"{tmp_path}/models/preset"
 
 

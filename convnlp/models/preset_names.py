@@ -1,9 +1,14 @@
 """Presets by name: those that ship with the package, listed as keras_nlp lists its own."""
 
+import atexit
+import functools
 import os
 import re
+import shutil
+import tempfile
 import warnings
 
+import tensorflow as tf
 from keras_hub.src.utils import preset_utils  # there is no public form
 
 _directories = {}  # name -> directory of its files
@@ -45,7 +50,8 @@ def locate(preset):
     """Returns the directory of a preset that a user names.
 
     A listed name always means that preset, as in keras_nlp; a directory of the same name is `./NAME`, and a
-    warning says so. A URL or a handle such as "hf://..." is returned unchanged.
+    warning says so. A directory behind a URL of TensorFlow's file systems, such as "gs://...", is copied; the
+    copy lasts as long as the process. A handle of keras_nlp, such as "hf://...", is returned unchanged.
 
     Args:
         preset: str or path-like. A name of `names()`, or a directory written by `save_to_preset`.
@@ -54,7 +60,7 @@ def locate(preset):
         str.
 
     Raises:
-        ValueError: if it is neither; the message lists the known names.
+        ValueError: if it is neither; the message lists the known names. Also if a URL cannot be read.
     """
     preset = str(preset)
     if preset in _directories:
@@ -65,7 +71,29 @@ def locate(preset):
                 stacklevel=2,
             )
         return _directories[preset]
-    if "://" in preset or os.path.isdir(preset):
+    scheme, separator, _ = preset.partition("://")
+    is_remote = bool(separator) and scheme in tf.io.gfile.get_registered_schemes()
+    if is_remote and (copied := _copy_of(preset)):
+        return copied
+    if os.path.isdir(preset) or (separator and not is_remote):
         return preset
     named = f", or one of: {', '.join(names())}" if _directories else ""
     raise ValueError(f"preset {preset}: no such directory. Expected one written by `save_to_preset`{named}")
+
+
+@functools.cache
+def _copy_of(url):
+    """Returns a directory with the files below a URL, or None if there are none."""
+    try:
+        found = [(folder, name) for folder, _, names in tf.io.gfile.walk(url) for name in names]
+        if not found:
+            return None
+        copied = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, copied, ignore_errors=True)
+        for folder, name in found:
+            target = os.path.join(copied, folder.removeprefix(url).strip("/"))
+            os.makedirs(target, exist_ok=True)
+            tf.io.gfile.copy(os.path.join(folder, name), os.path.join(target, name))
+    except tf.errors.OpError as error:
+        raise ValueError(f"preset {url}: cannot be read: {error.message}") from error
+    return copied

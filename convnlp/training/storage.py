@@ -5,14 +5,10 @@ and directories are not renamed atomically. So a file is written under a tempora
 a directory that must appear as a whole, such as a checkpoint, has a file that is written last.
 """
 
-import atexit
-import functools
 import hashlib
 import json
 import os
 import re
-import shutil
-import tempfile
 
 import tensorflow as tf
 
@@ -161,21 +157,6 @@ def copy(directory, other, last=None):
             copy(source, target)
         else:
             gfile.copy(source, target, overwrite=True)
-
-
-@functools.cache
-def local(directory):
-    """Returns a local path of a directory: its own, or that of a copy that lasts as long as the process.
-
-    Anything that is not a directory, such as a handle "hf://..." of keras_nlp, is returned unchanged.
-    """
-    scheme = os.fspath(directory).partition("://")[0]
-    if not is_remote(directory) or scheme not in gfile.get_registered_schemes() or not gfile.isdir(directory):
-        return directory
-    copied = tempfile.mkdtemp()
-    atexit.register(shutil.rmtree, copied, ignore_errors=True)
-    copy(directory, copied)
-    return copied
 
 
 def fingerprint(path):

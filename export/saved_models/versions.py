@@ -28,13 +28,13 @@ def default_output(preset):
     """Returns the base directory of a preset's SavedModel: models/PRESET beside it.
 
     It is named after the preset, not the model, so that another preset beside it is not served in its place.
-    That of a preset that ships with the package is in the working directory.
+    That of a preset that ships with the package, or is behind a URL, is in the working directory.
 
     Args:
         preset: str, a name or a directory.
     """
-    if preset in preset_names.names():
-        return os.path.join("models", preset)
+    if preset in preset_names.names() or "://" in preset:
+        return os.path.join("models", os.path.basename(preset.rstrip("/")))
     directory = pathlib.Path(preset).absolute()
     return str(directory.parent / "models" / directory.name)
 

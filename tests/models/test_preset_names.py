@@ -1,6 +1,7 @@
 """Presets by name, registered by the function that registers those of the package."""
 
 import os
+import pathlib
 import re
 import shutil
 import warnings
@@ -8,6 +9,7 @@ import warnings
 import keras_nlp
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras_hub.src.utils import preset_utils
 
 from convnlp.models import (
@@ -160,10 +162,31 @@ def test_a_path_stays_a_path_and_a_name_a_name(folder, lm, monkeypatch, tmp_path
         warnings.simplefilter("error", UserWarning)
         for path in ("./tiny_en", str(tmp_path / "tiny_en"), tmp_path / "tiny_en", "tiny_en/"):
             assert type(presets.load_task(path)) is Seq2SeqLM
-        for handle in ("hf://tiny_en", "gs://bucket/tiny_en"):
-            assert preset_names.locate(handle) == handle
+        assert preset_names.locate("hf://tiny_en") == "hf://tiny_en"
     with pytest.warns(UserWarning, match=r"preset tiny_en: the one that ships .* path is \./tiny_en"):
         assert type(presets.load_task("tiny_en")) is TextClassifier
+
+
+def test_a_directory_behind_a_url_is_copied_once_and_checked(saved):
+    url, damaged = "ram://preset_names/tiny_en", "ram://preset_names/damaged"
+    for target in (url, damaged):
+        for path in saved.rglob("*"):
+            if path.is_file():
+                remote = f"{target}/{path.relative_to(saved)}"
+                tf.io.gfile.makedirs(os.path.dirname(remote))
+                tf.io.gfile.copy(str(path), remote)
+    copied = preset_names.locate(url)
+    assert preset_names.locate(url) == copied
+    names = {str(path.relative_to(saved)) for path in saved.rglob("*")}
+    assert names == {str(path.relative_to(copied)) for path in pathlib.Path(copied).rglob("*")}
+    assert type(presets.load_task(url)) is TextClassifier
+    assert TextClassifier.from_preset(url).num_classes == 2
+    with tf.io.gfile.GFile(f"{damaged}/model.weights.h5", "wb") as file:
+        file.write(b"damaged")
+    with pytest.raises(ValueError, match=r"model\.weights\.h5"):
+        TextClassifier.from_preset(damaged)
+    with pytest.raises(ValueError, match=r"^preset ram://preset_names/none: no such directory"):
+        TextClassifier.from_preset("ram://preset_names/none")
 
 
 def test_a_path_object_is_a_path(folder):

@@ -143,17 +143,6 @@ def test_fingerprints_by_content(directory):
     assert first["sha256"] != third["sha256"]
 
 
-def test_a_directory_behind_a_url_is_fetched_once(tmp_path):
-    fetched = remote.url("storage/fetched")
-    storage.gfile.makedirs(fetched)
-    storage.write(storage.join(fetched, "x"), b"1")
-    local = storage.local(fetched)
-    assert pathlib.Path(local, "x").read_bytes() == b"1"
-    assert storage.local(fetched) == local
-    assert storage.local(str(tmp_path)) == str(tmp_path)
-    assert storage.local("hf://someone/something") == "hf://someone/something"
-
-
 @pytest.mark.parametrize(
     ("path", "expected"),
     [("runs/a", "runs/a"), ("ram://a/b", "ram://a/b"), ("file:///tmp/a", "/tmp/a"), (pathlib.Path("a"), "a")],

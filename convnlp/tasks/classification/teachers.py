@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.data import rules
-from convnlp.models import TextClassifier, preset_names
+from convnlp.models import TextClassifier
 
 
 def soft_labels(teachers, texts, label_names, batch_size=64):
@@ -32,7 +32,7 @@ def soft_labels(teachers, texts, label_names, batch_size=64):
 
 def _teacher(preset, label_names):
     """Returns the classifier of a preset; raises ValueError if it has other classes."""
-    model = TextClassifier.from_preset(preset_names.locate(preset))
+    model = TextClassifier.from_preset(preset)
     if model.num_classes != len(label_names) or (model.labels and list(model.labels) != list(label_names)):
         raise ValueError(
             f"`teachers` must have the classes {rules.short(list(label_names))}. "
