@@ -93,14 +93,22 @@ class File:
 
 
 def _readline(file):
-    """Returns a `readline` that yields UTF-8, whichever byte-order mark the file begins with."""
+    """Returns a `readline` that yields UTF-8, also if the file is UTF-16, as a spreadsheet's "Unicode text"."""
     start = file.peek(len(codecs.BOM_UTF8))
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # a spreadsheet's "Unicode text"
-        text = io.TextIOWrapper(file, "utf-16", newline="\n")
+    if encoding := _utf_16(start):
+        text = io.TextIOWrapper(file, encoding, newline="\n")
         return lambda size: text.readline(size).encode()
     if start.startswith(codecs.BOM_UTF8):
         file.read(len(codecs.BOM_UTF8))
     return file.readline
+
+
+def _utf_16(start):
+    """Returns the name of the UTF-16 that a file begins in, or None: by its mark, or an ASCII character."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    zeros = [byte == 0 for byte in start[:2]]
+    return {(False, True): "utf-16-le", (True, False): "utf-16-be"}.get(tuple(zeros))
 
 
 def of_each(function, paths):

@@ -12,9 +12,9 @@
 | `pydocs:8` | the same for the 8 packages with the most documents, equally many from each |
 | `tokens:DIR` | what `convnlp prepare-tokens` writes; only for pre-training, see `token_cache` |
 
-Files of lines may be compressed, as .gz or .zst. They are UTF-8, or UTF-16 with a byte-order mark. Parquet,
-`hf:` and .zst need pyarrow. In CSV and TSV, text that looks like a number is read as one where a number is
-wanted. To add a format, add a file to `convnlp/data/formats`.
+Files of lines may be compressed, as .gz or .zst. They are UTF-8, or UTF-16 with a byte-order mark or an ASCII
+character first. Parquet, `hf:` and .zst need pyarrow. In CSV and TSV, text that looks like a number is read
+as one where a number is wanted. To add a format, add a file to `convnlp/data/formats`.
 
 `{split}` in a GLOB stands for the split's name: `jsonl:data/sst2.{split}.jsonl.gz`. Without it, "train" is
 the only split, except for `hf:` and `tfds:`, which have their own splits. Slices (`train[:95%]`,

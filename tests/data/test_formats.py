@@ -121,7 +121,7 @@ def test_a_wrong_value_is_named_with_its_place(tmp_path, kind):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_packed_files_and_marks_of_encodings(tmp_path, kind, encoding, suffix):
     path = tmp_path / f"a.{kind}{suffix}"
