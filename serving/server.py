@@ -21,7 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from absl import app, flags
 
-from convnlp.serving.core.batching import Batcher, BatchingOptions
+from convnlp.serving.core.batching import MAX_THREADS, Batcher, BatchingOptions
 from convnlp.serving.core.drain import SIGNALS, drain
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.metrics import Metrics
@@ -46,7 +46,11 @@ _CONFIG_POLL = flags.DEFINE_integer(
     "model_config_file_poll_wait_seconds", 0, "Seconds between two reads of that file; 0 reads it once.", 0
 )
 _THREADS = flags.DEFINE_integer(
-    "rest_api_num_threads", 4 * (os.cpu_count() or 1), "How many requests run at the same time.", 1
+    "rest_api_num_threads",
+    min(4 * (os.cpu_count() or 1), MAX_THREADS),
+    "How many requests run at the same time.",
+    1,
+    MAX_THREADS,
 )
 _CORS = flags.DEFINE_boolean(
     "rest_api_enable_cors_support", False, "Let pages of other origins read the answers."

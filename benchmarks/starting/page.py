@@ -1,4 +1,4 @@
-"""The generated part of docs/serving_processes.md: memory by form and number of workers, time to the first answer."""
+"""The generated part of docs/serving_processes.md: memory by form and workers, time to the first answer."""
 
 from benchmarks import pages
 from benchmarks.rows import number

@@ -93,7 +93,7 @@ class File:
 
 
 def _readline(file):
-    """Returns a `readline` that yields UTF-8, also if the file is UTF-16, as a spreadsheet's "Unicode text"."""
+    """Returns a `readline` that yields UTF-8, also of UTF-16, such as a spreadsheet's "Unicode text"."""
     start = file.peek(len(codecs.BOM_UTF8))
     if encoding := _utf_16(start):
         text = io.TextIOWrapper(file, encoding, newline="\n")

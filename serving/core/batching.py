@@ -25,6 +25,7 @@ import numpy as np
 from convnlp.serving.core.cancellation import CancellableFuture, Cancellation
 from convnlp.serving.core.errors import ServingError, invalid_argument
 
+MAX_THREADS = 4096  # more than any machine has cores, and fewer than a system refuses to start
 _MAX_TURNS = 1000  # queues to remember at most: clients choose their outputs, and must not fill the memory
 
 
@@ -36,7 +37,7 @@ class BatchingOptions:
         max_batch_size: int. The most examples per request, and per batch unless large ones are split.
         batch_timeout_micros: int. How long a batch waits to be filled.
         max_enqueued_batches: int. How many batches of a queue may wait; further requests are refused.
-        num_batch_threads: int. How many batches run at the same time.
+        num_batch_threads: int. How many batches run at the same time, at most `MAX_THREADS`.
         allowed_batch_sizes: tuple of int. If not empty, batches are padded to the next of these sizes.
         pad_variable_length_inputs: bool. Whether tensors of different lengths are padded to the longest.
         enable_large_batch_splitting: bool. Whether requests larger than `max_execution_batch_size` are split.
@@ -58,6 +59,11 @@ class BatchingOptions:
         for name in counts:
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be positive. Received: {name}={getattr(self, name)}")
+        if self.num_batch_threads > MAX_THREADS:
+            raise ValueError(
+                f"`num_batch_threads` must be at most {MAX_THREADS}."
+                f" Received: num_batch_threads={self.num_batch_threads}"
+            )
         if self.batch_timeout_micros < 0:
             raise ValueError(
                 "`batch_timeout_micros` must not be negative."

@@ -321,6 +321,10 @@ def test_many_clients_each_get_their_own_answer():
     [
         ({"max_batch_size": 0}, "`max_batch_size` must be positive. Received: max_batch_size=0"),
         ({"max_execution_batch_size": 0}, "`max_execution_batch_size` must be positive. Received: "),
+        (
+            {"num_batch_threads": 4097},
+            "`num_batch_threads` must be at most 4096. Received: num_batch_threads=4097",
+        ),
         ({"batch_timeout_micros": -1}, "`batch_timeout_micros` must not be negative"),
         (
             {"allowed_batch_sizes": (4, 8)},
