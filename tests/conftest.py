@@ -15,6 +15,20 @@ import numpy as np
 import pytest
 
 
+# How long a test takes, about, by its file or directory, where that is not half a second.
+_SECONDS = {
+    "gcs": 60,
+    "test_notebook.py": 70,
+    "test_your_own_task.py": 40,
+    "test_your_own_objective.py": 25,
+    "export": 10,
+    "models": 2,
+    "objectives": 2,
+    "tasks": 2,
+    "testing": 2,
+}
+
+
 def pytest_collection_modifyitems(config, items):
     """Puts the files that take longest first where processes share them, or one would end alone with them.
 
@@ -25,7 +39,8 @@ def pytest_collection_modifyitems(config, items):
     seconds = collections.Counter()
     for item in items:
         starts_processes = item.get_closest_marker("multiprocess") or item.get_closest_marker("serving")
-        seconds[item.path] += 6 if starts_processes else 0.2  # about
+        about = _SECONDS.get(item.path.name) or _SECONDS.get(item.path.parent.name, 0.5)
+        seconds[item.path] += max(about, 6) if starts_processes else about
     items.sort(key=lambda item: -seconds[item.path])  # the tests of a file keep their order
 
 
