@@ -14,7 +14,6 @@ import sys
 import numpy as np
 import pytest
 
-
 # How long a test takes, about, by its file or directory, where that is not half a second.
 _SECONDS = {
     "gcs": 60,
