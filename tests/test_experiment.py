@@ -201,7 +201,6 @@ def test_an_encoder_alone_is_saved_with_its_tokenizer_for_fine_tuning(tmp_path):
     again = components.backbone(config, tokenizer.vocabulary_size(), "float32")
     np.testing.assert_array_equal(again.encode(ids), backbone.encode(ids))
     classifier = TextClassifier.from_preset(config.init_from, num_classes=2)
-    assert type(classifier) is TextClassifier
     assert classifier.predict([text], verbose=0).shape == (1, 2)
 
     config.model.num_decoder_layers, config.model.decoder_mixer = 1, "lightweight_conv"

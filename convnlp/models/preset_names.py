@@ -11,6 +11,7 @@ import warnings
 import tensorflow as tf
 from keras_hub.src.utils import preset_utils  # there is no public form
 
+_MARKS = ("config.json", "tokenizer.json")  # a preset has one of them
 _directories = {}  # name -> directory of its files
 
 
@@ -83,17 +84,25 @@ def locate(preset):
 
 @functools.cache
 def _copy_of(url):
-    """Returns a directory with the files below a URL, or None if there are none."""
+    """Returns a copy of the preset behind a URL, or None if there is none."""
+    gfile = tf.io.gfile
     try:
-        found = [(folder, name) for folder, _, names in tf.io.gfile.walk(url) for name in names]
-        if not found:
+        # First, or a wrong URL would copy all of a run, or of a bucket.
+        if not any(gfile.exists(os.path.join(url, name)) for name in _MARKS):
             return None
-        copied = tempfile.mkdtemp()
-        atexit.register(shutil.rmtree, copied, ignore_errors=True)
-        for folder, name in found:
-            target = os.path.join(copied, folder.removeprefix(url).strip("/"))
+        base = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, base, ignore_errors=True)
+        copied = os.path.join(base, *_parts(url))  # so that messages tell which preset it is
+        for folder, _, names in gfile.walk(url):
+            target = os.path.join(copied, *_parts(folder.removeprefix(url)))
             os.makedirs(target, exist_ok=True)
-            tf.io.gfile.copy(os.path.join(folder, name), os.path.join(target, name))
+            for name in names:
+                gfile.copy(os.path.join(folder, name), os.path.join(target, *_parts(name)))
     except tf.errors.OpError as error:
         raise ValueError(f"preset {url}: cannot be read: {error.message}") from error
     return copied
+
+
+def _parts(path):
+    """Returns the names in a path or URL; what stores call ".." must not lead out of the copy."""
+    return [part.rstrip(":") for part in path.split("/") if part not in ("", ".", "..")]

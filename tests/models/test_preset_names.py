@@ -183,8 +183,11 @@ def test_a_directory_behind_a_url_is_copied_once_and_checked(saved):
     assert TextClassifier.from_preset(url).num_classes == 2
     with tf.io.gfile.GFile(f"{damaged}/model.weights.h5", "wb") as file:
         file.write(b"damaged")
-    with pytest.raises(ValueError, match=r"model\.weights\.h5"):
+    with pytest.raises(ValueError, match=r"^preset .*ram/preset_names/damaged.*model\.weights\.h5"):
         TextClassifier.from_preset(damaged)
+    with pytest.raises(ValueError, match=r"^preset ram://preset_names: no such directory"):
+        preset_names.locate("ram://preset_names")  # all of it would have been copied
+    assert preset_names._parts("gs://b/../../a//c.json") == ["gs", "b", "a", "c.json"]
     with pytest.raises(ValueError, match=r"^preset ram://preset_names/none: no such directory"):
         TextClassifier.from_preset("ram://preset_names/none")
 
