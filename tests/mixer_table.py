@@ -173,3 +173,20 @@ CASES = [
 both_sided_cases = pytest.mark.parametrize(
     "case", [case for case in CASES if case.typical and not case.causal], ids=str
 )
+
+# One of each family. A test that asks something of every mixer that the suites have mostly shown asks these,
+# and the others as slow tests.
+SAMPLE = (
+    "dynamic_conv",
+    "gated_dilated_conv",
+    "self_attention",
+    "fourier",
+    "spatial_gating",
+    "gated_long_conv",
+    "latent_attention",
+)
+
+
+def sampled(names):
+    """Returns parameters for pytest: the names, those that are not in the sample marked as slow."""
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name not in SAMPLE)) for name in names]

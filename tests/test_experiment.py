@@ -51,6 +51,7 @@ def pretraining(folder, **fields):
     return config_of(pretrain_mini.get_config("lightweight_conv"), folder, **fields)
 
 
+@pytest.mark.slow
 def test_a_run_behind_a_url_from_pre_training_to_a_classifier(folder, monkeypatch):
     workdir, config = remote.url("experiment/pretrained"), pretraining(folder)
     write = metrics.Metrics.write

@@ -86,6 +86,7 @@ def test_classification_then_again_from_its_preset(directory):
     assert f"Started from: {scratch}/preset" in (again / "preset" / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_text_to_text_with_class_names_in_packed_rows(directory):
     workdir = directory / "text_to_text"
     _, results = run(

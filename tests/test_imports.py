@@ -16,10 +16,11 @@ APART = ("convnlp.configs", "convnlp.export", "convnlp.serving")
 
 # Per part: the parts of ours that it may import besides itself, and the packages of others; None is any.
 RULES = {
+    "convnlp.adamw": ((), ("keras", "tensorflow")),
     "convnlp.kernels": ((), ("tensorflow",)),
     "convnlp.layers": (("convnlp.kernels", "convnlp.tables"), ("keras", "tensorflow")),
     "convnlp.models": (
-        ("convnlp.layers", "convnlp.presets", "convnlp.sums"),
+        ("convnlp.adamw", "convnlp.layers", "convnlp.presets", "convnlp.sums"),
         (
             "google",
             "h5py",
@@ -60,7 +61,7 @@ RULES = {
     "convnlp.bulk.pipeline": (("convnlp.bulk", "convnlp.data"), ("apache_beam",)),
     "convnlp.corpora": (("convnlp.data",), ("numpy", "py3langid")),
     "convnlp.corpora.pipeline": (("convnlp.bulk", "convnlp.corpora", "convnlp.data"), ("apache_beam",)),
-    "convnlp.training": ((), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
+    "convnlp.training": (("convnlp.adamw",), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
     "convnlp.launching": ((), ()),
     "convnlp.launch": (
         ("convnlp.command", "convnlp.config_files", "convnlp.launching"),
@@ -97,6 +98,7 @@ RULES = {
     "convnlp.report": (("convnlp.data", "convnlp.models", "convnlp.tasks", "convnlp.training"), ("numpy",)),
     "convnlp.testing": (
         (
+            "convnlp.adamw",
             "convnlp.configs",
             "convnlp.data",
             "convnlp.kernels",

@@ -3,6 +3,7 @@
 import json
 
 import keras
+import pytest
 
 from tests.documentation import ROOT
 
@@ -10,6 +11,7 @@ NOTEBOOK = json.loads((ROOT / "docs" / "keras.ipynb").read_text(encoding="utf-8"
 CELLS = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
 
 
+@pytest.mark.slow
 def test_every_cell_runs(capsys):
     keras.utils.set_random_seed(0)
     scope = {"__name__": "__main__"}

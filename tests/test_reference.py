@@ -6,10 +6,13 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from convnlp import layers, models, objectives, tasks
 from tests.documentation import ROOT
 
 
+@pytest.mark.slow
 def test_it_is_made_and_holds_what_is_public(tmp_path):
     packages = re.search(r"^REFERENCE := (.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
     command = [sys.executable, "-m", "pdoc", "--docformat", "google", "--output-directory", str(tmp_path)]

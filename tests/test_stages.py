@@ -180,6 +180,7 @@ def test_weights_for_each_position_are_those_of_the_longest_stage(folder, tmp_pa
     assert backbone.max_sequence_length == 16
 
 
+@pytest.mark.slow
 def test_fine_tuning_has_stages_too(folder, tmp_path):
     # The classifier's backbone is a copy without the decoder: its layers are asked for their depth.
     fields = {**TWO, **OTHERS, "task.num_epochs": 0.0, "model.num_decoder_layers": 1}

@@ -17,10 +17,12 @@ def folder(tmp_path, monkeypatch):
         yield folder
 
 
+@pytest.mark.slow
 def test_the_suite_of_the_page_passes(folder):
     your_own.run_suite(SUITE, "test_word_repair", testing.OBJECTIVE_SUITE)
 
 
+@pytest.mark.slow
 @pytest.mark.multiprocess
 def test_a_program_trains_it_beside_another(folder):
     (folder / "spm.model").write_bytes(corpus.tiny_proto())

@@ -27,6 +27,7 @@ def folder(tmp_path, monkeypatch):
         yield folder
 
 
+@pytest.mark.slow
 def test_the_suite_of_the_page_passes(folder, monkeypatch):
     monkeypatch.chdir(folder)
     your_own.run_suite(SUITE, "test_smooth_classification", testing.TASK_SUITE)
@@ -51,6 +52,7 @@ def test_the_suite_passes_for_a_task_from_nothing(folder, stars):
         check()
 
 
+@pytest.mark.slow
 @pytest.mark.multiprocess
 def test_a_task_from_nothing_is_trained_scored_exported_and_verified(folder, stars):
     corpus.write_jsonl(folder / "stars.jsonl", stars)

@@ -7,6 +7,8 @@ import contextlib
 
 import keras
 
+from convnlp.adamw import AdamW
+
 LEARNING_RATE = 5e-4
 WARMUP = 0.1  # share of the steps
 WEIGHT_DECAY = 0.01
@@ -22,9 +24,7 @@ def optimizer(model):
     Args:
         model: a task whose variables already exist.
     """
-    adamw = keras.optimizers.AdamW(
-        LEARNING_RATE, weight_decay=WEIGHT_DECAY, beta_2=BETA_2, global_clipnorm=CLIP_NORM
-    )
+    adamw = AdamW(LEARNING_RATE, weight_decay=WEIGHT_DECAY, beta_2=BETA_2, global_clipnorm=CLIP_NORM)
     undecayed = [v for v in model.variables if len(v.shape) < 2 or "embedding" in v.path]
     adamw.exclude_from_weight_decay(var_list=undecayed)
     return adamw

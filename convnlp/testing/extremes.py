@@ -5,7 +5,6 @@ mask that selects does not.
 """
 
 import functools
-import itertools
 
 import numpy as np
 import tensorflow as tf
@@ -18,10 +17,6 @@ SCALES = (1e2, 1e4)
 PADS = (1e6, np.inf, np.nan)
 # Relative to the largest output: the same sums, with numbers of another size where they count as zero.
 SAME = {"float32": 1e-5, "mixed_bfloat16": 2**-7}
-
-
-def _dtypes(case):
-    return ("float32", "mixed_bfloat16") if case.typical else ("float32",)
 
 
 def _plainly(check):
@@ -116,71 +111,58 @@ def _tensors(masks, number=1):
     }
 
 
+def _require_unseen(case, kept, what, **arguments):
+    """Requires that outputs do not depend on the inputs at other positions, however large all are.
+
+    Args:
+        case: `convnlp.testing.Case`.
+        kept: bool [B,T]. Where the outputs are looked at, and the inputs stay.
+        what: str. Names the other inputs.
+        **arguments: of the mixer.
+    """
+    for dtype in ("float32", "mixed_bfloat16") if case.typical else ("float32",):
+        mixer = case.build(dtype)
+        for scale in SCALES:
+            x = scale * random_rows()
+            other = tf.where(kept[..., np.newaxis], x, scale * random_rows(seed=5))
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = mixer(x, **arguments)[kept]
+                loss = tf.reduce_sum(tf.square(tf.cast(y, tf.float32)))
+            _require_same(mixer(other, **arguments)[kept], y, dtype, f"{what}, {scale:g} times as large")
+            others = tape.gradient(loss, x)[~kept]
+            require(not np.any(others), f"inputs {scale:g} times as large: outputs depend on {what}")
+
+
+def _from_to(start, stop):
+    """Returns bool [B,T], true in [start, stop)."""
+    positions = np.arange(TIME)
+    return np.tile((start <= positions) & (positions < stop), [BATCH, 1])
+
+
 @_plainly
 def nothing_later_is_seen_however_large(case):
-    """Checks outputs of a causal mixer, and their gradient, for later inputs that are scaled up."""
-    middle = TIME // 2
-    for dtype, scale in itertools.product(_dtypes(case), SCALES):
-        mixer, x = case.build(dtype), scale * random_rows()
-        other = tf.concat([x[:, :middle], scale * random_rows(seed=5)[:, middle:]], 1)
-        _require_same(
-            mixer(other)[:, :middle], mixer(x)[:, :middle], dtype, f"later inputs, {scale:g} times as large"
-        )
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            early = tf.reduce_sum(tf.square(tf.cast(mixer(x)[:, :middle], tf.float32)))
-        later = tape.gradient(early, x)[:, middle:]
-        require(not np.any(later), f"inputs {scale:g} times as large: an output depends on a later input")
+    """Checks outputs of a causal mixer for later inputs."""
+    _require_unseen(case, _from_to(0, TIME // 2), "later inputs")
 
 
 @_plainly
 def texts_stay_apart_however_large(case):
-    """Checks outputs of packed texts, and their gradient, for other texts that are scaled up."""
+    """Checks outputs of packed texts for the other texts of their rows."""
     segments = np.array([[1, 1, 1, 2, 2, 2, 0], [1, 2, 2, 2, 3, 3, 3]], "int32")
-    second = segments == 2
-    for dtype, scale in itertools.product(_dtypes(case), SCALES):
-        mixer, x = case.build(dtype), scale * random_rows()
-        other = tf.where(second[..., np.newaxis], x, scale * random_rows(seed=5))
-        masks = {"segment_ids": tf.constant(segments)}
-        y, changed = mixer(x, **masks), mixer(other, **masks)
-        _require_same(changed[second], y[second], dtype, f"other texts, {scale:g} times as large")
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            own = tf.reduce_sum(tf.square(tf.cast(mixer(x, **masks)[second], tf.float32)))
-        others = tape.gradient(own, x)[~second]
-        require(not np.any(others), f"inputs {scale:g} times as large: a text depends on another one")
+    _require_unseen(case, segments == 2, "other texts", segment_ids=tf.constant(segments))
 
 
 @_plainly
 def nothing_behind_a_prefix_is_seen_however_large(case):
-    """Checks outputs in the prefix and right after it, for following inputs that are scaled up."""
-    seen = np.arange(TIME) < 5
-    prefix = tf.constant(np.broadcast_to(np.arange(TIME) < 4, [BATCH, TIME]))
-    for dtype, scale in itertools.product(_dtypes(case), SCALES):
-        mixer, x = case.build(dtype), scale * random_rows()
-        other = tf.where(seen[:, np.newaxis], x, scale * random_rows(seed=5))
-        y, changed = mixer(x, prefix_mask=prefix), mixer(other, prefix_mask=prefix)
-        _require_same(changed[:, :5], y[:, :5], dtype, f"what follows, {scale:g} times as large")
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            early = tf.reduce_sum(tf.square(tf.cast(mixer(x, prefix_mask=prefix)[:, :5], tf.float32)))
-        later = tape.gradient(early, x)[:, 5:]
-        require(not np.any(later), f"inputs {scale:g} times as large: an output sees behind its prefix")
+    """Checks outputs in the prefix and right after it for what follows."""
+    _require_unseen(case, _from_to(0, 5), "what follows", prefix_mask=tf.constant(_from_to(0, 4)))
 
 
 @_plainly
 def nothing_before_is_seen_from_right_to_left_however_large(case):
-    """Checks outputs at the end of a row, for earlier inputs that are scaled up."""
-    for dtype, scale in itertools.product(_dtypes(case), SCALES):
-        mixer, x = case.build(dtype), scale * random_rows()
-        other = tf.concat([scale * random_rows(seed=5)[:, :4], x[:, 4:]], 1)
-        y, changed = mixer(x, right_to_left=True), mixer(other, right_to_left=True)
-        _require_same(changed[:, 4:], y[:, 4:], dtype, f"earlier inputs, {scale:g} times as large")
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            late = tf.reduce_sum(tf.square(tf.cast(mixer(x, right_to_left=True)[:, 4:], tf.float32)))
-        earlier = tape.gradient(late, x)[:, :4]
-        require(not np.any(earlier), f"inputs {scale:g} times as large: an output sees what is before it")
+    """Checks outputs at the end of a row for earlier inputs."""
+    _require_unseen(case, _from_to(4, TIME), "earlier inputs", right_to_left=True)
 
 
 @_plainly

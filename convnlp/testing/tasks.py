@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp import tasks
+from convnlp.adamw import AdamW
 from convnlp.configs import common
 from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone
@@ -60,6 +61,11 @@ class TaskCase:
         config.update_from_flattened_dict({"task.kind": self.name, "task.head_dropout": 0.0, **self.config})
         return tasks.build_task(config, self.tokenizer, self.source)
 
+    @functools.cached_property
+    def found(self):
+        """All records, read for evaluation."""
+        return self.task.read(self.source)
+
     def model(self, seed=0):
         """Returns a tiny model of the task, without dropout."""
         keras.utils.set_random_seed(seed)
@@ -73,7 +79,7 @@ class TaskCase:
         """Returns the sums of the loss and of the weights over all examples."""
         loss_fn = self.task.loss(model)
         sums = np.zeros(2)
-        for batch in self.task.batches(self.task.read(self.source), batch_size):
+        for batch in self.task.batches(self.found, batch_size):
             values = loss_fn(batch, None, training=False)
             sums += [values["loss_sum"], values["weight"]]
         return sums
@@ -84,7 +90,7 @@ class TaskCase:
 
 def batches_have_static_shapes(case):
     """Batches of training and evaluation have B rows, known when the graph is traced."""
-    found = case.task.read(case.source)
+    found = case.found
     require(len(found) == len(case.records), f"{len(found)} of {len(case.records)} records were read")
     for training in (True, False):
         for name, spec in case.task.batches(found, 4, training=training).element_spec.items():
@@ -116,7 +122,7 @@ def every_example_counts_once(case):
 def the_best_step_can_be_told(case):
     """`best` names a metric of the loss, or the loss itself."""
     name, direction = case.task.best
-    batch = next(iter(case.task.batches(case.task.read(case.source), 2)))
+    batch = next(iter(case.task.batches(case.found, 2)))
     metrics = {"valid/loss"} | {f"valid/{key}" for key in case.task.loss(case.model())(batch, None, False)}
     require(name in metrics - {"valid/loss_sum", "valid/weight"}, f"{name} is none of {sorted(metrics)}")
     require(direction in ("min", "max"), f"the direction must be min or max; it is {direction}")
@@ -126,7 +132,7 @@ def loss_falls(case):
     """A tiny model learns a few examples by heart."""
     model, task = case.model(), case.task
     batch = next(iter(task.batches(task.read(case.source, training=True), 4, training=True)))
-    loss_fn, optimizer = task.loss(model), keras.optimizers.Adam(0.01)
+    loss_fn, optimizer = task.loss(model), AdamW(0.01, weight_decay=0.0)
     optimizer.build(model.trainable_variables)
 
     @tf.function
@@ -148,7 +154,7 @@ def loss_falls(case):
 def scores_are_the_known_ones(case):
     """The scores have the known names and are finite, and the number of examples is right."""
     task = case.task
-    scores = task.scores(case.model(), task.read(case.source), 3)
+    scores = task.scores(case.model(), case.found, 3)
     require(set(scores) == {*task.known_metrics, "num_examples"}, f"{sorted(scores)} are scored")
     require(set(task.known_metrics) <= set(task.metrics), "`known_metrics` must be of `metrics`")
     require(all(np.isfinite(value) for value in scores.values()), f"{scores} must be finite")
@@ -170,7 +176,7 @@ def a_saved_model_is_known_and_scores_the_same(case):
     require(type(loaded) is task.model_cls, f"a {type(loaded).__name__} was loaded")
     again = tasks.task_of(loaded).from_model(loaded, case.source, case.fields)
     scores = again.scores(loaded, again.read(case.source), 4)
-    expected = task.scores(model, task.read(case.source), 4)
+    expected = task.scores(model, case.found, 4)
     for name, value in scores.items():
         np.testing.assert_allclose(value, expected[name], rtol=ROUNDING, err_msg=name)
 
@@ -231,10 +237,9 @@ def the_edge_is_compared_and_scored(case):
     largest = [answers.compare(outputs, outputs + shift)["largest_error"] for shift in (0.0, 2.0)]
     require(largest[0] == 0, f"`compare` finds a largest error of {largest[0]} between equal outputs")
     require(abs(largest[1] - 2) < ROUNDING, f"`compare` finds {largest[1]} where all differ by 2")
-    found = task.read(case.source)
-    scores = task.edge_scores(outputs, found)
+    scores = task.edge_scores(outputs, case.found)
     require(set(scores) == set(task.edge_metrics), f"{sorted(scores)} are scored on the edge")
-    expected = task.scores(model, found, 4) if scores else {}
+    expected = task.scores(model, case.found, 4) if scores else {}
     for name in scores.keys() & expected:
         np.testing.assert_allclose(scores[name], expected[name], rtol=ROUNDING, err_msg=name)
 

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from convnlp.adamw import AdamW
 from convnlp.training import schedules
 
 OPTIMIZERS = ("adafactor", "adamw")
@@ -49,7 +50,7 @@ def build(config, num_steps, depth_of=None):
         cls = LayerDecayAdafactor if scaling else Adafactor
         return cls(schedule, weight_decay=config.weight_decay or None, **scaling)
     if config.name == "adamw":
-        cls = LayerDecayAdamW if scaling else keras.optimizers.AdamW
+        cls = LayerDecayAdamW if scaling else AdamW
         return cls(schedule, weight_decay=config.weight_decay, beta_2=config.beta_2, **scaling)
     raise ValueError(f"`optimizer.name` must be one of {', '.join(OPTIMIZERS)}. Received: {config.name!r}")
 
@@ -178,7 +179,7 @@ class LayerDecayAdafactor(_ScaledRates, Adafactor):
     """Adafactor with a learning rate per layer."""
 
 
-class LayerDecayAdamW(_ScaledRates, keras.optimizers.AdamW):
+class LayerDecayAdamW(_ScaledRates, AdamW):
     """AdamW with a learning rate per layer."""
 
 

@@ -30,6 +30,7 @@ def ratios(rows):
     return found
 
 
+@pytest.mark.slow
 def test_train_step():
     settings = train_step.Settings(
         batch_size=2,

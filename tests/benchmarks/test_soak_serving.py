@@ -161,6 +161,7 @@ CHOICE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.serving
 @pytest.mark.multiprocess
 def test_the_short_form(tmp_path):

@@ -54,6 +54,7 @@ def start_forked(arguments, environment, log):
     return Program("convnlp", *arguments, environment=environment, stdout=log, stderr=log)
 
 
+@pytest.mark.slow
 @pytest.mark.multiprocess
 def test_the_short_form(tmp_path):
     names = ("file_too_large", "checkpoint_flipped")

@@ -212,6 +212,7 @@ def test_a_mistake_is_one_line(prepare, folder, changes, message):
     assert not (folder / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.multiprocess
 def test_flags_are_the_arguments(folder):
     flags = [f"--input=jsonl:{folder}/a.jsonl.gz", f"--output={folder}/out", "--rules=num_words,spelling"]

@@ -15,6 +15,7 @@ from convnlp.models.narrow_weights import store_in_bfloat16
 from convnlp.serving.core.lite import LiteServable
 from convnlp.tasks import task_of
 from tests.export.conftest import EVERY, KINDS, LABELS, LENGTH, SHORT
+from tests.mixer_table import sampled
 from tests.small_classifier import small_classifier
 
 BOUND = parity.BOUNDS["bfloat16"]
@@ -41,7 +42,7 @@ def exported_both(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("mixer", EVERY)
+@pytest.mark.parametrize("mixer", sampled(EVERY))
 def test_every_mixer_is_near_float32(mixer, tmp_path):
     model = scattered(small_classifier([mixer], LENGTH, LABELS))
     answers = task_of(model).answers(model)
@@ -109,6 +110,7 @@ def test_the_local_server_runs_both_forms(exported_both):
         np.testing.assert_allclose(narrow, exact, atol=BOUND * max(1, np.abs(exact).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.multiprocess
 @pytest.mark.parametrize("task", ["multi_label", "regression"])
 def test_other_heads(task, tmp_path):

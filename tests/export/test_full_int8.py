@@ -61,6 +61,7 @@ def unpacked(content):
     return schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
 
 
+@pytest.mark.slow
 def test_matrices_are_int8_and_sums_are_not(content):
     model = unpacked(content)
     (graph,) = model.subgraphs

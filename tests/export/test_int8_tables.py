@@ -126,6 +126,7 @@ def exported_both(tmp_path_factory):
     return folder / "preset", found, errors["float32"]
 
 
+@pytest.mark.slow
 @pytest.mark.multiprocess
 def test_in_fresh_processes(exported_both):
     """`export` asked all signatures, of texts and of ids, by all loaders."""

@@ -29,6 +29,7 @@ def preset(classifier, tmp_path_factory):
     return str(directory)
 
 
+@pytest.mark.slow
 def test_saved_model(classifier, preset, tmp_path):
     version, *_ = versions.export(preset, str(tmp_path / "model"))
     loaded = tf.saved_model.load(str(version))
@@ -38,6 +39,7 @@ def test_saved_model(classifier, preset, tmp_path):
     assert np.ptp(expected[:, 0]) > 1e-3  # the pairs differ
 
 
+@pytest.mark.slow
 def test_tflite(classifier, preset, tmp_path):
     file = tmp_path / "pair.tflite"
     tflite_files.export(preset, str(file), mode="fp32")

@@ -45,6 +45,7 @@ def padded(rows):
     return np.array([[*row, *[0] * (width - len(row))] for row in rows], np.int32)
 
 
+@pytest.mark.slow
 def test_each_prompt_is_continued_as_alone(lm):
     rng = np.random.default_rng(0)
     prompts = [rng.integers(3, 100, length).tolist() for length in (4, 0, KEPT)]
@@ -90,6 +91,7 @@ def test_a_text_goes_on_where_it_ends(short_lm, exported_prefix_lm):
     assert nothing.tolist() == [greedy(short_lm, [], GENERATED)] * 2
 
 
+@pytest.mark.slow
 def test_the_reference_sees_a_wrong_token_and_a_wrong_text(lm):
     reference = parity.reference(lm)
     inputs = {"token_ids": np.array([[5, 6, 7, 0], [8, 9, 10, 11]], np.int32)}

@@ -40,6 +40,7 @@ def preset(model, tmp_path_factory):
     return str(directory)
 
 
+@pytest.mark.slow
 def test_a_saved_model_answers_in_a_fresh_process(model, preset, tmp_path):
     version, ids, errors = versions.export(preset, str(tmp_path / "model"))
     assert {name for _, name, _ in errors} == {"serving_default", "pair", "ids", "embed"}
@@ -57,6 +58,7 @@ def test_a_saved_model_answers_in_a_fresh_process(model, preset, tmp_path):
     assert "TFText>FastSentencepieceTokenize" not in Graph(str(ids)).op_names()
 
 
+@pytest.mark.slow
 def test_tflite(model, preset, tmp_path):
     answers = tasks.task_of(model).answers(model)
     texts = tf.constant(QUESTIONS), tf.constant(CONTEXTS)

@@ -25,11 +25,13 @@ from tests.run_program import ROOT, run_program
 
 CLASSIFIER_SIGNATURES = {"serving_default", "pair", "classify", "ids", "explain", "embed"}
 LM_SIGNATURES = {"serving_default", "generate", "pair", "ids", "embed"}
+SOME_KINDS = [
+    pytest.param(kind, marks=[pytest.mark.slow] * (kind not in ("classifier", "lm"))) for kind in KINDS
+]
 SIGNATURES = {kind: CLASSIFIER_SIGNATURES if kind == "classifier" else LM_SIGNATURES for kind in KINDS}
 SIGNATURES["prefix_lm"] = LM_SIGNATURES - {"pair"}
-# Kinds that have a layer of every mixer between them, once to encode and once to decode. The stacks of the
-# other kinds are made of the same layers; the slow test exports those too.
-ENCODES_AND_DECODES = ["classifier", "lm"]
+# The kind whose stack of every mixer is exported without the slow tests. The others' are of the same layers.
+WITH_EVERY_MIXER = "classifier"
 
 # What TensorFlow Serving's stock server has anyway. A new name belongs here after a look at its registry.
 _STOCK = """
@@ -47,13 +49,13 @@ STOCK_OPS = set(_STOCK.split())
 TEXT_OPS = {"TFText>FastSentencepieceTokenize", "RaggedTensorToTensor"}  # in its tensorflow_text, and stock
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME_KINDS)
 def test_every_signature_equals_the_preset_in_a_fresh_process(kind, exported):
     """`export` asked each one, at batch 1, 2 and 5, by all loaders; here is what came of it."""
     _assert_all_signatures_equal_the_preset(kind, exported(kind, SHORT))
 
 
-@pytest.mark.parametrize("kind", ENCODES_AND_DECODES)
+@pytest.mark.parametrize("kind", [WITH_EVERY_MIXER, pytest.param("lm", marks=pytest.mark.slow)])
 def test_every_mixer_equals_the_preset_in_a_fresh_process(kind, ids_of_every_mixer):
     directory, errors = ids_of_every_mixer(kind)
     assert set(errors) == {(directory, "ids", loader) for loader in loaders.LOADERS}
@@ -77,10 +79,15 @@ def _assert_all_signatures_equal_the_preset(kind, exported):
     assert max(errors.values()) < 5e-6
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def _directories(kind, exported, ids_of_every_mixer):
+    """Returns the SavedModel with all signatures, and those with the signature "ids" alone."""
+    of_every_mixer = [ids_of_every_mixer(kind)[0]] if kind == WITH_EVERY_MIXER else []
+    return *exported(kind, SHORT)[:2], *of_every_mixer
+
+
+@pytest.mark.parametrize("kind", SOME_KINDS)
 def test_graphs_hold_stock_operations(kind, exported, ids_of_every_mixer):
-    of_every_mixer = [ids_of_every_mixer(kind)[0]] if kind in ENCODES_AND_DECODES else []
-    _assert_stock_operations(*exported(kind, SHORT)[:2], *of_every_mixer)
+    _assert_stock_operations(*_directories(kind, exported, ids_of_every_mixer))
 
 
 def _assert_stock_operations(text, *ids):
@@ -99,10 +106,9 @@ def test_layers_are_stored_once(exported):
     assert len(products) == 2 * len(SHORT)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME_KINDS)
 def test_no_output_has_a_size_of_its_batch(kind, exported, ids_of_every_mixer):
-    of_every_mixer = [ids_of_every_mixer(kind)[0]] if kind in ENCODES_AND_DECODES else []
-    _assert_free_of_the_batch(*exported(kind, SHORT)[:2], *of_every_mixer)
+    _assert_free_of_the_batch(*_directories(kind, exported, ids_of_every_mixer))
 
 
 def _assert_free_of_the_batch(*directories):
@@ -230,6 +236,7 @@ def test_the_check_sees_a_wrong_weight(small, exported_small):
         bias.assign(value)
 
 
+@pytest.mark.slow
 def test_the_check_sees_a_model_that_only_python_can_load(small, tmp_path):
     """The trap that signatures.py tells of, sprung on purpose."""
     servable = signatures.servable(small).only("ids")
@@ -349,6 +356,7 @@ def test_program(small_dir, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"m", "m_ids"}
 
 
+@pytest.mark.slow
 @pytest.mark.multiprocess
 def test_full_disk_ends_in_one_line(small_dir, tmp_path):
     """A limit on the size of a file stands in for it: writes fail in the middle of the graph."""
@@ -379,6 +387,7 @@ def _umask():
     return mask
 
 
+@pytest.mark.slow
 def test_groups_of_about_one_length(small, small_dir, tmp_path):
     """Checked as any export, in processes of their own; and a batch of mixed lengths gets what it got."""
     directory, _, errors = versions.export(str(small_dir), str(tmp_path / "grouped"), group_size=2)

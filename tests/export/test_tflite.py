@@ -32,6 +32,7 @@ def test_fp32_equals_the_preset(inputs, custom, classifier_dir, fp32_export, tmp
         assert archive.read("vocabulary.spm") == vocabulary.read_bytes()
 
 
+@pytest.mark.slow
 def test_batch_and_length_are_free(classifier, fp32_file):
     run = tflite_files.runner(fp32_file.read_bytes())
     rng = np.random.default_rng(0)

@@ -49,7 +49,7 @@ def prefix_lm(tokenizer):
     return PrefixLM(backbone, PrefixLMPreprocessor(tokenizer, LENGTH))
 
 
-@pytest.mark.parametrize("build", [seq2seq_lm, prefix_lm])
+@pytest.mark.parametrize("build", [pytest.param(seq2seq_lm, marks=pytest.mark.slow), prefix_lm])
 def test_encoders_of_language_models_are_compared_without_labels(build, source, tmp_path):
     keras.utils.set_random_seed(0)
     rows = rows_of(build(Tokenizer(corpus.tiny_proto())), tmp_path, source)

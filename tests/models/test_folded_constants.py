@@ -10,6 +10,7 @@ from convnlp.layers import MIXERS, TokenMixer
 from convnlp.layers.projection import Projection
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor
 from convnlp.models.folded_constants import folded
+from tests.mixer_table import SAMPLE
 
 LENGTHS = (11, 6, 1, 0)  # tokens of the rows
 # Mixers whose input goes into projections alone, but for those in a gated block, which all are.
@@ -71,7 +72,8 @@ def norms(model):
 
 @pytest.mark.parametrize(
     ("mixer", "form"),
-    [(mixer, "inference") for mixer in MIXERS] + [("lightweight_conv", "edge"), ("self_attention", "edge")],
+    [pytest.param(mixer, "inference", marks=[pytest.mark.slow] * (mixer not in SAMPLE)) for mixer in MIXERS]
+    + [("lightweight_conv", "edge"), ("self_attention", "edge")],
 )
 def test_every_mixer_gives_what_it_gave(mixer, form):
     model = backbone(mixer=mixer)

@@ -162,8 +162,8 @@ class TestMergedPositions:
     [
         ("dynamic_conv", 5, "mean"),
         ("cross_segment_attention", 12, "mean"),
-        ("linear_attention_on_top", 12, "mean"),
-        ("latent_attention_on_top", 12, "mean"),
+        pytest.param("linear_attention_on_top", 12, "mean", marks=pytest.mark.slow),
+        pytest.param("latent_attention_on_top", 12, "mean", marks=pytest.mark.slow),
         ("dynamic_conv", 5, "pair"),
     ],
 )

@@ -125,6 +125,7 @@ def test_it_learns_the_word_behind_a_marker(tokenizer):
     assert np.mean([a == b for a, b in zip(found, answers, strict=True)]) > 0.9  # a guess has 1/3
 
 
+@pytest.mark.slow
 def test_fit_takes_what_keras_users_have(tokenizer):
     model = build(tokenizer)
     model.compile()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.adamw import AdamW
 from convnlp.configs import finetune_classification
 from convnlp.models import Seq2SeqLM, TextClassifier, TextClassifierPreprocessor, recipe
 from convnlp.training import optimizers, schedules
@@ -34,7 +35,7 @@ def test_the_optimizer_is_that_of_the_config(classifier, backbone):
     for model in (classifier, Seq2SeqLM(backbone)):
         model.compile()
         ours = model.optimizer
-        assert type(ours) is type(theirs) is keras.optimizers.AdamW
+        assert type(ours) is type(theirs) is AdamW
         assert float(ours.learning_rate) == np.float32(config.learning_rate)
         assert ours.global_clipnorm == config.clip_norm
         for name in ("weight_decay", "beta_1", "beta_2", "epsilon"):

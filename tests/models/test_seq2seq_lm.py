@@ -10,7 +10,9 @@ EOS = 1
 SOURCES = ["the river", "", "the old river", "a"]
 
 
-@pytest.fixture(scope="module", params=["dynamic_conv", "self_attention"])
+@pytest.fixture(
+    scope="module", params=["dynamic_conv", pytest.param("self_attention", marks=pytest.mark.slow)]
+)
 def sharp_lm(request, tokenizer):
     """A model with far apart logits, so that its greedy outputs end at different lengths and differ."""
     keras.utils.set_random_seed(0)
@@ -176,6 +178,7 @@ def test_generate_takes_and_gives_text(lm):
     assert lm.preprocessor.tokenizer.detokenize(ids[0])[0] == one
 
 
+@pytest.mark.slow
 def test_top_k_samples_differ_by_seed_only(lm):
     def sample(seed):
         sampler = keras_nlp.samplers.TopKSampler(k=50, seed=seed, temperature=5.0)
@@ -263,6 +266,7 @@ def test_generate_of_nothing_and_lengths(lm):
             lm.generate("a", max_length=length)
 
 
+@pytest.mark.slow
 def test_validation_split_takes_lists(backbone, tokenizer):
     lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 10))  # the shared one is not to be compiled
     lm.compile(keras.optimizers.SGD(0.0))

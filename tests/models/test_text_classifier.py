@@ -6,6 +6,7 @@ import tensorflow as tf
 from convnlp.layers import MIXERS
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor
 from tests import corpus
+from tests.mixer_table import sampled
 
 
 def rows(classifier, texts):
@@ -101,7 +102,7 @@ def test_padding_does_not_change_the_answer(backbone, tokenizer, pooling, width)
     np.testing.assert_allclose(classifier(short(texts)), classifier(long(texts)), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("mixer", MIXERS)
+@pytest.mark.parametrize("mixer", sampled(MIXERS))
 def test_a_text_has_the_answer_it_has_alone(mixer):
     """Whatever it is batched with, and however far that is padded."""
     backbone = Seq2SeqBackbone(

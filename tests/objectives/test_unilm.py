@@ -158,7 +158,11 @@ def batch_of(mode):
     }
 
 
-@pytest.mark.parametrize("mixer", ["self_attention", "dynamic_conv", "gated_long_conv", "linear_attention"])
+@pytest.mark.parametrize(
+    "mixer",
+    ["self_attention", "dynamic_conv"]
+    + [pytest.param(name, marks=pytest.mark.slow) for name in ("gated_long_conv", "linear_attention")],
+)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_position_sees_what_the_way_of_reading_allows(mode, mixer):
     """One token of both rows is changed at a time; two layers of so wide a kernel reach everywhere."""

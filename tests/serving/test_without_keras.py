@@ -28,6 +28,7 @@ import_tensorflow()
 """
 
 
+@pytest.mark.slow
 def test_it_can_be_imported_later():
     done = subprocess.run(
         [sys.executable, "-c", CODE], cwd=server_process.ROOT, capture_output=True, text=True, timeout=300

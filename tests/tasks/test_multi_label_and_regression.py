@@ -184,7 +184,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("kind", ["multi_label", pytest.param("regression", marks=pytest.mark.slow)])
 def test_a_table_becomes_a_preset(tmp_path, kind):
     (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
     source = f"csv:{write_table(tmp_path / 'a.csv', TABLES[kind])}"
@@ -224,6 +224,7 @@ def test_a_table_becomes_a_preset(tmp_path, kind):
         assert high > 300 > low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [MultiLabelClassifier, TextRegressor])
 def test_the_models_of_keras(cls):
     backbone = Seq2SeqBackbone(TOKENIZER.vocabulary_size(), 1, 2, 8, 16, num_decoder_layers=0)

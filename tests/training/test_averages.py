@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.adamw import AdamW
 from convnlp.training import averages, checkpoints, optimizers
 from tests.training.toy import NUM_STEPS, Toy
 
@@ -25,7 +26,7 @@ def numpy_averages(history, momentum):
     return found
 
 
-@pytest.mark.parametrize("optimizer_cls", [keras.optimizers.AdamW, optimizers.Adafactor])
+@pytest.mark.parametrize("optimizer_cls", [AdamW, optimizers.Adafactor])
 @pytest.mark.parametrize("momentum", [0.3, 0.99])
 def test_averages_are_the_formula(optimizer_cls, momentum):
     rng = np.random.default_rng(0)

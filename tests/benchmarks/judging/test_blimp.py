@@ -66,6 +66,7 @@ def test_table():
     assert lines[4] == f"| **mean of all paradigms** | 3 | **41.7** ± {196 * error:.1f} | **100.0** ± 0.0 |"
 
 
+@pytest.mark.slow
 @pytest.mark.multiprocess
 def test_what_is_wrong_is_said_before_anything_is_asked(data_dir, tmp_path):
     args = (f"--data_dir={data_dir}", f"--docs_dir={tmp_path}")

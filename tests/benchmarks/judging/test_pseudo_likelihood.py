@@ -33,6 +33,7 @@ def one_at_a_time(backbone, tokenizer, sentence):
     return total
 
 
+@pytest.mark.slow
 def test_the_sum_over_tokens(model, monkeypatch):
     backbone, tokenizer = model.backbone, model.preprocessor.tokenizer
     monkeypatch.setattr(pseudo_likelihood, "_BATCH_TOKENS", 48)  # several batches, the last ones not full

@@ -107,6 +107,7 @@ def test_a_class_that_there_is_not(classifier, named):
         bias.positive_class(classifier, named)
 
 
+@pytest.mark.slow
 @pytest.mark.multiprocess
 def test_program(preset, tmp_path):
     flags = [f"--preset={preset}", "--positive=bad", f"--json={tmp_path}/bias.json"]

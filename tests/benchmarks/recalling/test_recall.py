@@ -11,6 +11,7 @@ import tensorflow as tf
 from benchmarks import pages, recall
 from benchmarks.recalling import cells, data, model, page, training
 from convnlp.layers import MIXERS
+from tests.mixer_table import sampled
 from tests.run_program import run_program
 
 PLAN = cells.Plan(steps=100, batch_size=4, learning_rates=(3e-3, 1e-2), distances=(8, 32))
@@ -54,7 +55,7 @@ def test_examples():
     assert not found.failed
 
 
-@pytest.mark.parametrize("mixer", MIXERS)
+@pytest.mark.parametrize("mixer", sampled(MIXERS))
 def test_every_mixer_answers_where_it_is_asked(mixer):
     rows = data.recall(8, 2, data.stream("train", 0))
     assert reader(mixer)(tf.constant(rows.ids), tf.constant(rows.positions)).shape == (2, 8, data.NUM_VALUES)
@@ -102,6 +103,7 @@ def test_a_causal_reader_sees_nothing_behind_the_query(mixer):
         assert np.array_equal(*answers) == causal
 
 
+@pytest.mark.slow
 def test_attention_learns_to_recall():
     settings = {**ROW, "mixer": "self_attention", "batch_size": 16, "steps": 200}
     found = training.train({**settings, "distance": 8, "learning_rate": 3e-3})
@@ -215,6 +217,7 @@ def test_the_page(tmp_path):
     assert "(recall_2_layers.svg)" in text
 
 
+@pytest.mark.slow
 @pytest.mark.multiprocess
 def test_the_program(tmp_path):
     """A tiny cell; the second time nothing is trained."""
