@@ -25,6 +25,9 @@ $(VENV)/.ready-%: requirements-%.txt requirements.txt
 demo: setup
 	$(RUN) -m convnlp.demo --workdir=runs/demo
 
+# Their processes share what Python has compiled, whatever the environment says.
+test test-all: export PYTHONDONTWRITEBYTECODE :=
+
 test: setup
 	$(RUN) -m pytest -m "not slow" $(SHARED)
 

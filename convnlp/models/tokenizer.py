@@ -2,6 +2,7 @@
 
 import keras
 import keras_nlp
+import numpy as np
 import sentencepiece
 import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -111,10 +112,11 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
         if proto is None:
             return
         sentinels = [f"<extra_id_{k}>" for k in reversed(range(self.num_sentinels))]
-        self._vocabulary += sentinels
+        self._vocabulary.extend(sentinels)
         self._token_to_id_map.update({token: len(surfaces) + i for i, token in enumerate(sentinels)})
         self._vocabulary_size += self.num_sentinels
-        self._surfaces = surfaces + [SPACE + token for token in sentinels]
+        # An array, because Keras would wrap and track each string of a list.
+        self._surfaces = np.array(surfaces + [SPACE + token for token in sentinels], dtype=object)
 
     def _set_proto_tf(self, proto):
         import tensorflow_text  # here, because the rest of the package works without it
