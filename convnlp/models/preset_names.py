@@ -97,7 +97,8 @@ def _copy_of(url):
             target = os.path.join(copied, *_parts(folder.removeprefix(url)))
             os.makedirs(target, exist_ok=True)
             for name in names:
-                gfile.copy(os.path.join(folder, name), os.path.join(target, *_parts(name)))
+                # gs:// lists a name twice if the network fails amid a list, which is then begun anew.
+                gfile.copy(os.path.join(folder, name), os.path.join(target, *_parts(name)), overwrite=True)
     except tf.errors.OpError as error:
         raise ValueError(f"preset {url}: cannot be read: {error.message}") from error
     return copied

@@ -166,6 +166,13 @@ def test_from_files_in_a_bucket_to_a_classifier_there(store, tmp_path):
     assert "Started from: gs://b/run/preset\n" in (tuned / "README.md").read_text()
     assert convnlp.models.TextClassifier.from_preset(str(tuned)).labels == ["0", "1"]
 
+    scores = []
+    for preset in (tuned, "gs://b/tuned/preset"):
+        flags = [f"--preset={preset}", "--source=jsonl:gs://b/data/train.jsonl"]
+        scores.append(ended_well(store.run("convnlp", "evaluate", *flags)).stdout)
+    assert "num_examples  64\n" in scores[0]
+    assert scores[1] == scores[0]
+
 
 def assert_the_same_run(workdir, other):
     """Metrics, every value of the last checkpoint, and the weights of the preset."""

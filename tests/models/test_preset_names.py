@@ -192,6 +192,14 @@ def test_a_directory_behind_a_url_is_copied_once_and_checked(saved):
         TextClassifier.from_preset("ram://preset_names/none")
 
 
+def test_a_file_that_is_listed_twice_is_copied(saved, monkeypatch):
+    walk = tf.io.gfile.walk
+    monkeypatch.setattr(
+        tf.io.gfile, "walk", lambda url: [(folder, below, 2 * names) for folder, below, names in walk(url)]
+    )
+    assert TextClassifier.from_preset(f"file://{saved}").num_classes == 2
+
+
 def test_a_path_object_is_a_path(folder):
     assert TextClassifier.from_preset(folder).num_classes == 2
 
