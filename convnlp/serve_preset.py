@@ -2,7 +2,7 @@ r"""Serves a preset over REST in one step: exports it, unless that has been done
 
     python -m convnlp.serve_preset --preset=RUN/preset --rest_api_port=8501
 
-The SavedModel goes to --output, by default RUN/models/preset, and is remade if the preset is newer. It is
+The SavedModel goes to --output, by default RUN/models/preset, and is remade if the preset has changed. It is
 what `convnlp export` makes; to deploy it, give it to TensorFlow Serving (docs/deploying.md).
 """
 
@@ -39,7 +39,7 @@ def main(_):
     require_free_port(_HOST.value, _REST_PORT.value)
     preset = preset_names.locate(_PRESET.value)
     output = _OUTPUT.value or versions.default_output(_PRESET.value)
-    there = versions.made_since(output, preset)
+    there = versions.made_from(output, preset)
     if there is None:
         print(f"exporting {preset}, which takes about a minute", flush=True)
         there, *_ = versions.export(preset, output)

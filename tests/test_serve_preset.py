@@ -1,6 +1,7 @@
 """`convnlp serve-preset`: from a preset to an answer over REST."""
 
 import os
+import shutil
 import signal
 import socket
 
@@ -27,10 +28,10 @@ def preset(tmp_path_factory):
     return directory, model
 
 
-def answer(preset, log):
+def answer(preset, log, *flags):
     """The answer of a server of the preset, and what the program has written."""
     port = free_port()
-    arguments = [f"--preset={preset}", f"--rest_api_port={port}", "--model_name=mine"]
+    arguments = [f"--preset={preset}", f"--rest_api_port={port}", "--model_name=mine", *flags]
     with open(log, "w") as file:
         process = Program("convnlp.serve_preset", *arguments, stdout=file, stderr=file)
         try:
@@ -50,7 +51,8 @@ def test_a_preset_is_exported_and_served_and_the_next_time_served_alone(preset, 
     models = directory.parent / "models" / "preset"
     assert (models / "1" / "saved_model.pb").exists()
 
-    _, log = answer(directory, tmp_path / "again")
+    # Behind a URL, it is copied, and the copy is as new as can be.
+    _, log = answer(f"file://{directory}", tmp_path / "again", f"--output={models}")
     assert "exported to" not in log
     assert [path.name for path in models.iterdir()] == ["1"]
 
@@ -68,22 +70,28 @@ def test_nothing_is_written_into_the_package(tmp_path):
     assert versions.default_output(f"{tmp_path}/preset") == f"{tmp_path}/models/preset"
 
 
-def test_a_version_older_than_the_preset_does_not_count(tmp_path):
+def test_a_version_of_another_preset_does_not_count(tmp_path):
     preset, output = tmp_path / "preset", tmp_path / "models"
     preset.mkdir()
-    assert versions.made_since(str(output), str(write(preset / "config.json", 100).parent)) is None
-    for number, seconds in ((1, 99), (2, 100), (10, 101), ("temporary", 500)):
-        (output / str(number)).mkdir(parents=True)
-        write(output / str(number) / "saved_model.pb", seconds)
-    assert versions.made_since(str(output), str(preset)) == output / "10"
-    write(preset / "tokenizer.json", 102)
-    assert versions.made_since(str(output), str(preset)) is None
+    (preset / "config.json").write_text("{}")
+    assert versions.made_from(str(output), str(preset)) is None
+    made(output / "9", preset)
+    made(output / "temporary", preset)
+    assert versions.made_from(str(output), str(preset)) == output / "9"
+    other = shutil.copytree(preset, tmp_path / "other")
+    assert versions.made_from(str(output), str(other)) == output / "9"
+    (other / "config.json").write_text("[]")
+    assert versions.made_from(str(output), str(other)) is None
+    made(output / "10", other)  # which a server would serve
+    assert versions.made_from(str(output), str(preset)) is None
+    (output / "11").mkdir()  # of another exporter
+    assert versions.made_from(str(output), str(other)) is None
 
 
-def write(path, seconds):
-    path.write_bytes(b"")
-    os.utime(path, (seconds, seconds))
-    return path
+def made(version, preset):
+    """Writes what an export writes of the preset that it was made from."""
+    (version / "assets.extra").mkdir(parents=True)
+    (version / "assets.extra" / "preset.json").write_text(versions._sums(preset))
 
 
 def test_a_port_that_is_taken_is_said_before_the_export(preset, tmp_path):

@@ -37,6 +37,11 @@ def files(directory):
     return sorted(found)
 
 
+def of(directory):
+    """Returns the sums of a preset's files as they are, a dict, name as of `files` -> sum."""
+    return {name: sums_format.of_file(os.path.join(directory, name)) for name in files(directory)}
+
+
 def write(directory, changed=None):
     """Writes the sums of a preset; call it without `changed` after you have edited a file by hand.
 

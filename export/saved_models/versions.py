@@ -1,6 +1,7 @@
 """Versioned SavedModels, each written completely or not at all."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -15,13 +16,14 @@ from convnlp.export import preset
 from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import precision, signatures
 from convnlp.export.verification import checks, requests
-from convnlp.models import arguments, preset_names
+from convnlp.models import arguments, checksums, preset_names
 from convnlp.models.folded_constants import folded
 from convnlp.models.int8_tables import store_in_int8
 from convnlp.models.narrow_weights import store_in_bfloat16
 from convnlp.tasks import task_of
 
 TFLITE_NAME = "model.tflite"  # where servers with --prefer_tflite_model look for it
+_PRESET_SUMS = "assets.extra/preset.json"
 
 
 def default_output(preset):
@@ -39,23 +41,20 @@ def default_output(preset):
     return str(directory.parent / "models" / directory.name)
 
 
-def made_since(output, preset_dir):
-    """Returns the highest version in a base directory that is not older than a preset.
+def made_from(output, preset_dir):
+    """Returns the highest version in a base directory, the one that is served, if it was made from a preset.
 
     Args:
         output: str. The base directory; it need not exist.
         preset_dir: str. A directory written by `save_to_preset`.
 
     Returns:
-        pathlib.Path of the version, or None if there is none.
+        pathlib.Path of the version, or None if there is none, or it was made from other files.
     """
-    saved = max(path.stat().st_mtime for path in pathlib.Path(preset_dir).rglob("*") if path.is_file())
-    found = [
-        path.parent
-        for path in pathlib.Path(output).glob("*/saved_model.pb")
-        if is_version(path.parent.name) and path.stat().st_mtime >= saved
-    ]
-    return max(found, key=lambda path: int(path.name), default=None)
+    base = pathlib.Path(output)
+    version = base / str(_highest_version(base))
+    recorded = version / _PRESET_SUMS
+    return version if recorded.exists() and recorded.read_text() == _sums(preset_dir) else None
 
 
 def export(
@@ -111,6 +110,7 @@ def export(
         if target.exists():
             raise ValueError(f"`version` must be new. Received: {version}, but {target} exists")
 
+    preset_sums = _sums(preset_dir)  # before it is read, since it may be replaced meanwhile
     model = served = preset.load(preset_dir)
     is_narrow = precision.resolve(dtype, model) == "bfloat16"
     precision.check_tables(quantize_tables, model)
@@ -132,6 +132,7 @@ def export(
             tflite_files.export(preset_dir, scratch[0] / TFLITE_NAME)
         errors = checks.check(model, servables) if check else {}
         for directory in scratch:
+            (directory / _PRESET_SUMS).write_text(preset_sums)
             saved_model_sums.write(directory)
         _publish(scratch, targets)
     names = dict(zip(scratch, targets, strict=True))
@@ -173,6 +174,10 @@ def _save(servable, model, preset_dir, directory):
     with tf.io.TFRecordWriter(str(extra / "tf_serving_warmup_requests")) as writer:
         for record in requests.warm_up_records(servable):
             writer.write(record)
+
+
+def _sums(preset_dir):
+    return json.dumps(checksums.of(preset_names.locate(preset_dir)), indent=2) + "\n"
 
 
 def _highest_version(base):
