@@ -306,7 +306,9 @@ def label_names(source, field="label"):
         )
     if unused := [number for number in range(highest) if number not in first]:
         what = "1 class has" if len(unused) == 1 else f"{len(unused)} classes have"
-        logging.warning("%s: %s no example: %s", source, what, str(unused[:_NAMED_CLASSES])[1:-1])
+        # In JSON, 1 stays the second class, whatever its name is.
+        advice = f"; for 1 to {highest} alone, list them in label_names" if is_table and unused == [0] else ""
+        logging.warning("%s: %s no example: %s%s", source, what, str(unused[:_NAMED_CLASSES])[1:-1], advice)
     return tuple(map(str, range(highest + 1)))
 
 
