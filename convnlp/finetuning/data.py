@@ -68,13 +68,15 @@ def report_overlap(found, held_out, tokenizer):
         is_found = overlap.near_duplicates(others, found, pieces)
         counts[name] = count = int(is_found.sum())
         if count:
-            tokens = others.columns[0][int(is_found.argmax())]
+            ids, length = others.columns[0], others.lengths[0]
+            is_cut = is_found & (ids.row_lengths().numpy() >= length)
             logging.warning(
-                "%d of %d %s examples (%.1f%%) are equal or nearly equal to a training example, such as %s",
+                "%d of %d %s examples (%.1f%%) are equal or nearly equal to a training example%s, such as %s",
                 count,
                 len(others),
                 name,
                 100 * count / len(others),
-                rules.short(tokenizer.detokenize(tokens)),
+                f" in the {length} tokens that are read" if is_cut.any() else "",
+                rules.short(tokenizer.detokenize(ids[int(is_found.argmax())])),
             )
     return counts

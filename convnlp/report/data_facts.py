@@ -20,8 +20,8 @@ def of_split(found, tokenizer, names=None):
 
     Returns:
         dict: "num_examples", "tokens" (quantiles of the lengths, with end tokens), "cut" (examples that fill
-        the whole length), "empty", "equal_texts" (examples whose text occurred before), "unknown" (share of
-        the pieces) and, if there are classes, "classes": {name: examples}.
+        the whole length), "empty", "equal_texts" (examples whose text, as far as it is read, occurred
+        before), "unknown" (share of the pieces) and, if there are classes, "classes": {name: examples}.
     """
     ids, length = found.columns[0], found.lengths[0]
     lengths, values = ids.row_lengths().numpy(), ids.values.numpy()
@@ -79,7 +79,9 @@ def warnings(facts, num_overlapping):
     if train["empty"]:
         found.append(f"{train['empty']:,} training texts are empty.")
     if train["equal_texts"] > MAX_SHARE * total:
-        found.append(f"{train['equal_texts']:,} of {total:,} training texts repeat an earlier one.")
+        found.append(
+            f"{train['equal_texts']:,} of {total:,} training texts repeat an earlier one{_as_read(train)}."
+        )
     if train["unknown"] > MAX_SHARE:
         found.append(f"{train['unknown']:.1%} of the pieces are unknown to the vocabulary.")
     for name, count in num_overlapping.items():
@@ -87,7 +89,8 @@ def warnings(facts, num_overlapping):
             number = facts[name]["num_examples"]
             found.append(
                 f"{count:,} of {number:,} {name} examples ({count / number:.1%}) are equal or nearly equal "
-                "to a training example, which makes the scores look better than they are."
+                f"to a training example{_as_read(facts[name])}, which makes the scores look better than they "
+                "are."
             )
         if facts[name]["num_examples"] < MIN_HELD_OUT:
             found.append(
@@ -95,6 +98,11 @@ def warnings(facts, num_overlapping):
                 "mean nothing."
             )
     return found
+
+
+def _as_read(facts):
+    """Says of texts that are equal how much of them was compared, if that is not all of each."""
+    return f" in the {facts['length']} tokens that are read" if facts["cut"] else ""
 
 
 def _classes(found, names):

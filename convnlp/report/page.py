@@ -22,7 +22,7 @@ _DATA = {
     "length": "tokens read of a text",
     "cut": "texts that fill this length",
     "empty": "empty texts",
-    "equal_texts": "texts that occurred before",
+    "equal_texts": "texts that occurred before, as far as they are read",
     "unknown": "unknown pieces",
 }
 _INTERVAL = "The interval covers other examples of the same kind; another training run would also differ."

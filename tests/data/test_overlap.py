@@ -8,8 +8,8 @@ from convnlp.finetuning import data
 from tests import corpus
 
 
-def examples(tokenizer, texts):
-    return Examples((tokenizer.ragged(texts),), (512,))
+def examples(tokenizer, texts, length=512):
+    return Examples((tokenizer.ragged(texts)[:, :length],), (length,))
 
 
 def found(tokenizer, texts, others):
@@ -80,3 +80,11 @@ def test_the_program_says_so_in_one_line(tokenizer, caplog):
         "2 of 4 test examples (50.0%) are equal or nearly equal to a training example, such as "
     )
     assert "\n" not in line
+
+
+def test_what_is_cut_is_compared_as_far_as_it_is_read(tokenizer, caplog):
+    train = examples(tokenizer, ["the river and the old engine of the boat"], length=4)
+    others = examples(tokenizer, ["the river and the old captain"], length=4)
+    data.report_overlap(train, {"test": others}, tokenizer)
+    expected = "equal or nearly equal to a training example in the 4 tokens that are read, such as 'the "
+    assert expected in caplog.text

@@ -54,11 +54,19 @@ def test_each_warning():
         "1 of 2 classes have fewer than 20 examples: 'good'",
         "60 of 1,000 texts (6%) fill all 8 tokens",
         "2 training texts are empty",
-        "20 of 1,000 training texts repeat an earlier one",
+        "20 of 1,000 training texts repeat an earlier one in the 8 tokens that are read.",
         "2.0% of the pieces are unknown",
-        "7 of 100 test examples (7.0%) are equal or nearly equal to a training example",
+        "7 of 100 test examples (7.0%) are equal or nearly equal to a training example, which",
         "only 100 test examples",
     )
     assert len(found) == len(expected)
     for sentence, part in zip(found, expected, strict=True):
         assert part in sentence
+
+
+def test_a_warning_says_how_much_of_texts_that_are_cut_was_compared():
+    assert data_facts.warnings({"train": facts(equal_texts=20)}, {}) == [
+        "20 of 1,000 training texts repeat an earlier one."
+    ]
+    (found,) = data_facts.warnings({"train": facts(), "test": facts(cut=1)}, {"test": 7})
+    assert "to a training example in the 8 tokens that are read, which" in found
