@@ -337,7 +337,7 @@ class ModelManager:
         """Whether to load a version: it is new, was served before, or may load by now."""
         if known is None:
             return True
-        if known.servable or known.state == "UNLOADING":
+        if known.servable:
             return False
         if known.attempts == 0 or _fingerprint(path) != known.fingerprint:
             return True

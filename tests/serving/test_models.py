@@ -273,6 +273,20 @@ def test_the_last_user_of_a_dropped_model_takes_nothing_from_the_one_in_its_plac
     assert states(manager) == {1: "AVAILABLE"}
 
 
+def test_a_model_that_is_taken_up_again_serves_though_a_request_uses_the_old_one(base, tmp_path_factory):
+    manager = manage(base)
+    other = tmp_path_factory.mktemp("other")
+    (other / "5").mkdir()
+    configs = [ModelConfig("m", str(base)), ModelConfig("n", str(other))]
+    old = manager.acquire("m")
+    manager.reload(configs[1:])
+    assert states(manager) == {1: "UNLOADING"}
+    manager.reload(configs)
+    assert manager.available() == [("m", 1), ("n", 5)]
+    assert manager.acquire("m") is not old
+    assert not old.closed
+
+
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
