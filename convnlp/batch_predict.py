@@ -53,6 +53,7 @@ def text_fields():
 def main(argv):
     """Input -> shards -> model -> files -> summary."""
     start = time.monotonic()
+    job.check_outside(_OUTPUT.value, _MODEL.value)
     pipeline, engine = (
         runners.load_pipeline(f"convnlp.bulk.{name}", "convnlp.batch_predict", _RUNNER.value)
         for name in ("pipeline", "engine")

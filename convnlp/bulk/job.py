@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 
 import tensorflow as tf
 
@@ -35,6 +36,20 @@ def description(source, format, signature, fields, shard_size, model, inputs):
         "input": source,
         "files": inputs,
     }
+
+
+def check_outside(folder, model):
+    """Raises ValueError if a folder is in a model's directory, which would be another model at a restart.
+
+    Args:
+        folder: string, as the user named it, a path or a URL.
+        model: string, the directory of the SavedModel.
+    """
+    inner, outer = (path if "://" in path else os.path.realpath(path) for path in (folder, model))
+    if f"{inner}/".startswith(f"{outer.rstrip('/')}/"):
+        raise ValueError(
+            f"`output` must not be in the directory of `model`, {model}. Received: output={folder}"
+        )
 
 
 def open_folder(folder, job):

@@ -160,6 +160,12 @@ def test_errors(predict, changes, message):
         predict(**changes)
 
 
+def test_an_output_in_the_model_is_refused_before_all_else(predict, model):
+    with pytest.raises(ValueError, match="`output` must not be in the directory of `model`"):
+        predict(output=f"{model}/out", input="none:")
+    assert not os.path.exists(f"{model}/out")
+
+
 @needs_beam
 def test_of_a_file_that_ends_early_what_was_whole_is_kept(folder, predict):
     corpus.write_jsonl(folder / "b.jsonl.gz", corpus.reviews(3000))

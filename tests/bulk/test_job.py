@@ -1,5 +1,6 @@
 """The folder of a bulk prediction: taken up by the same job, refused to another."""
 
+import contextlib
 import os
 
 import pytest
@@ -76,3 +77,32 @@ def test_what_is_no_job(tmp_path, made):
             job.open_folder(str(tmp_path / "out"), made())
     with pytest.raises(ValueError, match="`output` must be a directory, not a file"):
         job.open_folder(str(tmp_path / "notes"), made())
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_in"),
+    [
+        ("m/1", True),
+        ("m/1/out", True),
+        ("m/1/../1/out/a", True),
+        ("link/out", True),
+        ("m/out", False),
+        ("m/10", False),
+        ("m/1/../out", False),
+    ],
+)
+def test_a_folder_in_the_directory_of_the_model_is_refused(tmp_path, folder, is_in):
+    os.makedirs(tmp_path / "m" / "1")
+    os.symlink(tmp_path / "m" / "1", tmp_path / "link")
+    with contextlib.ExitStack() as stack:
+        if is_in:
+            message = "`output` must not be in the directory of `model`, .*/m/1/. Received: output="
+            stack.enter_context(pytest.raises(ValueError, match=message))
+        job.check_outside(f"{tmp_path}/{folder}", f"{tmp_path}/m/1/")
+
+
+def test_a_url_in_the_directory_of_the_model_is_refused():
+    job.check_outside("gs://bucket/m/10", "gs://bucket/m/1")
+    job.check_outside("out", "gs://bucket/m/1")
+    with pytest.raises(ValueError, match=r"Received: output=gs://bucket/m/1/out$"):
+        job.check_outside("gs://bucket/m/1/out", "gs://bucket/m/1")
