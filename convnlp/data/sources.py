@@ -223,13 +223,15 @@ class Sample:
             return
         stream = _stream(source, EveryField(), ALL)
         records = list(itertools.islice(stream.records(), num_rows))
-        self._place = records[0]
+        self._place, self._format = records[0], _format(source)
         self.rows = [stream.values(record) for record in records]
         self.fields = list(self.rows[0])
 
     def error(self, reason):
-        """Returns a `SourceError` about the first example."""
-        return self._place.error(reason) if self._place else SourceError(f"{self._name}: {reason}")
+        """Returns a `SourceError` about the fields: with the place of the header, or of the first example."""
+        if self._place is None:
+            return SourceError(f"{self._name}: {reason}")
+        return self._format.error_in_fields(self._place, reason)
 
 
 def paths(source):

@@ -4,7 +4,7 @@ import pytest
 
 from convnlp.data import Source, SourceError, fields
 from tests import corpus
-from tests.data.test_formats import write_table
+from tests.data.test_formats import write, write_table
 
 OPEN = {"text_field": "text", "label_field": "label"}
 TEXTS = corpus.documents(40)
@@ -89,6 +89,21 @@ def test_what_is_not_clear_is_an_error(tmp_path, columns, message):
     with pytest.raises(SourceError, match=message) as caught:
         fields.take(source(tmp_path, columns), OPEN)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("csv", r"a\.csv, line 1"),
+        ("parquet", r"a\.parquet"),
+        ("hf", r"\.arrow"),
+        ("jsonl", r"a\.jsonl, line 31"),  # each line has fields of its own
+    ],
+)
+def test_the_place_of_what_a_header_lacks_is_that_of_the_header_in_a_slice_too(tmp_path, kind, place):
+    rows = [{"a": text, "b": label, "c": label} for text, label in zip(TEXTS, CLASSES, strict=True)]
+    with pytest.raises(SourceError, match=f"{place}: no field 'text'"):
+        fields.take(Source(write(kind, tmp_path / kind, rows), "train[30:]"), OPEN)
 
 
 def test_a_file_that_is_sorted_by_class(tmp_path):

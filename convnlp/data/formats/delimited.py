@@ -40,18 +40,22 @@ class Delimited(Format):
         self._check_header(header, fields)
         row = None
         for row in rows:
-            yield row._replace(data=(header.data, row.data))
+            yield row._replace(data=(header, row.data))
         if row is None:
             raise header.error("the file has a header but no rows")
 
     def parse(self, data):
         header, cells = data
-        if len(cells) != len(header):
+        if len(cells) != len(header.data):
             raise ValueError(
-                f"the row has {len(cells)} cells but the header has {len(header)}; a cell that contains a "
-                "separator, a quote or a line end must be quoted"
+                f"the row has {len(cells)} cells but the header has {len(header.data)}; a cell that contains "
+                "a separator, a quote or a line end must be quoted"
             )
-        return dict(zip(header, map(Cell, cells), strict=True))
+        return dict(zip(header.data, map(Cell, cells), strict=True))
+
+    def error_in_fields(self, record, reason):
+        header, _ = record.data
+        return header.error(reason)
 
     def _rows(self, file):
         """Yields a `Record` of cells for each row that is not blank, including the header."""

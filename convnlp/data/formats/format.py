@@ -70,5 +70,14 @@ class Format(abc.ABC):
     def parse(self, data):
         """Parses a record's `data` into a dict of its fields; raises ValueError with a short reason."""
 
+    def error_in_fields(self, record, reason):
+        """Returns a `SourceError` about the names of the fields, which the first record of a slice showed.
+
+        Args:
+            record: `Record`.
+            reason: string.
+        """
+        return record.error(reason)
+
     def class_names(self, path, field):  # noqa: B027 (most formats have none)
         """Returns the class names of an integer field, a tuple in order, if the file has them; else None."""

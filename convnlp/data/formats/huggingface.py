@@ -7,13 +7,12 @@ import tensorflow as tf
 
 from convnlp.data.errors import SourceError
 from convnlp.data.formats import tables
-from convnlp.data.formats.format import Format
 from convnlp.data.stored import open_stored
 
 _SPLITS, _STATE = "dataset_dict.json", "state.json"
 
 
-class HuggingFace(Format):
+class HuggingFace(tables.Table):
     """The splits of a `DatasetDict`, or a `Dataset` as the one split "train"."""
 
     pattern = "DIR"
@@ -51,9 +50,6 @@ class HuggingFace(Format):
             for record in tables.rows(file.path, stream, names):
                 file.progress = stored.tell() / file.size
                 yield record
-
-    def parse(self, data):
-        return data
 
     def class_names(self, path, field):
         with tables.reading(path) as arrow, open_stored(path) as file:

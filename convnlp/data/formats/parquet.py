@@ -1,10 +1,9 @@
 """Parquet, as pandas, Spark and the Hugging Face hub write it."""
 
 from convnlp.data.formats import tables
-from convnlp.data.formats.format import Format
 
 
-class Parquet(Format):
+class Parquet(tables.Table):
     """Rows of a Parquet file; only the requested columns are read."""
 
     def records(self, file, fields):
@@ -17,6 +16,3 @@ class Parquet(Format):
             for record in tables.rows(file.path, batches, names):
                 file.progress = record.line / total
                 yield record
-
-    def parse(self, data):
-        return data

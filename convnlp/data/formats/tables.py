@@ -4,10 +4,20 @@ import contextlib
 
 from convnlp.data.arrow import pyarrow
 from convnlp.data.errors import SourceError
-from convnlp.data.formats.format import Record
+from convnlp.data.formats.format import Format, Record
 from convnlp.data.schema import named
 
 BATCH_ROWS = 1024
+
+
+class Table(Format):
+    """A format whose files have a schema."""
+
+    def parse(self, data):
+        return data
+
+    def error_in_fields(self, record, reason):
+        return SourceError(f"{record.path}: {reason}")
 
 
 @contextlib.contextmanager
