@@ -104,7 +104,8 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=(
     if kind not in TABLES:
         return FileInput(paths, kind, shard_size)
     for path in paths:
-        next(iter(files.File(path, FORMATS[kind], fields)), None)  # the header shows missing columns
+        for asked in (fields, None):  # the header shows missing columns; all columns go into the answers
+            next(iter(files.File(path, FORMATS[kind], asked)), None)
     return TableInput(paths, kind, shard_size)
 
 

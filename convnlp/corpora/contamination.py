@@ -99,7 +99,7 @@ def texts_of(source, fields=()):
     """
     if source.kind == "tfds":
         raise SourceError(f"{source}: a test set must consist of files, such as jsonl:GLOB or csv:GLOB")
-    rows = sources.Sample(source, num_rows=None).rows
+    rows = [row for row, _ in sources.records(source, ())]
     for field in fields:
         if not any(field in row for row in rows):
             raise SourceError(f"{source}: no field {field!r} (available: {', '.join(map(repr, rows[0]))})")

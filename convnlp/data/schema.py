@@ -398,9 +398,9 @@ class RecordAndTexts:
 
 
 class EveryField:
-    """Reads all fields of a record as stored, before their names are known."""
+    """Reads all fields of a record as stored, before it is known which of them matter."""
 
-    fields = None
+    fields = ()
 
     def values(self, record):
         """Returns the record, a dict."""

@@ -205,7 +205,7 @@ class Sample:
 
     Args:
         source: `Source`.
-        num_rows: int, the maximum number to read; None for all.
+        num_rows: int, the maximum number to read.
 
     Attributes:
         fields: list of strings, the fields of the first example.

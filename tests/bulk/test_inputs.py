@@ -154,6 +154,13 @@ def test_a_column_that_a_table_lacks_is_said_at_once(tmp_path, kind):
         inputs.open_input(f"{kind}:{path}", fields=("text", "body"))
 
 
+def test_a_table_with_two_columns_of_one_name_is_refused_at_once(tmp_path):
+    """All of them would stand in the answers."""
+    (tmp_path / "a.csv").write_text("text,x,x\none,1,2\n")
+    with pytest.raises(SourceError, match="column 'x' appears twice"):
+        inputs.open_input(f"csv:{tmp_path}/a.csv", fields=("text",))
+
+
 @pytest.mark.parametrize(
     ("source", "available"),
     [("lines:{}/a.txt", "'text'"), ("text:{}/a.txt", "'text'"), ("pydocs", "'text', 'label'")],

@@ -72,6 +72,12 @@ def test_texts_of_a_test_set(tmp_path):
         texts_of(Source("tfds:glue/sst2", "test"))
 
 
+def test_no_text_of_a_test_set_is_passed_over(tmp_path):
+    (tmp_path / "a.csv").write_text("text,text\nOne.,Two.\n")
+    with pytest.raises(SourceError, match="column 'text' appears twice"):
+        texts_of(Source(f"csv:{tmp_path}/a.csv"))
+
+
 def test_a_fingerprint_is_that_of_the_texts():
     texts = [prose(number, 20) for number in range(4)]
     fingerprint = TestTexts(texts).fingerprint()

@@ -14,7 +14,17 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 
-from convnlp.data import Label, Number, Shard, Source, SourceError, files, source_error_message, sources
+from convnlp.data import (
+    Label,
+    Number,
+    Shard,
+    Source,
+    SourceError,
+    fields,
+    files,
+    source_error_message,
+    sources,
+)
 from convnlp.data.formats import FORMATS, delimited
 from tests import corpus
 
@@ -238,7 +248,7 @@ BAD_TABLES = {
     "text behind a quote": ("csv", CSV + '"A" day,1\n', "line 4: text follows a closing quote"),
     "ragged": ("csv", CSV + "A day, they say,1\n", "line 4: the row has 3 cells but the header has 2"),
     "short": ("csv", CSV + "A day\n", "line 4: the row has 1 cells but the header has 2"),
-    "a column twice": ("csv", "text,label,text\na,1,b\n", "line 1: column 'text' appears twice"),
+    "a column twice": ("csv", "text,label,text\na,1,b\nc,0,d\n", "line 1: column 'text' appears twice"),
     "a header alone": ("csv", "text,label\n", "line 1: the file has a header but no rows"),
     "nothing": ("csv", "", "the file is empty"),
     "blank": ("csv", "\n\n", "the file is empty"),
@@ -280,6 +290,23 @@ def test_a_bad_table_is_one_line(tmp_path, name):
     assert path.name in line
     assert "\n" not in line
     assert len(line) < 300 + len(str(path))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_column_that_stands_there_twice_and_is_not_asked_for(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        path.write_text("text,x,label,x\nA fine day.,5,1,6\nA lost day.,7,0,8\n")
+    else:
+        columns = ["A fine day.", "A lost day."], [5, 7], [1, 0], [6, 8]
+        table = pyarrow.Table.from_arrays(list(map(pyarrow.array, columns)), ["text", "x", "label", "x"])
+        pyarrow.parquet.write_table(table, path)
+    source = Source(f"{kind}:{path}")
+    assert fields.take(source, {"text_field": "text", "label_field": "label"}) == {}
+    assert values(source.name, label=Label(num_classes=2)) == [("A fine day.", 1), ("A lost day.", 0)]
+    for read in (lambda: sources.check(source, ("x",)), lambda: list(sources.records(source))):
+        with pytest.raises(SourceError, match="column 'x' appears twice"):
+            read()
 
 
 def test_a_line_of_50_MB(tmp_path):

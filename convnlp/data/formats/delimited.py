@@ -113,9 +113,9 @@ class Delimited(Format):
 
     def _check_header(self, header, fields):
         names = header.data
-        counts = collections.Counter(filter(None, names))
-        if counts and max(counts.values()) > 1:
-            raise header.error(f"column {short(counts.most_common(1)[0][0])} appears twice")
+        for field, count in collections.Counter(filter(None, names)).items():
+            if count > 1 and (fields is None or field in fields):
+                raise header.error(f"column {short(field)} appears twice")
         for field in fields or ():
             if field in names:
                 continue

@@ -60,7 +60,8 @@ class Format(abc.ABC):
         Args:
             file: `convnlp.data.files.File`, with `path`, `lines()` and `opened()`. A format that does not use
                 `lines` must set `file.progress`, from 0 to 1.
-            fields: tuple of strings, the fields to read; others may be omitted. None for all.
+            fields: tuple of strings, the fields to read; others may be omitted. None for all, of which no two
+                may have one name; () for what there is, whatever it is.
 
         Raises:
             SourceError: if the file cannot be read; the message names the place.

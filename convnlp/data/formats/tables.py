@@ -39,7 +39,7 @@ def columns(path, schema, fields):
     Args:
         path: string.
         schema: pyarrow.Schema.
-        fields: tuple of strings, the requested fields; None for all.
+        fields: tuple of strings, the requested fields; None for all; () for those of which there is one.
 
     Returns:
         A list of different strings.
@@ -52,6 +52,8 @@ def columns(path, schema, fields):
             raise SourceError(f"{path}: no field {field!r} (available: {named(schema.names)})")
         if schema.names.count(field) > 1:
             raise SourceError(f"{path}: column {field!r} appears twice")
+    if fields == ():
+        return [name for name in schema.names if schema.names.count(name) == 1]
     return list(dict.fromkeys(schema.names if fields is None else fields))
 
 
