@@ -23,7 +23,9 @@ _INPUT = flags.DEFINE_string(
     "input", None, "KIND:GLOB of jsonl, csv, tsv, parquet, lines or text; tfds:NAME; pydocs.", required=True
 )
 _OUTPUT = flags.DEFINE_string("output", None, "Directory to write to, new or of this job.", required=True)
-_FORMAT = flags.DEFINE_enum("format", "jsonl", outputs.FORMATS, "Format of the predictions.")
+_FORMAT = flags.DEFINE_enum(
+    "format", "jsonl", outputs.FORMATS, "Format of the predictions; fractions in tfrecord are float32."
+)
 _SIGNATURE = flags.DEFINE_string("signature", "serving_default", "Signature to call; it must take texts.")
 _TEXT_FIELDS = flags.DEFINE_list(
     "text_fields", None, "Field for each input of the signature, sorted by name. Default: the inputs' names."

@@ -1,8 +1,8 @@
 """The files of a bulk prediction: rows as JSON lines or TFRecord; each file is complete or absent.
 
 A row is {"file", "line", "input": the fields of the example, and each output of the model by its name}. As a
-tf.Example, it has the features "file", "line", "input/FIELD" and the outputs; texts are bytes, and fields
-other than texts, numbers and lists of these are JSON.
+tf.Example, it has the features "file", "line", "input/FIELD" and the outputs; texts are bytes, fractions are
+float32, since it has no others, and fields other than texts, numbers and lists of these are JSON.
 """
 
 import json

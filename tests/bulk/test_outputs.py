@@ -75,6 +75,15 @@ def test_examples_have_a_feature_a_field(tmp_path):
     }
 
 
+def test_what_the_documentation_says_of_fractions():
+    fields = {"time": 1700000000.123, "much": 1e300, "of_integers": 2**60 + 1}
+    feature = outputs.example(row(fields, scores=np.array([0.1], "float32"))).features.feature
+    assert list(feature["input/time"].float_list.value) == [1700000000]
+    assert list(feature["input/much"].float_list.value) == [np.inf]
+    assert list(feature["input/of_integers"].int64_list.value) == [2**60 + 1]
+    assert np.array(feature["scores"].float_list.value, "float32") == np.array([0.1], "float32")
+
+
 @pytest.mark.parametrize("format", outputs.FORMATS)
 def test_half_of_a_surrogate_pair_does_not_end_a_run(tmp_path, format):
     path = str(tmp_path / "rows")
