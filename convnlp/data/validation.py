@@ -39,7 +39,7 @@ def choose(found):
     >>> sorted(found.labels[choose(found)].tolist())
     [0, 0, 1, 1]
     """
-    keys = np.fromiter(_keys(found), np.uint64, len(found))
+    keys = keys_of(found)
     count = len(found)
     share = min(max(count * SHARE, LEAST), MOST, count * MOST_SHARE) / count
     chosen = _chosen(_counts(keys, _classes(found.labels, count)), share)
@@ -131,7 +131,7 @@ def folds(found, count):
     >>> [found.labels[folds(found, 5) == part].tolist().count(1) for part in range(5)]
     [2, 2, 2, 2, 2]
     """
-    keys = np.fromiter(_keys(found), np.uint64, len(found))
+    keys = keys_of(found)
     classes = _classes(found.labels, len(found))
     part_of = {}
     for label in np.unique(classes):  # each continues where the last one ended: parts of similar size
@@ -159,12 +159,13 @@ def take(found, is_taken):
     return found.take(np.flatnonzero(is_taken))
 
 
-def _keys(found):
-    """Yields a hash of what is read of each example, or its group, as integers below 2**64."""
+def keys_of(found):
+    """Returns a hash of what is read of each example, or its group: uint64 [n]."""
     if found.groups is not None:
-        yield from found.groups
-        return
+        return np.asarray(found.groups, np.uint64)
     values, splits = found.columns[0].values.numpy(), found.columns[0].row_splits.numpy()
-    for start, end in itertools.pairwise(splits):
-        digest = hashlib.blake2b(values[start:end].tobytes() + b"|", digest_size=8)
-        yield int.from_bytes(digest.digest(), "big")
+    digests = (
+        hashlib.blake2b(values[start:end].tobytes() + b"|", digest_size=8).digest()
+        for start, end in itertools.pairwise(splits)
+    )
+    return np.fromiter((int.from_bytes(each, "big") for each in digests), np.uint64, len(found))

@@ -50,6 +50,7 @@ class Task(abc.ABC):
     takes_group: ClassVar[bool] = False  # whether `batches` can group by length
     generates: ClassVar[bool] = False  # whether its models write text, by `generate`
     fits_head: ClassVar[bool] = False  # whether it has `linear_heads`, for a model whose last layer is `head`
+    teaches_itself: ClassVar[bool] = False  # whether `fitted` also learns from texts without labels
     metrics: ClassVar[tuple]  # names of all possible scores, except num_examples
     share_metrics: ClassVar[tuple] = ()  # the scores that are a share of the examples
     # Fields of a config's `task` that name fields of the data, and are found in the data if not given: keys
@@ -118,6 +119,13 @@ class Task(abc.ABC):
             source: `Source`.
             training: bool. Whether they are only trained on, so that what scores need can be left out.
         """
+
+    def read_unlabelled(self, source):
+        """Reads texts without labels; returns `convnlp.data.examples.Examples`.
+
+        A task that `teaches_itself` has this; the default does not.
+        """
+        raise NotImplementedError
 
     def for_training(self, found):
         """Returns what is trained on: by default, what was read; a task may add to it.
@@ -198,6 +206,9 @@ class Task(abc.ABC):
         Returns:
             (the model; dict, what was chosen; float array [h,U], outputs of the `head` for the held-out
             examples, from a fit without them, with the penalty that the other folds choose).
+
+        A task that `teaches_itself` also takes `unlabelled`: (`Examples`, their features [u,D]), or None. If
+        it is given, what was chosen has "self_training", a named tuple whose `str` says what came of it.
         """
         labels = found.labels
         outputs = cross_fitting.in_turn(

@@ -35,12 +35,14 @@ class Fitted(typing.NamedTuple):
         chosen: dict, the penalty and the share of each part, by their names.
         outputs: float array [h,C], logits for the held-out examples: from a fit without them, with the
             penalties and the weights that the other folds choose.
+        by_others: dict, each of `cross_fitting.halves` -> the `Joint` that the others choose for it.
     """
 
     weights: list
     shares: np.ndarray
     chosen: dict
     outputs: np.ndarray
+    by_others: dict
 
 
 def fit(parts, labels, fold_of):
@@ -61,17 +63,27 @@ def fit(parts, labels, fold_of):
     members = [_answers(part, labels, fold_of) for part in parts]  # [P,h,C] each
     held = labels[fold_of >= 0]
 
-    def answer(is_seen, is_asked):
-        found = joint.choose([each[:, is_seen] for each in members], held[is_seen])
-        return found.logits([each[:, is_asked] for each in members])
+    def chosen_by(is_seen):
+        return joint.choose([each[:, is_seen] for each in members], held[is_seen])
 
-    outputs = cross_fitting.in_turn(answer, cross_fitting.halves(fold_of))
-    found = joint.choose(members, held)
-    weights, chosen = [], {}
+    groups = cross_fitting.halves(fold_of)
+    by_others = {group: chosen_by(groups != group) for group in np.unique(groups).tolist()}
+    outputs = cross_fitting.in_turn(
+        lambda _, is_asked: by_others[groups[is_asked][0]].logits([each[:, is_asked] for each in members]),
+        groups,
+    )
+    found, chosen = joint.choose(members, held), {}
     for part, index, share in zip(parts, found.chosen, found.shares, strict=True):
-        weights += part.fit(part.features, labels, part.penalties[index : index + 1])
         chosen |= {f"{part.name}penalty": part.penalties[index], f"{part.name}share": float(share)}
-    return Fitted(weights, found.shares, chosen, outputs)
+    return Fitted(refitted(parts, labels, found), found.shares, chosen, outputs, by_others)
+
+
+def refitted(parts, labels, choice):
+    """Returns the weights (W, b) of each part, fitted to all examples with the penalties of a `Joint`."""
+    return [
+        part.fit(part.features, labels, part.penalties[index : index + 1])[0]
+        for part, index in zip(parts, choice.chosen, strict=True)
+    ]
 
 
 def _answers(part, labels, fold_of):

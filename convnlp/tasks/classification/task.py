@@ -12,7 +12,7 @@ from convnlp.layers import HashedNgrams, dropout_seed
 from convnlp.layers.hashed_ngrams import MAX_BUCKETS
 from convnlp.models import TextClassifier, linear_head
 from convnlp.options import option
-from convnlp.tasks.classification import heads, ngrams, review
+from convnlp.tasks.classification import heads, ngrams, review, self_training
 from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.teachers import soft_labels
 from convnlp.tasks.pooled_head import PooledHeadTask
@@ -52,6 +52,7 @@ class Classification(PooledHeadTask):
     name: ClassVar[str] = "classification"
     model_cls: ClassVar[type] = TextClassifier
     fits_head: ClassVar[bool] = True
+    teaches_itself: ClassVar[bool] = True
     best: ClassVar[tuple] = ("valid/accuracy", "max")
     metrics: ClassVar[tuple] = ("accuracy", "f1", "f1_macro", "loss")
     share_metrics: ClassVar[tuple] = ("accuracy",)
@@ -101,6 +102,9 @@ class Classification(PooledHeadTask):
             keep_texts=bool(self.teachers),
         )
 
+    def read_unlabelled(self, source):
+        return read_classification(source, self.tokenizer, None, self.sequence_length, self.text_fields)
+
     def for_training(self, found):
         found = self._weighed(found)
         if not self.teachers:
@@ -135,22 +139,28 @@ class Classification(PooledHeadTask):
     def linear_heads(self, features, labels, penalties):
         return linear_head.fit(features, labels, self.label.num_classes, penalties)
 
-    def fitted(self, model, found, features, fold_of, penalties):
+    def fitted(self, model, found, features, fold_of, penalties, unlabelled=None):
         """As in `Task`, joined to a linear classifier on n-grams: the logits are a z + b u, see `ngrams`.
 
-        The penalties of both, a and b minimise the loss on the held-out examples; see `heads`.
+        The penalties of both, a and b minimise the loss on the held-out examples; see `heads`. If there are
+        texts without labels, both also learn from them, by `self_training.teach`.
         """
         parts = [heads.Part("", features, self.linear_heads, penalties)]
         if num_buckets := self._num_buckets:
             layer = HashedNgrams(num_buckets, self.label.num_classes)
             counts = ngrams.features(layer, found)
             parts.append(heads.Part("ngram_", counts, self._ngram_heads, ngrams.PENALTIES))
-        best = heads.fit(parts, found.labels, fold_of)
+        best, chosen = heads.fit(parts, found.labels, fold_of), {}
+        if unlabelled is not None:
+            texts, more = unlabelled
+            more = [more, *([ngrams.features(layer, texts)] if num_buckets else [])]
+            best, report = self_training.teach(best, parts, found.labels, fold_of, more)
+            chosen = {"self_training": report}
         if num_buckets:
             model = ngrams.joined(model, *best.weights, best.shares)
         else:
             model.head.set_weights([best.shares[0] * values for values in best.weights[0]])
-        return model, best.chosen, best.outputs
+        return model, best.chosen | chosen, best.outputs
 
     def _ngram_heads(self, counts, labels, penalties):
         share = ngrams.ratio_share_for(self.label.num_classes)
