@@ -11,13 +11,16 @@ how much a classifier's n-grams count, in five folds: each fold is answered by a
 of more than 5,000 examples, only one fold is (`convnlp.tasks.cross_fitting`). The final head is fitted to all
 examples.
 
+With `task.unlabelled_source`, a classifier also learns from its own answers to these texts, once, as far as
+the folds gain from it (`convnlp.tasks.classification.self_training`).
+
 With few labels, every example is needed for fitting, so none are held out: without `data.validation_split`,
 the validation scores are those of the answers to the folds, each answered as the other folds choose. If you
 give a validation split, it is used neither for the choice nor for fitting; it scores the finished model. Of
 the config, only `init_from`, `data`, `train.batch_size`, `train.dtype`, the fields of `task` that describe
-the data and `task.options.ngram_buckets` are used; an encoder that merges positions is pooled as
-`task.pooling` says. The other fields, such as `class_weights`, are kept in config.json as they were given,
-and have no effect.
+the data, `task.unlabelled_source` and `task.options.ngram_buckets` are used; an encoder that merges positions
+is pooled as `task.pooling` says. The other fields, such as `class_weights`, are kept in config.json as they
+were given, and have no effect.
 """
 
 import time
@@ -47,8 +50,8 @@ def run(config, workdir, strategy):
     `strategy` is what `convnlp.experiment.prepare` returned for this config and directory.
 
     Raises:
-        ValueError: if the config names no preset, if its task has no linear head to fit, or if there are
-            several replicas.
+        ValueError: if the config names no preset, if its task has no linear head to fit or cannot learn from
+            the texts without labels that the config names, or if there are several replicas.
     """
     if not config.init_from:
         raise ValueError("`init_from` must name a preset, whose encoder is used. Received: init_from=''")
@@ -59,6 +62,12 @@ def run(config, workdir, strategy):
     if not tasks.task_named(config.task.kind).fits_head:
         kinds = ", ".join(name for name, task in tasks.TASKS.items() if task.fits_head)
         raise ValueError(f"`task.kind` must be one of {kinds}. Received: {config.task.kind!r}")
+    if config.task.unlabelled_source and not tasks.task_named(config.task.kind).teaches_itself:
+        kinds = ", ".join(name for name, task in tasks.TASKS.items() if task.teaches_itself)
+        raise ValueError(
+            f"`task.unlabelled_source` must be empty here unless `task.kind` is {kinds}. Received: "
+            f"task.unlabelled_source={config.task.unlabelled_source!r}, task.kind={config.task.kind!r}"
+        )
     tasks.check_options(config)
     tokenizer = components.tokenizer(config)
     dtype = components.dtype_policy(config, strategy)
@@ -77,12 +86,21 @@ def run(config, workdir, strategy):
     held_out = {name: task.read(source) for name, source in held_out.items()}
     fold_of = cross_fitting.folds(found)
     num_overlapping = data.report_overlap(found, held_out, tokenizer)
+    texts, more = None, {}  # without labels
+    if config.task.unlabelled_source:
+        texts = data.read_unlabelled(config, task, [found, *held_out.values()], tokenizer)
 
     started = time.time(), time.process_time()
     logging.warning("reading %s texts with the encoder", f"{len(found):,}")
     features = rows.vectors_of(model, found, config.train.batch_size)
+    if texts is not None:
+        logging.warning("reading %s texts without labels with the encoder", f"{len(texts):,}")
+        more = {"unlabelled": (texts, rows.vectors_of(model, texts, config.train.batch_size))}
     logging.warning("fitting the head; reading took %.0f s", time.time() - started[0])
-    model, chosen, outputs = task.fitted(model, found, features, fold_of, PENALTIES)
+    model, chosen, outputs = task.fitted(model, found, features, fold_of, PENALTIES, **more)
+    if "self_training" in chosen:
+        print(chosen["self_training"])
+        chosen["self_training"] = chosen["self_training"]._asdict()
     summary = {
         **chosen,
         "num_examples": len(found),

@@ -8,8 +8,9 @@ import pytest
 
 from convnlp import experiment, fit_head, scores, tasks
 from convnlp.configs import finetune_classification
+from convnlp.data import SourceError
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
-from convnlp.tasks.classification import ngrams
+from convnlp.tasks.classification import ngrams, self_training
 from tests import corpus
 
 SIZE = {"num_layers": 1, "num_heads": 2, "hidden_dim": 64, "intermediate_dim": 64, "kernel_size": 3}
@@ -117,6 +118,113 @@ def test_what_has_no_head_to_fit_is_refused(directory, tmp_path, changes, messag
     with pytest.raises(ValueError, match=message):
         run(directory, tmp_path, **changes)
     assert not (tmp_path / "preset").exists()
+
+
+def unlabelled(tmp_path, rows):
+    return f"jsonl:{corpus.write_jsonl(tmp_path / 'unlabelled.jsonl', rows)}"
+
+
+def test_texts_without_labels_are_answered_and_learned_from(directory, tmp_path, capsys, caplog):
+    rows = corpus.reviews(600)  # the first 256 of them are those with labels
+    fields = {"data.split": "train[:40]", "data.test_source": ""}
+    run(directory, tmp_path / "without", **fields)
+    capsys.readouterr()
+    texts = [{"text": row["text"].removesuffix(".") if i % 2 else row["text"]} for i, row in enumerate(rows)]
+    fields["task.unlabelled_source"] = unlabelled(tmp_path, texts)
+    run(directory, tmp_path / "with", **fields)
+    results, before = (
+        json.loads((tmp_path / name / "results.json").read_text()) for name in ("with", "without")
+    )
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("self-training")]
+    report = results["self_training"]
+    assert f" {report['num_texts']} texts answered, {report['num_taken']} taken, " in line
+    assert "self_training" not in before
+    labelled = {row["text"] for row in rows[:64]}  # 40 to learn from, and 64 to validate on
+    num_others = sum(row["text"] not in labelled for row in rows)
+    assert num_others - 5 < report["num_texts"] <= num_others  # a few are nearly equal to one with a label
+    assert f"left out {600 - report['num_texts']} of 600 texts, which are equal or nearly" in caplog.text
+    assert f"reading {report['num_texts']} texts without labels with the encoder" in caplog.messages
+
+    classifiers = [
+        TextClassifier.from_preset(str(tmp_path / name / "preset")) for name in ("with", "without")
+    ]
+    after, former = (each.get_weights() for each in classifiers)
+    assert [weight.shape for weight in after] == [weight.shape for weight in former]
+    is_used = any(report["shares"][1:])
+    assert is_used == (report["loss"][1] < report["loss"][0])
+    assert is_used == any((one != other).any() for one, other in zip(after, former, strict=True))
+    logits = classifiers[0].predict([row["text"] for row in rows[:64]], verbose=0)
+    hits = logits.argmax(-1) == [row["label"] for row in rows[:64]]
+    assert np.mean(hits) == pytest.approx(results["validation"]["accuracy"])
+
+
+def test_what_the_folds_reject_leaves_every_bit_as_it_was(directory, tmp_path, monkeypatch):
+    monkeypatch.setattr(self_training.joint, "mixture", lambda members, labels: np.eye(len(members))[0])
+    fields = {"data.test_source": ""}
+    run(directory, tmp_path / "without", **fields)
+    texts = [{"text": text} for text in corpus.documents(50)]
+    run(directory, tmp_path / "with", **fields, **{"task.unlabelled_source": unlabelled(tmp_path, texts)})
+    after, former = (
+        TextClassifier.from_preset(str(tmp_path / name / "preset")).get_weights()
+        for name in ("with", "without")
+    )
+    for one, other in zip(after, former, strict=True):
+        np.testing.assert_array_equal(one, other)
+    results, before = (
+        json.loads((tmp_path / name / "results.json").read_text()) for name in ("with", "without")
+    )
+    assert results["self_training"]["shares"] == [1, 0, 0]
+    assert results["validation"] == before["validation"]
+
+
+@pytest.mark.parametrize("is_pair", [False, True], ids=["without n-grams", "pairs"])
+def test_an_encoder_alone_and_pairs_learn_from_texts_without_labels_too(directory, tmp_path, is_pair):
+    rows = [{**row, "other": row["text"][::-1]} for row in corpus.reviews(400)]
+    source = corpus.write_jsonl(tmp_path / "rows.jsonl", rows[:60])
+    fields = {"data.source": f"jsonl:{source}", "data.split": "train", "data.validation_split": ""}
+    fields |= {"task.second_text_field": "other"} if is_pair else {"task.options.ngram_buckets": 0}
+    texts = [{name: row[name] for name in ("text", "other")} for row in rows[60:]]
+    fields["task.unlabelled_source"] = unlabelled(tmp_path, texts)
+    run(directory, tmp_path / "run", **fields, **{"data.test_source": ""})
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert len(results["self_training"]["shares"]) == (3 if is_pair else 2)
+    assert results["self_training"]["num_taken"] > 200
+
+
+@pytest.mark.parametrize(
+    ("rows", "changes", "error", "message"),
+    [
+        (None, {}, SourceError, "nothing.jsonl: no such file"),
+        ([], {}, SourceError, r"unlabelled.jsonl"),
+        (
+            [{"body": "A day."}],
+            {},
+            SourceError,
+            r"unlabelled.jsonl, line 1: no field 'text' \(available: 'bo",
+        ),
+        (
+            [{"text": row["text"]} for row in corpus.reviews(9)],
+            {},
+            ValueError,
+            r"`task.unlabelled_source` must have texts that are not among .* Received: 'jsonl:.*', with 9 t",
+        ),
+        (
+            [{"text": "A day."}],
+            {"task.kind": "multi_label"},
+            ValueError,
+            r"`task.unlabelled_source` must be empty here unless `task.kind` is classification\. Received: "
+            "task.unlabelled_source='jsonl:.*', task.kind='multi_label'",
+        ),
+    ],
+    ids=["missing", "empty", "no text", "all labelled", "several labels"],
+)
+def test_texts_that_cannot_be_learned_from_are_refused_before_the_encoder_reads(
+    directory, tmp_path, monkeypatch, rows, changes, error, message
+):
+    monkeypatch.setattr(fit_head.rows, "vectors_of", None)
+    source = f"jsonl:{tmp_path}/nothing.jsonl" if rows is None else unlabelled(tmp_path, rows)
+    with pytest.raises(error, match=message):
+        run(directory, tmp_path / "run", **{"task.unlabelled_source": source, **changes})
 
 
 def test_a_pooling_that_cannot_be_fitted_is_refused_before_the_data_are_read(tmp_path):

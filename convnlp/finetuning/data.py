@@ -1,5 +1,6 @@
 """Reads the data of a fine-tuning run, all of it before the first step."""
 
+import numpy as np
 from absl import logging
 
 from convnlp import outputs
@@ -50,6 +51,58 @@ def read_examples(task, train, held_out):
     is_held_out = validation.choose(found)
     found_held_out["validation"] = validation.take(found, is_held_out)
     return validation.take(found, ~is_held_out), found_held_out, ~is_held_out
+
+
+def read_unlabelled(config, task, labelled, tokenizer):
+    """Reads `task.unlabelled_source`, without the texts that are among those with a label.
+
+    Args:
+        config: the experiment, whose `task.unlabelled_source` is not empty.
+        task: `Task` that `teaches_itself`.
+        labelled: sequence of `Examples`, all that are learned from or scored.
+        tokenizer: their `Tokenizer`.
+
+    Returns:
+        `Examples` without labels.
+
+    Raises:
+        SourceError: if the source or any of its examples is wrong.
+        ValueError: if no other texts are left.
+    """
+    name = config.task.unlabelled_source
+    found = task.read_unlabelled(Source(name, data_dir=config.data.data_dir))
+    left = validation.take(found, ~is_among(found, labelled, tokenizer))
+    if not len(left):
+        raise ValueError(
+            "`task.unlabelled_source` must have texts that are not among those with a label. "
+            f"Received: {name!r}, with {len(found)} texts that are"
+        )
+    if len(left) < len(found):
+        logging.warning(
+            "%s: left out %s of %s texts, which are equal or nearly equal to one with a label",
+            name,
+            f"{len(found) - len(left):,}",
+            f"{len(found):,}",
+        )
+    return left
+
+
+def is_among(found, labelled, tokenizer):
+    """Returns which examples equal, or nearly equal, one of those with a label.
+
+    Args:
+        found: `Examples`, n of them.
+        labelled: sequence of `Examples`.
+        tokenizer: their `Tokenizer`.
+
+    Returns:
+        bool array [n].
+    """
+    pieces, keys, is_found = overlap.Pieces(tokenizer), validation.keys_of(found), np.zeros(len(found), bool)
+    for others in labelled:
+        is_found |= np.isin(keys, validation.keys_of(others))  # also texts too odd for the next line
+        is_found |= overlap.near_duplicates(found, others, pieces)
+    return is_found
 
 
 def report_overlap(found, held_out, tokenizer):
