@@ -54,8 +54,8 @@ def main(argv):
             train, unseen = (
                 read(SETS[name], args, tokenizer, model, *where) for where in splits(SETS[name], size)
             )
-            answers = [way(*train, unseen[1:], num_classes).argmax(1) for way in (held_out, folded)]
-            found[SETS[name].title] = [each == unseen[0].labels for each in answers]
+            logits = [way(*train, unseen[1:], num_classes) for way in (held_out, folded)]
+            found[SETS[name].title] = [each.argmax(1) == unseen[0].labels for each in logits]
             print(name, size, *(f"{100 * each.mean():.2f}" for each in found[SETS[name].title]), flush=True)
         print(table(found, size))
 
@@ -103,6 +103,13 @@ def held_out(found, vectors, counts, unseen, num_classes):
 
 def folded(found, vectors, counts, unseen, num_classes):
     """Returns the logits for unseen texts, float [U,C], as `convnlp fit-head` computes them now."""
+    best = heads.fit(parts_of(vectors, counts, num_classes), found.labels, cross_fitting.folds(found))
+    print(best.chosen, flush=True)
+    return answers(best, unseen)
+
+
+def parts_of(vectors, counts, num_classes):
+    """Returns what `convnlp fit-head` fits to vectors and n-grams: two `heads.Part`."""
 
     def fit(features, labels, penalties):
         return linear_head.fit(features, labels, num_classes, penalties)
@@ -111,12 +118,14 @@ def folded(found, vectors, counts, unseen, num_classes):
         share = ngrams.ratio_share_for(num_classes)
         return ngrams.fit(features, labels, num_classes, penalties, ratio_share=share)
 
-    parts = [
+    return [
         heads.Part("", vectors, fit, fit_head.PENALTIES),
         heads.Part("ngram_", counts, fit_ngrams, ngrams.PENALTIES),
     ]
-    best = heads.fit(parts, found.labels, cross_fitting.folds(found))
-    print(best.chosen, flush=True)
+
+
+def answers(best, unseen):
+    """Returns the logits of a `heads.Fitted` for unseen texts, float [U,C]."""
     return np.tensordot(best.shares, _logits(best.weights, unseen), 1)
 
 
