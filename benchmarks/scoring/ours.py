@@ -34,6 +34,15 @@ class Runs:
         """Returns the cell of a linear classifier on the frozen encoder."""
         return self._cell(text_set, self._trained("convnlp.fit_head", text_set, seed))
 
+    def self_training(self, text_set, seed):
+        """Returns the cell of one that also learns from the rest of the training file, without its labels."""
+        more = {"config.task.unlabelled_source": text_set.source(self.data_dir, "train")}
+        run = self._trained("convnlp.fit_head", text_set, seed, "self_training", more)
+        taught = json.loads((run / "results.json").read_text())["self_training"]
+        return self._cell(text_set, run) | {
+            name: taught[name] for name in ("num_texts", "num_taken", "shares")
+        }
+
     def finetune(self, text_set, seed):
         """Returns the cell of all weights fine-tuned, with defaults for everything but the seed."""
         return self._cell(text_set, self._trained("convnlp.finetune", text_set, seed))
@@ -58,10 +67,10 @@ class Runs:
             "seconds": results["seconds"],
         }
 
-    def _trained(self, program, text_set, seed):
-        """Returns the directory of a run, which is made first if it is missing."""
-        run = self.workdir / f"{text_set.name}_{program.rpartition('.')[2]}_{seed}"
-        fields = training_fields(text_set, seed, self.data_dir)
+    def _trained(self, program, text_set, seed, name=None, more=None):
+        """Returns the directory of a run with more fields, which is made first if it is missing."""
+        run = self.workdir / f"{text_set.name}_{name or program.rpartition('.')[2]}_{seed}"
+        fields = training_fields(text_set, seed, self.data_dir) | (more or {})
         if text_set.after:
             first = self._trained("convnlp.finetune", SETS[text_set.after], "0")
             fields["config.init_from"] = first / "preset"

@@ -19,6 +19,7 @@ _HEADER = (
     "seeds",
     "gain over the best peer",
 )
+_TAUGHT_HEADER = ("`fit-head`", "texts without labels", "without them", "with them", "gain")
 _FILES_HEADER = ("as a TFLite file", "MB", "accuracy", "of the preset", "points lost", "same answers")
 
 
@@ -32,8 +33,13 @@ def generated(cells, labels):
     """
     done = [_Done(name, cells[name], labels[name]) for name in SETS if name in cells]
     parts = [pages.table(_HEADER, [_scores(found) for found in done])]
-    files = [_file(found) for found in done if found.has_file]
-    return "\n\n".join(parts + ([pages.table(_FILES_HEADER, files)] if files else []))
+    for header, row, is_done in (
+        (_TAUGHT_HEADER, _taught, lambda found: {"fit_head", "self_training"} <= set(found.shares)),
+        (_FILES_HEADER, _file, lambda found: found.has_file),
+    ):
+        if rows := [row(found) for found in done if is_done(found)]:
+            parts.append(pages.table(header, rows))
+    return "\n\n".join(parts)
 
 
 class _Done:
@@ -73,7 +79,22 @@ def _scores(found):
         return [*row, ""]
     best = max(peers, key=lambda model: found.shares[model].mean())
     gain = paired.difference(found.answers["finetune"], found.answers[best][0], found.labels)
-    return [*row, "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * value for value in gain))]
+    return [*row, _signed(gain)]
+
+
+def _taught(found):
+    (cell,) = found.models["self_training"].values()
+    gain = paired.difference(found.answers["self_training"], found.answers["fit_head"][0], found.labels)
+    return [
+        found.title,
+        f"{cell['num_texts']:,}",
+        *map(found.with_interval, ("fit_head", "self_training")),
+        _signed(gain),
+    ]
+
+
+def _signed(gain):
+    return "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * value for value in gain))
 
 
 def _file(found):

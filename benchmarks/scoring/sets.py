@@ -39,6 +39,11 @@ class TextSet:
         return f"jsonl:{data_dir}/classification/{file}.{part}.jsonl.gz"
 
     @property
+    def is_part(self):
+        """Whether the training file has more texts than are used."""
+        return self.split != "train"
+
+    @property
     def parts(self):
         """The files that are read."""
         return ("train", "valid", "test") if self.has_validation else ("train", "test")

@@ -126,7 +126,11 @@ def runs(tmp_path, monkeypatch):
             started.append((program, run.name, fields.get("config.init_from")))
             small_classifier(["dynamic_conv"], 16, ["0", "1"]).save_to_preset(str(run / "preset"))
             (run / "checkpoints").mkdir()
-            done.write_text(json.dumps({"validation": {"accuracy": 0.5}, "seconds": 1.0}))
+            taught = {"num_texts": 3, "num_taken": 2, "shares": [1.0, 0.0, 0.0], "loss": [0.1, 0.2]}
+            results = {"validation": {"accuracy": 0.5}, "seconds": 1.0}
+            if "config.task.unlabelled_source" in fields:
+                results["self_training"] = taught
+            done.write_text(json.dumps(results))
 
     monkeypatch.setattr(ours, "run_once", run_once)
     return ours.Runs(tmp_path, tmp_path / "runs"), started
@@ -140,6 +144,14 @@ def test_the_file_gives_the_answers_of_the_model_it_was_made_from(runs):
     assert 0 < file["megabytes"] < 1
     assert started == [("convnlp.finetune", "sst2_finetune_0", None)]  # once for both
     assert not (runs.workdir / "sst2_finetune_0" / "checkpoints").exists()
+
+
+def test_the_rest_of_a_training_file_is_learned_from_without_labels(runs):
+    runs, started = runs
+    found = first_results.cell("self_training", SETS["imdb_1000"], "0", runs)
+    assert (len(found["predictions"]), found["num_texts"], found["num_taken"]) == (4, 3, 2)
+    first_results.cell("fit_head", SETS["imdb_1000"], "0", runs)
+    assert [run for _, run, _ in started] == ["imdb_1000_self_training_0", "imdb_1000_fit_head_0"]
 
 
 def test_labels_of_another_set_come_first(runs):
@@ -162,7 +174,8 @@ def test_labels_of_another_set_come_first(runs):
         ((["sst2", "sst3"], ["tfidf"]), "`sets` must be among sst2, .* Received: 'sst3'"),
         (
             (["sst2"], ["bert"]),
-            "`models` must be among tfidf, hashed, minilm, fit_head, finetune, tflite. Received: 'bert'",
+            "`models` must be among tfidf, hashed, minilm, fit_head, self_training, finetune, tflite. "
+            "Received: 'bert'",
         ),
         ((["trec6", "sst5"], ["tfidf"]), "`data_dir` must hold classification/sst5.train.jsonl.gz"),
     ],
@@ -187,9 +200,13 @@ def test_the_page(tmp_path):
             "finetune": {"0": {"predictions": labels}, "1": {"predictions": [*labels[:-1], 0]}},
         },
         "trec6": {"hashed": {"0": {"predictions": labels}}},
+        "ag_news_1000": {
+            "fit_head": {"0": {"predictions": wrong}},
+            "self_training": {"0": {"predictions": labels, "num_texts": 21000}},
+        },
     }
     (tmp_path / "first_results.md").write_text(f"before\n{page.BEGIN}\n{pages.END}\nafter\n")
-    found = {"preset": ours.PRESET, "cells": cells, "labels": {"sst2": labels, "trec6": labels}}
+    found = {"preset": ours.PRESET, "cells": cells, "labels": dict.fromkeys(cells, labels)}
     first_results.write(found, tmp_path / "first_results.json", tmp_path / "first_results.md")
     lines = (tmp_path / "first_results.md").read_text().splitlines()
     row, of_file = [line for line in lines if line.startswith("| SST-2")]
@@ -197,5 +214,8 @@ def test_the_page(tmp_path):
     peers_of_it = "50.0 (40.4 to 59.6) |  | 95.0 (88.8 to 97.8) | "
     assert row.startswith(f"| SST-2, sentences | 100 | {peers_of_it} | **99.5 ± 6.4** | 2 | +4.5 (")
     assert any(line.startswith("| TREC-6 | 100 |  | 100.0 (") for line in lines)
+    _, taught = [line for line in lines if line.startswith("| AG News, 1,000 texts")]
+    scores = "50.0 (40.4 to 59.6) | 100.0 (96.3 to 100.0) | +50.0 ("
+    assert taught.startswith(f"| AG News, 1,000 texts | 21,000 | {scores}")
     assert (lines[0], lines[-1]) == ("before", "after")
     assert json.loads((tmp_path / "first_results.json").read_text()) == found
