@@ -90,7 +90,7 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=(
             f"'text:GLOB', 'pydocs' or 'tfds:NAME'. Received: input={source!r}"
         )
     if kind == "tfds":
-        _require(source, fields, tfds_source.builder(name, data_dir).info.features)
+        _require(source, fields, sorted(tfds_source.builder(name, data_dir).info.features))
         return TFDSInput(name, split, shard_size, data_dir)
     if split != "train":
         raise SourceError(

@@ -17,7 +17,8 @@ def blocks(source, schema, shard, seed):
     features = found.info.features
     for field in schema.fields:
         if field not in features:
-            raise SourceError(f"tfds:{name} has no field {field!r} (available: {', '.join(features)})")
+            there = ", ".join(sorted(features))  # TFDS reads them in any order
+            raise SourceError(f"tfds:{name} has no field {field!r} (available: {there})")
     for field in schema.texts:
         if features[field].tf_dtype != tf.string or features[field].shape != ():
             raise SourceError(f"tfds:{name}: {field} must be a text. Received: {features[field]}")
