@@ -58,6 +58,7 @@ def embeddings(preset):
     return Seq2SeqBackbone.from_preset(str(preset)).token_embedding.get_weights()[0]
 
 
+@pytest.mark.slow
 def test_fine_tuning_starts_from_what_the_text_has_taught_and_teaches_it_once(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(adaptation, "NUM_STEPS", 10)
     trained, train = [], loop.train

@@ -147,6 +147,7 @@ def test_a_row_without_label_is_one_line(folder):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_each_value_of_a_field_is_scored_apart(folder):
     folder = folder[0]
     labels = ["b", "a", "b", "b", "a", "b", "a"]

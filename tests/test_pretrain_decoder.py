@@ -13,6 +13,7 @@ from tests.run_program import run_program
 SMALL = {"num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "kernel_size": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.multiprocess
 def test_the_decoder_learns_and_the_encoder_stays(tmp_path):
     text = corpus.write_jsonl(tmp_path / "docs.jsonl.gz", [{"text": text} for text in corpus.documents(300)])

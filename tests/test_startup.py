@@ -179,7 +179,11 @@ print(state() == before, convnlp.__version__ != "")
     assert run(code).stdout == "True True\n"
 
 
-@pytest.mark.parametrize("program", ["convnlp.prepare_tfds", "export.saved_model", "export.tflite_report"])
+@pytest.mark.parametrize(
+    "program",
+    ["convnlp.prepare_tfds"]
+    + [pytest.param(name, marks=pytest.mark.slow) for name in ("export.saved_model", "export.tflite_report")],
+)
 def test_a_wrong_flag_is_one_line(program, monkeypatch):
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
     command = [sys.executable, "-m", program, "--nonsense=1"]

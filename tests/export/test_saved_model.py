@@ -30,8 +30,6 @@ SOME_KINDS = [
 ]
 SIGNATURES = {kind: CLASSIFIER_SIGNATURES if kind == "classifier" else LM_SIGNATURES for kind in KINDS}
 SIGNATURES["prefix_lm"] = LM_SIGNATURES - {"pair"}
-# The kind whose stack of every mixer is exported without the slow tests. The others' are of the same layers.
-WITH_EVERY_MIXER = "classifier"
 
 # What TensorFlow Serving's stock server has anyway. A new name belongs here after a look at its registry.
 _STOCK = """
@@ -55,7 +53,8 @@ def test_every_signature_equals_the_preset_in_a_fresh_process(kind, exported):
     _assert_all_signatures_equal_the_preset(kind, exported(kind, SHORT))
 
 
-@pytest.mark.parametrize("kind", [WITH_EVERY_MIXER, pytest.param("lm", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classifier", "lm"])
 def test_every_mixer_equals_the_preset_in_a_fresh_process(kind, ids_of_every_mixer):
     directory, errors = ids_of_every_mixer(kind)
     assert set(errors) == {(directory, "ids", loader) for loader in loaders.LOADERS}
@@ -79,15 +78,9 @@ def _assert_all_signatures_equal_the_preset(kind, exported):
     assert max(errors.values()) < 5e-6
 
 
-def _directories(kind, exported, ids_of_every_mixer):
-    """Returns the SavedModel with all signatures, and those with the signature "ids" alone."""
-    of_every_mixer = [ids_of_every_mixer(kind)[0]] if kind == WITH_EVERY_MIXER else []
-    return *exported(kind, SHORT)[:2], *of_every_mixer
-
-
 @pytest.mark.parametrize("kind", SOME_KINDS)
-def test_graphs_hold_stock_operations(kind, exported, ids_of_every_mixer):
-    _assert_stock_operations(*_directories(kind, exported, ids_of_every_mixer))
+def test_graphs_hold_stock_operations(kind, exported):
+    _assert_stock_operations(*exported(kind, SHORT)[:2])
 
 
 def _assert_stock_operations(text, *ids):
@@ -107,8 +100,8 @@ def test_layers_are_stored_once(exported):
 
 
 @pytest.mark.parametrize("kind", SOME_KINDS)
-def test_no_output_has_a_size_of_its_batch(kind, exported, ids_of_every_mixer):
-    _assert_free_of_the_batch(*_directories(kind, exported, ids_of_every_mixer))
+def test_no_output_has_a_size_of_its_batch(kind, exported):
+    _assert_free_of_the_batch(*exported(kind, SHORT)[:2])
 
 
 def _assert_free_of_the_batch(*directories):
@@ -121,6 +114,7 @@ def _assert_free_of_the_batch(*directories):
                 assert None not in shape[1:], (name, key)
 
 
+@pytest.mark.slow
 def test_a_text_has_the_answer_it_has_alone(ids_of_every_mixer, classifier):
     """No mixer lets an answer depend on the batch that it is served in."""
     signature = tf.saved_model.load(str(ids_of_every_mixer("classifier")[0])).signatures["ids"]

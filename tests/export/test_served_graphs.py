@@ -39,7 +39,9 @@ def asked(session, computation):
     return values, operations
 
 
-@pytest.mark.parametrize("kind", ["classifier", "lm", pytest.param("prefix_lm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", ["classifier", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("lm", "prefix_lm"))]
+)
 def test_the_same_operations_run_as_by_default_and_say_the_same(request, kind):
     version, *_ = request.getfixturevalue(f"exported_{kind}")
     config = config_pb2.ConfigProto()

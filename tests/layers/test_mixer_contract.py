@@ -3,15 +3,23 @@
 import pytest
 
 from convnlp import testing
-from convnlp.testing import extremes
+from convnlp.testing import contract, extremes
 from tests.mixer_table import CASES
 
 CHECKS = testing.checks_of(CASES)
 
 
+# What a mixer's other options hardly change. `make test` checks it on each mixer as it typically is.
+TYPICAL = {
+    contract.bfloat16_is_near_float32,
+    contract.config_and_weights_make_an_equal_mixer,
+    contract.pads_never_change_valid_outputs,
+}
+
+
 def _is_slow(check):
-    """Attacks on a mixer's further variants take a tenth of `make test`; it has those on the typical one."""
-    return check.function.__module__ == extremes.__name__ and not check.case.typical
+    is_of_all = check.function in TYPICAL or check.function.__module__ == extremes.__name__
+    return is_of_all and not check.case.typical
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def test_a_row_alone_equals_the_row_in_a_batch(sharp_lm):
         np.testing.assert_array_equal(alone["decoder_token_ids"][0], together["decoder_token_ids"][i])
 
 
+@pytest.mark.slow
 def test_prompts_of_several_lengths_are_kept(sharp_lm):
     texts = {"encoder_text": ["the river", "a", "b"], "decoder_text": ["", "old", "the old river"]}
     inputs = sharp_lm.preprocessor.generate_preprocess(texts)
@@ -114,6 +115,7 @@ def test_prompts_of_several_lengths_are_kept(sharp_lm):
     np.testing.assert_array_equal(beam["decoder_token_ids"][kept], inputs["decoder_token_ids"].numpy()[kept])
 
 
+@pytest.mark.slow
 def test_one_beam_is_greedy_and_more_are_never_worse(sharp_lm):
     inputs = sharp_lm.preprocessor.generate_preprocess(SOURCES)
     greedy = run(sharp_lm, inputs, "greedy")

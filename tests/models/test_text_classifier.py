@@ -221,6 +221,7 @@ class Column:
         return len(self._values)
 
 
+@pytest.mark.slow
 def test_columns_of_tables(backbone, tokenizer):
     preprocessor = TextClassifierPreprocessor(tokenizer, 16)
     classifier = TextClassifier(backbone, 2, preprocessor, labels=["bad", "good"])

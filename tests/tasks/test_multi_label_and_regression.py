@@ -184,7 +184,8 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["multi_label", pytest.param("regression", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TABLES)
 def test_a_table_becomes_a_preset(tmp_path, kind):
     (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
     source = f"csv:{write_table(tmp_path / 'a.csv', TABLES[kind])}"

@@ -264,6 +264,7 @@ def test_the_suite_notices_a_defect(answers, monkeypatch):
         check()
 
 
+@pytest.mark.slow
 def test_a_table_becomes_a_preset(tmp_path):
     (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
     for name, count, seed in (("train", 256, 1), ("test", 60, 2)):

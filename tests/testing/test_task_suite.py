@@ -251,6 +251,7 @@ def test_there_is_a_defect_for_every_check():
     assert set(DEFECTS) == {function.__name__ for function in TASK_SUITE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_check_passes_without_its_defect_and_fails_with_it(name, registered, model, monkeypatch):
     if name != "loss_falls":  # which trains it

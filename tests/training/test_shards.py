@@ -91,7 +91,8 @@ def test_batches_are_the_same_for_any_number_of_workers(tmp_path, num_shards):
     assert collections.Counter(np.ravel(found).tolist()).most_common(1)[0][1] == 1
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 3), pytest.param(4, 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (4, 2)])
 def test_every_document_comes_once_per_epoch(tmp_path, before, after):
     """Documents of one character, rows of one document and its end: a count of rows is one of documents."""
     count = 120
