@@ -83,7 +83,7 @@ def _scores(found):
 
 
 def _taught(found):
-    (cell,) = found.models["self_training"].values()
+    cell = next(iter(found.models["self_training"].values()))
     gain = paired.difference(found.answers["self_training"], found.answers["fit_head"][0], found.labels)
     return [
         found.title,
