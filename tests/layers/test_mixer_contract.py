@@ -4,7 +4,7 @@ import pytest
 
 from convnlp import testing
 from convnlp.testing import contract, extremes
-from tests.mixer_table import CASES
+from tests.mixer_table import CASES, MIXER_TABLE, SAMPLE
 
 CHECKS = testing.checks_of(CASES)
 
@@ -33,3 +33,8 @@ def test_contract(check):
 
 def test_every_check_applies_to_some_mixer():
     assert {check.function for check in CHECKS} == set(testing.SUITE)
+
+
+def test_the_sample_is_of_the_table():
+    """Or all that `sampled` marks would be slow."""
+    assert set(SAMPLE) < set(MIXER_TABLE)
