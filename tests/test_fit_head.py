@@ -177,6 +177,7 @@ def test_what_the_folds_reject_leaves_every_bit_as_it_was(directory, tmp_path, m
     assert results["validation"] == before["validation"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_pair", [False, True], ids=["without n-grams", "pairs"])
 def test_an_encoder_alone_and_pairs_learn_from_texts_without_labels_too(directory, tmp_path, is_pair):
     rows = [{**row, "other": row["text"][::-1]} for row in corpus.reviews(400)]

@@ -56,12 +56,22 @@ def test_a_preset_is_exported_and_served_and_the_next_time_served_alone(preset, 
     assert "exported to" not in log
     assert [path.name for path in models.iterdir()] == ["1"]
 
-    os.rename(directory, beside := directory.with_name("beside"))  # as old as it was, older than the version
-    try:
-        _, log = answer(beside, tmp_path / "beside")
-        assert "exported to" in log
-    finally:
-        os.rename(beside, directory)
+
+@pytest.mark.slow
+def test_a_preset_that_took_the_place_of_another_is_exported(preset, tmp_path):
+    """However old it is: what counts is what is in it."""
+    directory, model = preset
+    place = tmp_path / "preset"
+    shutil.copytree(directory, place)
+    answer(place, tmp_path / "log")
+    model.head.kernel.assign(-model.head.kernel)
+    model.save_to_preset(str(tmp_path / "other"))
+    os.utime(tmp_path / "other" / "config.json", (0, 0))
+    shutil.rmtree(place)
+    os.rename(tmp_path / "other", place)
+    _, log = answer(place, tmp_path / "again")
+    assert "exported to" in log
+    assert sorted(path.name for path in (tmp_path / "models" / "preset").iterdir()) == ["1", "2"]
 
 
 def test_nothing_is_written_into_the_package(tmp_path):

@@ -1,8 +1,7 @@
 """Small presets, and what is exported from them once for all tests.
 
-Each kind of model is there with a layer of EVERY mixer, and with those of SHORT. All signatures are exported
-from the short ones, "ids" alone from the others: what surrounds a stack does not depend on its mixers. Slow
-tests export everything from everything.
+A model has a layer of each mixer of a list: SHORT, of which all signatures are exported, since what surrounds
+a stack does not depend on its mixers; the SAMPLE of tests/mixer_table.py; and, in slow tests, EVERY mixer.
 
 What is costly is built once, by the first of pytest's processes that needs it; the others wait, and read it.
 """
@@ -32,6 +31,7 @@ from convnlp.models import (
     checksums,
 )
 from tests import corpus
+from tests.mixer_table import SAMPLE
 from tests.run_program import run_program
 from tests.small_classifier import small_classifier
 
@@ -39,7 +39,7 @@ LABELS = ["bad", "fair", "good"]
 LENGTH = 16
 GENERATED = 6
 EVERY = list(layers.MIXERS)
-SHORT = ["dynamic_conv", "relative_attention"]  # one of each family; the second has weights for each position
+SHORT = ["dynamic_conv", "relative_attention"]  # the second has weights for each position
 
 
 def _backbone(tokenizer, **config):
@@ -197,15 +197,15 @@ def preset_of(once):
 
 @pytest.fixture(scope="session")
 def exported(preset_of, once):
-    """A function of the same: (text version, ids-only version, errors), all signatures checked."""
+    """A function of the same: (text version, ids-only version, errors), all signatures checked, or none."""
 
-    def exported(kind, mixers):
+    def exported(kind, mixers, check=True):
         # Of a path that is relative, as in the README.
         arguments = {} if kind == "classifier" else {"max_length": GENERATED}
         return once(
-            f"{kind}_{len(mixers)}",
+            f"{kind}_{len(mixers)}" + ("" if check else "_unchecked"),
             lambda folder: versions.export(
-                str(preset_of(kind, mixers)), os.path.relpath(folder / kind), **arguments
+                str(preset_of(kind, mixers)), os.path.relpath(folder / kind), check=check, **arguments
             ),
         )
 
@@ -229,19 +229,27 @@ def ids_of_every_mixer(preset_of, once):
     return ids_of_every_mixer
 
 
-@pytest.fixture(scope="session")
-def classifier_dir(preset_of):
-    return preset_of("classifier", EVERY)
+@pytest.fixture(
+    scope="session", params=[SAMPLE, pytest.param(EVERY, marks=pytest.mark.slow)], ids=["sample", "every"]
+)
+def mixers(request):
+    """Those that have a layer in the models below."""
+    return list(request.param)
 
 
 @pytest.fixture(scope="session")
-def prefix_lm_dir(preset_of):
-    return preset_of("prefix_lm", EVERY)
+def classifier_dir(preset_of, mixers):
+    return preset_of("classifier", mixers)
 
 
 @pytest.fixture(scope="session")
-def decoder_only_dir(preset_of):
-    return preset_of("decoder_only", EVERY)
+def prefix_lm_dir(preset_of, mixers):
+    return preset_of("prefix_lm", mixers)
+
+
+@pytest.fixture(scope="session")
+def decoder_only_dir(preset_of, mixers):
+    return preset_of("decoder_only", mixers)
 
 
 @pytest.fixture(scope="session")
@@ -250,14 +258,14 @@ def classifier(classifier_dir):
 
 
 @pytest.fixture(scope="session")
-def fp32_export(classifier_dir, once):
+def fp32_export(classifier_dir, mixers, once):
     """(file, facts): the classifier as TFLite, exact, for token ids, which the export has compared."""
 
     def build(folder):
         file = folder / "model.tflite"
         return file, tflite_files.export(str(classifier_dir), str(file), "fp32")
 
-    return once("fp32", build)
+    return once(f"fp32_{len(mixers)}", build)
 
 
 @pytest.fixture(scope="session")
@@ -277,4 +285,4 @@ def exported_lm(exported):
 
 @pytest.fixture(scope="session")
 def exported_prefix_lm(exported):
-    return exported("prefix_lm", SHORT)
+    return exported("prefix_lm", SHORT, check=False)

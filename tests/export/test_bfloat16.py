@@ -30,16 +30,14 @@ def scattered(model):
 
 @pytest.fixture(scope="module")
 def exported_both(tmp_path_factory):
-    """{type: version} of a classifier, checked in fresh processes, with model.tflite in it."""
+    """{type: version} of a classifier with model.tflite, and the error of the one in bfloat16."""
     folder = tmp_path_factory.mktemp("both")
     scattered(small_classifier(SHORT, LENGTH, LABELS)).save_to_preset(str(folder / "preset"))
     found = {}
     for dtype in ("float32", "bfloat16"):
-        version, _, errors = versions.export(
-            str(folder / "preset"), str(folder / dtype), tflite=True, dtype=dtype
-        )
-        found[dtype] = version, max(errors.values())
-    return found
+        options = {"tflite": True, "dtype": dtype, "check": dtype == "bfloat16"}
+        found[dtype], _, errors = versions.export(str(folder / "preset"), str(folder / dtype), **options)
+    return found, max(errors.values())
 
 
 @pytest.mark.parametrize("mixer", sampled(EVERY))
@@ -63,16 +61,16 @@ def test_every_mixer_is_near_float32(mixer, tmp_path):
 @pytest.mark.multiprocess
 def test_in_fresh_processes(exported_both):
     """`export` asked all signatures by all loaders."""
-    exact, narrow = (exported_both[dtype][1] for dtype in ("float32", "bfloat16"))
-    assert exact < parity.BOUND < narrow < BOUND
-    types = {dtype: Graph(version).product_dtype() for dtype, (version, _) in exported_both.items()}
+    found, error = exported_both
+    assert parity.BOUND < error < BOUND
+    types = {dtype: Graph(version).product_dtype() for dtype, version in found.items()}
     assert types == {"float32": "float32", "bfloat16": "bfloat16"}
 
 
 @pytest.mark.multiprocess
 def test_kernels_take_half_of_the_space(exported_both):
     sizes = {}
-    for dtype, (version, _) in exported_both.items():
+    for dtype, version in exported_both[0].items():
         reader = tf.train.load_checkpoint(str(version / "variables" / "variables"))
         shapes, types = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
         sizes[dtype] = {
@@ -87,7 +85,7 @@ def test_kernels_take_half_of_the_space(exported_both):
 @pytest.mark.multiprocess
 def test_model_tflite_beside_it_is_that_of_the_preset(exported_both):
     texts, scores = requests.texts(5), {}
-    for dtype, (version, _) in exported_both.items():
+    for dtype, version in exported_both[0].items():
         rows = EdgeModel(str(version / "model.tflite")).predict(texts)
         scores[dtype] = [list(row["scores"].values()) for row in rows]
     np.testing.assert_allclose(scores["bfloat16"], scores["float32"], atol=1e-6)
@@ -97,7 +95,7 @@ def test_model_tflite_beside_it_is_that_of_the_preset(exported_both):
 def test_the_local_server_runs_both_forms(exported_both):
     text = np.array([text.encode() for text in requests.texts(5)], object)
     found = []
-    for dtype, (version, _) in exported_both.items():
+    for dtype, version in exported_both[0].items():
         servable = LiteServable("m", 1, str(version / "model.tflite"), str(version), num_interpreters=1)
         for signature in ("serving_default", "embed"):  # by LiteRT, and by the SavedModel
             infos = servable.signatures[signature]

@@ -81,7 +81,7 @@ def test_matrices_are_int8_and_sums_are_not(content):
     assert np.mean(is_int8["FULLY_CONNECTED"]) > 0.9
 
 
-def test_int8_of_every_mixer(classifier, calibrating, content):
+def test_int8_of_the_mixers(classifier, mixers, calibrating, content):
     rows = calibrating
     assert conversion.custom_operations(content) == set()
     model = unpacked(content)
@@ -90,7 +90,7 @@ def test_int8_of_every_mixer(classifier, calibrating, content):
     activations = [
         t for t in tensors if t.type == schema.TensorType.INT8 and model.buffers[t.buffer].data is None
     ]
-    assert len(activations) > 5 * len(layers.MIXERS)
+    assert len(activations) > 5 * len(mixers)
     scales = [scale for t in activations if t.quantization is not None for scale in t.quantization.scale]
     assert max(scales) < 10  # 255 times that is the range
 

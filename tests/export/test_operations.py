@@ -9,7 +9,6 @@ import tensorflow as tf
 from convnlp.export.lite import delegation
 from convnlp.export.operation import place
 from convnlp.export.saved_models import execution
-from convnlp.layers import MIXERS
 from tests.run_program import run_program
 
 
@@ -90,14 +89,14 @@ def test_signatures_that_take_no_ids_are_refused(signature, rule, exported_class
 
 
 @pytest.mark.multiprocess
-def test_program(fp32_file, exported_classifier, tmp_path):
+def test_program(fp32_file, mixers, exported_classifier, tmp_path):
     report = tmp_path / "report.json"
     done = run_program("export.operations", f"--model={fp32_file}", "--length=9", f"--output={report}")
     assert done.returncode == 0, done.stderr
     facts = json.loads(report.read_text())
     total = sum(sum(numbers.values()) for numbers in facts["operations"].values())
     assert f"{total} operations, " in done.stdout
-    assert len({where for numbers in facts["operations"].values() for where in numbers}) == len(MIXERS) + 1
+    assert len({where for numbers in facts["operations"].values() for where in numbers}) == len(mixers) + 1
     header, *lines = done.stdout.splitlines()
     assert header.split()[:2] == ["operation", "encoder"]
     assert [line.split()[0] for line in lines[:-1]] == list(facts["operations"])

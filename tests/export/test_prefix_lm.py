@@ -118,21 +118,16 @@ def test_verify_asks_for_as_many_tokens_as_the_model_generates(exported_prefix_l
 class TestItsEmbeddingIsThatOfAClassifier:
     """The whole text, seen from both sides by all layers."""
 
-    def test_in_every_mixer(self, kind, preset_of):
-        model, rows, expected = _embedded(preset_of(kind, EVERY))
+    def test_in_python(self, kind, preset_of, mixers):
+        model, rows, expected = _embedded(preset_of(kind, mixers))
         embedding = task_of(model).answers(model).rows.embed(rows)
         np.testing.assert_allclose(embedding, expected, atol=5e-6)
 
-    def test_in_exports(self, kind, preset_of, exported):
-        model, rows, expected = _embedded(preset_of(kind, SHORT))
-        signature = tf.saved_model.load(str(exported(kind, SHORT)[0])).signatures["embed"]
-        np.testing.assert_allclose(signature(text=tf.constant(TEXTS))["embedding"], expected, atol=5e-6)
-        _assert_equals_in_tflite(model, rows, expected)
-
     @pytest.mark.slow
-    def test_in_exports_of_every_mixer(self, kind, preset_of, exported):
-        model, rows, expected = _embedded(preset_of(kind, EVERY))
-        signature = tf.saved_model.load(str(exported(kind, EVERY)[0])).signatures["embed"]
+    @pytest.mark.parametrize("mixers", [SHORT, EVERY], ids=["short", "every"])
+    def test_in_exports(self, kind, preset_of, exported, mixers):
+        model, rows, expected = _embedded(preset_of(kind, mixers))
+        signature = tf.saved_model.load(str(exported(kind, mixers)[0])).signatures["embed"]
         np.testing.assert_allclose(signature(text=tf.constant(TEXTS))["embedding"], expected, atol=5e-6)
         _assert_equals_in_tflite(model, rows, expected)
 
@@ -166,11 +161,11 @@ def test_encoders_that_were_not_trained_to_go_on_are_refused(prefix_lm_dir, tmp_
         preset.load(str(directory))
 
 
-def test_lengths_beyond_the_model_are_refused(lm, decoder_only_dir):
+def test_lengths_beyond_the_model_are_refused(lm, preset_of):
     with pytest.raises(ValueError, match=rf"`max_length` must be below {LENGTH}.* Received: {LENGTH}"):
         signatures.servable(lm, LENGTH)
     # Its stack has a mixer with weights for LENGTH + 8 positions.
-    decoder_only = preset.load(str(decoder_only_dir))
+    decoder_only = preset.load(str(preset_of("decoder_only", SHORT)))
     signatures.servable(decoder_only, 8)
     with pytest.raises(ValueError, match=rf"`max_length` must be at most 8: .* takes {LENGTH} of them.*: 9"):
         signatures.servable(decoder_only, 9)
