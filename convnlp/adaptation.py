@@ -1,7 +1,7 @@
 """Continues masked language modelling on a user's own text before a preset is fine-tuned."""
 
-from convnlp import experiment, pretrain
-from convnlp.data import Source, sources
+from convnlp import experiment, pretrain, tasks
+from convnlp.data import Source, fields, sources
 from convnlp.training import storage
 
 FOLDER = "adapted"  # directory of this run, inside that of the fine-tuning
@@ -37,11 +37,21 @@ def check(config):
     """Opens `task.unlabelled_source`, if there is one, and checks its rows before anything is trained.
 
     Raises:
-        SourceError: if the source is missing, has rows that cannot be used, or too few to hold some out.
+        SourceError: if the source is missing, has no field of texts or rows that cannot be used, or too few
+            to hold some out.
     """
     if config.task.unlabelled_source:
-        for field in ("data.split", "data.validation_split"):
-            sources.check(Source(config.task.unlabelled_source, _FIELDS[field], config.data.data_dir))
+        field = _text_field(config)
+        for name in ("data.split", "data.validation_split"):
+            source = Source(config.task.unlabelled_source, _FIELDS[name], config.data.data_dir)
+            sources.check(source, (field,))
+
+
+def _text_field(config):
+    """Returns the field to read: that of one of the task's texts if it is there, else the obvious one."""
+    source = Source(config.task.unlabelled_source, data_dir=config.data.data_dir)
+    roles = tasks.task_named(config.task.kind).text_roles
+    return fields.text(source, *(config.task[role] for role in roles))
 
 
 def run(config, workdir, strategy, longest_text=None, finish=False):
@@ -77,6 +87,7 @@ def run(config, workdir, strategy, longest_text=None, finish=False):
         {
             **_FIELDS,
             "data.source": config.task.unlabelled_source,
+            "task.text_field": _text_field(config),
             "data.input_length": min(ROW_LENGTH, longest_text or ROW_LENGTH),
             "optimizer.warmup_steps": NUM_STEPS // 10,
             **{f"train.{name}": value for name, value in steps.items()},

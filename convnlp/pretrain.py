@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import flags
 
 from convnlp import components, estimate, experiment, outputs, programs, run_preset, stages
-from convnlp.data import Source, sources
+from convnlp.data import Source, fields, sources
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
 from convnlp.training import graphs, loop, optimizers
@@ -58,14 +58,16 @@ def run(config, workdir, strategy, finish=False):
     own_shards = experiment.own_shards(workdir, strategy)
     paths = [*sources.paths(train), *sources.paths(held_out_source)]
     outputs.check_run_folder(workdir, config.init_from, paths)
-    sources.check(held_out_source)
+    field = _text_field(config, train)
+    sources.check(held_out_source, (field,))
     for shard in own_shards:
-        sources.check(train, shard=shard)
-    first, *later = _stages(config, backbone, tokenizer, train, own_shards)
+        sources.check(train, (field,), shard=shard)
+    first, *later = _stages(config, backbone, tokenizer, train, field, own_shards)
     held_out = pretraining_batches(
         held_out_source,
         tokenizer,
         objectives,
+        field=field,
         shuffle_buffer=0,
         num_epochs=1,
         batch_size=config.train.batch_size,
@@ -129,7 +131,13 @@ def freeze_encoder(config, backbone, objectives):
         layer.trainable = False
 
 
-def _stages(config, backbone, tokenizer, train, own_shards):
+def _text_field(config, train):
+    """Returns the field to read: the one that the config names, or if it names none, the obvious one."""
+    given = config.task.text_field
+    return given if given != fields.ROLES["text_field"].default else fields.text(train)
+
+
+def _stages(config, backbone, tokenizer, train, field, own_shards):
     """Returns what each stage of the run trains on; each continues in the text where the last one ended."""
     num_tokens, count = 0, own_shards[0].count
     for stage in stages.of(config):
@@ -140,6 +148,7 @@ def _stages(config, backbone, tokenizer, train, own_shards):
                 train,
                 tokenizer,
                 objectives,
+                field=field,
                 shuffle_buffer=config.data.shuffle_buffer,
                 skip_tokens=num_tokens,
                 shard=shard,

@@ -106,7 +106,7 @@ def test_fine_tuning_starts_from_what_the_text_has_taught_and_teaches_it_once(fo
 )
 def test_the_text_is_looked_at_before_anything_is_trained(folder, tmp_path, unlabelled, error):
     (folder / "empty.jsonl").write_text("")
-    (folder / "bad.jsonl").write_text('{"body": "no text"}\n')
+    (folder / "bad.jsonl").write_text('{"bodies": "no text", "others": "nor here"}\n')
     (folder / "one.jsonl").write_text('{"text": "one text"}\n')
     config = config_of(folder, unlabelled)
     config.task.options.teachers = ("nobody",)  # nor is any teacher looked for
@@ -117,8 +117,11 @@ def test_the_text_is_looked_at_before_anything_is_trained(folder, tmp_path, unla
 
 
 def test_it_takes_1000_steps_whatever_fine_tuning_takes_at_once(folder, tmp_path, monkeypatch):
-    config = config_of(folder)
+    rows = [{"remarks": text, "text": "of another kind"} for text in corpus.documents(20)]
+    corpus.write_jsonl(folder / "remarks.jsonl", rows)
+    config = config_of(folder, "remarks.jsonl")
     config.train.steps_per_call = 16
+    config.task.text_field = "remarks"
     run_of = []
     monkeypatch.setattr(adaptation.pretrain, "run", lambda *arguments: run_of.append(arguments))
     workdir = str(tmp_path)
@@ -127,6 +130,7 @@ def test_it_takes_1000_steps_whatever_fine_tuning_takes_at_once(folder, tmp_path
     experiment.finish(workdir)
     ((own, *_),) = run_of
     assert (own.train.num_steps, own.train.num_steps % own.train.steps_per_call) == (1000, 0)
+    assert own.task.text_field == "remarks"
 
 
 def test_a_run_that_is_to_end_does_not_begin_with_it(folder, tmp_path, monkeypatch):

@@ -126,6 +126,16 @@ def test_obvious_columns_need_no_name(folder, tmp_path):
     start(task_text_field="Review", task_label_field="stars")
 
 
+@pytest.mark.parametrize("given", [{}, {"task_text_field": "body"}])
+def test_pretraining_finds_its_text_too(folder, tmp_path, given):
+    text = " ".join(row["text"] for row in ROWS)
+    corpus.write_jsonl(folder / "bodies.jsonl", [{"id": index, "body": text} for index in range(40)])
+    fields = {"data_source": "bodies", "data_validation_split": "train"}
+    config = pretrain_mini.get_config("fourier")
+    with pytest.raises(TrainingHasBegunError):
+        run(pretrain, config, folder, tmp_path / "run", **fields, **given)
+
+
 def test_text_to_text(folder, tmp_path):
     fields = {"data_source": "verdicts", "data_validation_split": "train", "data_test_split": "train"}
     config = finetune_cogs.get_config()
@@ -139,6 +149,7 @@ def test_text_to_text(folder, tmp_path):
     [
         ({"data_source": "late"}, "late.jsonl, line 501: no field 'text'"),
         ({"data_validation_source": "late"}, "late.jsonl, line 501: no field 'text'"),
+        ({"task_text_field": "title"}, "documents.jsonl, line 1: no field 'title'"),
         ({"data_validation_source": "nothing"}, "nothing.jsonl: no such file"),
         ({"data_validation_split": "train[:0%]"}, r"split train\[:0%\] contains none of the 500"),
         ({"data_validation_source": "three"}, "three.jsonl, split train: not enough text for 4 rows"),

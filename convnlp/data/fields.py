@@ -116,6 +116,35 @@ def take(source, given):
     return taken
 
 
+def text(source, *names):
+    r"""Finds the field that holds the text of documents, such as those of a pre-training.
+
+    Args:
+        source: `Source`.
+        *names: str, the fields to prefer, the best one first.
+
+    Returns:
+        str: the first of the names that the source has, else the role's default or the field that `take`
+        finds in its place.
+
+    Raises:
+        SourceError: if there is no such field and not exactly one other can replace it.
+
+    Example:
+    >>> _ = open("days.jsonl", "w").write(json.dumps({"day": 7, "body": "A fine day in the valley."}))
+    >>> text(Source("jsonl:days.jsonl"), "title")
+    'body'
+    """
+    default = ROLES["text_field"].default
+    if source.kind == "tokens":  # which has no fields
+        return default
+    there = sources.Sample(source, 1).fields
+    for name in names:
+        if name in there:
+            return name
+    return take(source, {"text_field": default}).get("text_field", default)
+
+
 def _other_column(sample, role, used):
     """Returns the only column, or the one of two that fits the role; None if this is not clear."""
     columns = _columns(sample)

@@ -137,3 +137,24 @@ def test_columns_that_are_read_as_one_are_not_the_text(tmp_path):
     (tmp_path / "a.tsv").write_text("remarks;label\n" + "".join(f"{text};1\n" for text in TEXTS))
     with pytest.raises(SourceError, match=r"no field 'text' \(available: 'remarks;label'\)"):
         fields.take(Source(f"tsv:{tmp_path}/a.tsv"), {"text_field": "text"})
+
+
+@pytest.mark.parametrize(
+    ("columns", "names", "field"),
+    [
+        ({"review": TEXTS, "text": TEXTS}, ("review",), "review"),
+        ({"review": TEXTS, "text": TEXTS}, ("", "question", "review"), "review"),
+        ({"review": TEXTS, "text": TEXTS}, ("question",), "text"),
+        ({"review": TEXTS, "number": NUMBERS}, ("question",), "review"),
+        ({"remarks": TEXTS}, (), "remarks"),
+    ],
+)
+def test_the_text_of_documents(tmp_path, columns, names, field):
+    assert fields.text(source(tmp_path, columns), *names) == field
+
+
+def test_the_text_of_documents_is_not_guessed(tmp_path):
+    with pytest.raises(
+        SourceError, match=r"no field 'text' .*; candidates are 'title', 'body'; set text_field"
+    ):
+        fields.text(source(tmp_path, {"title": TEXTS, "body": TEXTS}), "review")
