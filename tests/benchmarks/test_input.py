@@ -36,6 +36,7 @@ def test_a_row_a_stage_and_the_share(settings):
     assert (share.better, share.goal) == ("limit", 0.02)
 
 
+@pytest.mark.slow
 def test_training_rate_of_a_small_model(settings):
     tiny = dataclasses.replace(settings, training_size="tiny")
     assert input_benchmark.training_rate_of(tiny, Tokenizer.from_file(settings.tokenizer)) > 0

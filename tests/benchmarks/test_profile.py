@@ -39,6 +39,7 @@ def test_of_an_encoder():
         assert times(kinds, "glu") == 2
 
 
+@pytest.mark.slow
 def test_of_a_training_step():
     _, forward = found("encoder")["convnlp"]
     _, step = found("training")["convnlp"]

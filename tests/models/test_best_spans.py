@@ -73,7 +73,7 @@ def ragged(rows):
 TOKENS = st.lists(st.integers(2, 50), max_size=40)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(
     examples=st.lists(st.tuples(TOKENS, TOKENS), max_size=3),
     length=st.integers(6, 20),

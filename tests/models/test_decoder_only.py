@@ -70,6 +70,7 @@ def test_a_target_sees_its_source_and_its_past_whatever_the_padding(mixer):
     assert np.abs(decoded(backbone, source) - expected).max(-1)[1, 0] > 0
 
 
+@pytest.mark.slow
 def test_it_trains_and_generates_like_any_other():
     """The copy of a token: the loss of the programs, and their greedy decoding against a plain loop."""
     keras.utils.set_random_seed(0)

@@ -52,6 +52,7 @@ def test_names_in_a_data_set(trained):
     assert history["val_loss"] == [expected[0]]
 
 
+@pytest.mark.slow
 def test_fit_on_names_learns(backbone, tokenizer):
     classifier = TextClassifier(
         backbone.encoder_only(), 2, TextClassifierPreprocessor(tokenizer, 16), labels=["bad", "good"]

@@ -160,8 +160,8 @@ class TestMergedPositions:
 @pytest.mark.parametrize(
     ("mixer", "receptive_field", "pooling"),
     [
-        ("dynamic_conv", 5, "mean"),
-        ("cross_segment_attention", 12, "mean"),
+        pytest.param("dynamic_conv", 5, "mean", marks=pytest.mark.slow),
+        pytest.param("cross_segment_attention", 12, "mean", marks=pytest.mark.slow),
         pytest.param("linear_attention_on_top", 12, "mean", marks=pytest.mark.slow),
         pytest.param("latent_attention_on_top", 12, "mean", marks=pytest.mark.slow),
         ("dynamic_conv", 5, "pair"),

@@ -90,6 +90,7 @@ def test_its_logits_see_what_is_before_them(lm):
     assert np.abs(first[0, 6:] - second[0, 6:]).max() > 1e-2
 
 
+@pytest.mark.slow
 def test_fit_on_strings(tokenizer):
     lm = build(tokenizer)
     lm.compile(

@@ -70,7 +70,9 @@ def test_fit_runs_the_schedule_over_its_steps_and_sets_the_rate_back(classifier)
     assert max(rates.rates) == np.float32(1e-3)
 
 
-@pytest.mark.parametrize("own", ["optimizer", "callback", "unknown_size"])
+@pytest.mark.parametrize(
+    "own", ["callback", *(pytest.param(own, marks=pytest.mark.slow) for own in ("optimizer", "unknown_size"))]
+)
 def test_whoever_has_a_schedule_of_their_own_keeps_it(classifier, own):
     data, rates = corpus.reviews(8), Rates()
     texts, labels = [row["text"] for row in data], np.array([row["label"] for row in data])
@@ -84,6 +86,7 @@ def test_whoever_has_a_schedule_of_their_own_keeps_it(classifier, own):
     assert set(rates.rates) == {np.float32({"optimizer": 1e-3, "callback": 0.25, "unknown_size": 5e-4}[own])}
 
 
+@pytest.mark.slow
 def test_it_learns(classifier):
     """At 5e-5, keras_nlp's rate for BERT, nothing has happened by then."""
     classifier.compile()
@@ -102,6 +105,7 @@ def test_compile_at_construction_is_the_same(backbone):
     assert not lm.jit_compile
 
 
+@pytest.mark.slow
 def test_mixed_float16_keeps_it(tokenizer):
     from convnlp.models import Seq2SeqBackbone
 

@@ -55,7 +55,7 @@ GRAPH = tf.function(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(texts=st.lists(TEXTS, max_size=4))
 @example(texts=[])
 @example(texts=["", " ", "\u200b"])
@@ -99,7 +99,7 @@ def spans(tokens, begin, end):
     return min(pairs)[1:] if pairs else (-1, -1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(text=TEXTS, data=st.data())
 def test_the_tokens_of_an_answer_hold_it(text, data):
     first = data.draw(st.integers(0, len(text)))

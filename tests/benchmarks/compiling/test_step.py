@@ -1,5 +1,6 @@
 """The step is the loop's, its batches are the objective's, and its random numbers are drawn as on a TPU."""
 
+import pytest
 import tensorflow as tf
 
 from benchmarks.compiling import random_numbers, step
@@ -25,6 +26,7 @@ def test_the_specs_are_those_of_a_batch_of_the_objective():
     assert found["masked_targets"].shape == (4, 77)  # 15 % of 512
 
 
+@pytest.mark.slow
 def test_a_whole_step_is_lowered_with_static_shapes():
     """Gradient, clipping and optimizer are in it: every variable that is trained comes out anew."""
     built = step.training_step("lightweight_conv", "tiny", 2, 32)
