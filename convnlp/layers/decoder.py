@@ -7,7 +7,7 @@ from convnlp.layers.costs import add_costs
 from convnlp.layers.cross_attention import CrossAttention
 from convnlp.layers.encoder import EncoderLayer
 from convnlp.layers.masks import Masks
-from convnlp.layers.residual import Residual
+from convnlp.layers.residual import Affine, Residual
 from convnlp.layers.stack import Stack
 from convnlp.layers.states import nest, unnest
 
@@ -128,6 +128,19 @@ class Decoder(Stack):
             "dropout": dropout,
         }
         super().__init__(mixers, arguments, **kwargs)
+
+    def expect_rows_of_length(self, length):
+        """Makes the outputs of an untrained decoder smaller, for an embedding whose rows have this length.
+
+        Their products, the logits, then have the variance that rows of unit length would give them.
+        """
+        norm, last = self.final_norm, self.layers[-1]
+        if norm is None:
+            norm = (last.feed_forward_residual or last.cross_residual).norm
+        if isinstance(norm, Affine):  # what it scales is a sum of such rows too
+            norm.scale.assign(norm.scale / length**2)
+        else:
+            norm.gamma.assign(norm.gamma / length)
 
     def call(self, x, encoder_output, allowed=None, padding_mask=None, segment_ids=None, training=False):
         """Decodes x [B,T,D] over encoder_output [B,S,D] -> [B,T,D].

@@ -445,6 +445,9 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
     def with_decoder(self, num_layers, mixer=None, cross_attention_init="independent", kernel_size=None):
         """Returns a new backbone with copies of the embedding and the encoder, and an untrained decoder.
 
+        Training makes the rows of the embedding longer. The decoder's outputs start as much smaller, so that
+        its logits have unit variance, as those of an untrained model (`TokenEmbedding`).
+
         Args:
             num_layers: int >= 1. Decoder layers. Dilations are those of the first encoder layers.
             mixer: like `decoder_mixer`. Default None: as in the encoder.
@@ -471,7 +474,9 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             "dtype": self.dtype_policy,
         }
         config.pop("name")
-        return self._with_weights(type(self).from_config(config), self.encoder)
+        made = self._with_weights(type(self).from_config(config), self.encoder)
+        made.decoder.expect_rows_of_length(self.token_embedding.row_length())
+        return made
 
     def cost(self, encoder_length, decoder_length=0):
         """Returns the cost of one example, by the formulae of the layers.

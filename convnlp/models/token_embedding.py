@@ -56,6 +56,10 @@ class TokenEmbedding(keras_nlp.layers.ReversibleEmbedding):
         """The factor by which the rows of the table are multiplied."""
         return INPUT_SCALE * self.output_dim**0.5
 
+    def row_length(self):
+        """Returns the root mean square of the lengths of the table's rows: 1, about, if it is untrained."""
+        return float(ops.sqrt(ops.mean(ops.sum(ops.square(self.embeddings), axis=1))))
+
     def logits(self, hidden):
         """Returns logits [B,T,V] for states [B,T,D], in the compute dtype."""
         hidden, table = (ops.cast(value, self.compute_dtype) for value in (hidden, self.embeddings))

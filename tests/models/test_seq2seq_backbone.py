@@ -93,6 +93,30 @@ def test_an_encoder_is_given_a_decoder():
     np.testing.assert_array_equal(both.encoder_only().encode(IDS, MASK), encoder.encode(IDS, MASK))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"residual_form": "post"},
+        {"residual_form": "post", "mixer": "conv_s2s"},
+        {"residual_form": "affine"},
+    ],
+    ids=str,
+)
+def test_the_logits_of_a_new_decoder_are_as_small_as_if_the_embedding_were_new(options):
+    encoder = Seq2SeqBackbone(**{**SMALL, "num_decoder_layers": 0}, **options)
+    table = encoder.token_embedding.embeddings
+    before = encoder.with_decoder(1)
+    table.assign(8.0 * table)
+    assert encoder.token_embedding.row_length() == pytest.approx(8.0, rel=0.1)
+    after = encoder.with_decoder(1)
+    small, large = (
+        np.std(model.token_embedding(model.decode(DECODER_IDS, model.encode(IDS)), reverse=True))
+        for model in (before, after)
+    )
+    assert large == pytest.approx(small, rel=0.5)
+
+
 def test_a_decoder_has_kernels_of_its_own():
     shared = {**SMALL, "num_layers": 2, "num_decoder_layers": 2, "kernel_size": [3, 5]}
     backbone = Seq2SeqBackbone(**shared, decoder_kernel_size=[7, 9])
