@@ -34,17 +34,16 @@ _FIELDS = {
 
 
 def check(config):
-    """Opens `task.unlabelled_source`, if there is one, and checks its rows before anything is trained.
+    """Opens `task.unlabelled_source` and checks its rows before anything is trained.
 
     Raises:
         SourceError: if the source is missing, has no field of texts or rows that cannot be used, or too few
             to hold some out.
     """
-    if config.task.unlabelled_source:
-        field = _text_field(config)
-        for name in ("data.split", "data.validation_split"):
-            source = Source(config.task.unlabelled_source, _FIELDS[name], config.data.data_dir)
-            sources.check(source, (field,))
+    field = _text_field(config)
+    for name in ("data.split", "data.validation_split"):
+        source = Source(config.task.unlabelled_source, _FIELDS[name], config.data.data_dir)
+        sources.check(source, (field,))
 
 
 def _text_field(config):

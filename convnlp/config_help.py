@@ -71,8 +71,8 @@ FIELDS = {
     "train.deterministic": "whether equal runs give bit-identical results",
     "train.num_samples": "predictions shown at each evaluation",
     "task.kind": "classification, multi_label, regression, question_answering, text_to_text or continuation",
-    "task.unlabelled_source": "texts without labels: finetune first trains further on them by masked LM, "
-    "fit-head learns from its own answers to them; empty for none",
+    "task.unlabelled_source": "texts without labels: finetune first trains further on them by masked LM or, "
+    "with teachers, learns from their answers; fit-head learns from its own answers; empty for none",
     "task.text_field": "field that holds the text",
     "task.second_text_field": "field that holds the second text of a pair; empty for none",
     "task.label_field": "field that holds the label",

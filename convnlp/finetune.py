@@ -11,6 +11,7 @@ test data, and what the training took. report.html shows these and more about th
 report.json holds the same.
 """
 
+import numpy as np
 import tensorflow as tf
 from absl import flags
 
@@ -53,19 +54,22 @@ def run(config, workdir, strategy, finish=False):
     task = tasks.build_task(config, tokenizer, train)
     found, held_out, is_trained_on = data.read_examples(task, train, held_out)
     num_overlapping = data.report_overlap(found, held_out, tokenizer) if worker == 0 else {}
-    adaptation.check(config)
-    found = task.for_training(found)  # may take long: teachers are asked about each text
+    is_taught, is_adapted = _uses_of_unlabelled(config, task)
+    if is_adapted:
+        adaptation.check(config)
+    labelled, scored = np.arange(len(found)), held_out.values()
+    found = _for_training(config, task, found, scored, tokenizer)  # may take long: teachers are asked
     batch_size = config.train.batch_size // num_workers
     groups = config.data.group_by_length and task.takes_group and rows.mixes_any_length(backbone)
     group, one = ({"group": config.train.steps_per_call}, {"group": 1}) if groups else ({}, {})
     own_shards = experiment.own_shards(workdir, strategy)
-    parts = [*_parts(config, tokenizer, train, is_trained_on, task, found, own_shards, group)]
+    parts = [*_parts(config, tokenizer, train, is_trained_on, task, found, scored, own_shards, group)]
     validation_batches = task.batches(held_out["validation"], batch_size, **one).cache()
     steps.resolve(config, len(found))
     experiment.write_resolved(config, workdir, strategy, names)
 
     # Model and optimizer.
-    if config.task.unlabelled_source:
+    if is_adapted:
         start = config.copy_and_resolve_references()
         longest = backbone.encoder.longest_text()
         start.init_from = adaptation.run(config, workdir, strategy, longest, finish)
@@ -100,13 +104,27 @@ def run(config, workdir, strategy, finish=False):
     if worker == 0:
         ours = is_trained_on is not None  # a validation split that the user gives stays unseen
         model, left_out = _finished(task, model, found, held_out["validation"], learns=ours)
+        found = found.take(labelled) if is_taught else found
         outcome = Outcome(task, model, tokenizer, found, held_out, num_overlapping, summary, left_out)
         results.save(config, workdir, outcome)
     strategy_lib.any_worker(strategy, False)  # a worker that ends early takes the others with it
     experiment.finish(workdir)
 
 
-def _parts(config, tokenizer, train, is_trained_on, task, found, own_shards, group):
+def _uses_of_unlabelled(config, task):
+    """Returns whether `task.unlabelled_source` is answered by teachers, and whether it is for masked LM."""
+    is_given = bool(config.task.unlabelled_source)
+    return is_given and task.has_teachers, is_given and not task.has_teachers
+
+
+def _for_training(config, task, found, scored, tokenizer):
+    """Returns what is trained on; texts without labels that teachers answer come last."""
+    is_taught, _ = _uses_of_unlabelled(config, task)
+    unlabelled = data.read_unlabelled(config, task, [found, *scored], tokenizer) if is_taught else None
+    return task.for_training(found, unlabelled)
+
+
+def _parts(config, tokenizer, train, is_trained_on, task, found, scored, own_shards, group):
     """Yields (first step, data, task) for each stage; `found` is what `task` has read and trains on."""
     read, count = {config.data.input_length: (task, found)}, own_shards[0].count
     for stage in stages.of(config):
@@ -114,7 +132,7 @@ def _parts(config, tokenizer, train, is_trained_on, task, found, own_shards, gro
             own = tasks.build_task(stages.config_of(config, stage), tokenizer, train)
             again = own.read(train, training=True)
             again = again if is_trained_on is None else validation.take(again, is_trained_on)
-            read[stage.input_length] = own, own.for_training(again)
+            read[stage.input_length] = own, _for_training(config, own, again, scored, tokenizer)
         own, again = read[stage.input_length]
         batch_size = stage.batch_size // count
         datasets = {

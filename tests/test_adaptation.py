@@ -10,7 +10,7 @@ from convnlp import adaptation, components, config_rules, experiment, finetune
 from convnlp.configs import finetune_classification
 from convnlp.data import SourceError
 from convnlp.finetuning import steps
-from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
+from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.training import loop
 from tests import corpus
 
@@ -109,7 +109,6 @@ def test_the_text_is_looked_at_before_anything_is_trained(folder, tmp_path, unla
     (folder / "bad.jsonl").write_text('{"bodies": "no text", "others": "nor here"}\n')
     (folder / "one.jsonl").write_text('{"text": "one text"}\n')
     config = config_of(folder, unlabelled)
-    config.task.options.teachers = ("nobody",)  # nor is any teacher looked for
     with pytest.raises(SourceError, match=error):
         run(config, tmp_path)
     assert not (tmp_path / "adapted").exists()
@@ -148,3 +147,35 @@ def test_without_a_preset_there_is_nothing_to_train_on(folder):
     config.init_from = ""
     with pytest.raises(ValueError, match=r"`task\.unlabelled_source` must be empty if `init_from` is"):
         config_rules.check(config)
+
+
+class TrainingHasBegunError(Exception):
+    """Raised in place of the first step."""
+
+
+def test_teachers_answer_the_text_instead(folder, tmp_path, monkeypatch):
+    """What equals an example with a label is left out."""
+    texts = [*corpus.documents(100), *(row["text"] for row in corpus.reviews(64))]
+    corpus.write_jsonl(folder / "others.jsonl", [{"text": text} for text in texts])
+    model = TextClassifier(
+        Seq2SeqBackbone.from_preset(str(folder / "preset")),
+        2,
+        TextClassifierPreprocessor(Tokenizer(corpus.tiny_proto()), 16),
+        labels=["0", "1"],
+    )
+    model.save_to_preset(str(tmp_path / "teacher"))
+    config = config_of(folder, "others.jsonl")
+    config.task.options.teachers = (str(tmp_path / "teacher"),)
+    config.train.batch_size, config.train.steps_per_call = 4, 1
+    config.task.num_epochs = 1.0
+    trained = []
+
+    def train(**arguments):
+        trained.append(arguments["num_steps"])
+        raise TrainingHasBegunError
+
+    monkeypatch.setattr(loop, "train", train)
+    with pytest.raises(TrainingHasBegunError):
+        run(config, tmp_path / "run")
+    assert not (tmp_path / "run" / "adapted").exists()
+    assert trained[0] == pytest.approx((64 - 12 + 100) / 4, abs=1)  # a fifth is held out

@@ -79,6 +79,22 @@ class Examples:
             groups=taken(self.groups),
         )
 
+    def followed_by(self, other):
+        """Returns these examples and then those of another `Examples`, without texts and groups."""
+
+        def joined(ours, others):
+            return None if ours is None else np.concatenate([ours, others])
+
+        return dataclasses.replace(
+            self,
+            columns=tuple(tf.concat(pair, axis=0) for pair in zip(self.columns, other.columns, strict=True)),
+            labels=joined(self.labels, other.labels),
+            texts={},
+            soft_labels=joined(self.soft_labels, other.soft_labels),
+            weights=joined(self.weights, other.weights),
+            groups=None,
+        )
+
 
 def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_calls=tf.data.AUTOTUNE):
     """Reads and tokenizes all examples.

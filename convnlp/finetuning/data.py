@@ -58,7 +58,7 @@ def read_unlabelled(config, task, labelled, tokenizer):
 
     Args:
         config: the experiment, whose `task.unlabelled_source` is not empty.
-        task: `Task` that `teaches_itself`.
+        task: `Task` that `teaches_itself` or `has_teachers`.
         labelled: sequence of `Examples`, all that are learned from or scored.
         tokenizer: their `Tokenizer`.
 

@@ -123,15 +123,22 @@ class Task(abc.ABC):
     def read_unlabelled(self, source):
         """Reads texts without labels; returns `convnlp.data.examples.Examples`.
 
-        A task that `teaches_itself` has this; the default does not.
+        A task that `teaches_itself` or `has_teachers` has this; the default does not.
         """
         raise NotImplementedError
 
-    def for_training(self, found):
+    @property
+    def has_teachers(self):
+        """Whether `for_training` can learn from texts without labels, because other models answer them."""
+        return False
+
+    def for_training(self, found, unlabelled=None):
         """Returns what is trained on: by default, what was read; a task may add to it.
 
         Args:
             found: what `read` returned, without the held-out examples.
+            unlabelled: what `read_unlabelled` returned, if the task `has_teachers`, or None. Comes last in
+                what is returned.
         """
         return found
 

@@ -58,6 +58,30 @@ def test_soft_labels_are_the_mean_answer_to_the_same_text(folder):
     np.testing.assert_array_equal(batch["soft_label"], kept.soft_labels)
 
 
+def test_they_answer_texts_without_labels_too(folder):
+    """The class that they hold most probable is taken for the label, and counts as one of that class."""
+    texts = corpus.documents(20)
+    corpus.write_jsonl(folder / "more.jsonl", [{"text": text} for text in texts])
+    taught = dataclasses.replace(task(folder, "teacher0"), class_weights={"good": 3.0})
+    found = taught.read(Source(f"jsonl:{folder}/reviews.jsonl"), training=True)
+    unlabelled = taught.read_unlabelled(Source(f"jsonl:{folder}/more.jsonl"))
+    both, alone = taught.for_training(found, unlabelled), taught.for_training(found)
+    assert len(both) == 80
+    for kept, expected in zip(
+        (both.columns[0][:60].to_list(), both.columns[0][60:].to_list()),
+        (found.columns[0].to_list(), unlabelled.columns[0].to_list()),
+        strict=True,
+    ):
+        assert kept == expected
+    np.testing.assert_array_equal(both.labels[:60], found.labels)
+    np.testing.assert_allclose(both.soft_labels[:60], alone.soft_labels, atol=1e-6)
+
+    answers = tf.nn.softmax(TextClassifier.from_preset(f"{folder}/teacher0").predict(texts, verbose=0))
+    np.testing.assert_allclose(both.soft_labels[60:], answers, atol=1e-6)
+    np.testing.assert_array_equal(both.labels[60:], np.argmax(answers, axis=1))
+    np.testing.assert_array_equal(both.weights, np.where(both.labels == 1, 3.0, 1.0))
+
+
 def test_without_teachers_there_are_none(folder):
     plain = task(folder)
     found = plain.read(Source(f"jsonl:{folder}/reviews.jsonl"), training=True)

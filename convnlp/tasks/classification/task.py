@@ -42,7 +42,8 @@ class Classification(PooledHeadTask):
             `ngrams.buckets_for` the number of classes.
         r_drop: float, see `classification_loss`. An option. Default 0.
         teachers: sequence of str, presets of classifiers with the same classes. The model learns their mean
-            answer to a text alongside its label; see `classification_loss`. An option. Default none.
+            answer to a text alongside its label, see `classification_loss`; for a text without one, the class
+            that they hold most probable takes its place. An option. Default none.
         class_weights: how much an example of each class counts in training: "balanced" (more for rare
             classes: n / (C n_c) if n_c of n examples have the class), or a dict, name of a class -> float
             > 0, with 1 for classes that it does not name. An option. Default none: all count the same.
@@ -103,16 +104,33 @@ class Classification(PooledHeadTask):
         )
 
     def read_unlabelled(self, source):
-        return read_classification(source, self.tokenizer, None, self.sequence_length, self.text_fields)
-
-    def for_training(self, found):
-        found = self._weighed(found)
-        if not self.teachers:
-            return found
-        texts = tuple(found.texts[field] for field in self.text_fields)
-        return dataclasses.replace(
-            found, soft_labels=soft_labels(self.teachers, texts, self.label.names), texts={}
+        return read_classification(
+            source,
+            self.tokenizer,
+            None,
+            self.sequence_length,
+            self.text_fields,
+            keep_texts=self.has_teachers,
         )
+
+    @property
+    def has_teachers(self):
+        return bool(self.teachers)
+
+    def for_training(self, found, unlabelled=None):
+        if not self.has_teachers:
+            return self._weighed(found)
+        parts = [found] if unlabelled is None else [found, unlabelled]
+        texts = tuple([text for part in parts for text in part.texts[field]] for field in self.text_fields)
+        answers = soft_labels(self.teachers, texts, self.label.names)
+        taught = dataclasses.replace(found, soft_labels=answers[: len(found)], texts={})
+        if unlabelled is not None:
+            answers = answers[len(found) :]
+            labels = answers.argmax(axis=1).astype(found.labels.dtype)
+            taught = taught.followed_by(
+                dataclasses.replace(unlabelled, labels=labels, soft_labels=answers, texts={})
+            )
+        return self._weighed(taught)
 
     def _model_arguments(self):
         return {"num_classes": self.label.num_classes, "labels": list(self.label.names)}

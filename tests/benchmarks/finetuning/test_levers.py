@@ -69,7 +69,7 @@ def test_a_set_without_a_related_one_has_an_empty_cell(started):
 def test_trials_are_compared_with_the_recipe_of_their_program():
     assert levers.chosen(["6"]) == [5, 6]
     assert levers.chosen([]) == list(range(len(levers.TRIALS)))
-    with pytest.raises(ValueError, match=r"`--trials` must be numbers below 8\. Received: 'EMA'"):
+    with pytest.raises(ValueError, match=r"`--trials` must be numbers below 10\. Received: 'EMA'"):
         levers.chosen(["EMA"])
 
 
