@@ -24,9 +24,11 @@ OURS = {
     "fit_head": Runs.fit_head,
     "self_training": Runs.self_training,
     "finetune": Runs.finetune,
+    "taught": Runs.taught,
     "tflite": Runs.tflite,
 }
 MODELS = [*peers.PEERS, "minilm", *OURS]
+WITH_OTHER_TEXTS = ("self_training", "taught")  # which only a part of a training file leaves
 
 
 def define_flags():
@@ -55,7 +57,7 @@ def main(argv):
         for model in args.models:
             for seed in args.seeds if model == "finetune" else args.seeds[:1]:
                 done = found["cells"].setdefault(name, {}).setdefault(model, {})
-                if seed in done or (model == "self_training" and not SETS[name].is_part):
+                if seed in done or (model in WITH_OTHER_TEXTS and not SETS[name].is_part):
                     continue
                 done[seed] = cell(model, SETS[name], seed, runs, args.minilm)
                 found["labels"][name] = SETS[name].read(args.data_dir, "test")[1]

@@ -36,8 +36,7 @@ class Runs:
 
     def self_training(self, text_set, seed):
         """Returns the cell of one that also learns from the rest of the training file, without its labels."""
-        more = {"config.task.unlabelled_source": text_set.source(self.data_dir, "train")}
-        run = self._trained("convnlp.fit_head", text_set, seed, "self_training", more)
+        run = self._self_trained(text_set, seed)
         taught = json.loads((run / "results.json").read_text())["self_training"]
         return self._cell(text_set, run) | {
             name: taught[name] for name in ("num_texts", "num_taken", "shares")
@@ -46,6 +45,14 @@ class Runs:
     def finetune(self, text_set, seed):
         """Returns the cell of all weights fine-tuned, with defaults for everything but the seed."""
         return self._cell(text_set, self._trained("convnlp.finetune", text_set, seed))
+
+    def taught(self, text_set, seed):
+        """Returns the cell of `finetune` if `self_training` answers the rest of the training file for it."""
+        more = {
+            "config.task.unlabelled_source": text_set.source(self.data_dir, "train"),
+            "config.task.options.teachers": (str(self._self_trained(text_set, seed) / "preset"),),
+        }
+        return self._cell(text_set, self._trained("convnlp.finetune", text_set, seed, "taught", more))
 
     def tflite(self, text_set, seed):
         """Returns the cell of the fine-tuned model exported by `export.tflite`, with int8 weights."""
@@ -66,6 +73,10 @@ class Runs:
             "validation": results["validation"]["accuracy"],
             "seconds": results["seconds"],
         }
+
+    def _self_trained(self, text_set, seed):
+        more = {"config.task.unlabelled_source": text_set.source(self.data_dir, "train")}
+        return self._trained("convnlp.fit_head", text_set, seed, "self_training", more)
 
     def _trained(self, program, text_set, seed, name=None, more=None):
         """Returns the directory of a run with more fields, which is made first if it is missing."""

@@ -19,7 +19,10 @@ _HEADER = (
     "seeds",
     "gain over the best peer",
 )
-_TAUGHT_HEADER = ("`fit-head`", "texts without labels", "without them", "with them", "gain")
+_TAUGHT_HEADER = (
+    *("test accuracy", "texts without labels", "`fit-head`", "with them", "gain"),
+    *("fine-tuned", "taught by that head", "gain"),
+)
 _FILES_HEADER = ("as a TFLite file", "MB", "accuracy", "of the preset", "points lost", "same answers")
 
 
@@ -84,13 +87,16 @@ def _scores(found):
 
 def _taught(found):
     cell = next(iter(found.models["self_training"].values()))
-    gain = paired.difference(found.answers["self_training"], found.answers["fit_head"][0], found.labels)
-    return [
-        found.title,
-        f"{cell['num_texts']:,}",
-        *map(found.with_interval, ("fit_head", "self_training")),
-        _signed(gain),
-    ]
+    row = [found.title, f"{cell['num_texts']:,}"]
+    for model, before in (("self_training", "fit_head"), ("taught", "finetune")):
+        row += map(found.with_interval, (before, model))
+        both = {model, before} <= set(found.shares)
+        row.append(
+            _signed(paired.difference(found.answers[model], found.answers[before][0], found.labels))
+            if both
+            else ""
+        )
+    return row
 
 
 def _signed(gain):

@@ -154,6 +154,15 @@ def test_the_rest_of_a_training_file_is_learned_from_without_labels(runs):
     assert [run for _, run, _ in started] == ["imdb_1000_self_training_0", "imdb_1000_fit_head_0"]
 
 
+def test_a_head_that_has_learned_from_the_rest_teaches_a_model(runs):
+    runs, started = runs
+    assert len(first_results.cell("taught", SETS["imdb_1000"], "0", runs)["predictions"]) == 4
+    assert [(program, run) for program, run, _ in started] == [
+        ("convnlp.fit_head", "imdb_1000_self_training_0"),
+        ("convnlp.finetune", "imdb_1000_taught_0"),
+    ]
+
+
 def test_labels_of_another_set_come_first(runs):
     runs, started = runs
     for seed in ("0", "1"):
@@ -174,8 +183,8 @@ def test_labels_of_another_set_come_first(runs):
         ((["sst2", "sst3"], ["tfidf"]), "`sets` must be among sst2, .* Received: 'sst3'"),
         (
             (["sst2"], ["bert"]),
-            "`models` must be among tfidf, hashed, minilm, fit_head, self_training, finetune, tflite. "
-            "Received: 'bert'",
+            "`models` must be among tfidf, hashed, minilm, fit_head, self_training, finetune, taught, "
+            "tflite. Received: 'bert'",
         ),
         ((["trec6", "sst5"], ["tfidf"]), "`data_dir` must hold classification/sst5.train.jsonl.gz"),
     ],
