@@ -120,8 +120,9 @@ def _uses_of_unlabelled(config, task):
 def _for_training(config, task, found, scored, tokenizer):
     """Returns what is trained on; texts without labels that teachers answer come last."""
     is_taught, _ = _uses_of_unlabelled(config, task)
-    unlabelled = data.read_unlabelled(config, task, [found, *scored], tokenizer) if is_taught else None
-    return task.for_training(found, unlabelled)
+    if not is_taught:
+        return task.for_training(found)
+    return task.for_training(found, data.read_unlabelled(config, task, [found, *scored], tokenizer))
 
 
 def _parts(config, tokenizer, train, is_trained_on, task, found, scored, own_shards, group):

@@ -132,13 +132,14 @@ class Task(abc.ABC):
         """Whether `for_training` can learn from texts without labels, because other models answer them."""
         return False
 
-    def for_training(self, found, unlabelled=None):
+    def for_training(self, found):
         """Returns what is trained on: by default, what was read; a task may add to it.
+
+        A task that `has_teachers` also takes `unlabelled`: what `read_unlabelled` returned, or None. It comes
+        last in what is returned.
 
         Args:
             found: what `read` returned, without the held-out examples.
-            unlabelled: what `read_unlabelled` returned, if the task `has_teachers`, or None. Comes last in
-                what is returned.
         """
         return found
 

@@ -114,7 +114,7 @@ def test_the_logits_of_a_new_decoder_are_as_small_as_if_the_embedding_were_new(o
         np.std(model.token_embedding(model.decode(DECODER_IDS, model.encode(IDS)), reverse=True))
         for model in (before, after)
     )
-    assert large == pytest.approx(small, rel=0.5)
+    assert large == pytest.approx(small, rel=0.5)  # few numbers; 8 or 64 times as large otherwise
 
 
 def test_a_decoder_has_kernels_of_its_own():

@@ -157,7 +157,7 @@ class QuestionAnswering(Task):
         rows = tf.concat([asked, end, tokens, end], axis=1)
         return rows, answer_places.token_spans(begins, ends, tf.constant(found)), (question, context, answers)
 
-    def for_training(self, found, unlabelled=None):
+    def for_training(self, found):
         """Returns all windows of the examples that have a span, a row each."""
         usable = np.flatnonzero(found.columns[1].row_lengths())
         if not len(usable):
