@@ -13,7 +13,6 @@ from ml_collections import config_flags
 from convnlp import components, config_files, config_help, config_rules, inputs
 from convnlp.configs import common
 from convnlp.data import Shard
-from convnlp.models import preset_names
 from convnlp.training import checkpoints, heartbeat, run_config, run_lock, shards, storage
 from convnlp.training import strategy as strategy_lib
 
@@ -152,8 +151,7 @@ def prepare(
     components.check_mixer_options(config)
     if config.data.input_length is None and "data.input_length" not in open_fields:
         raise ValueError("`data.input_length` must be an integer >= 2 here. Received: data.input_length=None")
-    if config.init_from:
-        preset_names.locate(config.init_from)
+    inputs.locate_presets(config)
     with contextlib.ExitStack() as stack:
         if strategy_lib.worker_index(strategy_name) == 0 and not run_lock.is_held(workdir):
             run_lock.hold(workdir)

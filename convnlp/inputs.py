@@ -41,7 +41,7 @@ def fingerprints(config):
         "task.unlabelled_source": (source, config.task.unlabelled_source, "train"),
         "tokenizer": (_files, [config.tokenizer]),
         "init_from": (_preset, config.init_from),
-        "task.options.teachers": (_presets, config.task.options.get("teachers", "")),
+        "task.options.teachers": (_presets, _teachers(config)),
     }
     found = {}
     verbosity = logging.get_verbosity()
@@ -58,6 +58,18 @@ def fingerprints(config):
     if found.get("data.validation_source") == found.get("data.source"):
         found.pop("data.validation_source", None)
     return found
+
+
+def locate_presets(config):
+    """Raises ValueError if a preset that a config names, to start from or as a teacher, does not exist."""
+    for preset in filter(None, (config.init_from, *_teachers(config))):
+        preset_names.locate(preset)
+
+
+def _teachers(config):
+    """Returns the presets of `task.options.teachers`; none if that is not a list, as the task will say."""
+    given = config.task.options.get("teachers", ())
+    return given if isinstance(given, list | tuple) else ()
 
 
 def _source(source):
@@ -85,8 +97,6 @@ def _preset(preset):
 
 def _presets(presets):
     """Returns the fingerprints of a list of presets, each file by the place of its preset in the list."""
-    if not isinstance(presets, list | tuple):
-        raise ValueError(f"`presets` must be a list. Received: {presets!r}")
     return {
         f"{place}/{name}": fingerprint
         for place, preset in enumerate(presets, 1)

@@ -27,7 +27,12 @@ from convnlp.training.stages import Stage
 def main(argv):
     """Flags -> run."""
     del argv
-    run(*experiment.start(), finish=flags.FLAGS.finish)
+    run(*experiment.start(open_fields), finish=flags.FLAGS.finish)
+
+
+def open_fields(config):
+    """Returns the names of the fields that `run` may set: the one of the text, if the config names none."""
+    return ("task.text_field",) * (config.task.text_field == fields.ROLES["text_field"].default)
 
 
 def run(config, workdir, strategy, finish=False):
@@ -58,11 +63,14 @@ def run(config, workdir, strategy, finish=False):
     own_shards = experiment.own_shards(workdir, strategy)
     paths = [*sources.paths(train), *sources.paths(held_out_source)]
     outputs.check_run_folder(workdir, config.init_from, paths)
-    field = _text_field(config, train)
+    if names := open_fields(config):
+        config.task.text_field = fields.text(train)
+        experiment.write_resolved(config, workdir, strategy, names)
+    field = config.task.text_field
     sources.check(held_out_source, (field,))
     for shard in own_shards:
         sources.check(train, (field,), shard=shard)
-    first, *later = _stages(config, backbone, tokenizer, train, field, own_shards)
+    first, *later = _stages(config, backbone, tokenizer, train, own_shards)
     held_out = pretraining_batches(
         held_out_source,
         tokenizer,
@@ -131,13 +139,7 @@ def freeze_encoder(config, backbone, objectives):
         layer.trainable = False
 
 
-def _text_field(config, train):
-    """Returns the field to read: the one that the config names, or if it names none, the obvious one."""
-    given = config.task.text_field
-    return given if given != fields.ROLES["text_field"].default else fields.text(train)
-
-
-def _stages(config, backbone, tokenizer, train, field, own_shards):
+def _stages(config, backbone, tokenizer, train, own_shards):
     """Returns what each stage of the run trains on; each continues in the text where the last one ended."""
     num_tokens, count = 0, own_shards[0].count
     for stage in stages.of(config):
@@ -148,7 +150,7 @@ def _stages(config, backbone, tokenizer, train, field, own_shards):
                 train,
                 tokenizer,
                 objectives,
-                field=field,
+                field=config.task.text_field,
                 shuffle_buffer=config.data.shuffle_buffer,
                 skip_tokens=num_tokens,
                 shard=shard,

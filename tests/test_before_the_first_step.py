@@ -9,7 +9,7 @@ import tensorflow as tf
 from convnlp import components, experiment, finetune, outputs, pretrain
 from convnlp.configs import finetune_classification, finetune_cogs, pretrain_mini
 from convnlp.data import SourceError, examples, source_error_message
-from convnlp.finetuning import steps
+from convnlp.finetuning import data, steps
 from convnlp.training import loop
 from tests import corpus
 from tests.data.test_formats import write_table
@@ -70,7 +70,7 @@ def run(program, config, folder, workdir, **fields):
     for field, value in fields.items():
         part, _, name = field.partition("_")
         config[part][name] = f"jsonl:{folder}/{value}.jsonl" if name.endswith("source") else value
-    open_fields = steps.open_fields(config) if program is finetune else ()
+    open_fields = {finetune: steps.open_fields, pretrain: pretrain.open_fields}[program](config)
     program.run(config, str(workdir), experiment.prepare(config, str(workdir), open_fields=open_fields))
 
 
@@ -126,14 +126,29 @@ def test_obvious_columns_need_no_name(folder, tmp_path):
     start(task_text_field="Review", task_label_field="stars")
 
 
-@pytest.mark.parametrize("given", [{}, {"task_text_field": "body"}])
-def test_pretraining_finds_its_text_too(folder, tmp_path, given):
+def test_pretraining_finds_its_text_too(folder, tmp_path):
     text = " ".join(row["text"] for row in ROWS)
     corpus.write_jsonl(folder / "bodies.jsonl", [{"id": index, "body": text} for index in range(40)])
-    fields = {"data_source": "bodies", "data_validation_split": "train"}
-    config = pretrain_mini.get_config("fourier")
-    with pytest.raises(TrainingHasBegunError):
-        run(pretrain, config, folder, tmp_path / "run", **fields, **given)
+
+    def start(**given):
+        fields = {"data_source": "bodies", "data_validation_split": "train", **given}
+        with pytest.raises(TrainingHasBegunError):
+            run(pretrain, pretrain_mini.get_config("fourier"), folder, tmp_path / "run", **fields)
+        experiment.finish(str(tmp_path / "run"))
+
+    start()
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["task"]["text_field"] == "body"
+    start()  # goes on
+    start(task_text_field="body")
+
+
+def test_a_missing_teacher_is_named_before_anything_is_read(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "read_sources", lambda *_: pytest.fail("the data were read"))
+    config = finetune_classification.get_config()
+    config.task.options.teachers = ("dynamic_conv_mini_en", str(tmp_path / "nobody"))
+    with pytest.raises(ValueError, match=r"preset .*nobody: no such directory"):
+        run(finetune, config, folder, tmp_path / "run", data_source="good")
+    assert not (tmp_path / "run").exists()
 
 
 def test_text_to_text(folder, tmp_path):

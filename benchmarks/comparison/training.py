@@ -57,7 +57,8 @@ def _pretrain(plan, cell, workdir, rate, evaluations):
     num_steps = _num_steps(cell, workdir, row_length, multiply_adds)
     set_steps(config, num_steps, evaluations)
     set_warmup(config)
-    pretrain.run(config, directory, experiment.prepare(config, directory))
+    names = pretrain.open_fields(config)
+    pretrain.run(config, directory, experiment.prepare(config, directory, open_fields=names))
     points = curve(directory, "valid/loss")
     return {
         "steps": num_steps,
