@@ -6,6 +6,7 @@ No other part of convnlp knows how they are computed. All forms of a kernel give
 from convnlp.kernels.cross_entropy import cross_entropy
 from convnlp.kernels.depthwise import depthwise_conv
 from convnlp.kernels.dynamic import dynamic_conv
+from convnlp.kernels.feed_forward import feed_forward
 from convnlp.kernels.fourier import real_dft, real_dft_of_texts
 from convnlp.kernels.full_conv import full_conv, full_conv_valid
 from convnlp.kernels.gated_linear_unit import gated_linear_unit
@@ -57,6 +58,7 @@ __all__ = [
     "depthwise_conv_valid",
     "dynamic_conv",
     "dynamic_conv_valid",
+    "feed_forward",
     "fold_time",
     "full_conv",
     "full_conv_valid",

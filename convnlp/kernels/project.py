@@ -35,7 +35,8 @@ def project(x, kernel, offset=None):
     """
     x, kernel = tf.convert_to_tensor(x), tf.convert_to_tensor(kernel)
     if (x.dtype, kernel.dtype) == (tf.float32, tf.bfloat16):
-        return tf.cast(_product(tf.cast(x, tf.bfloat16), kernel, offset), tf.float32)
+        y = tf.cast(_product(tf.cast(x, tf.bfloat16), kernel, None), tf.float32)
+        return _with_offset(y, offset)
     return _product(x, tf.cast(kernel, x.dtype), offset)
 
 

@@ -59,9 +59,9 @@ class FeedForward(keras.layers.Layer):
 
     def call(self, x, training=False):
         """Maps x [B,T,D] to [B,T,D]."""
-        return kernels.by_rows(
-            lambda rows: self.outer(self.dropout(kernels.relu(self.inner(rows)), training=training)), x
-        )
+        if kernels.current_implementation() == "inference":
+            return kernels.feed_forward(x, self.inner.kernel, self.outer.kernel, self.inner.folded_offset)
+        return self.outer(self.dropout(kernels.relu(self.inner(x)), training=training))
 
     def cost(self, length, hidden_dim):
         """Like `TokenMixer.cost`, for one example of `length` tokens."""

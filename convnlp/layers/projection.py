@@ -52,16 +52,18 @@ class _LayerNorm(keras.layers.LayerNormalization):
     """Keras's layer normalisation, with the same weights, computed by `kernels.layer_norm`.
 
     Attributes:
-        is_folded: bool. Whether scale and offset are part of the weights after it.
-        is_centred: bool. Whether x already has mean 0. Both are False except on export, see
+        is_folded: bool. Whether the scale is part of the weights after it.
+        kept_offset: float array [D] that is added if the scale is folded; None if the offset is folded too.
+        is_centred: bool. Whether x already has mean 0. These are False and None except on export, see
             `convnlp.models.folded_constants`.
     """
 
     is_folded = False
+    kept_offset = None
     is_centred = False
 
     def call(self, x, residual=False):
         """Normalises x [..., D]; with `residual`, also returns x, to use instead of the original."""
-        scale, offset = (None, None) if self.is_folded else (self.gamma, self.beta)
+        scale, offset = (None, self.kept_offset) if self.is_folded else (self.gamma, self.beta)
         outputs = kernels.layer_norm(x, scale, offset, self.epsilon, self.is_centred)
         return outputs if residual else outputs[0]

@@ -118,7 +118,8 @@ def export(
         served = preset.load(preset_dir)
     with contextlib.ExitStack() as stack:
         scratch = [stack.enter_context(_scratch(base)) for base in bases]
-        constants, layers = folded(served, task_of(model).generates), served.backbone.encoder.traced_once()
+        constants = folded(served, task_of(model).generates, keeps_offsets=is_narrow)
+        layers = served.backbone.encoder.traced_once()
         with kernels.implementation("inference"), constants, layers:
             if quantize_tables:
                 store_in_int8(served)

@@ -124,6 +124,29 @@ def test_every_skeleton_gives_what_it_gave(config):
     assert_equal(found[mask_out], plain[mask_out])
 
 
+@pytest.mark.parametrize("mixer", ["lightweight_conv", "self_attention"])
+def test_offsets_may_stay_before_the_products(mixer):
+    model = backbone(mixer=mixer)
+    first, second, *_ = (norm for group in norms(model)[:2] for norm in group)
+    first.gamma.assign(first.gamma * ([0.0, 1e-6] + [1.0] * 14))  # no number divides by these two
+    with kernels.implementation("inference"):
+        plain = encoded(model)
+        with folded(model, keeps_offsets=True):
+            found = encoded(model)
+            adding = [
+                layer
+                for layer in model._flatten_layers()
+                if getattr(layer, "folded_offset", None) is not None
+            ]
+            assert {*adding} == {*model.encoder.layers[0].mixing.entry_projections}
+            assert not first.kept_offset[:2].any()
+            assert first.kept_offset[2:].all()
+            assert second.kept_offset.all()
+        again = encoded(model)
+    assert_equal(found, plain)
+    np.testing.assert_array_equal(again, plain)
+
+
 def test_packed_texts_and_prefixes():
     model = backbone(mixer=["dynamic_conv", "self_attention"])
     ids = rows()[0][:1]
