@@ -8,7 +8,8 @@ after the other. It restarts the run after each, and compares it bit for bit wit
 `serving` sends the local server requests with known answers, while new and broken versions appear, clients
 disconnect or are slow, and there are more requests than allowed (`benchmarks.soaking.disturbances`). Memory,
 threads and open files are sampled all the time. Anything unexpected is printed, and the exit code is 1. The
-same seed gives the same faults in the same order.
+same seed gives the same faults in the same order. The same command continues a soak of a training run that
+was stopped or killed (`benchmarks.soaking.sittings`).
 """
 
 import importlib
@@ -24,7 +25,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 from absl import flags
 
 from benchmarks import machine
-from benchmarks.soaking import mounts, page
+from benchmarks.soaking import mounts, page, sittings
 from convnlp import programs
 
 
@@ -56,6 +57,7 @@ def main(_):
     (folder / "result.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
     if args.docs_dir:
         page.write(pathlib.Path(args.docs_dir), args.what, results)
+    sittings.remove(folder)  # not before: the results take hours
     print(page.text({args.what: results}))
     sys.exit(bool(outcome.all_problems()))
 

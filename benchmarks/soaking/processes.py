@@ -46,13 +46,14 @@ class Sampler:
     Args:
         seconds: float, between two samples.
         started: float, of `time.monotonic`, the time from which `seconds` in the rows count.
+        rows: list of dict, earlier samples. Default: none.
 
     Attributes:
         rows: list of dict: `sample`, with `seconds` and the facts given to `watch`.
     """
 
-    def __init__(self, seconds, started):
-        self.rows = []
+    def __init__(self, seconds, started, rows=()):
+        self.rows = list(rows)
         self._seconds, self._started = seconds, started
         self._watched = None
         self._ended = threading.Event()

@@ -6,6 +6,7 @@ the run is killed once more and finishes a few steps later; the undisturbed run 
 """
 
 import dataclasses
+import itertools
 import json
 import random
 import re
@@ -13,11 +14,9 @@ import shutil
 import signal
 import time
 
-import h5py
-import numpy as np
-
-from benchmarks import tiny_run
-from benchmarks.soaking import mounts, soundness
+from benchmarks.soaking import mounts, sittings, soundness
+from benchmarks.soaking.comparison import compare
+from benchmarks.soaking.outcome import Event
 from benchmarks.soaking.processes import Sampler
 from benchmarks.soaking.training_faults import FAULTS, Place
 from benchmarks.soaking.training_run import EVERY, NothingHappensError, Run, start_process
@@ -28,72 +27,12 @@ _LAST_STEPS = 2 * EVERY  # made without a fault
 _FLAG_OF_LAST_STEPS = "--resume_with_changes"
 
 
-@dataclasses.dataclass
-class Event:
-    """A fault and its effects.
-
-    Attributes:
-        fault: str, a key of `FAULTS`.
-        seconds: float, when it happened, from the beginning of the soak.
-        step: int, the last step of the run before it.
-        code: int, the exit code; None if the process continued.
-        last_words: str, the last line of the process.
-        first_words: str, what the next process said about the fault.
-        resumed_at: int, the step from which that one continued.
-        problems: list of str, everything unexpected.
-    """
-
-    fault: str
-    seconds: float
-    step: int
-    code: int | None = None
-    last_words: str = ""
-    first_words: str = ""
-    resumed_at: int | None = None
-    problems: list = dataclasses.field(default_factory=list)
-
-
-@dataclasses.dataclass
-class Outcome:
-    """The result of a soak.
-
-    Attributes:
-        events: list of `Event`.
-        rows: list of dict, samples of the processes with faults.
-        alone_rows: list of dict, samples of the undisturbed run.
-        steps: int, at the end.
-        seconds: float, with faults.
-        lives: int, processes.
-        refused: dict, name of a fault that could not be made here -> the reason.
-        problems: list of str, what is wrong at the end.
-        losses: dict, what a fault may take according to the documentation -> the step until which it is
-            missing.
-    """
-
-    events: list
-    rows: list
-    alone_rows: list
-    steps: int
-    seconds: float
-    lives: int
-    refused: dict
-    problems: list
-    losses: dict
-
-    def all_problems(self):
-        """Returns everything unexpected."""
-        return [
-            f"{event.fault} at step {event.step}: {problem}"
-            for event in self.events
-            for problem in event.problems
-        ] + self.problems
-
-
 def place_for(folder):
     """Returns a `Place` for the run, on a small disk of its own if one can be mounted."""
     disk = mounts.Disk(folder / "disk", DISK_MEGABYTES) if mounts.is_private() else None
     run_folder = folder / "disk" / "run"
     if disk is None and run_folder.exists():
+        FAULTS["read_only"].undo(None, Place(run_folder))  # a soak that was killed may have left it so
         shutil.rmtree(run_folder)
     run_folder.mkdir(parents=True)
     return Place(run_folder, disk)
@@ -117,10 +56,10 @@ def order(names, seed):
 
 
 def soak(folder, minutes, seconds_between, seed, names=tuple(FAULTS), started=start_process, say=print):
-    """Trains with faults, then without, and compares.
+    """Trains with faults, then without, and compares; continues a soak that was stopped.
 
     Args:
-        folder: pathlib.Path, for all files.
+        folder: pathlib.Path, for all files. `sittings.remove` lets the next soak in it begin anew.
         minutes: float, how long there are faults. Each of them happens at least once.
         seconds_between: float, mean time that a process trains before the next fault.
         seed: int, decides the order of the faults and their details.
@@ -130,89 +69,166 @@ def soak(folder, minutes, seconds_between, seed, names=tuple(FAULTS), started=st
 
     Returns:
         `Outcome`.
+
+    Raises:
+        ValueError: if the soak to continue has another seed or other faults, or suffered one that cannot be
+            made on this machine.
     """
+    saved = sittings.Saved(folder, seed, names)
     folder.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
     place = place_for(folder)
-    names, refused = possible(names, place)
+    names, refused = possible([name for name in names if name not in saved.outcome.refused], place)
+    if saved.is_empty:
+        saved.outcome.refused = refused
     for name, reason in refused.items():
+        if not saved.is_empty:
+            raise ValueError(
+                f"the soak in {folder} must continue where {name} can be made, as before. Received: {reason}"
+            )
         say(f"{name} is skipped: {reason}")
-    for leftover in ("faults.log", "faults.clock", "alone.log", "alone.clock"):
-        (folder / leftover).unlink(missing_ok=True)
-    run = Run(place.folder, folder / "faults.log", _MANY_STEPS, started)
-    sampler = Sampler(max(1.0, min(10.0, minutes)), began)
-    events = []
-    try:
-        _start(run, sampler)
-        if not run.wait_until_it_trains():
-            raise NothingHappensError(f"the run did not start; see {run.log}")
-        for name in order(names, seed):
-            if len(events) >= len(names) and time.monotonic() > began + 60 * minutes:
+    with saved.stoppable():
+        this = _Soak(folder, place, saved, seed, max(1.0, min(10.0, minutes)), started, say)
+        try:
+            if saved.outcome.steps is None:
+                this.make_faults(60 * minutes, seconds_between, names)
+            this.finish()
+        finally:
+            this.close()
+    return saved.outcome
+
+
+class _Soak:
+    """One sitting: the run, what watches it, and the results of all sittings so far."""
+
+    def __init__(self, folder, place, saved, seed, seconds_between_samples, started, say):
+        self._folder, self._place, self._saved, self._seed = folder, place, saved, seed
+        self._started, self._say = started, say
+        self._outcome = saved.outcome
+        self._run = Run(place.folder, folder / "faults.log", _MANY_STEPS, started)
+        if saved.is_empty:
+            for leftover in ("faults.log", "faults.clock", "alone.log", "alone.clock"):
+                (folder / leftover).unlink(missing_ok=True)
+        else:
+            saved.restore(self._run)
+        self._began = time.monotonic() - self._outcome.seconds
+        rows = self._outcome.rows + self._outcome.alone_rows
+        self._sampler = Sampler(seconds_between_samples, self._began, rows)
+
+    def close(self):
+        """Ends the processes and the thread."""
+        self._sampler.close()
+        self._run.close()
+
+    def make_faults(self, seconds, seconds_between, names):
+        """Lets faults happen until the time is over, and ends the run."""
+        events = self._outcome.events
+        if events:  # the last one was saved before the next process
+            self._go_on(events[-1])
+        else:
+            self._start(self._run)
+            if not self._run.wait_until_it_trains():
+                raise NothingHappensError(f"the run did not start; see {self._run.log}")
+        for name in itertools.islice(order(names, self._seed), len(events), None):
+            if len(events) >= len(names) and time.monotonic() > self._began + seconds:
                 break
-            draw = random.Random(f"{seed}/{len(events)}")
+            draw = random.Random(f"{self._seed}/{len(events)}")
             time.sleep(seconds_between * draw.uniform(0.5, 1.5))
-            event = Event(name, round(time.monotonic() - began, 1), run.step())
-            events.append(event)
-            _suffer(run, place, FAULTS[name], event, draw, sampler)
-            say(json.dumps(dataclasses.asdict(event)))
-        seconds = time.monotonic() - began
-        run.signal(signal.SIGKILL)
-        run.wait_for_end()
-        steps = run.checkpoints()[-1] // EVERY * EVERY + _LAST_STEPS
-        _start(run, sampler, _FLAG_OF_LAST_STEPS, num_steps=steps)
-        problems = _problems_of_end(run)
-        kept = folder / "faults"
+            events.append(Event(name, round(time.monotonic() - self._began, 1), self._run.step()))
+            self._suffer(events[-1], draw)
+        self._run.signal(signal.SIGKILL)
+        self._run.wait_for_end()
+        self._outcome.steps = self._run.checkpoints()[-1] // EVERY * EVERY + _LAST_STEPS
+        shutil.rmtree(self._folder / "alone", ignore_errors=True)
+        self._save()
+
+    def _start(self, run, *flags, **arguments):
+        run.start(*flags, **arguments)
+        self._sampler.watch(run.process.pid, run=run.log.stem, life=run.life, step=run.step)
+
+    def _save(self):
+        self._outcome.seconds = time.monotonic() - self._began
+        self._count()
+        self._saved.save(self._run)
+
+    def _count(self):
+        self._outcome.rows, self._outcome.lives = self._samples("faults"), self._run.life
+
+    def _samples(self, name):
+        return [row for row in self._sampler.rows if row["run"] == name]
+
+    def _suffer(self, event, draw):
+        """Lets a fault happen, restarts the run if that ended it, and notes everything unexpected."""
+        run, fault = self._run, FAULTS[event.fault]
+        try:
+            fault.happen(run, self._place, draw)
+        except NothingHappensError as error:
+            event.problems.append(str(error))
+            run.close()
+        event.code = run.process.poll()
+        said = run.said()
+        lines = said.strip().splitlines()
+        event.last_words = lines[-1] if lines else ""
+        event.problems += problems_of_words(fault, event.code, said)
+        if event.code is not None:
+            event.problems += soundness.unsound(run.workdir)
+            event.problems += problems_of_leftovers(fault, event.code, soundness.half_written(run.workdir))
+        fault.undo(run, self._place)
+        if event.code is None:
+            self._say(json.dumps(dataclasses.asdict(event)))
+            return
+        self._save()
+        self._go_on(event)
+
+    def _go_on(self, event):
+        """Starts the next process after a fault, and notes everything unexpected."""
+        run, fault = self._run, FAULTS[event.fault]
+        left = soundness.half_written(run.workdir)
+        facts = fault.spoil(run, random.Random(f"{self._seed}/{len(self._outcome.events) - 1}/spoil"))
+        self._start(run)
+        if not run.wait_until_it_trains():
+            raise NothingHappensError(f"the run did not continue after {event.fault}; see {run.log}")
+        event.resumed_at = run.resumed_at()
+        event.problems += [
+            f"{name} is still there" for name in sorted(left & soundness.half_written(run.workdir))
+        ]
+        if fault.first_words:
+            found = re.search(f"^{fault.first_words.format(**facts)}", run.said(), re.M)
+            event.first_words = found[0] if found else ""
+            if not found:
+                event.problems.append("the next process did not say what was wrong")
+        self._say(json.dumps(dataclasses.asdict(event)))
+
+    def finish(self):
+        """Makes the last steps, trains without a fault, and compares."""
+        outcome, kept, alone = self._outcome, self._folder / "faults", self._folder / "alone"
+        self._start(self._run, _FLAG_OF_LAST_STEPS, num_steps=outcome.steps)
+        # What an earlier sitting has found stays.
+        outcome.problems += [each for each in _problems_of_end(self._run) if each not in outcome.problems]
+        self._note()
         shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(place.folder, kept)  # the small disk disappears with this process
-        alone = _run_alone(folder, steps, started, sampler)
-    finally:
-        sampler.close()
-        run.close()
-    losses = {FAULTS[event.fault].loses: event.resumed_at for event in events if FAULTS[event.fault].loses}
-    if not problems:
-        problems = compare(kept, alone, steps, losses.get("metrics.jsonl"))
-    with_faults = [row for row in sampler.rows if row["run"] == "faults"]
-    alone_rows = [row for row in sampler.rows if row["run"] == "alone"]
-    return Outcome(events, with_faults, alone_rows, steps, seconds, run.life, refused, problems, losses)
+        shutil.copytree(self._place.folder, kept)  # the small disk disappears with this process
+        self._run_alone(alone)
+        self._count()  # not earlier: the last steps would count twice if this were continued
+        events = [event for event in outcome.events if FAULTS[event.fault].loses]
+        outcome.losses = {FAULTS[event.fault].loses: event.resumed_at for event in events}
+        if not outcome.problems:
+            outcome.problems = compare(kept, alone, outcome.steps, outcome.losses.get("metrics.jsonl"))
 
+    def _note(self, now=True):
+        self._outcome.alone_rows = self._samples("alone")
+        self._saved.note(now)
 
-def _start(run, sampler, *flags, **arguments):
-    run.start(*flags, **arguments)
-    sampler.watch(run.process.pid, run=run.log.stem, life=run.life, step=run.step)
-
-
-def _suffer(run, place, fault, event, draw, sampler):
-    """Lets a fault happen, restarts the run if that ended it, and notes everything unexpected."""
-    try:
-        fault.happen(run, place, draw)
-    except NothingHappensError as error:
-        event.problems.append(str(error))
-        run.close()
-    event.code = run.process.poll()
-    said = run.said()
-    lines = said.strip().splitlines()
-    event.last_words = lines[-1] if lines else ""
-    event.problems += problems_of_words(fault, event.code, said)
-    if event.code is None:
-        fault.undo(run, place)
-        return
-    event.problems += soundness.unsound(run.workdir)
-    left = soundness.half_written(run.workdir)
-    event.problems += problems_of_leftovers(fault, event.code, left)
-    fault.undo(run, place)
-    facts = fault.spoil(run, draw)
-    _start(run, sampler)
-    if not run.wait_until_it_trains():
-        raise NothingHappensError(f"the run did not continue after {event.fault}; see {run.log}")
-    event.resumed_at = run.resumed_at()
-    event.problems += [
-        f"{name} is still there" for name in sorted(left & soundness.half_written(run.workdir))
-    ]
-    if fault.first_words:
-        found = re.search(f"^{fault.first_words.format(**facts)}", run.said(), re.M)
-        event.first_words = found[0] if found else ""
-        if not found:
-            event.problems.append("the next process did not say what was wrong")
+    def _run_alone(self, workdir):
+        """Trains without a fault, from where the sitting before has stopped."""
+        run = Run(workdir, self._folder / "alone.log", self._outcome.steps, self._started)
+        run.life = max((row["life"] for row in self._outcome.alone_rows), default=0)
+        try:
+            self._start(run)
+            if run.wait_for_last_step(meanwhile=lambda: self._note(now=False)):
+                raise NothingHappensError(f"the undisturbed run failed; see {run.log}")
+        finally:
+            run.close()
+        self._outcome.alone_rows = self._samples("alone")
 
 
 def problems_of_words(fault, code, said):
@@ -261,57 +277,3 @@ def _problems_of_end(run):
     return soundness.unsound(run.workdir) + [
         f"{name} is half-written" for name in sorted(soundness.half_written(run.workdir))
     ]
-
-
-def _run_alone(folder, steps, started, sampler):
-    """Trains without a fault; returns the directory."""
-    workdir = folder / "alone"
-    shutil.rmtree(workdir, ignore_errors=True)
-    run = Run(workdir, folder / "alone.log", steps, started)
-    try:
-        _start(run, sampler)
-        if run.wait_for_last_step():
-            raise NothingHappensError(f"the undisturbed run failed; see {run.log}")
-    finally:
-        run.close()
-    return workdir
-
-
-def compare(workdir, alone, steps, lost_until=None):
-    """Returns the differences between the two runs at their end.
-
-    Args:
-        workdir: pathlib.Path, of the run with faults.
-        alone: pathlib.Path, of the undisturbed run.
-        steps: int, of both.
-        lost_until: int, the step until which lines of the metrics may be missing. Default None: none may.
-
-    Returns:
-        list of str.
-    """
-    problems = [
-        f"{name} differs in the last checkpoint" for name in tiny_run.different_values(workdir, alone, steps)
-    ]
-    lines, others = tiny_run.metrics_lines(workdir), tiny_run.metrics_lines(alone)
-    if lost_until is not None:  # the remaining lines must be the last ones, without a gap
-        needed = [line for line in others if json.loads(line)["step"] > lost_until]
-        others = others[len(others) - max(len(lines), len(needed)) :]
-    if lines != others:
-        problems.append("metrics.jsonl differs")
-    return problems + [f"preset: {name} differs" for name in _different_weights(workdir, alone)]
-
-
-def _different_weights(workdir, alone):
-    weights, others = (_weights(each / "preset" / "model.weights.h5") for each in (workdir, alone))
-    return sorted(name for name in {*weights, *others} if weights.get(name) != others.get(name))
-
-
-def _weights(path):
-    found = {}
-    with h5py.File(path, "r") as file:
-        file.visititems(
-            lambda name, item: (
-                found.update({name: np.asarray(item).tobytes()}) if isinstance(item, h5py.Dataset) else None
-            )
-        )
-    return found

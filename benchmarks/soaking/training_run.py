@@ -113,14 +113,19 @@ class Run:
         self._wait(lambda: not self.is_alive(), "the end of the process")
         return self._code()
 
-    def wait_for_last_step(self):
-        """Waits until a process has made all its steps, however many, and ended; returns its exit code."""
+    def wait_for_last_step(self, meanwhile=lambda: None):
+        """Waits until a process has made all its steps, however many, and ended; returns its exit code.
+
+        Args:
+            meanwhile: function without arguments, called again and again.
+        """
         step, since = -1, time.monotonic()
         while self.is_alive():
             if (last := self.step()) != step:
                 step, since = last, time.monotonic()
             elif time.monotonic() > since + PATIENCE_SECONDS:
                 raise NothingHappensError(f"there was no step after step {step}; see {self.log}")
+            meanwhile()
             time.sleep(_QUIET_SECONDS)
         return self._code()
 

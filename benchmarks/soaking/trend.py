@@ -46,6 +46,21 @@ def memory_trend(seconds, megabytes):
     return {"mb_per_hour": slope, "low": low, "high": high, "verdict": verdict}
 
 
+def longest_life(rows):
+    """Returns the samples of the process that was sampled longest; each one begins with little memory.
+
+    Args:
+        rows: list of dict with `life`, the number of the process, and `seconds`, increasing in each life.
+
+    Returns:
+        list of dict.
+    """
+    lives = {}
+    for row in rows:
+        lives.setdefault(row["life"], []).append(row)
+    return max(lives.values(), key=lambda own: own[-1]["seconds"] - own[0]["seconds"], default=[])
+
+
 def _blocks(pairs):
     if len(pairs) < 2:
         return []

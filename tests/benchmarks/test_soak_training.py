@@ -9,7 +9,7 @@ import h5py
 import pytest
 import tensorflow as tf
 
-from benchmarks.soaking import page, plots, training
+from benchmarks.soaking import comparison, page, plots, training
 from benchmarks.soaking.training_faults import FAULTS
 from tests.run_program import ROOT, Program
 
@@ -46,7 +46,7 @@ def write_run(folder, weight=1.0, preset=2.0, rows=range(2, STEPS + 1, 2), loss=
 )
 def test_what_differs_from_the_run_left_alone(tmp_path, changed, lost_until, found):
     alone, other = write_run(tmp_path / "alone"), write_run(tmp_path / "other", **changed)
-    assert training.compare(other, alone, STEPS, lost_until) == found
+    assert comparison.compare(other, alone, STEPS, lost_until) == found
 
 
 def start_forked(arguments, environment, log):
@@ -85,6 +85,7 @@ def test_the_form_of_five_minutes(tmp_path):
         [*command, f"--workdir={tmp_path}"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert not (tmp_path / "training" / "saved").exists()
     result = json.loads((tmp_path / "training" / "result.json").read_text())
     assert {event["fault"] for event in result["events"]} | set(result["refused"]) == set(FAULTS)
 
