@@ -4,9 +4,9 @@ r"""Profiles a text in a TFLite file by XNNPACK's kinds of work, and compares it
 
 This prints milliseconds by kind of work: the median of undisturbed calls, divided up as Linux's `perf`
 samples further calls. Then it prints how long the encoder's multiply-adds (`cost()` of the preset) would
-take if the core did nothing else, at the rate of AVX512-VNNI's int8 instruction, which the processor must
-have; and what share of the core the goals of docs/inference.md need. A goal allows the peer's time that is
-recorded there, divided by the goal. All on one thread.
+take if the core did nothing else, at the rate of its fastest instruction for int8 (of AMX or AVX512-VNNI;
+the processor must have one of them); and what share of the core the goals of docs/inference.md need. A goal
+allows the peer's time that is recorded in --results, divided by the goal. All on one thread.
 """
 
 import json
@@ -24,7 +24,7 @@ from convnlp.export import edge_model, preset
 from convnlp.training.storage import write_json
 
 _PEERS = {comparisons.SAME: comparisons.CONVOLUTION, comparisons.TRANSFORMER: comparisons.ATTENTION}
-RESULTS = pathlib.Path(__file__).resolve().parents[1] / "docs" / "inference.json"
+_RESULTS = pathlib.Path(__file__).resolve().parents[1] / "docs" / "inference.json"
 
 
 def define_flags():
@@ -33,6 +33,7 @@ def define_flags():
     flags.DEFINE_string("preset", None, "Preset from which it was exported.", required=True)
     flags.DEFINE_list("lengths", ["32", "128", "512", "2048"], "Lengths of the texts in tokens.")
     flags.DEFINE_float("seconds", 3.0, "How long to time each length, and how long to sample it.")
+    flags.DEFINE_string("results", str(_RESULTS), "What benchmarks.inference has written on this machine.")
     flags.DEFINE_string("json", None, "File to write the results to.")
 
 
@@ -40,15 +41,18 @@ def main(_):
     """Flags -> times and samples -> tables, JSON."""
     args = flags.FLAGS
     lengths = [int(length) for length in args.lengths]
-    peak = multiply_adds.a_second(time.perf_counter)  # first, because not every machine can
+    peers = json.loads(pathlib.Path(args.results).read_text(encoding="utf-8"))["mini"]["cells"]
+    unit = multiply_adds.best()  # first, because not every machine can
+    peak = multiply_adds.a_second(unit, time.perf_counter)
     encoder = preset.load(args.preset).backbone.encoder
     counts = {length: encoder.cost(length)["multiply_adds"] for length in lengths}
     profiles = profiled(pathlib.Path(args.model).read_bytes(), lengths, args.seconds)
-    peers = json.loads(RESULTS.read_text(encoding="utf-8"))["mini"]["cells"]
     asked = goals_in_multiply_adds(counts, peers, peak)
-    print("\n".join([*table(profiles), "", *ceiling(counts, profiles, peak), "", *asked_for(asked)]))
+    print(
+        "\n".join([*table(profiles), "", *ceiling(counts, profiles, peak, unit.title), "", *asked_for(asked)])
+    )
     if args.json:
-        found = {"machine": machine.describe(1), "peak": peak, "multiply_adds": counts}
+        found = {"machine": machine.describe(1), "unit": unit.title, "peak": peak, "multiply_adds": counts}
         write_json(pathlib.Path(args.json), found | {"profiles": profiles, "goals": asked})
 
 
@@ -126,10 +130,10 @@ def table(profiles):
     return [*lines, f"| all | {' | '.join(format(each['ms'], '.3g') for each in profiles.values())} |"]
 
 
-def ceiling(counts, profiles, peak):
+def ceiling(counts, profiles, peak, unit):
     """Returns lines of Markdown: how close the products come to what the core can do."""
     lines = [
-        f"At best {peak / 1e9:.0f} billion multiply-adds per second.",
+        f"At best {peak / 1e9:,.0f} billion multiply-adds per second, by {unit}.",
         "",
         "| n | multiply-adds, millions | ms at best | ms | of that, products | share of the best |",
         "| --- | --- | --- | --- | --- | --- |",

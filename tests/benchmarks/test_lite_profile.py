@@ -85,25 +85,34 @@ def test_tables():
         "| softmax | 0 (0 %) | 0.4 (10 %) |",
         "| all | 1 | 4 |",
     ]
-    lines = lite_profile.ceiling({32: 10**8, 128: 4 * 10**8}, profiles, 2e11)
-    assert lines[0] == "At best 200 billion multiply-adds per second."
+    lines = lite_profile.ceiling({32: 10**8, 128: 4 * 10**8}, profiles, 2e11, "AMX")
+    assert lines[0] == "At best 200 billion multiply-adds per second, by AMX."
     assert lines[-1] == "| 128 | 400.0 | 2 | 4 | 3.2 | 62 % |"
 
 
-def test_multiply_adds_are_counted_by_the_clock():
-    if not machine.has_flag("avx512_vnni"):
-        pytest.skip("the processor has no AVX512-VNNI")
+@pytest.mark.parametrize("unit", multiply_adds.UNITS, ids=lambda unit: unit.title)
+def test_multiply_adds_are_counted_by_the_clock(unit):
+    if not machine.has_flag(unit.flag):
+        pytest.skip(f"the processor has no {unit.title}")
     try:
-        assert multiply_adds.compiled()(0) == 0  # the sum of no products
+        run = multiply_adds.compiled(unit)
     except ValueError as error:
         pytest.skip(str(error))
-    # 16 sums of 16 numbers, each of which takes 4 products of 2 a round.
-    assert multiply_adds.compiled()(3) == 3 * 16 * 16 * 4 * 2
+    assert run(0) == 0  # the sum of no products
+    assert run(3) == 3 * unit.a_round * 2  # each product is 2
     ticks = iter([0.0, 2.0, 2.0, 3.0, *[3.0, 9.0] * 5])
-    assert multiply_adds.a_second(lambda: next(ticks), rounds=1000) == 1000 * multiply_adds.A_ROUND
+    assert multiply_adds.a_second(unit, lambda: next(ticks), 10 * unit.a_round) == 10 * unit.a_round
 
 
-def test_a_processor_without_the_instruction_is_refused(monkeypatch):
+@pytest.mark.parametrize(
+    ("flags", "title"), [({"amx_int8", "avx512_vnni"}, "AMX"), ({"avx512_vnni"}, "AVX512-VNNI")]
+)
+def test_the_fastest_unit_is_taken(flags, title, monkeypatch):
+    monkeypatch.setattr(machine, "has_flag", lambda name: name in flags)
+    assert multiply_adds.best().title == title
+
+
+def test_a_processor_without_such_a_unit_is_refused(monkeypatch):
     monkeypatch.setattr(machine, "has_flag", lambda name: False)
-    with pytest.raises(ValueError, match="the processor must have AVX512-VNNI"):
-        multiply_adds.a_second(lambda: 0.0)
+    with pytest.raises(ValueError, match=r"the processor must have AMX \(amx_int8 in .*\) or AVX512-VNNI"):
+        multiply_adds.best()
