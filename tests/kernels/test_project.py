@@ -62,6 +62,16 @@ def test_an_offset_is_added_to_each_row(form):
     np.testing.assert_allclose(y, expected, atol=1e-5)  # float32 sums of four terms
 
 
+@pytest.mark.parametrize("form", ["inference", "edge"])
+def test_an_offset_is_added_in_float32_behind_a_product_in_bfloat16(form):
+    rng = np.random.default_rng(0)
+    x, kernel, offset = (rng.normal(size=size).astype("float32") for size in ([2, 3, 16], [16, 5], [5]))
+    with kernels.implementation(form):
+        product = kernels.project(x, tf.cast(kernel, tf.bfloat16))
+        y = kernels.project(x, tf.cast(kernel, tf.bfloat16), offset)
+    np.testing.assert_array_equal(y, product.numpy() + offset)
+
+
 def test_saved_models_get_a_matrix_of_rows_and_keep_the_shape():
     ranks = []
 
