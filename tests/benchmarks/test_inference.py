@@ -307,6 +307,10 @@ def test_the_page_states_what_the_json_has(tmp_path):
     assert text.startswith("head\n")
     assert text.endswith("tail\n")
     assert "**2 of 3 goals met**" in text
+    assert "| compared | size | threads | n = 128 | texts x 32 |" in text
+    assert "| one text vs the same model elsewhere | mini | 1 | **1.5** (1.2) |  |" in text
+    assert "| one text vs the Transformer | mini | 1 | 2 (2.2) |  |" in text
+    assert "| texts vs all-MiniLM-L6 | mini | 1 |  | 15 |" in text
     assert "| LiteRT int8 | convolution | **2 (1)** | **1,600** |" in text
     assert "| LiteRT int8 | Transformer | **1 (0.5)** | **3,200** |" in text
     assert "| ONNX Runtime int8 | convolution | 3 (1.5) | 1,067 |" in text
@@ -317,6 +321,18 @@ def test_the_page_states_what_the_json_has(tmp_path):
     for table in re.split(r"\n\n", text):
         lines = [line for line in table.splitlines() if line.startswith("|")]
         assert len({line.count("|") for line in lines}) <= 1
+
+
+def test_costs_are_those_of_the_first_number_of_threads(tmp_path):
+    path = tmp_path / "inference.md"
+    path.write_text(f"{page.BEGIN}\n{inference.pages.END}\n")
+    found = result()
+    for key in ("variants", "cells"):
+        found[key] = found[key] + [{**each, "threads": 2} for each in found[key]]
+    inference.write_page(found, "mini", path)
+    text = path.read_text()
+    assert re.findall("^## (.*)", text, re.M) == ["Size mini, 1 thread", "Size mini, 2 threads"]
+    assert text.count("MB on disk") == 1
 
 
 def test_a_second_size_joins_the_first(tmp_path):
