@@ -6,7 +6,7 @@ They are checked before anything is opened or built. Names and options that have
 
 import difflib
 
-from convnlp.data import Source, rules, schema
+from convnlp.data import Source, labels, rules
 from convnlp.data.rules import Rule
 from convnlp.training import optimizers, schedules
 
@@ -108,8 +108,8 @@ RULES = {
     "task.second_text_field": rules.STRING,
     "task.label_field": rules.NAME,
     "task.label_names": Rule(
-        f"empty, or {schema.CLASS_NAMES.text}",
-        lambda value: isinstance(value, list | tuple) and (not value or schema.CLASS_NAMES.holds(value)),
+        f"empty, or {labels.CLASS_NAMES.text}",
+        lambda value: isinstance(value, list | tuple) and (not value or labels.CLASS_NAMES.holds(value)),
     ),
     "task.label_threshold": _optional(rules.number("(-inf, inf)")),
     "task.input_field": rules.NAME,

@@ -20,9 +20,10 @@ from math import isfinite
 import tensorflow as tf
 
 from convnlp.bulk import lines
-from convnlp.data import files, pydocs, schema, tfds_source
+from convnlp.data import files, pydocs, tfds_source
 from convnlp.data.errors import SourceError
 from convnlp.data.formats import FORMATS, text
+from convnlp.data.records import named, parse_json, parse_text
 
 TABLES = ("csv", "tsv", "parquet")
 KINDS = ("jsonl", "lines", *TABLES, "text", "pydocs", "tfds")
@@ -112,7 +113,7 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=(
 def _require(source, fields, available):
     for field in fields:
         if field not in available:
-            raise SourceError(f"{source}: no field {field!r} (available: {schema.named(available)})")
+            raise SourceError(f"{source}: no field {field!r} (available: {named(available)})")
 
 
 class _Files:
@@ -162,11 +163,11 @@ class FileInput(_Files):
         if record.error:
             raise ValueError(record.error)
         if self._kind == "text":
-            return schema.parse_text(record.data)
+            return parse_text(record.data)
         if not record.data.strip():
             raise ValueError("empty line")
         data = record.data.removeprefix(b"\xef\xbb\xbf") if record.line == 1 else record.data
-        return schema.parse_json(data) if self._kind == "jsonl" else schema.parse_text(data.rstrip(b"\r\n"))
+        return parse_json(data) if self._kind == "jsonl" else parse_text(data.rstrip(b"\r\n"))
 
 
 class TableInput(_Files):

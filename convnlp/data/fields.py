@@ -18,8 +18,8 @@ import typing
 from absl import logging
 
 from convnlp.data import sources
+from convnlp.data.records import named
 from convnlp.data.rules import short
-from convnlp.data.schema import named
 
 SAMPLE_ROWS = 1000
 MIN_TEXT_CHARACTERS = 20  # on average

@@ -32,17 +32,9 @@ from absl import logging
 from convnlp.data import files, pydocs, tfds_source, token_cache
 from convnlp.data.errors import SourceError, unwrapped
 from convnlp.data.formats import FORMATS
+from convnlp.data.labels import SEPARATORS, Cell, parts_of
 from convnlp.data.rules import short
-from convnlp.data.schema import (
-    SEPARATORS,
-    Cell,
-    ClassSchema,
-    EveryField,
-    OneField,
-    RecordAndTexts,
-    Schema,
-    parts_of,
-)
+from convnlp.data.schema import ClassSchema, EveryField, OneField, RecordAndTexts, Schema
 from convnlp.data.source import ALL, Split
 
 CHECKED_BYTES = 1 << 30  # of a shard, by `check`: takes seconds, which is little if training reads more
@@ -336,7 +328,7 @@ def multi_label_names(source, field="label", separator=None):
     Args:
         source: `Source`; not `tfds:`.
         field: string, a field with lists, or strings with separators; see `MultiLabel`.
-        separator: string. Default None: the first of `schema.SEPARATORS` that occurs in a value.
+        separator: string. Default None: the first of `labels.SEPARATORS` that occurs in a value.
 
     Returns:
         (tuple of strings, sorted, or integers as strings; the separator, a string).

@@ -21,7 +21,7 @@ from convnlp.data import (
     source_error_message,
     sources,
 )
-from convnlp.data.schema import Cell
+from convnlp.data.labels import Cell
 from tests import corpus
 
 ROWS = corpus.reviews(200)

@@ -108,7 +108,7 @@ def test_a_defect_is_seen(reader_of, monkeypatch):
     monkeypatch.setattr("convnlp.serving.core.messages.predict", defect)
     with pytest.raises(AssertionError, match="INTERNAL"):
         reader_of("grpc_message").read(reader_of("grpc_message").seeds[0])
-    monkeypatch.setattr("convnlp.data.schema.parse_json", defect)
+    monkeypatch.setattr("convnlp.data.records.parse_json", defect)
     with pytest.raises(KeyError):
         reader_of("records").read(reader_of("records").seeds[0])
 

@@ -8,8 +8,9 @@ import re
 from absl import logging
 
 from convnlp.data.formats.format import Format, Record
+from convnlp.data.labels import Cell
+from convnlp.data.records import named
 from convnlp.data.rules import short
-from convnlp.data.schema import Cell, named
 
 MAX_ROW_BYTES = 1 << 24  # of a row with several lines; stops reading if a quote is left open
 _OTHERS = ",;\t|"  # possible separators

@@ -1,6 +1,6 @@
 """JSON-lines: one object per line."""
 
-from convnlp.data import schema
+from convnlp.data import records
 from convnlp.data.formats.format import Format, Record
 
 
@@ -13,4 +13,4 @@ class JSONLines(Format):
                 yield Record(file.path, number, line, len(line))
 
     def parse(self, data):
-        return schema.parse_json(data)
+        return records.parse_json(data)

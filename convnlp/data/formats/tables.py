@@ -5,7 +5,7 @@ import contextlib
 from convnlp.data.arrow import pyarrow
 from convnlp.data.errors import SourceError
 from convnlp.data.formats.format import Format, Record
-from convnlp.data.schema import named
+from convnlp.data.records import named
 
 BATCH_ROWS = 1024
 

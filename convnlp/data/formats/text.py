@@ -1,6 +1,6 @@
 """Text without fields: documents separated by blank lines."""
 
-from convnlp.data import schema
+from convnlp.data import records
 from convnlp.data.formats.format import Format, Record
 
 DOCUMENT_BYTES = 1 << 20  # text without blank lines is cut at the first line end after this many bytes
@@ -13,7 +13,7 @@ class Text(Format):
         return documents(file.path, file.lines())
 
     def parse(self, data):
-        return schema.parse_text(data)
+        return records.parse_text(data)
 
 
 def documents(path, lines):

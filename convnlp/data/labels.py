@@ -1,0 +1,271 @@
+"""Labels: what they are called in a record, and how their values become numbers."""
+
+import ast
+import dataclasses
+import math
+import numbers
+from typing import ClassVar
+
+from convnlp.data import rules
+from convnlp.data.rules import short
+
+CLASS_NAMES = rules.sequence_of(rules.NAME, at_least=2)
+MISSING = ("", "nan", "NaN", "NAN", "null", "NULL", "<NA>", "#N/A")  # how tables mark a missing value
+_MAX_FLOAT32 = 3.4028234663852886e38
+
+
+class Cell(str):
+    """The text in a cell of an untyped table, read as a number where one is wanted."""
+
+    __slots__ = ()
+
+    @property
+    def stripped(self):
+        """The `Cell` without the spaces around its text, which people type without meaning them."""
+        return Cell(self.strip())
+
+    @property
+    def is_natural(self):
+        """Whether the text is an integer >= 0, without leading zeros."""
+        return self.isdecimal() and self.isascii() and (self[0] != "0" or self == "0")
+
+    @property
+    def is_missing(self):
+        """Whether the text marks a missing value."""
+        return self.stripped in MISSING
+
+    def number(self):
+        """Returns the text as a float, or unchanged if it is not a number."""
+        try:
+            return float(self)
+        except ValueError:
+            return self
+
+
+@dataclasses.dataclass(frozen=True)
+class Label:
+    """A class label: a field, and how its value becomes an integer from 0 to (number of classes - 1).
+
+    An integer is used as it is, a string is looked up in `names`, as is a boolean ("True" or "False"), and a
+    fraction is compared with `threshold` (civil_comments has the share of annotators who found a comment
+    toxic). In a table of text, a cell with an integer counts as one if no name is an integer, and spaces
+    around the text in a cell do not count.
+
+    Args:
+        field: string, name of the field.
+        num_classes: int >= 2. Defaults to the number of names, or 2 with a threshold.
+        names: sequence of different strings, the classes in order. Needed for string values.
+        threshold: float. The class is 1 if the value, which must be a number, is at least this. Default None.
+
+    Raises:
+        ValueError: if none of `names`, `num_classes` and `threshold` is given, one of them is out of range,
+            or two of them disagree.
+
+    Example:
+    >>> Label("topic", names=("World", "Sports")).class_of("Sports")
+    1
+    >>> Label("toxicity", threshold=0.5).class_of(0.7)
+    1
+    """
+
+    field: str = "label"
+    num_classes: int | None = None
+    names: tuple | None = None
+    threshold: float | None = None
+    dtype: ClassVar[str] = "int64"
+
+    def __post_init__(self):
+        rules.NAME.check("label field", self.field)
+        counts = set()
+        if self.names is not None:
+            CLASS_NAMES.check("label_names", self.names)
+            object.__setattr__(self, "names", tuple(self.names))
+            counts.add(len(self.names))
+        if self.num_classes is not None:
+            rules.integer(2).check("num_classes", self.num_classes)
+            counts.add(int(self.num_classes))
+        if self.threshold is not None:
+            rules.number("(-inf, inf)").check("label_threshold", self.threshold)
+            counts.add(2)
+        if len(counts) != 1:
+            raise ValueError(
+                "A label must have `num_classes`, `names` or `threshold`, and they must agree. Received: "
+                f"num_classes={self.num_classes}, names={short(self.names)}, threshold={self.threshold}"
+            )
+        object.__setattr__(self, "num_classes", counts.pop())
+
+    def parse(self, value):
+        """Same as `class_of`; see `Number`."""
+        return self.class_of(value)
+
+    def class_of(self, value):
+        """Returns the class of a value as read, an int; raises ValueError if it has none."""
+        if isinstance(value, bool) and self.names and self.threshold is None:
+            value = str(value)
+        is_name = self.names and self.threshold is None and value in self.names
+        if isinstance(value, Cell) and not is_name:
+            value = self._of_cell(value)
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if self.threshold is not None:
+            if not is_number or not -math.inf < value < math.inf:
+                raise ValueError(f"`{self.field}` must be a finite number. Received: {short(value)}")
+            return int(value >= self.threshold)
+        if isinstance(value, str) and self.names:
+            if value not in self.names:
+                raise ValueError(f"{self.field} {short(value)} is not one of the {len(self.names)} classes")
+            return self.names.index(value)
+        is_integer = is_number and isinstance(value, numbers.Integral)
+        if not is_integer or not 0 <= value < self.num_classes:
+            raise ValueError(
+                f"`{self.field}` must be an integer in [0, {self.num_classes}). Received: {short(value)}"
+            )
+        return int(value)
+
+    def _of_cell(self, cell):
+        if cell.is_missing:
+            raise ValueError(f"{self.field} is missing. Received: {short(str(cell))}")
+        cell = cell.stripped
+        if self.threshold is not None:
+            return cell.number()
+        are_numbers = any(Cell(name).is_natural for name in self.names or ())
+        return int(cell) if cell.is_natural and not are_numbers else cell
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """A label that is a number, such as a score.
+
+    Any object with `field`, `dtype` and `parse`, as here, can be read as a label. If `field` is a tuple of
+    names, `parse` receives a tuple of values. An attribute `shape` is optional; the default is ().
+
+    Args:
+        field: string, name of the field.
+
+    Example:
+    >>> Number("score").parse(4)
+    4.0
+    """
+
+    field: str = "label"
+    dtype: ClassVar[str] = "float32"
+
+    def __post_init__(self):
+        rules.NAME.check("label field", self.field)
+
+    def parse(self, value):
+        """Returns the value as a float; raises ValueError if it is not a finite number in float32."""
+        value = value.number() if isinstance(value, Cell) else value
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not is_number or not -_MAX_FLOAT32 <= value <= _MAX_FLOAT32:
+            raise ValueError(f"`{self.field}` must be a finite number. Received: {short(value)}")
+        return float(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabel:
+    """Labels of which an example may have any number: from a single field, or from one field per label.
+
+    A single field holds a list of names, a list of their indices, or a string of names with separators; a
+    cell "[...]" of a table is read as a list. One field per label holds 0 or 1, true or false, or a share,
+    which counts from 0.5.
+
+    Args:
+        field: string, or a tuple of strings, one for each name.
+        names: tuple of C different strings.
+        separator: string. Default None: the first of `SEPARATORS` that splits a value into known names.
+
+    Raises:
+        ValueError: if the numbers of names and fields differ, or the names or the fields are not different
+            strings.
+
+    Example:
+    >>> MultiLabel("topics", names=("World", "Sports", "Arts")).parse("Arts, World")
+    (1.0, 0.0, 1.0)
+    >>> MultiLabel(("toxic", "insult"), names=("toxic", "insult")).parse((1, 0.2))
+    (1.0, 0.0)
+    """
+
+    field: str | tuple
+    names: tuple
+    separator: str | None = None
+    dtype: ClassVar[str] = "float32"  # as losses expect; `shape` distinguishes it from `Number`
+
+    def __post_init__(self):
+        _LABELS.check("label_names", self.names)
+        object.__setattr__(self, "names", tuple(self.names))
+        if isinstance(self.field, str):
+            rules.NAME.check("label field", self.field)
+        else:
+            _LABELS.check("label_fields", self.field)
+            object.__setattr__(self, "field", tuple(self.field))
+            if len(self.field) != len(self.names):
+                raise ValueError(
+                    "`label_names` must have as many entries as `label_fields`. "
+                    f"Received: {len(self.names)} names, {len(self.field)} fields"
+                )
+
+    @property
+    def shape(self):
+        """The shape of an example's label, (C,)."""
+        return (len(self.names),)
+
+    def parse(self, value):
+        """Turns the value of the field, or a tuple of the fields' values, into C zeros and ones, a tuple."""
+        if isinstance(self.field, tuple):
+            return tuple(float(_share(name, one) >= 0.5) for name, one in zip(self.field, value, strict=True))
+        given = {self._index(name) for name in self._split(value)}
+        return tuple(float(number in given) for number in range(len(self.names)))
+
+    def _split(self, value):
+        separators = [self.separator] if self.separator else SEPARATORS
+        parts = [parts_of(self.field, value, separator) for separator in separators]
+        return next((part for part in parts if {*part} <= {*self.names}), parts[0])
+
+    def _index(self, name):
+        if isinstance(name, str) and name in self.names:
+            return self.names.index(name)
+        if type(name) is int and 0 <= name < len(self.names):
+            return name
+        raise ValueError(f"{self.field} {short(name)} is not one of the {len(self.names)} labels")
+
+
+SEPARATORS = (",", ";", "|")
+_LABELS = rules.sequence_of(rules.NAME, at_least=1)
+
+
+def parts_of(field, value, separator):
+    """Returns the labels that a single field holds, a list.
+
+    Args:
+        field: string, name of the field.
+        value: list or string.
+        separator: string, between the labels in a string.
+
+    Raises:
+        ValueError: if the value is neither a list nor a string, or a mark of a missing value; an empty text
+            holds no labels.
+    """
+    if isinstance(value, Cell) and value.strip() and value.is_missing:
+        raise ValueError(f"{field} is missing. Received: {short(str(value))}")
+    if isinstance(value, Cell) and value.startswith("[") and value.endswith("]"):
+        try:
+            value = ast.literal_eval(value)  # as pandas writes a list
+        except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+            raise ValueError(f"`{field}` must be a list. Received: {short(str(value))}") from error
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(separator) if part.strip()]
+    if not isinstance(value, list | tuple):
+        raise ValueError(
+            f"`{field}` must be a list of labels, or a string of labels with separators. "
+            f"Received: {short(value)}"
+        )
+    return [*value]
+
+
+def _share(field, value):
+    """Returns a value that says whether an example has a label as a float in [0, 1]."""
+    if isinstance(value, Cell):
+        value = {"true": 1.0, "false": 0.0}.get(value.strip().lower(), value.number())
+    if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
+        raise ValueError(f"`{field}` must be a number in [0, 1]. Received: {short(value)}")
+    return float(value)
