@@ -75,7 +75,13 @@ def test_every_program_is_a_binary():
     scripts = {path for package in PACKAGES[:-1] for path in (ROOT / package).rglob("*.py")}
     main = re.compile('^if __name__ == "__main__":', re.M)
     programs = {path for path in scripts if main.search(path.read_text())}
-    in_tests = ("fuzz/run.py", "launching/fake_worker.py", "launching/run_fakes.py", "mutation/mutate.py")
+    in_tests = (
+        "benchmarks/soak_of_fakes.py",
+        "fuzz/run.py",
+        "launching/fake_worker.py",
+        "launching/run_fakes.py",
+        "mutation/mutate.py",
+    )
     assert binaries == programs | {ROOT / "tests" / name for name in in_tests}
 
 
