@@ -9,6 +9,7 @@ import typing
 from benchmarks import machine
 
 _REPEATS = 7
+_PRODUCT = 2  # 1 times 2, in both loops
 # Sixteen sums in registers, so that no instruction waits for the previous one; vpdpbusd adds 4 products to
 # each of 16 numbers. The empty __asm__ keeps the compiler from seeing that all sums are equal: it would
 # compute only one.
@@ -127,10 +128,15 @@ def a_second(unit, clock, count=10**10):
         unit: `Unit`.
         clock: function without arguments that returns seconds, such as `time.perf_counter`.
         count: int, about how many multiply-adds a run has.
+
+    Raises:
+        ValueError: if the unit computes nothing, as where the system does not allow it.
     """
     run, fastest, rounds = compiled(unit), 0.0, max(1, count // unit.a_round)
     for _ in range(_REPEATS):
         start = clock()
-        run(rounds)
-        fastest = max(fastest, rounds * unit.a_round / (clock() - start))
+        total, seconds = run(rounds), clock() - start
+        if total != _PRODUCT * rounds * unit.a_round:
+            raise ValueError(f"the system must allow {unit.title}. Received: {total} as the sum of a loop")
+        fastest = max(fastest, rounds * unit.a_round / seconds)
     return fastest

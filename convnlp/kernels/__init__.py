@@ -1,6 +1,7 @@
 """The hot operations, in forms for training on CPUs, for accelerators and for exported graphs.
 
-No other part of convnlp knows how they are computed. All forms of a kernel give equal values and gradients.
+No other part of convnlp knows how they are computed. All forms of a kernel give equal values and gradients;
+`feed_forward` has only the form for exported graphs.
 """
 
 from convnlp.kernels.cross_entropy import cross_entropy

@@ -104,6 +104,12 @@ def test_multiply_adds_are_counted_by_the_clock(unit):
     assert multiply_adds.a_second(unit, lambda: next(ticks), 10 * unit.a_round) == 10 * unit.a_round
 
 
+def test_a_unit_that_computes_nothing_has_no_rate(monkeypatch):
+    monkeypatch.setattr(multiply_adds, "compiled", lambda unit: lambda rounds: -1)
+    with pytest.raises(ValueError, match=r"the system must allow AMX\. Received: -1"):
+        multiply_adds.a_second(multiply_adds.UNITS[0], iter(range(99)).__next__)
+
+
 @pytest.mark.parametrize(
     ("flags", "title"), [({"amx_int8", "avx512_vnni"}, "AMX"), ({"avx512_vnni"}, "AVX512-VNNI")]
 )
