@@ -13,12 +13,13 @@ import time
 from convnlp.serving.core.drain import SIGNALS
 from convnlp.serving.workers.channel import Channel
 from convnlp.serving.workers.metrics_page import merged
-from convnlp.serving.workers.passes import Pass
+from convnlp.serving.workers.passes import PUT_OFF, Pass
 from convnlp.serving.workers.worker import Worker
 
 _PAGE_SECONDS = 2.0  # how long to wait for a worker's metrics before its previous page is shown
 _LONGEST_PAUSE_SECONDS = 60.0  # before restarting a worker that fails before it serves
 _GRACE_SECONDS = 5.0  # for a worker to end by itself after its time to drain
+_MAX_RELOAD_PASSES = 3  # directories that keep changing would put a version off again and again
 
 
 @dataclasses.dataclass
@@ -41,6 +42,37 @@ class _Question:
     number: int
     deadline: float
     missing: set
+
+
+@dataclasses.dataclass
+class _Reload:
+    """A worker's request to serve a new configuration."""
+
+    asker: _Member
+    number: int
+    configs: list
+    passes: int = 0
+    errors: list = dataclasses.field(default_factory=list)
+    was_put_off: bool = False  # whether a version was, in the current pass
+
+    def begin_pass(self):
+        """Begins another pass of all workers, which finds its own errors."""
+        self.passes += 1
+        self.errors, self.was_put_off = [], False
+
+    @property
+    def needs_another_pass(self):
+        """Whether a version is still to be loaded that not all workers had found."""
+        return self.was_put_off and not self.errors and self.passes < _MAX_RELOAD_PASSES
+
+    @property
+    def error(self):
+        """The first error, as (code, message), or None."""
+        if self.errors:
+            return self.errors[0]
+        if self.was_put_off:
+            return "UNAVAILABLE", "a version is not served yet, because not all workers have found it"
+        return None
 
 
 class Supervisor:
@@ -77,8 +109,8 @@ class Supervisor:
         self._failures = collections.Counter()  # how often in a row a worker has failed before it served
         self._ends = {}  # number -> (pid, how it ended), for workers to be replaced
         self._pass = None
-        self._reloads = collections.deque()  # (asker, question, configs)
-        self._reload_errors = None  # of the current pass, if it is part of a reload
+        self._reloads = collections.deque()
+        self._reload = None  # the one whose pass is under way
         self._configs = None  # of the last reload
         self._questions = {}
         self._num_questions = 0
@@ -91,8 +123,7 @@ class Supervisor:
 
         Returns:
             In each worker: its `Worker`, with SIGTERM and SIGINT blocked. In this process, once all workers
-                have
-            ended: the exit code, which is 0 if all of them ended well.
+            have ended: the exit code, which is 0 if all of them ended well.
         """
         gc.collect()
         gc.freeze()  # otherwise each worker would copy all the memory that it shares with the others
@@ -220,8 +251,9 @@ class Supervisor:
             return
         order = {"do": "look", **due}
         if self._reloads and not new:
-            order = {"do": "reload", "configs": self._reloads[0][2]}
-            self._reload_errors = []
+            self._reload = self._reloads[0]
+            self._reload.begin_pass()
+            order = {"do": "reload", "configs": self._reload.configs}
         elif new:
             order = {"do": "look", "versions": True, "configs": due["configs"]}
         kept = sorted(set().union(*(member.served for member in begun)))
@@ -249,24 +281,25 @@ class Supervisor:
             member.has_begun = False
         else:
             member.is_ready = True
-        if self._reload_errors is not None:
-            self._reload_errors += [message["error"]] if message["error"] else []
+        if self._reload:
+            self._reload.errors += [message["error"]] if message["error"] else []
             if message["adopted"]:
-                self._configs = self._reloads[0][2]
+                self._configs = self._reload.configs
         self._tell(self._pass.end(member.number))
 
     def _tell(self, verdicts):
         """Tells workers the verdicts, and ends the pass if all are through."""
         for number, verdict in verdicts:
             self._send(self._members[number], {"do": "decided", **verdict})
+            if self._reload and verdict is PUT_OFF:
+                self._reload.was_put_off = True
         if not self._pass.is_over:
             return
         self._pass = None
-        if self._reload_errors is not None:
-            asker, question, _ = self._reloads.popleft()
-            error = self._reload_errors[0] if self._reload_errors else None
-            self._reload_errors = None
-            self._answer(asker, question, error=error)
+        if self._reload and not self._reload.needs_another_pass:
+            self._reloads.popleft()
+            self._answer(self._reload.asker, self._reload.number, error=self._reload.error)
+        self._reload = None
         ready = [member.is_ready for member in self._members.values()]
         if not self._was_ready and all(ready) and len(ready) == self._num_workers:
             self._was_ready = True
@@ -274,7 +307,7 @@ class Supervisor:
 
     def _asks_reload(self, member, message):
         """Handles the message of a worker that has received a new configuration."""
-        self._reloads.append((member, message["question"], message["configs"]))
+        self._reloads.append(_Reload(member, message["question"], message["configs"]))
 
     def _asks_page(self, member, message):
         """Handles the message of a worker that was asked for the metrics."""

@@ -189,6 +189,44 @@ def test_an_answer_reaches_who_asked_and_not_who_takes_its_place(kind, is_replac
     assert answers == ([] if is_replaced else [5])
 
 
+@pytest.mark.parametrize(("num_put_off", "code"), [(0, None), (1, None), (2, None), (3, "UNAVAILABLE")])
+def test_a_reload_is_answered_when_all_serve_what_was_put_off(num_put_off, code):
+    """Worker 2 has looked before a version was there, worker 1 afterwards."""
+    supervisor = Supervisor(2, [], 1.0, 0, 0)
+    ends = [socket.socketpair() for _ in range(2)]
+    members = [
+        _Member(number, 0, Channel(ours), has_begun=True, is_ready=True)
+        for number, (ours, _) in zip((1, 2), ends, strict=True)
+    ]
+    supervisor._members = dict(enumerate(members, 1))
+    for member in members:
+        supervisor._selector.register(member.channel, selectors.EVENT_READ, member)
+    supervisor._asks_reload(members[0], {"question": 5, "configs": []})
+    served = []
+    for number in range(num_put_off + 1):
+        supervisor._begin_pass()
+        if supervisor._pass is None:
+            break
+        wait = {"key": ["m", 2], "error": None}
+        supervisor._has_met(members[0], wait)
+        if number < num_put_off:
+            supervisor._is_through(members[1], {"served": [], "error": None, "adopted": True})
+        else:
+            supervisor._has_met(members[1], wait)
+            served = [["m", 2]]
+            supervisor._is_through(members[1], {"served": served, "error": None, "adopted": True})
+        supervisor._is_through(members[0], {"served": served, "error": None, "adopted": True})
+    supervisor._begin_pass()
+    assert supervisor._pass is None  # nothing is left to do
+    supervisor._selector.close()
+    sent = _received(ends[0])
+    verdicts = [message["verdict"] for message in sent if message["do"] == "decided"]
+    assert verdicts == ["put_off"] * num_put_off + ["go"] * (code is None)
+    assert [message["do"] for message in sent].count("answer") == 1
+    error = sent[-1]["error"]
+    assert (error and error[0]) == code
+
+
 def _received(pair):
     """The messages that a worker has got."""
     ours, its = pair
