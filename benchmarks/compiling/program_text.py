@@ -7,7 +7,7 @@ import re
 # The part of the step that an operation comes from: the first pattern that matches its TensorFlow name.
 PARTS = {
     "dropout": r"dropout|stateless_random|StatelessRandom",
-    "optimizer": r"adafactor|adamw/|AssignSub|AssignVariable",
+    "optimizer": r"adafactor|adam_?w/|AssignSub|AssignVariable",
     "clipping": r"global_norm|L2Loss",
     "feed-forward": r"/feed_forward/",
     "norm": r"norm(/|$)",

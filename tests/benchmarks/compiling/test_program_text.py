@@ -66,6 +66,8 @@ def test_figures_of_a_small_program():
 def test_parts_are_those_of_a_step():
     names = {
         "encoder_1/layer_3_1/dropout_2/stateless_random_uniform/StatelessRandomUniformV2": "dropout",
+        "adafactor/AssignSubVariableOp_7": "optimizer",
+        "adam_w/ResourceApplyAdam_4": "optimizer",
         "global_norm/L2Loss_3": "clipping",
         "gradient_tape/decoder_1/layer_1_1/mixing_1/gate_1/Tensordot/MatMul/MatMul": "mixer",
         "encoder_1/layer_3_1/feed_forward_1/inner_1/Tensordot/MatMul": "feed-forward",
