@@ -177,7 +177,7 @@ def test_the_page_lists_every_signature(exported_classifier, exported_lm, export
     for model, (directory, *_) in (
         ("classifier", exported_classifier),
         ("language model", exported_lm),
-        ("encoder by prefix_lm", exported_prefix_lm),
+        ("prefix_lm encoder", exported_prefix_lm),
     ):
         listed = {}
         for names, *columns in re.findall(rf"\| {model} \| (.*) \| (.*) \| (.*) \|", page):
