@@ -18,7 +18,7 @@ _ENTRIES = {
     "trained_on": "str or list of str: source strings, with their splits",
     "initialised_from": "the preset that training started from",
     "objective": "what was minimised",
-    "steps": "int: optimiser steps",
+    "steps": "int: optimizer steps",
     "examples": "int: sequences seen",
     "tokens": "int: tokens seen",
     "seconds": "float: wall time of the training",
@@ -42,7 +42,7 @@ _ENTRIES = {
 
 _SOURCE = ("name", "licence", "tokens", "url")
 _BIAS = (
-    "The probability of the positive class where only the person in a sentence changes, by "
+    "How the probability of the positive class changes if only the person in a sentence changes, by "
     "`benchmarks.pretraining.bias`.\n\n"
 )
 
