@@ -62,7 +62,7 @@ def main(_):
             }
             store.write(description)
         mean, error = minimal_pairs.mean_accuracy(store.models[label]["counts"])
-        print(f"{label}: {100 * mean:.1f} +- {196 * error:.1f} %", flush=True)
+        print(f"{label}: {100 * mean:.1f} +- {196 * error:.1f}%", flush=True)
     phenomena = {paradigm.name: paradigm.phenomenon for paradigm in paradigms}
     counts = store.counts(phenomena)
     print(page.table(counts, phenomena))

@@ -123,7 +123,7 @@ def table(profiles):
     lines = [f"| ms | {header} |", "| --- |" + " --- |" * len(profiles)]
     for kind in kinds:
         cells = (
-            f"{each['kinds'].get(kind, 0.0):.3g} ({100 * each['kinds'].get(kind, 0.0) / each['ms']:.0f} %)"
+            f"{each['kinds'].get(kind, 0.0):.3g} ({100 * each['kinds'].get(kind, 0.0) / each['ms']:.0f}%)"
             for each in profiles.values()
         )
         lines.append(f"| {kind} | {' | '.join(cells)} |")
@@ -142,7 +142,7 @@ def ceiling(counts, profiles, peak, unit):
         ours = profiles[length]
         products = ours["kinds"].get("products in int8", 0.0)
         least = 1e3 * count / peak
-        share = f"{100 * least / products:.0f} %" if products else ""
+        share = f"{100 * least / products:.0f}%" if products else ""
         lines.append(
             f"| {length} | {count / 1e6:.1f} | {least:.3g} | {ours['ms']:.3g} | {products:.3g} | {share} |"
         )
@@ -155,7 +155,7 @@ def asked_for(found):
     for each in found:
         name = each["name"].removeprefix("inference, ")
         lines.append(
-            f"| {each['goal']}x {name} | {each['length']} | {each['ms']:.3g} | {100 * each['share']:.0f} % |"
+            f"| {each['goal']}x {name} | {each['length']} | {each['ms']:.3g} | {100 * each['share']:.0f}% |"
         )
     return lines
 

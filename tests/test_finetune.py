@@ -72,7 +72,7 @@ def test_classification_then_again_from_its_preset(directory):
     assert classifier.labels == ["0", "1"]
     assert classifier.backbone.dropout == 0.1
     card = (scratch / "preset" / "README.md").read_text()
-    assert re.search(r"test accuracy: [\d.]+ \(95 % interval [\d.]+ to [\d.]+, over \d+ examples\)\n", card)
+    assert re.search(r"test accuracy: [\d.]+ \(95% interval [\d.]+ to [\d.]+, over \d+ examples\)\n", card)
     assert re.search(r"- CPU hours: [\d.e-]+; energy, estimated: [\d.e-]+ kWh", card)
 
     again, start = directory / "again", f"--config.init_from={scratch}/preset"

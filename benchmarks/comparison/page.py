@@ -84,7 +84,7 @@ def notes(plan):
         f"Every mixer has the same skeleton (size {plan['size']}, {model}, {plan['data']['length']} "
         f"tokens), data, seeds and budget: {amount} of {plan['batch_size']} texts for each fine-tuning, and "
         f"{pretraining}. The step of the best {best} counts; {chosen}.",
-        f"Scores are {score} in per cent: the mean over seeds ± the half-width of its 95 % interval "
+        f"Scores are {score} in per cent: the mean over seeds ± the half-width of its 95% interval "
         "by Student's t. It shows what another seed of fine-tuning would change, not another test set or "
         "another pre-training. The gain is paired by seed.",
         "Multiply-adds are those of one text of full length by `cost()`, without the head; tokens/s and "

@@ -74,7 +74,7 @@ def compared(ours, theirs, scores="hits"):
         scores: str, which part of the results is compared: "hits", or "f1s", the F1 of each example.
 
     Returns:
-        (mean over seeds of our mean score minus theirs, low, high, p): the 95 % interval by a paired
+        (mean over seeds of our mean score minus theirs, low, high, p): the 95% interval by a paired
         bootstrap over the examples, and McNemar's p-value for the first common seed, None if there is none
         or the scores are not hits.
     """

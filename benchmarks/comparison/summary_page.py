@@ -62,7 +62,7 @@ def notes(summary):
     return [
         f"Mean ranks are over the {tasks} that all ranked mixers have; 1 is the best."
         f"{friedman} Mean ranks that differ by less than {apart} may be alike by Nemenyi's test.",
-        f"The second table gives the points by which a mixer differs from {first}, with the 95 % interval "
+        f"The second table gives the points by which a mixer differs from {first}, with the 95% interval "
         "of a paired bootstrap over the test examples, the seeds averaged, and the p-value of McNemar's "
         "exact test for one seed of each. One in twenty such tests is below 0.05 by chance.",
     ]

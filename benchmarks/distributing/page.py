@@ -44,7 +44,7 @@ def _measured(result):
         f"{model['parameters'] / 1e6:.1f}M parameters, so **{num_bytes / 1e6:.1f} MB of gradients** per "
         f"step; {settings['num_cores']} cores. Rounds: {rounds}. Every time is a median over at least "
         f"{samples} calls of {settings['steps_per_call']} steps each. Meanwhile, other processes used at "
-        f"most {100 * others:.0f} % of the machine.",
+        f"most {100 * others:.0f}% of the machine.",
     ]
     for title, is_weak in ((f"Weak: {rows} rows per worker", True), (f"Strong: {rows} rows in all", False)):
         found = measured.scaling(cells, rows, num_bytes, is_weak)

@@ -31,8 +31,8 @@ VARIANTS = {
     "as the config": {},
     "learning rate 1e-3": {"optimizer.learning_rate": 1e-3},
     "learning rate 4e-3": {"optimizer.learning_rate": 4e-3},
-    "mask 25 %": {"objective.noise_density": 0.25},
-    "mask 40 %": {"objective.noise_density": 0.4},
+    "mask 25%": {"objective.noise_density": 0.25},
+    "mask 40%": {"objective.noise_density": 0.4},
     "rows of 64 tokens": {"data.input_length": 64, "train.batch_size": 64},
     "16,384 tokens per step": {"train.batch_size": 128, "optimizer.warmup_steps": 60},
     "16,384 tokens per step, learning rate 4e-3": {

@@ -186,7 +186,7 @@ def _closed(runs, mixer, convolution, scores):
     if found is None:
         return "no gap"
     share, low, high = (100 * value for value in found)
-    return f"{share:.0f} % ({low:.0f} to {high:.0f})"
+    return f"{share:.0f}% ({low:.0f} to {high:.0f})"
 
 
 def variants(plans, find, costs):

@@ -63,7 +63,7 @@ class _Done:
         return not set(self.models.get("tflite", ())).isdisjoint(self.models.get("finetune", ()))
 
     def with_interval(self, model):
-        """Returns the accuracy of one seed with the 95 % interval over the texts; "" if it is not done."""
+        """Returns the accuracy of one seed with the 95% interval over the texts; "" if it is not done."""
         if model not in self.shares:
             return ""
         share = float(self.shares[model][0])
@@ -113,5 +113,5 @@ def _file(found):
         f"{100 * share:.2f}",
         f"{100 * of_preset:.2f}",
         f"{100 * (of_preset - share):+.2f}",
-        f"{100 * np.mean(preset == found.answers['tflite'][0]):.1f} %",
+        f"{100 * np.mean(preset == found.answers['tflite'][0]):.1f}%",
     ]

@@ -164,7 +164,7 @@ def _trend_words(trend):
     if trend["mb_per_hour"] is None:
         return trend["verdict"]
     return (
-        f"{trend['verdict']} ({trend['mb_per_hour']:.1f} MB per hour, 95 % interval from {trend['low']:.1f} "
+        f"{trend['verdict']} ({trend['mb_per_hour']:.1f} MB per hour, 95% interval from {trend['low']:.1f} "
         f"to {trend['high']:.1f}, bound {BOUND_MB_PER_HOUR:g})"
     )
 

@@ -25,7 +25,7 @@ _ENTRIES = {
     "cpu_seconds": "float: the same, summed over all CPUs",
     "watts_per_cpu": "float: watts of a busy CPU, for the energy; by default, WATTS_PER_CPU",
     "hardware": "what it ran on",
-    "scores": "dict: name -> number, as in {'sst2 test accuracy': 0.84}; or the number with its 95 % "
+    "scores": "dict: name -> number, as in {'sst2 test accuracy': 0.84}; or the number with its 95% "
     "interval, {'value': 0.84, 'interval': [0.82, 0.86], 'over': 'five seeds'}; or a share of examples, "
     "whose interval is computed: {'value': 0.84, 'num_examples': 1821}",
     "speed": "dict: what -> number or str, as in {'texts of 128 tokens per second on one CPU': 310}",
@@ -100,7 +100,7 @@ def write(preset_dir, entries):
 
 
 def share_interval(share, num_examples):
-    """Returns Wilson's 95 % interval of a share of examples, for other examples of the same kind.
+    """Returns Wilson's 95% interval of a share of examples, for other examples of the same kind.
 
     Source: Wilson, 1927, https://doi.org/10.1080/01621459.1927.10502953.
 
@@ -279,7 +279,7 @@ def _score(value):
         over = f"{value['num_examples']:,} examples"
     else:
         (low, high), over = value["interval"], value["over"]
-    return f"{_number(value['value'])} (95 % interval {_number(low)} to {_number(high)}, over {over})"
+    return f"{_number(value['value'])} (95% interval {_number(low)} to {_number(high)}, over {over})"
 
 
 def _cost(entries):

@@ -80,7 +80,7 @@ def _scores(scores, left_out, learned):
         for name, score in found["values"].items():
             between = "" if score["interval"] is None else "{:.3f} to {:.3f}".format(*score["interval"])
             rows.append([split, name.replace("_", " "), score["value"], between, found["num_examples"]])
-    table = _table("Scores", ("data", "score", "value", "95 % interval", "examples"), rows)
+    table = _table("Scores", ("data", "score", "value", "95% interval", "examples"), rows)
     notes = [_LEFT_OUT] if left_out else [] if "test" in scores else [_CHOSEN]
     notes += [_LEARNED] * learned
     return _section("Scores", table, notes=[_INTERVAL, *notes])
@@ -119,7 +119,7 @@ def _confusion(section):
 
 def _calibration(section):
     sentence = f"Its probabilities are {section['error']:.1%} away from the share that is right, on average."
-    how = "On the diagonal a probability of 0.8 is right 80 % of the time; below it the model is too sure."
+    how = "On the diagonal a probability of 0.8 is right 80% of the time; below it the model is too sure."
     chart = charts.calibration(section["bins"], f"Share that is right over probability. {sentence}")
     table = _table(section["title"], ("probability", "right", "examples"), section["bins"])
     return _section(section["title"], element("div", chart, table, class_="charts"), notes=[sentence, how])

@@ -123,8 +123,8 @@ def test_what_a_shipped_model_says_of_itself(lm, tmp_path):
         "- CPU hours: 10; energy, estimated: 0.1 kWh, taking 10 W for each busy CPU\n",
         "## Sources\n\n| name | licence | tokens |\n| --- | --- | --- |\n"
         "| [c4](https://c4.example) | ODC-BY 1.0 | 1,250,000 |\n| books | public domain |  |\n",
-        "- a: 0.84 (95 % interval 0.83 to 0.8512, over five seeds)\n"
-        "- b: 0.5 (95 % interval 0.4038 to 0.5962, over 100 examples)\n- c: 2.5\n",
+        "- a: 0.84 (95% interval 0.83 to 0.8512, over five seeds)\n"
+        "- b: 0.5 (95% interval 0.4038 to 0.5962, over 100 examples)\n- c: 2.5\n",
         "## Speed\n\n- texts per second: 310\n",
         "## Vocabulary\n\n| set | unknown | such as |\n| --- | --- | --- |\n| sst2 | 0.0001 | \\| ~ |\n",
         "## Known weaknesses\n\n- It reads English only.\n- Irony is lost on it.\n",

@@ -105,9 +105,9 @@ def test_rq4_gives_the_share_of_the_gap():
     names = ["snli", "sick", "mnli", "rte", "squad, F1", "squad, exact match"]
     for rows in (accuracies, shares):
         assert next(iter(rows.values())) == names
-    found = [re.fullmatch(r"75 % \((\d+) to (\d+)\)", text) for text in shares["cross_segment_attention"]]
+    found = [re.fullmatch(r"75% \((\d+) to (\d+)\)", text) for text in shares["cross_segment_attention"]]
     assert all(0 < int(low) < 75 < int(high) <= 100 for low, high in (match.groups() for match in found))
-    assert shares["linear_attention_on_top"][0] == "0 % (0 to 0)"
+    assert shares["linear_attention_on_top"][0] == "0% (0 to 0)"
     # 80 of 100 exact, the others worth 0.05: 0.8 + 0.2 / 20.
     assert accuracies[table.BASELINE][-2:] == ["81.0", "80.0"]
     assert shares[f"{table.BASELINE} less dynamic_conv"][-2].startswith("+19.0 (")

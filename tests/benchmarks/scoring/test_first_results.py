@@ -219,7 +219,7 @@ def test_the_page(tmp_path):
     first_results.write(found, tmp_path / "first_results.json", tmp_path / "first_results.md")
     lines = (tmp_path / "first_results.md").read_text().splitlines()
     row, of_file = [line for line in lines if line.startswith("| SST-2")]
-    assert of_file == "| SST-2, sentences | 6.0 | 99.00 | 100.00 | +1.00 | 99.0 % |"
+    assert of_file == "| SST-2, sentences | 6.0 | 99.00 | 100.00 | +1.00 | 99.0% |"
     peers_of_it = "50.0 (40.4 to 59.6) |  | 95.0 (88.8 to 97.8) | "
     assert row.startswith(f"| SST-2, sentences | 100 | {peers_of_it} | **99.5 ± 6.4** | 2 | +4.5 (")
     assert any(line.startswith("| TREC-6 | 100 |  | 100.0 (") for line in lines)
