@@ -27,7 +27,7 @@ def test_measured_times_are_shown():
     text = page.text(result(CELLS))
     assert "**24.0 MB of gradients** per step; 2 cores. Rounds: 1. Every time is a median over" in text
     assert "a median over at least 3 calls of 4 steps each" in text
-    assert "other processes used at most 2 % of the machine" in text
+    assert "other processes used at most 2% of the machine" in text
     one, strong, *_ = lines(text, 1)
     assert one == "| 1 | 1 | 12 | 700 | 700 |  | 2,194 |  | 60 |  |  |"
     weak, strong, *_ = lines(text, 2)
