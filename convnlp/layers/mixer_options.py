@@ -72,6 +72,24 @@ def route_options(options, mixers):
     return routed
 
 
+def options_for(options, mixers):
+    """Returns those of a model's options that a part of it needs, with these mixers.
+
+    Args:
+        options: dict, as for `route_options`.
+        mixers: list of str, the names of the part's mixers.
+
+    Returns:
+        Dict, in the form of `options`.
+
+    Example:
+    >>> options_for({"num_heads": 2, "muse": {"kernel_sizes": "3,7"}}, ["dynamic_conv"])
+    {'num_heads': 2}
+    """
+    known = {option for name in mixers if name in MIXERS for option in options_of(name)}
+    return {key: value for key, value in options.items() if key in (mixers if key in MIXERS else known)}
+
+
 def _unknown(option, value, mixers, prefix=""):
     known = "; ".join(f"{name} has {', '.join(sorted(options_of(name))) or 'none'}" for name in mixers)
     field = f"mixer_options.{prefix}{option}"

@@ -6,6 +6,7 @@ from keras import ops
 
 from convnlp.layers import Decoder, Encoder, PrefixDecoder
 from convnlp.layers.masks import same_segment
+from convnlp.layers.mixer_options import options_for
 from convnlp.models import arguments, backbone_arguments, lora, precision, presets
 from convnlp.models.checked_preset import CheckedPreset
 from convnlp.models.position_embedding import PositionEmbedding
@@ -431,6 +432,9 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             for argument in ("kernel_size", "dilation_rate"):
                 config[argument] = [mixer[argument] for mixer in stack.mixers]
             config["encoder_mixer"] = [mixer["name"] for mixer in stack.mixers]
+        if self.mixer_options:
+            names = [mixer["name"] for mixer in stack.mixers]
+            config["mixer_options"] = options_for(self.mixer_options, names)
         config["dtype"] = self.dtype_policy
         return self._with_weights(type(self).from_config(config), stack)
 

@@ -83,6 +83,25 @@ def test_encoder_only_keeps_the_encoder():
         encoder.decode(DECODER_IDS, encoder.encode(IDS))
 
 
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({"window_size": 4}, {}),
+        ({"local_attention": {"window_size": 4}}, {}),
+        ({"num_heads": 1, "window_size": 4}, {"num_heads": 1}),
+        ({"lightweight_conv": {"kernel_size": 5}}, {"lightweight_conv": {"kernel_size": 5}}),
+        (None, None),
+    ],
+    ids=str,
+)
+def test_encoder_only_leaves_out_the_options_of_the_decoders_mixers(options, kept):
+    mixers = {"encoder_mixer": "lightweight_conv", "decoder_mixer": "local_attention"}
+    backbone = Seq2SeqBackbone(**SMALL, **mixers, mixer_options=options)
+    encoder = backbone.encoder_only()
+    assert encoder.get_config()["mixer_options"] == kept
+    np.testing.assert_array_equal(encoder.encode(IDS, MASK), backbone.encode(IDS, MASK))
+
+
 def test_an_encoder_is_given_a_decoder():
     encoder = Seq2SeqBackbone(**{**SMALL, "num_decoder_layers": 0}, mixer="fourier", max_sequence_length=8)
     both = encoder.with_decoder(1, mixer="dynamic_conv", cross_attention_init="tied")
