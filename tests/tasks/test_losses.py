@@ -192,6 +192,16 @@ def test_dropout_follows_the_seed():
     assert first == again != other
 
 
+def test_a_weight_of_no_class_is_refused_before_anything_is_read(tmp_path):
+    rows = [{"text": "x", "label": label} for label in ("bad", "good")]
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+    config = common.get_config()
+    config.data.input_length = 8
+    config.task.options.class_weights = {"bad": 2, "ugly": 5}
+    with pytest.raises(ValueError, match=r"`class_weights` must name classes, of .*Received: 'ugly'"):
+        tasks.build_task(config, Tokenizer(corpus.tiny_proto()), source)
+
+
 def test_the_weights_of_classes_hold_in_training_alone(tmp_path):
     rows = [{"text": "x", "label": label} for label in ("bad", "good", "good", "good")]
     source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
@@ -211,8 +221,6 @@ def test_the_weights_of_classes_hold_in_training_alone(tmp_path):
     assert weights("balanced") == (2.0, np.float32(2 / 3))
     assert weights({"bad": 5}) == (5.0, 1.0)
     assert weights(None) == weights("balanced", training=False) == (1.0, 1.0)
-    with pytest.raises(ValueError, match=r"`class_weights` must name classes, of .*Received: 'ugly'"):
-        weights({"ugly": 5})
     for wrong in ("even", {"bad": 0}, 3):
         with pytest.raises(ValueError, match="`class_weights` of classification must be None, 'balanced'"):
             weights(wrong)

@@ -64,6 +64,15 @@ class Classification(PooledHeadTask):
     teachers: tuple = option((), rules.sequence_of(rules.NAME))
     class_weights: object = option(None, _CLASS_WEIGHTS)
 
+    def __post_init__(self):
+        super().__post_init__()
+        names = list(self.label.names or ())
+        given = self.class_weights if isinstance(self.class_weights, dict) else ()
+        if unknown := [name for name in given if name not in names]:
+            raise ValueError(
+                f"`class_weights` must name classes, of {rules.short(names)}. Received: {unknown[0]!r}"
+            )
+
     @classmethod
     def from_config(cls, config, tokenizer, train):
         task = config.task
@@ -203,15 +212,12 @@ def class_weights(given, names, labels):
     """Returns how much an example of each class counts.
 
     Args:
-        given: "balanced", or dict, name of a class -> float; see `Classification`.
+        given: "balanced", or dict, name of one of the classes -> float; see `Classification`.
         names: sequence of C str.
         labels: int array [n], the classes of the examples.
 
     Returns:
         float32 array [C].
-
-    Raises:
-        ValueError: if a name is not one of the classes.
 
     Example:
     >>> class_weights("balanced", ("bad", "good"), np.array([0, 1, 1, 1])).tolist()
@@ -222,10 +228,6 @@ def class_weights(given, names, labels):
     if given == "balanced":
         counts = np.bincount(labels, minlength=len(names))
         return (len(labels) / (len(names) * np.maximum(counts, 1))).astype("float32")
-    if unknown := [name for name in given if name not in names]:
-        raise ValueError(
-            f"`class_weights` must name classes, of {rules.short(list(names))}. Received: {unknown[0]!r}"
-        )
     return np.array([given.get(name, 1.0) for name in names], "float32")
 
 
