@@ -1,11 +1,9 @@
 """Finds the fields of the data that a task reads, if the config or the flags leave them open."""
 
-import dataclasses
-
 from convnlp.data import SourceError, fields, lengths, sources
 from convnlp.models import presets
+from convnlp.tasks.scored_fields import texts_of
 from convnlp.tasks.table import TASKS, task_named, task_of
-from convnlp.tasks.task import Fields
 
 
 def open_fields(config):
@@ -48,7 +46,7 @@ def take_length(config, tokenizer, train, backbone):
         SourceError: if an example cannot be read.
     """
     if config.data.input_length is None:
-        texts = _texts(config.task, config.task.kind)
+        texts = texts_of(config.task, task_named(config.task.kind).text_roles)
         most = backbone.longest_text("encoder" if backbone.num_layers else "decoder")
         config.data.input_length = lengths.fitting(train, texts, tokenizer, most)
 
@@ -74,23 +72,19 @@ def texts_of_preset(directory, source, given=None):
         return trained
     if len(trained) > 1:
         raise SourceError(f"{source}: no fields {' and '.join(trained)}, which the preset was trained on")
-    kind = presets.entry(directory, "experiment.json", "task", "kind")
-    names = {role: fields.ROLES[role].default for role in _text_roles(kind) if role in fields.ROLES}
+    roles = _text_roles(_recorded(directory).get("kind"))
+    names = {role: fields.ROLES[role].default for role in roles if role in fields.ROLES}
     return tuple({**names, **fields.take(source, names)}.values())
 
 
 def trained_on(directory):
     """Returns the fields of the texts that a preset was trained on, a tuple; empty if it does not say."""
-    task = presets.entry(directory, "experiment.json", "task") or {}
-    return _texts(task, task.get("kind"))
+    task = _recorded(directory)
+    return texts_of(task, _text_roles(task.get("kind")))
 
 
 def _text_roles(kind):
     return TASKS[kind if kind in TASKS else "classification"].text_roles
-
-
-def _texts(task, kind):
-    return tuple(filter(None, map(task.get, _text_roles(kind))))
 
 
 def of_preset(model, directory, source, **given):
@@ -109,46 +103,9 @@ def of_preset(model, directory, source, **given):
         SourceError: as for `take`.
     """
     given = {name: value for name, value in given.items() if value is not None}
-    found, task_cls = Fields(), task_of(model)
-    roles = task_cls.found_fields
-    if not roles or {"texts", "label"} <= set(given):
-        return dataclasses.replace(found, **given)
-    task = presets.entry(directory, "experiment.json", "task") or {}
-    there = sources.Sample(source, 1).fields
-    texts = _texts(task, task_cls.name)
-    if "answers_field" in roles:
-        *asked, answers = _of_questions(
-            source, roles, (*given.get("texts", (None, None)), given.get("target")), task
-        )
-        return dataclasses.replace(found, **{"texts": tuple(asked), "target": answers, **given})
-    if roles == ("input_field", "target_field"):
-        names = {"texts": texts, "target": task.get("target_field")}
-        is_trained_so = not given and texts and {*texts, names["target"]} <= set(there)
-        if task.get("label_names"):  # the target is a class
-            names["label"] = names.pop("target")
-            names |= {name: task.get(name) for name in ("label_names", "label_threshold")}
-        return dataclasses.replace(found, **(names if is_trained_so else given))
-    names = {"texts": texts, "label": task.get("label_field")}
-    threshold = task.get("label_threshold")
-    names = {name: value for name, value in names.items() if value and {*_tuple(value)} <= set(there)}
-    found = dataclasses.replace(found, **{**names, "label_threshold": threshold, **given})
-    roles = {"text_field": found.texts[0], "others": found.texts[-1]}
-    if not {*(getattr(model, "labels", None) or [""])} <= {*there}:  # else each has a field of its own
-        roles["label_field"] = found.label
-    taken = fields.take(source, roles)
-    texts = (taken.get("text_field", found.texts[0]), *found.texts[1:])
-    return dataclasses.replace(found, texts=texts, label=taken.get("label_field", found.label))
+    return task_of(model).scored_fields(model, source, _recorded(directory), given)
 
 
-def _of_questions(source, roles, given, task):
-    """Returns the fields of some roles: those given, else those of the training, else the default."""
-    there = sources.Sample(source, 1).fields
-    names = {
-        role: own or (task.get(role) if task.get(role) in there else fields.ROLES[role].default)
-        for role, own in zip(roles, given, strict=False)
-    }
-    return tuple({**names, **fields.take(source, names)}.values())
-
-
-def _tuple(value):
-    return (value,) if isinstance(value, str) else value
+def _recorded(directory):
+    """Returns the `task` of the config that a preset was trained by; an empty dict if it does not say."""
+    return presets.entry(directory, "experiment.json", "task") or {}

@@ -7,26 +7,7 @@ from typing import ClassVar
 from convnlp import options
 from convnlp.tasks import cross_fitting
 from convnlp.tasks.review import Review
-
-
-@dataclasses.dataclass(frozen=True)
-class Fields:
-    """The fields of a record on which an existing model is scored.
-
-    Args:
-        texts: tuple of one or two strings, the text or the pair. Defaults to `("text",)`.
-        label: str, the class. Defaults to "label".
-        label_names: tuple of str, the classes in order. Default None: those saved with the model.
-        label_threshold: float, if labels are fractions; see `convnlp.data.Label`. Default None.
-        target: str, the text that a model should write, or the acceptable answers. Default None: the name
-            of the class, or "answers".
-    """
-
-    texts: tuple = ("text",)
-    label: str = "label"
-    label_names: tuple | None = None
-    label_threshold: float | None = None
-    target: str | None = None
+from convnlp.tasks.scored_fields import Fields, with_label
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,6 +81,25 @@ class Task(abc.ABC):
     def open_roles(cls, config):
         """Returns those of `found_fields` that this config needs; by default, all of them."""
         return cls.found_fields
+
+    @classmethod
+    def scored_fields(cls, model, source, trained, given):
+        """Returns the `Fields` to score a model on: those given, else those of its training, else the data's.
+
+        By default, the fields are looked for if "label_field" is one of `found_fields`; see `with_label`.
+
+        Args:
+            model: a `model_cls`.
+            source: `convnlp.data.Source`, the data to score on.
+            trained: dict, the `task` of the config that the model was trained by; empty if it is not known.
+            given: dict, those arguments of `Fields` that the user gives.
+
+        Raises:
+            SourceError: if it is not clear which fields are meant.
+        """
+        if "label_field" not in cls.found_fields:
+            return Fields(**given)
+        return with_label(model, source, trained, given, cls.text_roles)
 
     @property
     def decoder_length(self):

@@ -39,6 +39,13 @@ def renamed(text, label):
         ),
         ({"label_threshold": 0.2}, ROWS, {}, Fields(label_threshold=0.2)),
         ({"label_threshold": 0.2}, ROWS, {"label_threshold": 0.5}, Fields(label_threshold=0.5)),
+        (
+            {"label_threshold": 0.2},
+            renamed("review", "stars"),
+            {"texts": ("review",), "label": "stars"},
+            Fields(("review",), "stars", label_threshold=0.2),
+        ),
+        ({}, renamed("review", "class"), {"texts": ("text",), "label": "label"}, Fields()),
     ],
 )
 def test_of_a_classifier(tmp_path, recorded, rows, given, expected):
@@ -54,7 +61,10 @@ def test_of_a_classifier_where_it_is_not_clear(tmp_path):
     ("rows", "given", "expected"),
     [
         ([{"inputs": "a", "targets": "b"}], {}, Fields(("inputs",), target="targets")),
-        ([{"inputs": "a", "targets": "b"}], {"target": "c"}, Fields(target="c")),
+        ([{"inputs": "a", "targets": "b"}], {"target": "c"}, Fields(("inputs",), target="c")),
+        ([{"inputs": "a", "stars": 1}], {"label": "stars"}, Fields(("inputs",), "stars")),
+        ([{"review": "a", "targets": "b"}], {"texts": ("review",)}, Fields(("review",), target="targets")),
+        ([{"text": "a", "label": 1}], {"label": "label"}, Fields()),
         (ROWS, {}, Fields()),
     ],
 )
@@ -78,3 +88,6 @@ def test_of_text_to_text_where_the_target_is_a_class(tmp_path):
     recorded["label_threshold"] = 0.5
     expected = dataclasses.replace(expected, label_threshold=0.5)
     assert found(tmp_path, Seq2SeqLM, recorded, rows) == expected
+    names = ("good", "bad")
+    expected = dataclasses.replace(expected, label_names=names)
+    assert found(tmp_path, Seq2SeqLM, recorded, rows, label_names=names) == expected

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from convnlp import scores
 from convnlp.data import errors, examples, rules, sources
+from convnlp.data import fields as data_fields
 from convnlp.data.schema import SEVERAL
 from convnlp.layers import dropout_seed
 from convnlp.models import QuestionAnswerer, QuestionAnswererPreprocessor, Tokenizer, answer_places
@@ -16,6 +17,7 @@ from convnlp.options import option
 from convnlp.prediction import asking
 from convnlp.tasks.question_answering import review
 from convnlp.tasks.question_answering.answers import SpanAnswers
+from convnlp.tasks.scored_fields import Fields
 from convnlp.tasks.task import Task
 
 
@@ -98,6 +100,17 @@ class QuestionAnswering(Task):
             max_answer_length=preprocessor.max_answer_length,
             question_summary=model.question_summary,
         )
+
+    @classmethod
+    def scored_fields(cls, model, source, trained, given):
+        there, chosen = sources.Sample(source, 1).fields, {"answers_field": given.get("target")}
+        chosen |= dict(zip(cls.text_roles, given.get("texts", ()), strict=False))
+        names = {}
+        for role in cls.found_fields:
+            own = trained.get(role)
+            names[role] = chosen.get(role) or (own if own in there else data_fields.ROLES[role].default)
+        *texts, target = {**names, **data_fields.take(source, names)}.values()
+        return Fields(**{"texts": tuple(texts), "target": target, **given})
 
     @classmethod
     def answers(cls, model):

@@ -12,6 +12,7 @@ from convnlp.data.schema import SEVERAL
 from convnlp.layers import dropout_seed
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
 from convnlp.models.token_rows import text_batches
+from convnlp.tasks.scored_fields import Fields, names_of, texts_of
 from convnlp.tasks.task import Task
 from convnlp.tasks.text_to_text.answers import LanguageModelAnswers
 
@@ -100,6 +101,22 @@ class TextToText(Task):
             input_length=model.preprocessor.encoder_sequence_length,
             target_length=target_length,
         )
+
+    @classmethod
+    def scored_fields(cls, model, source, trained, given):
+        """As in `Task`; what is not given is as in training, if the data have all of it."""
+        own = {}
+        if "texts" not in given:
+            own["texts"] = texts_of(trained, cls.text_roles)
+        if not {"target", "label"} & {*given}:
+            is_class = bool(trained.get("label_names"))
+            own["label" if is_class else "target"] = trained.get("target_field")
+        there = {*sources.Sample(source, 1).fields}
+        if not own or not all(value and names_of(value) <= there for value in own.values()):
+            own = {}
+        if "label" in own:
+            own |= {name: trained.get(name) for name in ("label_names", "label_threshold")}
+        return Fields(**{**own, **given})
 
     @classmethod
     def answers(cls, model):

@@ -1,0 +1,67 @@
+"""The fields of a record on which an existing model is scored."""
+
+import dataclasses
+
+from convnlp.data import fields, sources
+
+
+@dataclasses.dataclass(frozen=True)
+class Fields:
+    """The fields of a record on which an existing model is scored.
+
+    Args:
+        texts: tuple of one or two strings, the text or the pair. Defaults to `("text",)`.
+        label: str, the class. Defaults to "label".
+        label_names: tuple of str, the classes in order. Default None: those saved with the model.
+        label_threshold: float, if labels are fractions; see `convnlp.data.Label`. Default None.
+        target: str, the text that a model should write, or the acceptable answers. Default None: the name
+            of the class, or "answers".
+    """
+
+    texts: tuple = ("text",)
+    label: str = "label"
+    label_names: tuple | None = None
+    label_threshold: float | None = None
+    target: str | None = None
+
+
+def with_label(model, source, trained, given, text_roles):
+    """Returns the fields of a text, or a pair, with a label; arguments as for `Task.scored_fields`.
+
+    Args:
+        model: its `labels` may each have a field of their own; then no field of the label is looked for.
+        source: `convnlp.data.Source`.
+        trained: dict.
+        given: dict.
+        text_roles: tuple of str, the keys of `trained` for the texts.
+
+    Returns:
+        `Fields`.
+
+    Raises:
+        SourceError: if it is not clear which fields are meant.
+    """
+    there = {*sources.Sample(source, 1).fields}
+    own = {"texts": texts_of(trained, text_roles), "label": trained.get("label_field")}
+    own = {name: value for name, value in own.items() if value and names_of(value) <= there}
+    found = Fields(**{"label_threshold": trained.get("label_threshold"), **own, **given})
+    has_own_fields = {*(getattr(model, "labels", None) or [""])} <= there
+    # Under a key that is no role, a field is only kept from being taken.
+    roles = {
+        "first text" if "texts" in given else "text_field": found.texts[0],
+        "last text": found.texts[-1],
+        "label" if "label" in given or has_own_fields else "label_field": found.label,
+    }
+    taken = fields.take(source, roles)
+    texts = (taken.get("text_field", found.texts[0]), *found.texts[1:])
+    return dataclasses.replace(found, texts=texts, label=taken.get("label_field", found.label))
+
+
+def texts_of(trained, text_roles):
+    """Returns the fields of the texts that a model was trained on, a tuple; empty if it is not known."""
+    return tuple(filter(None, map(trained.get, text_roles)))
+
+
+def names_of(value):
+    """Returns the names in one of the `Fields`, a string or a tuple, as a set."""
+    return {value} if isinstance(value, str) else {*value}
