@@ -167,9 +167,10 @@ def _stages(config, backbone, tokenizer, train, own_shards):
 def objectives_of(config):
     """Returns the objectives of a config, a tuple of `convnlp.objectives.Objective`."""
     objective = config.objective
-    options = {name: dict(values) for name, values in objective.options.to_dict().items()}
-    if "masked_lm" in objective.names:
-        options["masked_lm"] = {"weight": objective.masked_lm_weight, **options.get("masked_lm", {})}
+    options = objective.options.to_dict()
+    own = options.get("masked_lm", {})
+    if "masked_lm" in objective.names and isinstance(own, dict):  # else it is refused below
+        options["masked_lm"] = {"weight": objective.masked_lm_weight, **own}
     return build_objectives(
         objective.names,
         config.data.input_length,

@@ -1,8 +1,10 @@
 """The table of objectives, and the functions that read it."""
 
+import collections.abc
 import dataclasses
 
 from convnlp import tables
+from convnlp.data.rules import short
 from convnlp.objectives.masked_lm import MaskedLanguageModeling
 from convnlp.objectives.objective import Objective
 from convnlp.objectives.prefix_lm import PrefixLanguageModeling
@@ -51,6 +53,12 @@ def build_objectives(names, input_length, options=None, **shared):
             "`objective.options` must name objectives of `objective.names`, which are "
             f"{', '.join(names)}. Received: {unused[0]}"
         )
+    for name, own in options.items():
+        if not isinstance(own, collections.abc.Mapping):
+            raise ValueError(
+                f"`objective.options.{name}` must be a dict of the options of {name}. "
+                f"Received: objective.options.{name}={short(own)}"
+            )
     built = []
     for name in (name for name in OBJECTIVES if name in names):
         own = dict(options.get(name, {}))

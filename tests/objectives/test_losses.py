@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp import pretrain
+from convnlp.configs import common
 from convnlp.objectives import build_objectives, pretraining_loss
 from tests.tasks.test_losses import backbone, batch, logits_of, nats
 
@@ -79,6 +81,18 @@ def test_what_does_not_exist_or_fit_is_refused(names, options, message):
 def test_options_of_an_objective_that_is_not_trained_are_refused():
     with pytest.raises(ValueError, match=r"`objective.options` must name .*masked_lm. Received: prefix_lm"):
         build_objectives(["masked_lm"], 8, {"prefix_lm": {}})
+
+
+@pytest.mark.parametrize(
+    "options", [{"noise_density": 0.3}, {"masked_lm": 0.3}, {"masked_lm": "no"}], ids=str
+)
+def test_options_of_no_objective_are_refused_in_a_config(options):
+    config = common.get_config()
+    config.objective.names = ("masked_lm",)
+    for name, value in options.items():
+        config.objective.options[name] = value
+    with pytest.raises(ValueError, match=r"`objective.options[\w.]*` must .*masked_lm"):
+        pretrain.objectives_of(config)
 
 
 def test_shared_options_yield_to_own_ones():
