@@ -233,7 +233,7 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
             sequence_length=longest + 1,
         )
         score = tf.function(self._label_scores, autograph=False)
-        scores = []
+        scores = [np.zeros([0, len(label_names)], "float32")]
         for chunk, count in text_batches(texts, batch_size):
             x = self.preprocessor.generate_preprocess(chunk)
             scores.append(score(x["encoder_token_ids"], x["encoder_padding_mask"], *label).numpy()[:count])

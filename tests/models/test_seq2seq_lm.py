@@ -214,6 +214,11 @@ def test_rank_labels_are_log_probabilities_of_whole_labels(lm):
         np.testing.assert_allclose(scores[:, j], (logp * weight.numpy()).sum(-1), rtol=1e-4, atol=1e-4)
 
 
+def test_no_texts_have_no_ranks(lm):
+    scores = lm.rank_labels([], ["river", "garden"])
+    assert (scores.shape, scores.dtype) == ((0, 2), np.float32)
+
+
 @pytest.mark.parametrize(("side", "lengths"), [("encoder", (9, 8)), ("decoder", (8, 9))])
 def test_rows_longer_than_the_weights_for_positions_are_refused(tokenizer, side, lengths):
     size = tokenizer.vocabulary_size(), 1, 2, 16, 32
