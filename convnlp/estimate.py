@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from convnlp import stages
-from convnlp.data import examples
+from convnlp.data import batching
 from convnlp.training import progress
 from convnlp.training import strategy as strategy_lib
 
@@ -72,7 +72,7 @@ def report(config, strategy, backbone, mean_length=None, logits_per_token=0.0):
 def _of(config, backbone, mean_length, logits_per_token, speed):
     table = backbone.vocabulary_size * backbone.hidden_dim
     parameters = backbone.count_params()
-    seconds, most = _SECONDS_PER_LAYOUT * (1 if mean_length is None else examples.NUM_BUCKETS), 0
+    seconds, most = _SECONDS_PER_LAYOUT * (1 if mean_length is None else batching.NUM_BUCKETS), 0
     for stage in stages.of(config):
         length = stage.input_length if mean_length is None else min(_PADS * mean_length, stage.input_length)
         products = backbone.cost(*_lengths(config, backbone, max(1, round(length))))["multiply_adds"]

@@ -1,7 +1,7 @@
 """How long a fine-tuning run trains, where the config leaves that to the data."""
 
 from convnlp import config_rules
-from convnlp.data import examples
+from convnlp.data import batching
 from convnlp.tasks import fields
 
 SHOWN_EXAMPLES = 60_000  # in a run whose epochs follow from the size of the data; repeats count
@@ -36,7 +36,7 @@ def resolve(config, num_examples):
         config.train.steps_per_call,
     )
     if num_epochs:
-        num_batches = examples.num_batches(num_examples, config.train.batch_size, num_epochs)
+        num_batches = batching.num_batches(num_examples, config.train.batch_size, num_epochs)
         calls = max(1, num_batches // per_call)
         every = per_call * max(1, round(calls / num_epochs))
         num_steps = calls * per_call

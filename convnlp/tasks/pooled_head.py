@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from convnlp.data import examples
+from convnlp.data import batching, examples
 from convnlp.layers import dropout_seed
 from convnlp.models import TextClassifierPreprocessor, Tokenizer
 from convnlp.tasks.task import Task
@@ -58,7 +58,7 @@ class PooledHeadTask(Task):
         return examples.load(source, self.tokenizer, rows, label=self.label)
 
     def batches(self, found, batch_size, *, training=False, **order):
-        return examples.labelled_batches(found, batch_size, training=training, **order)
+        return batching.labelled_batches(found, batch_size, training=training, **order)
 
     def model(self, backbone):
         return self.model_cls(

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from convnlp.data import examples
+from convnlp.data import batching
 from convnlp.models.reading import ROUND_TO, mixes_any_length, reading_mixers, shortened
 from convnlp.tasks.length_groups import in_groups
 
@@ -58,7 +58,7 @@ def _in_order(model, any_length, found, batch_size):
     for first in range(0, len(order), batch_size):
         rows = tf.gather(ids, order[first : first + batch_size])
         longest = int(rows.bounding_shape(axis=1)) if any_length else length
-        token_ids, padding_mask = examples.dense(rows, [int(rows.nrows()), longest])
+        token_ids, padding_mask = batching.dense(rows, [int(rows.nrows()), longest])
         outputs.append(call({"token_ids": token_ids, "padding_mask": padding_mask}).numpy())
     outputs = np.concatenate(outputs)
     return outputs[np.argsort(order)]

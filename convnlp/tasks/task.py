@@ -151,8 +151,8 @@ class Task(abc.ABC):
             found: what `read` returned.
             batch_size: int, B, of this worker.
             training: bool. False: all examples once, in order; what fills up the last batch does not count.
-            **order: `seed`, `num_epochs` and `shard` of `convnlp.data.examples.order`. A task that
-                `takes_group` also takes `group`, like `convnlp.data.examples.labelled_batches`; then each
+            **order: `seed`, `num_epochs` and `shard` of `convnlp.data.batching.order`. A task that
+                `takes_group` also takes `group`, like `convnlp.data.batching.labelled_batches`; then each
                 batch is as long as its longest text.
         """
 

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp import scores
-from convnlp.data import examples
+from convnlp.data import batching
 from convnlp.prediction import words
 from convnlp.tasks.classification.explain import explain
 from convnlp.tasks.review import Calibration, Confusion, Mistakes, Review, Table
@@ -106,7 +106,7 @@ def _explained(model, found, logits, chosen):
     chosen = [int(i) for i in chosen if len(ids[int(i)]) <= MAX_EXPLAINED]
     if not chosen:
         return {}
-    token_ids, mask = examples.dense(tf.gather(ids, chosen), [len(chosen), length])
+    token_ids, mask = batching.dense(tf.gather(ids, chosen), [len(chosen), length])
     rows = {"token_ids": token_ids, "padding_mask": mask}
     specs = {name: tf.TensorSpec([None, length], values.dtype) for name, values in rows.items()}
     call = tf.function(

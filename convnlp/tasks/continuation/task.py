@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp import losses
-from convnlp.data import examples
+from convnlp.data import batching, examples
 from convnlp.layers import dropout_seed
 from convnlp.models import PrefixLM, PrefixLMPreprocessor, Tokenizer
 from convnlp.tasks.continuation.answers import PrefixLMAnswers
@@ -77,7 +77,7 @@ class Continuation(Task):
         @tf.autograph.experimental.do_not_convert
         def batch(number, rows):
             indices, weights = rows
-            token_ids, padding_mask = examples.dense(tf.gather(ids, indices), [batch_size, length])
+            token_ids, padding_mask = batching.dense(tf.gather(ids, indices), [batch_size, length])
             count = tf.gather(counts, indices)
             share = 0.5
             if training:
@@ -91,7 +91,7 @@ class Continuation(Task):
                 "weight": weights,
             }
 
-        numbered = examples.order(len(found), batch_size, training=training, **order).enumerate()
+        numbered = batching.order(len(found), batch_size, training=training, **order).enumerate()
         return numbered.map(batch).prefetch(tf.data.AUTOTUNE)
 
     def model(self, backbone):

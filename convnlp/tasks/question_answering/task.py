@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp import scores
-from convnlp.data import errors, examples, rules, sources
+from convnlp.data import batching, errors, examples, rules, sources
 from convnlp.data import fields as data_fields
 from convnlp.data.schema import SEVERAL
 from convnlp.layers import dropout_seed
@@ -185,7 +185,7 @@ class QuestionAnswering(Task):
         """As in `Task`: batches of what `for_training` returns or, in evaluation, of one window per example.
 
         In evaluation, examples without a span do not count. The batches are those of
-        `convnlp.data.examples.labelled_batches`; their label is the places of the first and the last token,
+        `convnlp.data.batching.labelled_batches`; their label is the places of the first and the last token,
         int32 [B,2].
         """
         if found.labels is None and training:
@@ -195,7 +195,7 @@ class QuestionAnswering(Task):
             windows = windows.take(windows.one_each(spans))
             weights = tf.cast(spans[:, 0] >= 0, tf.float32).numpy()
             found = dataclasses.replace(self._rows(windows, windows.labels(spans)), weights=weights)
-        return examples.labelled_batches(found, batch_size, training=training, **order)
+        return batching.labelled_batches(found, batch_size, training=training, **order)
 
     def _windows(self, found):
         """Returns `Windows` of examples, and their spans int32 [n,2], -1 where there is none."""

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp import losses, scores
-from convnlp.data import Label, examples, packing, sources
+from convnlp.data import Label, batching, examples, packing, sources
 from convnlp.data.schema import SEVERAL
 from convnlp.layers import dropout_seed
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
@@ -234,10 +234,10 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
         found: `examples.Examples` from `read_text_to_text`.
         batch_size: int, B, of this worker.
         start_token_id: int, the token before the target in the decoder's input.
-        training: bool, see `examples.labelled_batches`.
+        training: bool, see `batching.labelled_batches`.
         pack: bool, in training only: puts several examples into each row, told apart by segment ids. Default
             False.
-        **order: `seed`, `num_epochs` and `shard` of `examples.order`.
+        **order: `seed`, `num_epochs` and `shard` of `batching.order`.
 
     Returns:
         A tf.data.Dataset of dicts: `encoder_token_ids` int32 [B,S], `decoder_token_ids` (the target one place
@@ -247,7 +247,7 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
         Unpacked, its cardinality is the number of batches.
 
     Raises:
-        ValueError: if `pack` is set in an evaluation, and as for `examples.order`.
+        ValueError: if `pack` is set in an evaluation, and as for `batching.order`.
 
     Example:
     >>> _ = open("rows.jsonl", "w").write(json.dumps({"inputs": "The old river.", "targets": "river"}))
@@ -261,7 +261,7 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
             "`pack` must be False in evaluation, where every example has its row. Received: pack=True"
         )
     (inputs, targets), (input_length, target_length) = found.columns, found.lengths
-    numbered = examples.order(len(found), batch_size, training=training, **order)
+    numbered = batching.order(len(found), batch_size, training=training, **order)
     start = tf.constant([[start_token_id]])
 
     def take(indices):
@@ -272,14 +272,14 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
     @tf.autograph.experimental.do_not_convert
     def batch(indices, weights):
         encoder, decoder, target = take(indices)
-        encoder_token_ids, encoder_padding_mask = examples.dense(encoder, [batch_size, input_length])
-        decoder_token_ids, decoder_padding_mask = examples.dense(decoder, [batch_size, target_length])
+        encoder_token_ids, encoder_padding_mask = batching.dense(encoder, [batch_size, input_length])
+        decoder_token_ids, decoder_padding_mask = batching.dense(decoder, [batch_size, target_length])
         return {
             "encoder_token_ids": encoder_token_ids,
             "encoder_padding_mask": encoder_padding_mask,
             "decoder_token_ids": decoder_token_ids,
             "decoder_padding_mask": decoder_padding_mask & (weights > 0)[:, tf.newaxis],
-            "target_token_ids": examples.dense(target, [batch_size, target_length])[0],
+            "target_token_ids": batching.dense(target, [batch_size, target_length])[0],
         }
 
     names = {
