@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import pathlib
 import pkgutil
 import re
 import textwrap
@@ -14,7 +15,10 @@ import tensorflow as tf
 
 from convnlp.layers import MIXERS
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGES = ["convnlp.kernels", "convnlp.layers", "convnlp.models"]
+# Theirs need a source or a tokenizer: tests/data/test_docstrings.py, tests/corpora/test_duplicates.py.
+ELSEWHERE = ("convnlp.corpora.", "convnlp.data.", "convnlp.objectives.", "convnlp.tasks.")
 
 
 def _modules():
@@ -38,6 +42,15 @@ def _docstrings(module):
             )
 
 
+def _others():
+    """The names of all other modules with an interactive example."""
+    for folder, package in ((ROOT / "convnlp", "convnlp"), (ROOT / "export", "convnlp.export")):
+        for path in sorted(folder.rglob("*.py")):
+            name = ".".join([package, *path.relative_to(folder).with_suffix("").parts])
+            if ">>> " in path.read_text(encoding="utf-8") and not name.startswith((*PACKAGES, *ELSEWHERE)):
+                yield name
+
+
 MODULES = {module.__name__: module for module in _modules()}
 BLOCKS = [
     pytest.param(block, id=f"{name}-{number}")
@@ -52,6 +65,12 @@ BLOCKS = [
 def test_interactive_examples(name):
     results = doctest.testmod(MODULES[name], extraglobs={"tf": tf, "np": np, "keras": keras})
     assert results.failed == 0
+
+
+@pytest.mark.parametrize("name", _others())
+def test_interactive_examples_of_other_modules(name):
+    found = doctest.testmod(importlib.import_module(name), extraglobs={"np": np})
+    assert found.attempted > found.failed == 0
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -65,7 +65,7 @@ class Lines:
 
 
 def duration(seconds):
-    """Formats seconds for people.
+    """Formats seconds for people, rounded to the smaller of the two units.
 
     Example:
     >>> [duration(value) for value in (9.6, 75, 7300)]
@@ -76,4 +76,5 @@ def duration(seconds):
         return f"{seconds} s"
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min"

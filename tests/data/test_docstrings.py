@@ -14,7 +14,7 @@ from convnlp import data, objectives, tasks
 MODULES = [
     module.name
     for package in (data, objectives, tasks)
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 ]
 
 

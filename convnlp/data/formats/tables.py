@@ -46,6 +46,11 @@ def columns(path, schema, fields):
 
     Raises:
         SourceError: if a field is missing, or two columns have its name.
+
+    Example:
+    >>> import pyarrow
+    >>> columns("days.parquet", pyarrow.schema([("day", "int64"), ("text", "string")]), ("text",))
+    ['text']
     """
     for field in schema.names if fields is None else fields:
         if field not in schema.names:
