@@ -3,21 +3,15 @@
 import dataclasses
 from typing import ClassVar
 
-import numpy as np
-import tensorflow as tf
-
-from convnlp import losses, scores
-from convnlp.data import Label, batching, examples, packing, sources
-from convnlp.data.schema import SEVERAL
+from convnlp import losses
+from convnlp.data import sources
 from convnlp.layers import dropout_seed
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
-from convnlp.models.token_rows import text_batches
 from convnlp.tasks.scored_fields import Fields, names_of, texts_of
 from convnlp.tasks.task import Task
 from convnlp.tasks.text_to_text.answers import LanguageModelAnswers
-
-_OF_TEXTS = ("word_f1", *scores.SQUAD)
-METRICS = ("exact_match", *_OF_TEXTS, "ranked_accuracy", "ranked_f1", "ranked_f1_macro")
+from convnlp.tasks.text_to_text.examples import read_text_to_text, text_to_text_batches
+from convnlp.tasks.text_to_text.scoring import METRICS, OF_TEXTS, text_to_text_scores
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,8 +123,8 @@ class TextToText(Task):
     @property
     def known_metrics(self):
         if not self.label_names:
-            return ("exact_match", *_OF_TEXTS)
-        without = set(_OF_TEXTS) | ({"ranked_f1"} if len(self.label_names) != 2 else set())
+            return ("exact_match", *OF_TEXTS)
+        without = set(OF_TEXTS) | ({"ranked_f1"} if len(self.label_names) != 2 else set())
         return tuple(name for name in METRICS if name not in without)
 
     def read(self, source, training=False):
@@ -170,146 +164,6 @@ class TextToText(Task):
         return text_to_text_scores(model, inputs, targets, self.label_names, batch_size)
 
 
-def read_text_to_text(
-    source,
-    tokenizer,
-    *,
-    input_length,
-    target_length,
-    input_field="inputs",
-    target_field="targets",
-    label_names=None,
-    label_threshold=None,
-    keep_texts=False,
-):
-    """Reads input and target texts, for an encoder and a decoder.
-
-    Args:
-        source: `Source`.
-        tokenizer: has `tokenize` and `end_token_id`.
-        input_length: int, S, with the end token.
-        target_length: int, T, with the end token. Longer texts are cut, and their number is logged.
-        input_field: string, or a tuple of two for a pair of texts, each followed by the end token.
-        target_field: string, a text, or a list of texts, of which the first is the target; or a class, if
-            there are `label_names`.
-        label_names: sequence of strings; the target is the name of the class in `target_field`. Default None.
-        label_threshold: float, see `convnlp.data.Label`. Default None.
-        keep_texts: bool, whether to keep the texts, for scores. Default False.
-
-    Returns:
-        `examples.Examples` with two columns, inputs and targets, and the texts of both fields.
-
-    Raises:
-        SourceError: if the source or any of its examples is wrong.
-        ValueError: if the lengths leave no room for the texts, or for the names of the classes.
-
-    Example:
-    >>> _ = open("rows.jsonl", "w").write(json.dumps({"inputs": "The old river.", "targets": "river"}))
-    >>> found = read_text_to_text(
-    ...     Source("jsonl:rows.jsonl"), tokenizer, input_length=12, target_length=4, keep_texts=True)
-    >>> found.texts["targets"]
-    ['river']
-    """
-    fields = (input_field,) if isinstance(input_field, str) else tuple(input_field)
-    rows = [examples.Rows(fields, input_length)]
-    if not label_names:
-        rows.append(examples.Rows((target_field,), target_length, "data.target_length", several=True))
-        return examples.load(source, tokenizer, rows, keep_texts=keep_texts)
-    names = _label_rows(tokenizer, label_names, target_length)
-    label = Label(target_field, names=tuple(label_names), threshold=label_threshold)
-    found = examples.load(source, tokenizer, rows, label=label, keep_texts=keep_texts)
-    texts = {target_field: [label.names[index] for index in found.labels]} if keep_texts else {}
-    return dataclasses.replace(
-        found,
-        columns=(*found.columns, tf.gather(names, found.labels)),
-        lengths=(input_length, target_length),
-        texts=found.texts | texts,
-    )
-
-
-def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=False, **order):
-    """Makes batches of an input and a target text, for an encoder and a decoder.
-
-    Args:
-        found: `examples.Examples` from `read_text_to_text`.
-        batch_size: int, B, of this worker.
-        start_token_id: int, the token before the target in the decoder's input.
-        training: bool, see `batching.labelled_batches`.
-        pack: bool, in training only: puts several examples into each row, told apart by segment ids. Default
-            False.
-        **order: `seed`, `num_epochs` and `shard` of `batching.order`.
-
-    Returns:
-        A tf.data.Dataset of dicts: `encoder_token_ids` int32 [B,S], `decoder_token_ids` (the target one place
-        later, after the start token), `target_token_ids` int32 [B,T], `encoder_padding_mask` bool [B,S] and
-        `decoder_padding_mask` bool [B,T], which is False in rows that only fill up an evaluation. Packed rows
-        also have int32 `encoder_segment_ids` [B,S] and `decoder_segment_ids` [B,T], from 1; 0 for padding.
-        Unpacked, its cardinality is the number of batches.
-
-    Raises:
-        ValueError: if `pack` is set in an evaluation, and as for `batching.order`.
-
-    Example:
-    >>> _ = open("rows.jsonl", "w").write(json.dumps({"inputs": "The old river.", "targets": "river"}))
-    >>> found = read_text_to_text(Source("jsonl:rows.jsonl"), tokenizer, input_length=12, target_length=4)
-    >>> for batch in text_to_text_batches(found, 1, start_token_id=0, training=False):
-    ...     print(tokenizer.detokenize(batch["target_token_ids"]), batch["decoder_padding_mask"].numpy())
-    ['river'] [[ True  True False False]]
-    """
-    if pack and not training:
-        raise ValueError(
-            "`pack` must be False in evaluation, where every example has its row. Received: pack=True"
-        )
-    (inputs, targets), (input_length, target_length) = found.columns, found.lengths
-    numbered = batching.order(len(found), batch_size, training=training, **order)
-    start = tf.constant([[start_token_id]])
-
-    def take(indices):
-        target = tf.gather(targets, indices)
-        shifted = tf.concat([tf.repeat(start, indices.shape[0], axis=0), target[:, :-1]], axis=1)
-        return tf.gather(inputs, indices), shifted, target
-
-    @tf.autograph.experimental.do_not_convert
-    def batch(indices, weights):
-        encoder, decoder, target = take(indices)
-        encoder_token_ids, encoder_padding_mask = batching.dense(encoder, [batch_size, input_length])
-        decoder_token_ids, decoder_padding_mask = batching.dense(decoder, [batch_size, target_length])
-        return {
-            "encoder_token_ids": encoder_token_ids,
-            "encoder_padding_mask": encoder_padding_mask,
-            "decoder_token_ids": decoder_token_ids,
-            "decoder_padding_mask": decoder_padding_mask & (weights > 0)[:, tf.newaxis],
-            "target_token_ids": batching.dense(target, [batch_size, target_length])[0],
-        }
-
-    names = {
-        "encoder_token_ids": input_length,
-        "decoder_token_ids": target_length,
-        "target_token_ids": target_length,
-    }
-
-    @tf.autograph.experimental.do_not_convert
-    def columns(indices, _):
-        return dict(zip(names, take(indices), strict=True))
-
-    @tf.autograph.experimental.do_not_convert
-    def packed(rows):
-        encoder, decoder = rows["encoder_token_ids"], rows["decoder_token_ids"]
-        return {
-            "encoder_token_ids": encoder.token_ids,
-            "encoder_padding_mask": encoder.segment_ids > 0,
-            "encoder_segment_ids": encoder.segment_ids,
-            "decoder_token_ids": decoder.token_ids,
-            "decoder_padding_mask": decoder.segment_ids > 0,
-            "decoder_segment_ids": decoder.segment_ids,
-            "target_token_ids": rows["target_token_ids"].token_ids,
-        }
-
-    if not pack:
-        return numbered.map(batch).prefetch(tf.data.AUTOTUNE)
-    return packing.pack(numbered.map(columns), names, batch_size).map(packed).prefetch(tf.data.AUTOTUNE)
-
-
 def text_to_text_loss(backbone):
     """Returns the teacher-forced cross-entropy of the target tokens, for `convnlp.training.loop`.
 
@@ -329,69 +183,3 @@ def text_to_text_loss(backbone):
         }
 
     return loss_fn
-
-
-def text_to_text_scores(lm, inputs, targets, label_names=None, batch_size=32):
-    """Scores a text-to-text model by real greedy decoding, and by ranking label strings.
-
-    Args:
-        lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
-        inputs: list of str, or a tuple of two for pairs.
-        targets: list of str, what the model should write. Several acceptable texts are separated by
-            `convnlp.data.schema.SEVERAL`; the best counts.
-        label_names: list of str that includes every target. If given, "ranked_accuracy", "ranked_f1" (for
-            two names) and "ranked_f1_macro" take the name of highest log-probability as the answer.
-        batch_size: int.
-
-    Returns:
-        dict of floats: "exact_match" (see `normalized`), "num_examples" and, without `label_names`, "word_f1"
-        (see `scores.word_f1`), "squad_exact_match" and "squad_f1" (see `scores.squad_normalized`); with
-        `label_names`, the scores named there.
-    """
-    predictions = greedy_predictions(lm, inputs, batch_size)
-    pairs = [(a, b.split(SEVERAL)) for a, b in zip(predictions, targets, strict=True)]
-    hits = [max(scores.normalized(a) == scores.normalized(b) for b in right) for a, right in pairs]
-    found = {"exact_match": float(np.mean(hits)), "num_examples": float(len(hits))}
-    if label_names is None:
-        of_pair = {"word_f1": scores.word_f1, **scores.SQUAD}
-        best = {name: [max(of(a, b) for b in right) for a, right in pairs] for name, of in of_pair.items()}
-        return {**found, **{name: float(np.mean(values)) for name, values in best.items()}}
-    labels = np.array([list(label_names).index(target) for target in targets])
-    ranked = scores.of_logits(lm.rank_labels(inputs, label_names, batch_size=batch_size), labels)
-    ranked = {f"ranked_{name}": value for name, value in ranked.items()}
-    return {**found, **{name: ranked[name] for name in METRICS if name in ranked}}
-
-
-def greedy_predictions(lm, inputs, batch_size=32):
-    """Returns what `lm.generate` writes with the greedy sampler, whatever sampler it is compiled with.
-
-    Args:
-        lm: a `convnlp.models.Seq2SeqLM` with its preprocessor.
-        inputs: list of str, or a tuple of two for pairs.
-        batch_size: int. The last batch is filled up, so that one graph serves all.
-
-    Returns:
-        list of str.
-    """
-    max_length = lm.preprocessor.decoder_sequence_length - 1  # without the start token
-    generate = tf.function(lambda ids, mask: lm.generate_ids(ids, mask, max_length), autograph=False)
-    texts = []
-    for chunk, count in text_batches(inputs, batch_size):
-        x = lm.preprocessor.generate_preprocess(chunk)
-        ids = generate(x["encoder_token_ids"], x["encoder_padding_mask"])
-        texts += lm.preprocessor.tokenizer.detokenize(ids)[:count]
-    return texts
-
-
-def _label_rows(tokenizer, names, length):
-    """Returns the target of each class; names must fit, since a cut one could be taken for another."""
-    tokenize = tf.function(
-        lambda texts: examples.concatenate([tokenizer.tokenize(texts)], length, tokenizer.end_token_id),
-        autograph=False,
-    )
-    rows, num_cut = tokenize(tf.constant(list(names)))
-    if num_cut:
-        raise ValueError(
-            f"`target_length` must hold the name of every class, of {list(names)}. Received: {length}"
-        )
-    return rows
