@@ -1,0 +1,146 @@
+"""Finds the names of the classes, or labels, that a source has, if the user does not list them."""
+
+from absl import logging
+
+from convnlp.data import tfds_source
+from convnlp.data.errors import SourceError
+from convnlp.data.labels import SEPARATORS, Cell, parts_of
+from convnlp.data.opening import format_of, paths, stream_of
+from convnlp.data.rules import short
+from convnlp.data.schema import ClassSchema, OneField
+
+MAX_RARE_CLASSES = 100  # more classes than this, with fewer than two examples each, suggest a wrong field
+_NAMED_CLASSES = 5  # in a warning
+_TO_NUMBERS = "; with task.kind=regression, finetune learns the numbers themselves"
+
+
+def label_names(source, field="label"):
+    """Returns the names of a source's classes, in order.
+
+    Args:
+        source: `Source`.
+        field: string, the label's field.
+
+    Returns:
+        A tuple of strings: the names that TFDS or `hf:` has stored, or else the distinct strings of the
+        field, sorted and, in a table of text, without spaces around them, or the integers from 0 to the
+        highest.
+
+    Raises:
+        SourceError: if the source cannot be read, or the field holds anything but strings or integers >= 0.
+            Also if there are fewer than two classes; if fewer than half of the integers up to the highest
+            have an example, as after a single stray number; or if there are many strings, most of which occur
+            only once. These limits do not apply if the user lists the names instead.
+    """
+    if source.kind == "tfds":
+        return tfds_source.label_names(source, field)
+    stream = stream_of(source, ClassSchema(field))
+    if names := format_of(source).class_names(paths(source)[0], field):
+        return names
+    first, count = {}, 0  # value -> where it occurs first
+    for record in stream.records():
+        count += 1
+        (value,) = stream.values(record)
+        if value not in first:
+            other = next(iter(first), value)
+            if type(value) is not type(other):
+                raise record.error(
+                    f"`{field}` must be all strings or all integers. "
+                    f"Received: {short(value)} after {short(other)}"
+                )
+            first[value] = record.without_data()
+    if len(first) < 2:
+        raise SourceError(f"{source}: `{field}` must have at least two classes. Received: {short([*first])}")
+    is_table = isinstance(next(iter(first)), Cell)
+    if is_table and all(cell.is_natural for cell in first):
+        numbers = {int(cell): place for cell, place in first.items()}
+        if max(numbers) + 1 <= 2 * len(numbers):  # else they are names that look like numbers
+            first = numbers
+    if isinstance(next(iter(first)), str):
+        are_fractions = is_table and _are_fractions(first)
+        if len(first) > max(MAX_RARE_CLASSES, count / 2):
+            raise SourceError(
+                f"{source}: {field} has {len(first)} different strings in {count} examples; if they are "
+                f"classes, list them in label_names{_TO_NUMBERS * are_fractions}"
+            )
+        if are_fractions:
+            message = "%s: %s has %d different numbers, taken for classes%s"
+            logging.warning(message, source, field, len(first), _TO_NUMBERS)
+        _warn_of_case(source, field, first)
+        return tuple(sorted(map(str, first)))
+    highest = max(first)
+    if highest + 1 > 2 * len(first):
+        raise first[highest].error(
+            f"{field} {short(highest)} would make {short(highest + 1)} classes, of which only {len(first)} "
+            "have examples; if this is intended, list all of them in label_names"
+        )
+    if unused := [number for number in range(highest) if number not in first]:
+        what = "1 class has" if len(unused) == 1 else f"{len(unused)} classes have"
+        # In JSON, 1 stays the second class, whatever its name is.
+        advice = f"; for 1 to {highest} alone, list them in label_names" if is_table and unused == [0] else ""
+        logging.warning("%s: %s no example: %s%s", source, what, str(unused[:_NAMED_CLASSES])[1:-1], advice)
+    return tuple(map(str, range(highest + 1)))
+
+
+def multi_label_names(source, field="label", separator=None):
+    r"""Returns the names of a source's labels if each example has any number of them in a single field.
+
+    Args:
+        source: `Source`; not `tfds:`.
+        field: string, a field with lists, or strings with separators; see `MultiLabel`.
+        separator: string. Default None: the first of `labels.SEPARATORS` that occurs in a value.
+
+    Returns:
+        (tuple of strings, sorted, or integers as strings; the separator, a string).
+
+    Raises:
+        SourceError: if the source or a value cannot be read, or there are no labels, or implausibly many.
+            This limit does not apply if the user lists the names instead.
+
+    Example:
+    >>> _ = open("days.csv", "w").write("text,label\nA fine day.,fine|short\nA lost day.,short\n")
+    >>> multi_label_names(Source("csv:days.csv"))
+    (('fine', 'short'), '|')
+    """
+    if source.kind == "tfds":
+        raise SourceError(f"{source}: several labels in one field cannot be read; set label_fields")
+    stream = stream_of(source, OneField(field))
+    values = [(record, *stream.values(record)) for record in stream.records()]
+    texts = [value for _, value in values if isinstance(value, str)]
+    used = [each for each in SEPARATORS if any(each in text for text in texts)]
+    separator = separator or (used or SEPARATORS)[0]
+    found = set()
+    for record, value in values:
+        try:
+            parts = parts_of(field, value, separator)
+            if any(not isinstance(part, str) and type(part) is not int for part in parts):
+                raise ValueError(f"`{field}` must hold names or integers. Received: {short(value)}")
+        except ValueError as error:
+            raise record.error(error) from error
+        found |= {*parts}
+    numbers = {part for part in found if type(part) is int}
+    if numbers and numbers == found and min(numbers) >= 0 and max(numbers) < 2 * len(numbers):
+        names = format_of(source).class_names(paths(source)[0], field)
+        return names or tuple(map(str, range(max(numbers) + 1))), separator
+    if not found or numbers or len(found) > max(MAX_RARE_CLASSES, len(values) / 2):
+        raise SourceError(
+            f"{source}: `{field}` must hold labels: either names only or integers >= 0 only. "
+            f"Received: {len(found)} different values in {len(values)} examples"
+        )
+    return tuple(sorted(found)), separator
+
+
+def _are_fractions(cells):
+    """Returns whether all cells are numbers, some of them with decimals, after a point or a comma."""
+    values = [Cell(cell.replace(",", ".")).number() for cell in cells]
+    return all(isinstance(value, float) for value in values) and not all(map(float.is_integer, values))
+
+
+def _warn_of_case(source, field, names):
+    """Logs two classes that differ only in upper and lower case, if there are any."""
+    first = {}
+    for name in sorted(names):
+        other = first.setdefault(name.casefold(), name)
+        if other != name:
+            logging.warning("%s: %s and %s of %s are two classes", source, *map(short, (other, name)), field)
+            return
