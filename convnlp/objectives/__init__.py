@@ -4,7 +4,7 @@ The programs know an objective by its name in `OBJECTIVES`; docs/your_own_object
 """
 
 from convnlp.objectives.masked_lm import MaskedLanguageModeling
-from convnlp.objectives.objective import Objective, Seeds, require, require_token_outputs
+from convnlp.objectives.objective import Objective, Seeds, require, require_mixers, require_token_outputs
 from convnlp.objectives.prefix_lm import PrefixLanguageModeling
 from convnlp.objectives.span_corruption import SpanCorruption
 from convnlp.objectives.table import OBJECTIVES, build_objectives, register_objective
@@ -26,5 +26,6 @@ __all__ = [
     "pretraining_loss",
     "register_objective",
     "require",
+    "require_mixers",
     "require_token_outputs",
 ]

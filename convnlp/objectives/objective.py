@@ -118,3 +118,20 @@ def require_token_outputs(objective, backbone):
             f"The objective {objective.name} needs an encoder output for every token. "
             f"Received: pool_size={backbone.pool_size}"
         )
+
+
+def require_mixers(objective, backbone, fact, otherwise=""):
+    """Raises ValueError unless all mixers of the encoder have a fact.
+
+    Args:
+        objective: `Objective`.
+        backbone: `Seq2SeqBackbone` with an encoder.
+        fact: str, the name of a `TokenMixer`'s attribute, such as "supports_prefix".
+        otherwise: str, what would do instead: ", or option=0". Default "": nothing.
+    """
+    mixers = [layer.mixer for layer in backbone.encoder.layers]
+    if cannot := sorted({mixer.name for mixer in mixers if not getattr(mixer, fact)}):
+        raise ValueError(
+            f"The objective {objective.name} needs mixers with {fact} = True in the encoder{otherwise}. "
+            f"Received: {', '.join(cannot)}"
+        )

@@ -8,7 +8,7 @@ import tensorflow as tf
 from convnlp import losses
 from convnlp.data import rules
 from convnlp.models import PrefixLM, PrefixLMPreprocessor, Tokenizer
-from convnlp.objectives.objective import Objective, require_token_outputs
+from convnlp.objectives.objective import Objective, require_mixers, require_token_outputs
 from convnlp.options import option
 
 
@@ -41,12 +41,7 @@ class PrefixLanguageModeling(Objective):
         if not backbone.num_layers:
             return  # its mixers have supports_prefix, or it could not have been built
         require_token_outputs(self, backbone)
-        leaking = {layer.mixer.name for layer in backbone.encoder.layers if not layer.mixer.supports_prefix}
-        if leaking:
-            raise ValueError(
-                "The objective prefix_lm needs mixers with supports_prefix = True in the encoder. "
-                f"Received: {', '.join(sorted(leaking))}"
-            )
+        require_mixers(self, backbone, "supports_prefix")
 
     def model(self, backbone, tokenizer):
         if not backbone.num_layers:

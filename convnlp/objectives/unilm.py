@@ -9,7 +9,7 @@ import tensorflow as tf
 from convnlp import losses
 from convnlp.data import rules
 from convnlp.objectives import masked_lm
-from convnlp.objectives.objective import Objective, require, require_token_outputs
+from convnlp.objectives.objective import Objective, require, require_mixers, require_token_outputs
 from convnlp.options import option
 
 MODES = ("bidirectional", "sequence_to_sequence", "left_to_right", "right_to_left")
@@ -83,13 +83,9 @@ class UnifiedLanguageModeling(Objective):
             ("supports_prefix", ("sequence_to_sequence", "left_to_right")),
             ("supports_right_to_left", ("right_to_left",)),
         ):
-            mixers = [layer.mixer for layer in backbone.encoder.layers]
-            cannot = sorted({mixer.name for mixer in mixers if not getattr(mixer, fact)})
-            if cannot and any(getattr(self, mode) for mode in modes):
-                raise ValueError(
-                    f"The objective unilm needs mixers with {fact} = True in the encoder, or "
-                    f"{' and '.join(f'{mode}=0' for mode in modes)}. Received: {', '.join(cannot)}"
-                )
+            if any(getattr(self, mode) for mode in modes):
+                otherwise = f", or {' and '.join(f'{mode}=0' for mode in modes)}"
+                require_mixers(self, backbone, fact, otherwise)
 
     @tf.autograph.experimental.do_not_convert
     def examples(self, tokens, seeds, tokenizer):
