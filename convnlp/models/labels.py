@@ -1,4 +1,4 @@
-"""Turns the names of classes into their numbers."""
+"""The names of a model's classes, and the numbers that they stand for."""
 
 import contextlib
 import difflib
@@ -28,6 +28,11 @@ def check_names(labels, num_classes):
         if label in labels[:i]:
             raise ValueError(f"`labels` must differ from each other. Received: {label!r} twice")
     return labels
+
+
+def names_of(model):
+    """Returns the names of a model's C classes, a list of str: its `labels`, or else their numbers."""
+    return model.labels or [str(number) for number in range(model.num_classes)]
 
 
 def to_numbers(y, labels):

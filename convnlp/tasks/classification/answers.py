@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from convnlp.models import labels as label_names
 from convnlp.tasks.classification.explain import explain
 from convnlp.tasks.classification.reference import ClassifierReference
 from convnlp.tasks.encoder_answers import EncoderAnswers
@@ -17,7 +18,7 @@ class ClassifierAnswers(EncoderAnswers):
 
     @property
     def labels(self):
-        return self.model.labels or [str(index) for index in range(self.model.num_classes)]
+        return label_names.names_of(self.model)
 
     def answer(self, rows):
         return self._of_logits(self.model(rows, training=False))

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from convnlp import scores
 from convnlp.data import batching
+from convnlp.models import labels as label_names
 from convnlp.prediction import words
 from convnlp.tasks.classification.explain import explain
 from convnlp.tasks.review import Calibration, Confusion, Mistakes, Review, Table
@@ -31,7 +32,7 @@ def review(model, found, logits, explains=True):
     Returns:
         `Review`.
     """
-    labels = model.labels or [str(index) for index in range(model.num_classes)]
+    labels = label_names.names_of(model)
     log_probabilities = tf.nn.log_softmax(logits).numpy()
     answers, best = logits.argmax(1), np.exp(log_probabilities.max(1))
     counts = np.zeros([len(labels)] * 2, int)

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from convnlp.models import labels as label_names
 from convnlp.tasks.encoder_answers import EncoderAnswers, EncoderReference
 from convnlp.tasks.reference import relative_difference
 
@@ -21,7 +22,7 @@ class MultiLabelAnswers(EncoderAnswers):
 
     @property
     def labels(self):
-        return self.model.labels or [str(index) for index in range(self.model.num_classes)]
+        return label_names.names_of(self.model)
 
     def answer(self, rows):
         scores = self.edge(rows)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from convnlp import scores
 from convnlp.data import MultiLabel, rules, sources
 from convnlp.models import MultiLabelClassifier, linear_head
+from convnlp.models import labels as label_names
 from convnlp.options import option
 from convnlp.tasks.multi_label import review
 from convnlp.tasks.multi_label.answers import MultiLabelAnswers
@@ -61,7 +62,7 @@ class MultiLabelClassification(PooledHeadTask):
 
     @classmethod
     def from_model(cls, model, source, fields):
-        names = tuple(fields.label_names or model.labels or map(str, range(model.num_classes)))
+        names = tuple(fields.label_names or label_names.names_of(model))
         each = {*names} <= {*sources.Sample(source, 1).fields}
         return cls(
             label=MultiLabel(names if each else fields.label, names), **cls._arguments_from(model, fields)
