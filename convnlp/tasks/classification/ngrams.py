@@ -159,7 +159,7 @@ def bucket_weights(counts, labels, num_classes, ratio_share=RATIO_SHARE):
     where n_bc texts of class c have the bucket, and m_bc texts of the other classes. i and r are scaled so
     that |x| is 1 on average. The counts of a class say more about a word than a regression finds out.
 
-    Source: Wang and Manning, 2012, section 2 (?), the log-count ratio, https://aclanthology.org/P12-2018.
+    Source: Wang and Manning, 2012, the log-count ratio, https://aclanthology.org/P12-2018.
     Departs from it: one ratio for all classes, without its sign, instead of one for each; half of it.
 
     Args:

@@ -54,8 +54,8 @@ def teach(fitted, parts, labels, fold_of, unlabelled):
     seen them, and these have learned from the answers of one that has not either. Unless the loss gets
     smaller when each fold is answered as the others choose, nothing is added.
 
-    Source: Yarowsky, 1995, section 3 (?), https://aclanthology.org/P95-1026. Departs from it: one round; the
-    surest of each class, not those above a threshold; the former classifier stays in the sum.
+    Source: Yarowsky, 1995, https://aclanthology.org/P95-1026. Departs from it: one round; the surest of each
+    class, not those above a threshold; the former classifier stays in the sum.
 
     Args:
         fitted: what `heads.fit` has returned for the next three.
