@@ -40,7 +40,15 @@ def run(config, workdir, strategy, finish=False):
 
     `strategy` is what `convnlp.experiment.prepare` returned for this config and directory. With `finish`,
     training stops here: the scores and the preset are those of the best evaluation so far.
+
+    Raises:
+        ValueError: if the config does not name the text by which the training is judged.
     """
+    if not config.data.validation_split:
+        raise ValueError(
+            "`data.validation_split` must name a split, by whose loss the best step is known. "
+            "Received: data.validation_split=''"
+        )
     worker, _ = strategy_lib.workers(strategy)
     tokenizer = components.tokenizer(config)
 

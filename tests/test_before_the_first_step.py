@@ -177,6 +177,15 @@ def test_pretraining(folder, tmp_path, fields, message):
         run(pretrain, config, folder, tmp_path / "run", **fields)
 
 
+def test_pretraining_without_a_held_out_split_is_refused_before_anything_is_built(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(components, "tokenizer", lambda config: pytest.fail("the tokenizer was read"))
+    config = pretrain_mini.get_config("fourier")
+    with pytest.raises(ValueError, match=r"`data.validation_split` must name a split.*=''$"):
+        run(pretrain, config, folder, tmp_path / "run", data_source="documents", data_validation_split="")
+
+
 def test_what_is_right_trains_and_the_config_says_for_how_long(folder, tmp_path, monkeypatch):
     reads, load = [], examples.load
     monkeypatch.setattr(
