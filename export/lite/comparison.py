@@ -98,13 +98,16 @@ def examples(model, source, fields):
     return token_ids, functools.partial(task.edge_scores, found=task.read(source))
 
 
-def outputs(run, token_ids):
-    """Runs `Candidate.run` on token ids [N,L] in batches, each cut to its longest text: [N,...]."""
-    found = []
+def batches(token_ids):
+    """Yields token ids int32 [N,L] in batches [B,T], each cut to its longest text."""
     for start in range(0, len(token_ids), _BATCH_SIZE):
         batch = token_ids[start : start + _BATCH_SIZE]
-        found.append(run(np.ascontiguousarray(batch[:, : (batch != 0).sum(axis=1).max()])))
-    return np.concatenate(found)
+        yield np.ascontiguousarray(batch[:, : (batch != 0).sum(axis=1).max()])
+
+
+def outputs(run, token_ids):
+    """Runs `Candidate.run` on token ids int32 [N,L] in `batches`: [N,...]."""
+    return np.concatenate([run(ids) for ids in batches(token_ids)])
 
 
 def runner(model):

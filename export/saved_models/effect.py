@@ -64,12 +64,17 @@ def of_saved_model(directory, model, token_ids):
     def of_export(ids):
         return loaded.signatures["ids"](token_ids=tf.constant(ids))
 
-    names = loaded.signatures["ids"].structured_outputs
-    return of_answers(*(_outputs(run, names, token_ids) for run in (of_export, of_preset)))
+    return of_answers(*(outputs(run, token_ids) for run in (of_export, of_preset)))
 
 
-def _outputs(run, names, token_ids):
-    """Returns {output: array [N,...]} of a function from token ids to a dict of tensors."""
-    return {
-        name: comparison.outputs(lambda ids, name=name: run(ids)[name].numpy(), token_ids) for name in names
-    }
+def outputs(run, token_ids):
+    """Returns {output: array [N,...]} of a function of token ids that returns a dict of tensors.
+
+    Args:
+        run: function of int32 [B,T], called once for each of `comparison.batches`.
+        token_ids: int32 [N,L].
+    """
+    found = [
+        {name: value.numpy() for name, value in run(ids).items()} for ids in comparison.batches(token_ids)
+    ]
+    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}

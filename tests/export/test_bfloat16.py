@@ -166,6 +166,19 @@ def test_the_effect_counts_texts():
     assert effect.of_answers({"score": np.zeros(2)}, {"score": np.ones(2)}) == effect.Effect(1.0, 0, 2, False)
 
 
+def test_the_effect_asks_about_each_text_once():
+    ids, shapes = np.ones([40, 3], np.int32), []
+    ids[:32, 2] = 0
+
+    def run(batch):
+        shapes.append(batch.shape)
+        return {"label": tf.as_string(batch[:, 1]), "scores": tf.cast(batch, tf.float32)[:, :2]}
+
+    found = effect.outputs(run, ids)
+    assert shapes == [(32, 2), (8, 3)]
+    assert {name: value.shape for name, value in found.items()} == {"label": (40,), "scores": (40, 2)}
+
+
 def test_a_wrong_weight_is_seen_beside_the_rounding(small, tmp_path):
     model = small_classifier(["dynamic_conv"], LENGTH, LABELS)
     model.set_weights(small.get_weights())
