@@ -1,7 +1,6 @@
 """Writes TFLite files, and measures their speed and their distance from the preset."""
 
 import os
-import pathlib
 import statistics
 import time
 
@@ -46,7 +45,7 @@ def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
     measured = _measured(model, servable, content, inputs)
     if not measured["largest_error"] <= forms.form_named(mode).bound:  # NaN too
         raise ValueError(f"the {mode} model differs from the preset by {measured['largest_error']:.3g}")
-    _write(content, pathlib.Path(output))
+    outputs.write_file(output, content)
     return {**measured, "megabytes": len(content) / 1e6}
 
 
@@ -141,13 +140,3 @@ def milliseconds(run, array):
         run(array)
         seconds.append(time.perf_counter() - start)
     return 1e3 * statistics.median(seconds)
-
-
-def _write(content, output):
-    output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        partial.write_bytes(content)
-        partial.replace(output)
-    finally:
-        partial.unlink(missing_ok=True)
