@@ -38,7 +38,7 @@ def fitting(source, fields, tokenizer, most=None):
     lengths = np.concatenate(counts)
     length = int(np.quantile(lengths, SHARE, method="higher"))
     length = min(max(-(-length // MULTIPLE) * MULTIPLE, SHORTEST), LONGEST, most or LONGEST)
-    if length > SHORTEST:
+    if length != SHORTEST:
         logging.warning("%s: using data.input_length=%d", source, length)
     return length
 

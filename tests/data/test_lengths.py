@@ -42,6 +42,8 @@ def test_nineteen_of_twenty_texts_fit(tmp_path, tokenizer, caplog):
     assert taken(tmp_path, tokenizer, [192] * 100) == 256
     assert taken(tmp_path, tokenizer, [2000] * 100) == 1_024
     assert taken(tmp_path, tokenizer, [2000] * 100, longest=200) == 200
+    assert taken(tmp_path, tokenizer, [20] * 100, longest=64) == 64
+    assert "using data.input_length=64" in caplog.text
 
 
 def test_a_pair_counts_both_texts_and_their_ends(tmp_path, tokenizer):
