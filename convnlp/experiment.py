@@ -222,21 +222,26 @@ def finish(workdir):
 def write_resolved(config, workdir, strategy, open_fields):
     """Writes the fields that follow from the data to WORKDIR/config.json, so that the record is complete."""
     if strategy_lib.workers(strategy)[0] == 0:
-        flat = {name: config[name.split(".")[0]][name.split(".")[1]] for name in open_fields}
         path = storage.join(workdir, "config.json")
-        storage.write_json(path, _with_fields(storage.read_json(path), flat))
+        storage.write_json(path, _with_fields(storage.read_json(path), _fields(config, open_fields)))
 
 
 def _recorded_fields(workdir, names):
     """Returns the recorded values of the fields "SECTION.FIELD" of a run; an empty dict without a record."""
     try:
-        recorded = storage.read_json(storage.join(workdir, "config.json"))
-        return {name: recorded[name.split(".")[0]][name.split(".")[1]] for name in names}
+        return _fields(storage.read_json(storage.join(workdir, "config.json")), names)
     except (*storage.ERRORS, ValueError, LookupError, TypeError):  # the comparison reports the cause
         return {}
 
 
+def _fields(config, names):
+    """Returns the values of the fields "SECTION.FIELD" of a config, a dict by these names."""
+    parts = {name: name.split(".") for name in names}
+    return {name: config[section][field] for name, (section, field) in parts.items()}
+
+
 def _with_fields(config, values):
+    """Returns a copy of a config with other values of some fields, as `_fields` returns them."""
     config = copy.deepcopy(config)
     for name, value in values.items():
         section, field = name.split(".")
