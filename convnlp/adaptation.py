@@ -50,7 +50,7 @@ def _text_field(config):
     """Returns the field to read: that of one of the task's texts if it is there, else the obvious one."""
     source = Source(config.task.unlabelled_source, data_dir=config.data.data_dir)
     roles = tasks.task_named(config.task.kind).text_roles
-    return fields.text(source, *(config.task[role] for role in roles))
+    return fields.text(source, *filter(None, map(config.task.get, roles)))
 
 
 def run(config, workdir, strategy, longest_text=None, finish=False):

@@ -115,6 +115,14 @@ def test_the_text_is_looked_at_before_anything_is_trained(folder, tmp_path, unla
     assert not (tmp_path / "preset").exists()
 
 
+def test_a_column_of_row_numbers_is_not_the_text(folder, tmp_path):
+    rows = "".join(f"{i},{row['text']}\n" for i, row in enumerate(corpus.reviews(5)))
+    (tmp_path / "numbered.csv").write_text(f",body\n{rows}")  # as pandas writes it
+    config = config_of(folder)
+    config.task.text_field, config.task.unlabelled_source = "review", f"csv:{tmp_path}/numbered.csv"
+    assert adaptation._text_field(config) == "body"
+
+
 def test_it_takes_1000_steps_whatever_fine_tuning_takes_at_once(folder, tmp_path, monkeypatch):
     rows = [{"remarks": text, "text": "of another kind"} for text in corpus.documents(20)]
     corpus.write_jsonl(folder / "remarks.jsonl", rows)
