@@ -428,7 +428,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         stack = self.encoder
         if not self.num_layers:
             stack = self.decoder
-            config["num_layers"] = self.num_decoder_layers
+            config["num_layers"], config["pool_size"] = self.num_decoder_layers, 1  # a decoder never pools
             for argument in ("kernel_size", "dilation_rate"):
                 config[argument] = [mixer[argument] for mixer in stack.mixers]
             config["encoder_mixer"] = [mixer["name"] for mixer in stack.mixers]

@@ -120,6 +120,16 @@ def test_its_stack_becomes_an_encoder():
     assert classifier({"token_ids": IDS, "padding_mask": MASK}).shape == (2, 3)
 
 
+@pytest.mark.parametrize("pool_size", [2, []])
+def test_sizes_of_an_encoder_that_is_not_there_stay_out_of_its_stack(pool_size):
+    backbone = Seq2SeqBackbone(**SMALL, pool_size=pool_size)
+    np.testing.assert_allclose(
+        np.asarray(backbone.encoder_only().encode(IDS, MASK))[MASK],
+        np.asarray(backbone.read(IDS, MASK))[MASK],
+        atol=REORDERED,
+    )
+
+
 def test_what_it_cannot_do_is_refused():
     backbone = Seq2SeqBackbone(**SMALL)
     segments = np.ones_like(DECODER_IDS)
