@@ -1,5 +1,7 @@
 """Checks of arguments and lengths; their errors name the argument, the rule and the value."""
 
+import numbers
+
 import tensorflow as tf
 
 
@@ -55,5 +57,5 @@ def require_heads(hidden_dim, num_heads, name="num_heads"):
 
 def require_rate(name, value):
     """Raises ValueError unless the argument `name` is a dropout rate."""
-    if not 0 <= value < 1:
+    if not isinstance(value, numbers.Real) or not 0 <= value < 1:
         raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={value!r}")

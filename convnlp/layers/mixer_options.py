@@ -41,12 +41,16 @@ def route_options(options, mixers):
         Dict, mixer -> dict of its options; each value has the type of the option's default.
 
     Raises:
-        ValueError: if no mixer of the model has an option, or a value has the wrong type.
+        ValueError: if `options` is no dict, no mixer of the model has an option, or a value has a wrong type.
 
     Example:
     >>> route_options({"num_heads": 2, "muse": {"kernel_sizes": "3,7"}}, ["dynamic_conv", "muse"])
     {'dynamic_conv': {'num_heads': 2}, 'muse': {'num_heads': 2, 'kernel_sizes': [3, 7]}}
     """
+    if not hasattr(options, "items"):
+        raise ValueError(
+            f"`mixer_options` must be a dict of option -> value. Received: mixer_options={options!r}"
+        )
     mixers = [name for name in dict.fromkeys(mixers) if name in MIXERS]
     routed = {name: {} for name in mixers}
     for option, value in options.items():

@@ -4,6 +4,8 @@ Throughout, `config` is a dict of these arguments, and `side` is "encoder" or "d
 """
 
 from convnlp.layers import MIXERS
+from convnlp.layers.checks import require_count, require_rate
+from convnlp.layers.cross_attention import CROSS_ATTENTION_INITS
 from convnlp.layers.mixer_options import route_options
 from convnlp.models.layouts import layer_mixers
 from convnlp.models.position_embedding import POSITION_EMBEDDINGS
@@ -12,7 +14,7 @@ _MOST_LAYERS = 1000
 
 
 def check(config):
-    """Raises ValueError if a size is out of its range."""
+    """Raises ValueError if a size, a rate or a choice is out of its range."""
     for name in ("vocabulary_size", "num_heads", "hidden_dim", "intermediate_dim"):
         if not isinstance(config[name], int) or config[name] < 1:
             raise ValueError(f"`{name}` must be a whole number >= 1. Received: {config[name]!r}")
@@ -23,6 +25,18 @@ def check(config):
             )
     if not config["num_layers"] + config["num_decoder_layers"]:
         raise ValueError("`num_layers` and `num_decoder_layers` must not both be 0. Received: 0 and 0")
+    require_rate("dropout", config["dropout"])
+    require_count("max_sequence_length", config["max_sequence_length"])
+    pool_size = config["pool_size"]
+    for size in pool_size if isinstance(pool_size, (list, tuple)) else [pool_size]:
+        require_count("pool_size", size)
+    _check_choice(config, "weight_softmax", (None, True, False))
+    _check_choice(config, "cross_attention_init", CROSS_ATTENTION_INITS)
+
+
+def _check_choice(config, name, choices):
+    if config[name] not in choices:
+        raise ValueError(f"`{name}` must be one of {choices}. Received: {name}={config[name]!r}")
 
 
 def num_weights(config, encoder, decoder, positions):

@@ -4,6 +4,7 @@ import keras
 
 from convnlp.models import labels as label_names
 from convnlp.models.pooled_head import PooledHead
+from convnlp.models.token_rows import check_length
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -38,8 +39,7 @@ class MultiLabelClassifier(PooledHead):
         compile=False,
         **kwargs,
     ):
-        if not isinstance(num_classes, int) or num_classes < 1:
-            raise ValueError(f"`num_classes` must be a whole number >= 1. Received: {num_classes!r}")
+        num_classes = check_length("num_classes", num_classes, 1)
         labels = label_names.check_names(labels, num_classes)
         super().__init__(backbone, num_classes, preprocessor, pooling, dropout, compile, **kwargs)
         self.num_classes, self.labels = num_classes, labels

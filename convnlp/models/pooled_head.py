@@ -5,6 +5,7 @@ import keras_nlp
 import numpy as np
 
 from convnlp.layers import Dropout
+from convnlp.layers.checks import require_rate
 from convnlp.models import arguments, arrays
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 
@@ -31,6 +32,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
 
     def __init__(self, backbone, units, preprocessor, pooling, dropout, compile, **kwargs):
         arguments.refuse_unknown(type(self), kwargs)
+        require_rate("dropout", dropout)
         self._take(backbone, preprocessor, pooling)
         self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
         self.head = keras.layers.Dense(units, dtype="float32", name="head")

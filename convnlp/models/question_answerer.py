@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.layers import Dropout, QuestionSummary, SpanPointers
+from convnlp.layers.checks import require_rate
 from convnlp.layers.pair_segments import PairSegments
 from convnlp.models import answer_places, arguments, arrays
 from convnlp.models.best_spans import LOWEST, best_spans
@@ -77,6 +78,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         arguments.refuse_unknown(QuestionAnswerer, kwargs)
 
         # === Layers ===
+        require_rate("dropout", dropout)
         self._take(backbone, preprocessor)
         if self.backbone.encoder.pool_factor > 1:
             raise ValueError(

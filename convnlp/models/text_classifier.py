@@ -6,9 +6,11 @@ import numpy as np
 from keras import ops
 
 from convnlp.layers import Dropout, HashedNgrams
+from convnlp.layers.checks import require_rate
 from convnlp.models import arguments, arrays
 from convnlp.models import labels as label_names
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
+from convnlp.models.token_rows import check_length
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -80,11 +82,11 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         if kwargs.get("activation") in (None, "linear"):
             kwargs.pop("activation", None)
         arguments.refuse_unknown(TextClassifier, kwargs)
-        if not isinstance(num_classes, int) or num_classes < 2:
-            raise ValueError(f"`num_classes` must be a whole number >= 2. Received: {num_classes!r}")
+        num_classes = check_length("num_classes", num_classes, 2)
         labels = label_names.check_names(labels, num_classes)
 
         # === Layers ===
+        require_rate("dropout", dropout)
         self._take(backbone, preprocessor, pooling)
         self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
         self.head = keras.layers.Dense(num_classes, dtype="float32", name="head")

@@ -1,10 +1,12 @@
+import json
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from convnlp.layers import MIXERS
-from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor
+from convnlp.models import MultiLabelClassifier, Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor
 from tests import corpus
 from tests.mixer_table import sampled
 
@@ -200,12 +202,19 @@ def test_bfloat16_gives_float32_logits(tokenizer):
             "Received: 'first'",
         ),
         ({"num_classes": 2, "labels": ["a"]}, "num_classes=2 classes. Received: 1 names"),
-        ({"num_classes": 2, "dropout": 1.0}, r"`rate` must be in \[0, 1\). Received: rate=1.0"),
+        ({"num_classes": 2, "dropout": 1.0}, r"`dropout` must be in \[0, 1\). Received: dropout=1.0"),
+        ({"num_classes": 2, "dropout": None}, r"`dropout` must be in \[0, 1\). Received: dropout=None"),
     ],
 )
 def test_arguments_out_of_range(backbone, arguments, message):
     with pytest.raises(ValueError, match=message):
         TextClassifier(backbone, **arguments)
+
+
+@pytest.mark.parametrize("cls", [TextClassifier, MultiLabelClassifier])
+def test_a_number_of_classes_may_be_counted_by_numpy(backbone, cls):
+    model = cls(backbone, np.array([0, 2, 1]).max() + 1)
+    assert json.dumps(model.get_config()["num_classes"]) == "3"
 
 
 class Column:
