@@ -439,11 +439,19 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         return self._with_weights(type(self).from_config(config), stack)
 
     def _with_weights(self, backbone, stack):
-        """Returns `backbone` with copies of these embeddings and, as its encoder, of a stack."""
-        backbone.token_embedding.set_weights(self.token_embedding.get_weights())
+        """Returns `backbone` with copies of these embeddings and, as its encoder, of a stack.
+
+        What is frozen here is frozen there.
+        """
+        copies = [(backbone.token_embedding, self.token_embedding), (backbone.encoder, stack)]
         if self.position_layer is not None:
-            backbone.position_layer.set_weights(self.position_layer.get_weights())
-        backbone.encoder.set_weights(stack.get_weights())
+            copies.append((backbone.position_layer, self.position_layer))
+        for copy, layer in copies:
+            copy.set_weights(layer.get_weights())
+            # A layer comes before its parts, which it sets too.
+            for ours, theirs in zip(copy._flatten_layers(), layer._flatten_layers(), strict=True):
+                if ours.trainable != theirs.trainable:
+                    ours.trainable = theirs.trainable
         return backbone
 
     def with_decoder(self, num_layers, mixer=None, cross_attention_init="independent", kernel_size=None):

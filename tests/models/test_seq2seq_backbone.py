@@ -102,6 +102,20 @@ def test_encoder_only_leaves_out_the_options_of_the_decoders_mixers(options, kep
     np.testing.assert_array_equal(encoder.encode(IDS, MASK), backbone.encode(IDS, MASK))
 
 
+@pytest.mark.parametrize("num_layers", [2, 0], ids=["encoder", "decoder-only"])
+def test_what_is_frozen_stays_so_in_a_copy(num_layers):
+    backbone = Seq2SeqBackbone(**{**SMALL, "num_layers": num_layers, "num_decoder_layers": 2})
+    backbone.token_embedding.trainable = False
+    backbone.reading_stack.layers[0].trainable = False
+    backbone.reading_stack.layers[0].feed_forward.trainable = True
+    made = [backbone.encoder_only(), backbone.encoder_only().with_decoder(1)]
+    for copy in made:
+        kept = [layer.trainable for layer in backbone.reading_stack._flatten_layers()]
+        assert [layer.trainable for layer in copy.encoder._flatten_layers()] == kept
+        assert not copy.token_embedding.trainable_variables
+    assert made[1].decoder.trainable_variables
+
+
 def test_an_encoder_is_given_a_decoder():
     encoder = Seq2SeqBackbone(**{**SMALL, "num_decoder_layers": 0}, mixer="fourier", max_sequence_length=8)
     both = encoder.with_decoder(1, mixer="dynamic_conv", cross_attention_init="tied")
