@@ -1,6 +1,7 @@
 """Prepares the inputs of `fit` and `predict` before keras_nlp makes batches of them."""
 
 import numpy as np
+import tensorflow as tf
 
 
 def of_tables(x):
@@ -42,20 +43,22 @@ def _checked(values):
 
 
 def is_empty(x):
-    """Whether x is a list or array without examples, or a tuple or dict of which a part is empty."""
+    """Whether x is a list, array or data set without examples, or a tuple or dict with such a part."""
     if isinstance(x, dict):
         return any(map(is_empty, x.values()))
     if isinstance(x, tuple):
         return not x or any(map(is_empty, x))
     if isinstance(x, list):
         return not x
-    return isinstance(x, np.ndarray) and x.ndim > 0 and not len(x)
+    if isinstance(x, tf.data.Dataset):
+        return int(x.cardinality()) == 0
+    return (isinstance(x, np.ndarray) or tf.is_tensor(x)) and len(x.shape) > 0 and x.shape[0] == 0
 
 
-def require_examples(x):
-    """Raises ValueError if x holds no example."""
+def require_examples(x, name="x"):
+    """Raises ValueError if x, the argument `name`, holds no example."""
     if is_empty(x):
-        raise ValueError(f"`x` must hold at least one example. Received: {x!r}")
+        raise ValueError(f"`{name}` must hold at least one example. Received: {x!r}")
 
 
 def splittable(x):

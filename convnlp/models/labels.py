@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import numbers
 
 import numpy as np
 import tensorflow as tf
@@ -66,6 +67,48 @@ def to_numbers(y, labels):
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"{_RULE}: {_shown(labels)}. Received: {name!r} at index {row}{hint}")
     return np.array([number[name] for name in flat], "int32")
+
+
+def check_numbers(y, num_classes):
+    """Raises ValueError if an array holds anything besides a number of a class for each example.
+
+    TensorFlow finds out when the batch is reached, after the weights have learned from those before it.
+
+    Args:
+        y: list or array of numbers, [N] or [N,1]; anything else passes.
+        num_classes: int.
+    """
+    if not isinstance(y, (list, np.ndarray)) and not (tf.is_tensor(y) and hasattr(y, "numpy")):
+        return
+    values = np.asarray(y)
+    rule = f"`y` must hold the number of a class, in [0, {num_classes}), for each example"
+    if values.ndim > 1 and values.shape[1:] != (1,):
+        raise ValueError(f"{rule}. Received: numbers of the shape {values.shape}")
+    if values.dtype.kind == "O":
+        known = np.array([isinstance(value, numbers.Real) for value in values.flat], bool)
+        values = np.where(known, values.ravel(), -1).astype(float)
+    flat = values.ravel()
+    wrong = np.flatnonzero(~((flat >= 0) & (flat < num_classes) & (flat == np.floor(flat))))
+    if len(wrong):
+        received = np.asarray(y).ravel().tolist()[wrong[0]]
+        raise ValueError(f"{rule}. Received: {received!r} at index {wrong[0]}")
+
+
+def weights_by_number(class_weight, labels):
+    """Turns a dict, name -> weight, into one by number; returns a dict by number or None unchanged.
+
+    Raises:
+        ValueError: if there are names, and they are not all the names of the classes.
+    """
+    if not isinstance(class_weight, dict) or not any(isinstance(key, str) for key in class_weight):
+        return class_weight
+    labels = labels or []
+    if set(class_weight) != set(labels):
+        raise ValueError(
+            f"`class_weight` must have a weight for each class: {_shown(labels) or 'by its number'}. "
+            f"Received: {class_weight}"
+        )
+    return {number: class_weight[label] for number, label in enumerate(labels)}
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ class LanguageModel(RecipeModel):
     """
 
     example = 'model.generate("a text")'
+    needs_targets = False
 
     def _prepare(self, compile):
         """Does the last part of a constructor."""

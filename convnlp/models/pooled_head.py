@@ -6,7 +6,7 @@ import numpy as np
 
 from convnlp.layers import Dropout
 from convnlp.layers.checks import require_rate
-from convnlp.models import arguments, arrays
+from convnlp.models import arguments, arrays, given_data
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 
 
@@ -49,7 +49,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As in keras_nlp. Raises ValueError if there is no example."""
         x, y = arrays.of_tables(x), arrays.of_tables(y)
-        arrays.require_examples(x)
+        given_data.check(self, x, y, sample_weight, needs_y=True)
         return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
 
     def predict(self, x=None, batch_size=None, **kwargs):
@@ -57,6 +57,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
         x = arrays.of_tables(x)
         if arrays.is_empty(x):
             return np.zeros([0, self.head.units], "float32")
+        given_data.check(self, x)
         return super().predict(x=x, batch_size=batch_size, **kwargs)
 
     def get_config(self):

@@ -1,6 +1,6 @@
 """What all models that take texts share, beyond what keras_nlp gives them."""
 
-from convnlp.models import arrays, precision, recipe
+from convnlp.models import arrays, given_data, precision, recipe
 from convnlp.models.checked_preset import CheckedPreset
 
 
@@ -12,6 +12,7 @@ class RecipeModel(CheckedPreset):
 
     example = 'model.predict(["a text"])'
     head_size_argument = None  # the constructor's argument for the size of the head, if it has one
+    needs_targets = True  # whether `fit` needs a `y`; a language model makes it from the texts
     _uses_recipe = False
 
     def _prepare(self, compile):
@@ -47,12 +48,14 @@ class RecipeModel(CheckedPreset):
         """As in keras_nlp; `validation_split` works with lists too, and all data may be columns of pandas.
 
         Raises:
-            ValueError: if there is no example, or if the split is outside [0, 1).
+            ValueError: if there is no example, a text or `y` is missing, columns have unequal lengths, or if
+                the split is outside [0, 1).
         """
         x, y, sample_weight = map(arrays.of_tables, (x, y, sample_weight))
         if isinstance(validation_data, tuple | list):
             validation_data = tuple(map(arrays.of_tables, validation_data))
-        arrays.require_examples(x)
+            given_data.check(self, *validation_data, needs_y=self.needs_targets, name="validation_data")
+        given_data.check(self, x, y, sample_weight, self.needs_targets)
         arrays.check_validation_split(validation_split)
         if validation_split and validation_data is None:
             x, y, sample_weight = map(arrays.splittable, (x, y, sample_weight))

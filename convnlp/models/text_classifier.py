@@ -7,7 +7,7 @@ from keras import ops
 
 from convnlp.layers import Dropout, HashedNgrams
 from convnlp.layers.checks import require_rate
-from convnlp.models import arguments, arrays
+from convnlp.models import arguments, arrays, given_data
 from convnlp.models import labels as label_names
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 from convnlp.models.token_rows import check_length
@@ -120,33 +120,47 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
     ):
         """As in keras_nlp; `y`, also that of `validation_data` or a data set, may hold names of `labels`.
 
+        So may the keys of `class_weight`.
+
         `x` and `y` may be lists, arrays, tensors, or columns of pandas: `fit(df["text"], df["label"])`.
 
         Raises:
-            ValueError: if a name is not one of them, or if there is no example.
+            ValueError: if a name or a number is not that of a class, a text or `y` is missing, or there is no
+                example.
         """
         x, y = arrays.of_tables(x), arrays.of_tables(y)
         arrays.require_examples(x)
-        y = label_names.to_numbers(y, self.labels)
+        y = self._numbers(y)
+        if "class_weight" in kwargs:
+            kwargs["class_weight"] = label_names.weights_by_number(kwargs["class_weight"], self.labels)
         if isinstance(validation_data, (tuple, list)) and len(validation_data) > 1:
             held_out_x, held_out_y, *weight = map(arrays.of_tables, validation_data)
-            validation_data = (held_out_x, label_names.to_numbers(held_out_y, self.labels), *weight)
+            validation_data = (held_out_x, self._numbers(held_out_y), *weight)
         with label_names.explained():
             return super().fit(x, y, batch_size, sample_weight, validation_data, validation_split, **kwargs)
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As in keras_nlp; `y` may hold names of `labels`. Raises the errors of `fit`."""
         x, y = arrays.of_tables(x), arrays.of_tables(y)
-        arrays.require_examples(x)
-        y = label_names.to_numbers(y, self.labels)
+        given_data.check(self, x, y, sample_weight, needs_y=True)
+        y = self._numbers(y)
         with label_names.explained():
             return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
+
+    def _numbers(self, y):
+        """Returns numbers of classes for names; checks them if the loss takes all of them."""
+        y = label_names.to_numbers(y, self.labels)
+        loss = getattr(self, "loss", None)
+        if isinstance(loss, keras.losses.SparseCategoricalCrossentropy) and loss.ignore_class is None:
+            label_names.check_numbers(y, self.num_classes)
+        return y
 
     def predict(self, x=None, batch_size=None, **kwargs):
         """As in keras_nlp: float32 logits [B,C], and [0,C] for no text."""
         x = arrays.of_tables(x)
         if arrays.is_empty(x):
             return np.zeros([0, self.num_classes], "float32")
+        given_data.check(self, x)
         return super().predict(x=x, batch_size=batch_size, **kwargs)
 
     def preprocess_samples(self, x, y=None, sample_weight=None):

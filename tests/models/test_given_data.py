@@ -1,0 +1,147 @@
+"""What `fit`, `evaluate` and `predict` cannot use is refused in one line, before the first batch."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from convnlp.models import (
+    PrefixLM,
+    PrefixLMPreprocessor,
+    TextClassifier,
+    TextClassifierPreprocessor,
+    TextRegressor,
+)
+
+TEXTS, NUMBERS = ["the river", "a boat", "the old teacher", "b"], [1, 0, 1, 0]
+NAMES = ["bad", "good"]
+
+
+@pytest.fixture(scope="module")
+def models(backbone, tokenizer):
+    encoder, preprocessor = backbone.encoder_only(), TextClassifierPreprocessor(tokenizer, 8)
+    made = {
+        "classifier": TextClassifier(encoder, 2, preprocessor, labels=NAMES),
+        "regressor": TextRegressor(encoder, preprocessor),
+    }
+    for model in made.values():
+        model.compile(keras.optimizers.SGD(0.0))
+    return made
+
+
+def data_set(*columns):
+    return tf.data.Dataset.from_tensor_slices(columns if len(columns) > 1 else columns[0])
+
+
+NOT_TEXTS = {
+    "None": (["a", None], "`x` must hold texts alone. Received: None at index 1"),
+    "array": (np.array(["a", None], object), "`x` must hold texts alone. Received: None at index 1"),
+    "numbers": ([1, 2], "`x` must hold texts alone. Received: 1 at index 0"),
+    "rows": ([["a", "b"]], "at index 0; for pairs of texts, pass a tuple of two lists"),
+    "matrix": (np.array([["a", "b"]]), "at index 0; for pairs of texts, pass a tuple of two lists"),
+    "pair": ((["a", "b"], ["c", 4]), "`x` must hold texts alone. Received: 4 at index 1"),
+    "unequal pair": ((["a", "b"], ["c"]), "must have as many entries each. Received: 2, 1"),
+    "generator": ((text for text in TEXTS), "`x` must be lists, arrays or a data set"),
+    "one by one": (data_set(TEXTS), "`x` must be a data set of batches: call its `batch`"),
+}
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor"])
+@pytest.mark.parametrize(("x", "message"), NOT_TEXTS.values(), ids=NOT_TEXTS)
+def test_what_is_no_text_is_not_predicted(models, name, x, message):
+    with pytest.raises(ValueError, match=message) as error:
+        models[name].predict(x, verbose=0)
+    assert "\n" not in str(error.value)
+
+
+NOTHING = {"tensor": tf.constant([], tf.string), "data set": data_set(TEXTS).take(0).batch(2)}
+
+
+@pytest.mark.parametrize("nothing", NOTHING.values(), ids=NOTHING)
+@pytest.mark.parametrize(("name", "width"), [("classifier", 2), ("regressor", 1)])
+def test_no_texts_give_no_rows(models, name, width, nothing):
+    assert models[name].predict(nothing, verbose=0).shape == (0, width)
+    with pytest.raises(ValueError, match="`x` must hold at least one example"):
+        models[name].fit(nothing, verbose=0)
+
+
+UNFIT = {
+    "no y": ((TEXTS,), {}, "`y` must hold a target for each example of `x`. Received: y=None"),
+    "short y": ((TEXTS, NUMBERS[:2]), {}, "must have as many entries each. Received: 4, 2"),
+    "weights": (
+        (TEXTS, NUMBERS),
+        {"sample_weight": [1.0]},
+        "must have as many entries each. Received: 4, 4, 1",
+    ),
+    "no targets": ((data_set(TEXTS).batch(2),), {}, r"`x` must be a data set of \(examples, targets\)"),
+    "nothing held out": (
+        (TEXTS, NUMBERS),
+        {"validation_data": ([], [])},
+        "`validation_data` must hold at least one example",
+    ),
+    "no held-out y": (
+        (TEXTS, NUMBERS),
+        {"validation_data": (TEXTS,)},
+        "`y` must hold a target for each example of `validation_data`",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor"])
+@pytest.mark.parametrize(("data", "options", "message"), UNFIT.values(), ids=UNFIT)
+def test_what_cannot_be_learned_from(models, name, data, options, message):
+    with pytest.raises(ValueError, match=message) as error:
+        models[name].fit(*data, verbose=0, **options)
+    assert "\n" not in str(error.value)
+    if not options:
+        with pytest.raises(ValueError, match=message):
+            models[name].evaluate(*data, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("y", "received"),
+    [
+        ([0, 1, 2, 1], "2 at index 2"),
+        (np.array([0, -1, 0, 0]), "-1 at index 1"),
+        ([0, None, 0, 0], "None at index 1"),
+        ([0.0, float("nan"), 0, 0], "nan at index 1"),
+        ([0.0, 0.5, 0, 0], "0.5 at index 1"),
+        (tf.constant([0, 1, 2, 1]), "2 at index 2"),
+        (np.eye(2)[NUMBERS], r"numbers of the shape \(4, 2\)"),
+    ],
+    ids=str,
+)
+def test_numbers_that_are_no_class(models, y, received):
+    message = rf"`y` must hold the number of a class, in \[0, 2\), for each example. Received: {received}$"
+    model = models["classifier"]
+    with pytest.raises(ValueError, match=message):
+        model.fit(TEXTS, y, verbose=0)
+    with pytest.raises(ValueError, match=message):
+        model.fit(TEXTS, NUMBERS, validation_data=(TEXTS, y), verbose=0)
+    with pytest.raises(ValueError, match=message):
+        model.evaluate(TEXTS, y, verbose=0)
+
+
+def test_another_loss_takes_what_it_takes(backbone, tokenizer):
+    classifier = TextClassifier(backbone.encoder_only(), 2, TextClassifierPreprocessor(tokenizer, 8))
+    classifier.compile(loss=keras.losses.CategoricalCrossentropy(from_logits=True), metrics=[])
+    classifier.fit(TEXTS, np.eye(2)[NUMBERS], verbose=0)
+
+
+def test_weights_of_classes_by_name(models):
+    model = models["classifier"]
+    losses = [
+        model.fit(TEXTS, [name] * 4, class_weight={"good": 3.0, "bad": 0.0}, verbose=0).history["loss"][0]
+        for name in NAMES
+    ]
+    assert losses[0] == 0 < losses[1]
+    with pytest.raises(ValueError, match="`class_weight` must have a weight for each class: 'bad', 'good'"):
+        model.fit(TEXTS, NUMBERS, class_weight={"good": 3.0}, verbose=0)
+
+
+def test_a_language_model_needs_no_targets(backbone, tokenizer):
+    lm = PrefixLM(backbone.encoder_only(), PrefixLMPreprocessor(tokenizer, 8))
+    lm.compile()
+    lm.fit(TEXTS, verbose=0)
+    with pytest.raises(ValueError, match=r"`x` must hold texts alone\. Received: None at index 1"):
+        lm.fit(["a", None], verbose=0)
