@@ -5,7 +5,7 @@ import keras_nlp
 import tensorflow as tf
 from keras import ops
 
-from convnlp.models import arguments, arrays
+from convnlp.models import arguments, arrays, given_data
 from convnlp.models.language_model import LanguageModel, up_to_end
 from convnlp.models.prefix_lm_preprocessor import PrefixLMPreprocessor
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
@@ -110,8 +110,11 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
             if self.preprocessor is not None:
                 self.backbone.require_length("encoder", "max_length", max_length)
         stop_token_ids = self._stop_token_ids(stop_token_ids)
-        if self.preprocessor is not None and arrays.is_empty(inputs):
-            return []
+        if self.preprocessor is not None:
+            if arrays.is_empty(inputs):
+                return []
+            if not isinstance(inputs, tf.data.Dataset):
+                given_data.check(self, inputs, name="inputs")
         return super().generate(inputs, max_length, stop_token_ids, strip_prompt)
 
     def generate_step(self, inputs, stop_token_ids=None):

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from convnlp.models import arguments, arrays
+from convnlp.models import arguments, arrays, given_data
 from convnlp.models.language_model import LanguageModel, is_any, up_to_end
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
@@ -71,6 +71,10 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
             for side in ("encoder", "decoder"):
                 name = f"{side}_sequence_length"
                 backbone.require_length(side, name, getattr(preprocessor, name))
+            if not backbone.num_layers:  # one row holds both
+                length = preprocessor.encoder_sequence_length + preprocessor.decoder_sequence_length
+                name = "encoder_sequence_length + decoder_sequence_length"
+                backbone.require_length("decoder", name, length)
 
         # === Layers ===
         self.backbone = backbone
@@ -107,13 +111,30 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         """
         if max_length is not None:
             max_length = check_length("max_length", max_length, 2)
+            self._require_length(max_length)
         stop_token_ids = self._stop_token_ids(stop_token_ids)
-        if self.preprocessor is not None and arrays.is_empty(inputs):
-            return []
+        if self.preprocessor is not None:
+            if isinstance(inputs, tuple) or (isinstance(inputs, dict) and "encoder_text" not in inputs):
+                raise ValueError(
+                    '`inputs` must be a text, a list of texts, or a dict with "encoder_text", which is a '
+                    f"tuple of two for pairs. Received: {inputs!r:.100}"
+                )
+            if arrays.is_empty(inputs):
+                return []
+            if not isinstance(inputs, tf.data.Dataset):
+                given_data.check(self, inputs, name="inputs")
         if is_single := _is_single_pair(inputs):
             inputs = {name: _listed(value) for name, value in inputs.items()}
         found = self._generate(inputs, max_length, stop_token_ids, strip_prompt)
         return found[0] if is_single else found
+
+    def _require_length(self, max_length):
+        """Raises ValueError if outputs can be too long: XLA, in which they are made, drops such checks."""
+        if self.backbone.num_layers or self.preprocessor is None:
+            self.backbone.require_length("decoder", "max_length", max_length)
+            return
+        length = self.preprocessor.encoder_sequence_length
+        self.backbone.require_length("decoder", "encoder_sequence_length + max_length", length + max_length)
 
     def _generate(self, inputs, max_length, stop_token_ids, strip_prompt):
         if not strip_prompt:

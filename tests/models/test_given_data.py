@@ -145,3 +145,22 @@ def test_a_language_model_needs_no_targets(backbone, tokenizer):
     lm.fit(TEXTS, verbose=0)
     with pytest.raises(ValueError, match=r"`x` must hold texts alone\. Received: None at index 1"):
         lm.fit(["a", None], verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (["a", None], "`inputs` must hold texts alone. Received: None at index 1"),
+        ([1, 2], "`inputs` must hold texts alone. Received: 1 at index 0"),
+        (("a", "b"), '`inputs` must be a text, a list of texts, or a dict with "encoder_text"'),
+        ({"decoder_text": ["a"]}, '`inputs` must be a text, a list of texts, or a dict with "encoder_text"'),
+        (
+            {"encoder_text": ["a", "b"], "decoder_text": ["c"]},
+            "The columns of `inputs` must have as many entries each. Received: 2, 1",
+        ),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_continued(lm, inputs, message):
+    with pytest.raises(ValueError, match=message):
+        lm.generate(inputs)

@@ -283,3 +283,21 @@ def test_validation_split_takes_lists(backbone, tokenizer):
     assert history["val_loss"] == [lm.evaluate(last, verbose=0)[0]]
     with pytest.raises(ValueError, match="at least one example"):
         lm.fit({"encoder_text": [], "decoder_text": []}, verbose=0)
+
+
+def test_texts_longer_than_the_positions_are_refused(tokenizer):
+    """XLA, in which outputs are made, drops the check that a table of positions is long enough."""
+    sizes = {"num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 12}
+    learned = {**sizes, "num_decoder_layers": 1, "position_embedding": "learned"}
+    lm = Seq2SeqLM(
+        Seq2SeqBackbone(tokenizer.vocabulary_size(), num_layers=1, **learned),
+        Seq2SeqLMPreprocessor(tokenizer, 8, 8),
+    )
+    with pytest.raises(ValueError, match=r"`max_length` must be at most 12.*Received: max_length=13"):
+        lm.generate("the river", max_length=13)
+    decoder_only = Seq2SeqBackbone(tokenizer.vocabulary_size(), num_layers=0, **learned)
+    with pytest.raises(ValueError, match=r"`encoder_sequence_length \+ decoder_sequence_length` must.*=16"):
+        Seq2SeqLM(decoder_only, Seq2SeqLMPreprocessor(tokenizer, 8, 8))
+    lm = Seq2SeqLM(decoder_only, Seq2SeqLMPreprocessor(tokenizer, 6, 6))
+    with pytest.raises(ValueError, match=r"`encoder_sequence_length \+ max_length` must be at most 12.*=13"):
+        lm.generate("the river", max_length=7)
