@@ -31,7 +31,7 @@ def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
                 f"`tf.data.Dataset.from_generator` makes of a generator. Received: {x!r:.100}"
             )
         for column, is_text in _columns(x):
-            _check_texts(column, is_text, name)
+            check_texts(column, name, is_text)
     counts = [_count(column) for column, _ in _columns(x)] + [_count(y), _count(sample_weight)]
     if len(set(counts) - {None}) > 1:
         counts = ", ".join(str(count) for count in counts if count is not None)
@@ -51,7 +51,14 @@ def _columns(x, is_text=True):
         yield x, is_text
 
 
-def _check_texts(column, is_text, name):
+def check_texts(column, name, is_text=True):
+    """Raises ValueError if a list or an array holds anything besides texts.
+
+    Args:
+        column: list or array; anything else passes.
+        name: str. The caller's name for it.
+        is_text: bool. Whether it must hold texts even if its first entries are none. Default True.
+    """
     if not isinstance(column, (list, np.ndarray)) or getattr(column, "ndim", 1) == 0:
         return
     if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in ("U", "S"):

@@ -8,7 +8,7 @@ import tensorflow as tf
 from convnlp.layers import Dropout, QuestionSummary, SpanPointers
 from convnlp.layers.checks import require_rate
 from convnlp.layers.pair_segments import PairSegments
-from convnlp.models import answer_places, arguments, arrays
+from convnlp.models import answer_places, arguments, arrays, given_data
 from convnlp.models.best_spans import LOWEST, best_spans
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 from convnlp.models.question_answerer_preprocessor import QuestionAnswererPreprocessor
@@ -171,9 +171,12 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
             product of the probabilities of its first and its last token.
 
         Raises:
-            ValueError: if the numbers of contexts and questions differ, or if there is no preprocessor.
+            ValueError: if the numbers of contexts and questions differ, one is no text, or there is no
+                preprocessor.
         """
-        questions, contexts = (list(arrays.of_tables(texts)) for texts in (questions, contexts))
+        questions, contexts = (
+            _listed(texts, name) for texts, name in ((questions, "questions"), (contexts, "contexts"))
+        )
         if len(questions) != len(contexts):
             raise ValueError(
                 "`contexts` must be as many as the questions. "
@@ -283,6 +286,14 @@ def _at(ragged, places, is_there):
     index = tf.cast(ragged.row_starts(), tf.int32) + places
     index = tf.where(is_there, index, tf.shape(values)[0] - 1)
     return tf.gather(values, index)
+
+
+def _listed(texts, name):
+    if isinstance(texts, (str, bytes)):
+        raise ValueError(f"`{name}` must be a list of texts. Received: {texts!r:.100}")
+    texts = list(arrays.of_tables(texts))
+    given_data.check_texts(texts, name)
+    return texts
 
 
 def _byte_spans(x, y):

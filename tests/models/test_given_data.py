@@ -8,6 +8,8 @@ import tensorflow as tf
 from convnlp.models import (
     PrefixLM,
     PrefixLMPreprocessor,
+    QuestionAnswerer,
+    QuestionAnswererPreprocessor,
     TextClassifier,
     TextClassifierPreprocessor,
     TextRegressor,
@@ -164,3 +166,13 @@ def test_a_language_model_needs_no_targets(backbone, tokenizer):
 def test_what_cannot_be_continued(lm, inputs, message):
     with pytest.raises(ValueError, match=message):
         lm.generate(inputs)
+
+
+def test_what_cannot_be_answered(backbone, tokenizer):
+    preprocessor = QuestionAnswererPreprocessor(tokenizer, sequence_length=32, max_answer_length=4)
+    model = QuestionAnswerer(backbone.encoder_only(), preprocessor)
+    with pytest.raises(ValueError, match=r"`questions` must be a list of texts\. Received: 'who'"):
+        model.predict("who", "boa")  # not letter by letter
+    with pytest.raises(ValueError, match=r"`contexts` must hold texts alone\. Received: None at index 1"):
+        model.predict(["who", "what"], ["a boat", None])
+    assert model.predict([], []) == []
