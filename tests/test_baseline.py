@@ -69,6 +69,15 @@ def test_without_test_data_each_part_is_scored_by_the_others(files, tmp_path):
     assert "Warning" not in done.stderr
 
 
+def test_classes_with_fewer_texts_than_there_are_parts(tmp_path):
+    rows = [{"text": f"topic{i} {word}", "label": f"c{i}"} for i in range(30) for word in "ab"]
+    corpus.write_jsonl(tmp_path / "many.jsonl", rows)
+    done = run_program("convnlp.baseline", f"--source=jsonl:{tmp_path}/many.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert " on 60 examples, each fifth" in done.stdout
+    assert float(done.stdout.split()[1]) > 0.5
+
+
 def test_texts_that_are_trained_on_and_tested_are_counted(files):
     done = run_program(
         "convnlp.baseline", f"--source=jsonl:{files[0]}/train.jsonl", "--test_split=train[:50]"
