@@ -29,7 +29,14 @@ _NOTE = re.compile(
     rb"|util\.cc:\d+\] oneDNN supports DT_INT\d+ only on platforms with AVX-512"
     rb"|Unable to register cu\w+ factory|computation_placer\.cc:\d+\] computation placer already registered"
     rb"|Cannot dlopen some GPU libraries"
-    rb"|op_kernel\.cc:\d+\] OP_REQUIRES failed at |local_rendezvous\.cc:\d+\] Local rendezvous is aborting)"
+    rb"|op_kernel\.cc:\d+\] OP_REQUIRES failed at |local_rendezvous\.cc:\d+\] Local rendezvous is aborting"
+    rb"|op_kernel\.cc:\d+\] [A-Z_]+: SourceError: )"
+)
+# A line of C++ that repeats an error in the data, which the program reports, and the lines that follow it.
+_SOURCE_ERROR = re.compile(rb"[EW]\d{4} .*: SourceError: ")
+_ITS_TRACEBACK = re.compile(
+    rb"\s|$|Traceback \(most recent call last\):$|[\w.]+(Error|Exception)\b"
+    rb"|The above exception was the direct cause of|During handling of the above exception"
 )
 # What C++ reports when it gets no memory or thread, before it ends the process by SIGABRT.
 _FATAL = re.compile(rb".*(pthread_create\b.* failed|LLVM ERROR: out of memory|std::bad_alloc)", re.I)
@@ -132,11 +139,15 @@ def _run_filter(reader, stderr):
         os.closerange(first, end)
     os.set_blocking(reader, True)
     pending, shown = b"", False  # an unfinished line, and whether its beginning was passed on
-    is_out_of_memory = False
+    is_out_of_memory = in_traceback = False
+
+    def is_hidden(line):
+        return is_note(line) or bool(in_traceback and _ITS_TRACEBACK.match(line))
+
     while True:
         # An unfinished line is shown after a moment, unless it begins like a note.
         if pending and not select.select([reader], [], [], _PATIENCE_SECONDS)[0]:
-            if shown or not is_note(pending):
+            if shown or not is_hidden(pending):
                 _write(stderr, pending)
                 pending, shown = b"", True
             continue
@@ -146,10 +157,13 @@ def _run_filter(reader, stderr):
         *lines, pending = (pending + data).split(b"\n")
         for line in lines:
             is_out_of_memory |= bool(_FATAL.match(line))
-            if shown or not is_note(line):
+            if shown or not is_hidden(line):
                 _write(stderr, line + b"\n")
+                in_traceback = False
+            else:
+                in_traceback |= bool(_SOURCE_ERROR.match(line))
             shown = False
-    if pending and not is_note(pending):
+    if pending and not is_hidden(pending):
         _write(stderr, pending)
     if is_out_of_memory:
         _write(stderr, f"error: {OUT_OF_MEMORY}\n".encode())

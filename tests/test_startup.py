@@ -86,6 +86,28 @@ def test_a_crash_for_want_of_memory_ends_in_a_clear_line(words):
     assert done.stderr.splitlines() == [words, "  and more", f"error: {startup.OUT_OF_MEMORY}"]
 
 
+def test_an_error_in_the_data_is_not_repeated_with_its_traceback():
+    lines = [
+        "W0000 00:00:17 1 op_kernel.cc:1845] INVALID_ARGUMENT: SourceError: a.csv, line 12: no",
+        "Traceback (most recent call last):",
+        "",
+        '  File "files.py", line 214, in values',
+        "    return parse(record)",
+        "",
+        "ValueError: no",
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "",
+        "convnlp.data.errors.SourceError: a.csv, line 12: no",
+        "\t [[{{node PyFunc}}]]",
+        "W0000 00:00:17 1 some.cc:1] a warning",
+        "  which goes on",
+        "Traceback (most recent call last):",
+    ]
+    code = f"startup.hide_notes(); os.write(2, {chr(10).join(lines)!r}.encode() + b'\\n')"
+    assert run(code).stderr.splitlines() == lines[-3:]
+
+
 def test_a_line_without_an_end_is_shown_while_the_process_runs():
     code = "startup.hide_notes(); os.write(2, b'50 %'); input()"
     command = [sys.executable, "-c", LOAD + code]
