@@ -90,4 +90,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, takes_arguments=True)  # those of Beam

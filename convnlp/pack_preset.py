@@ -8,7 +8,7 @@ and files that do not belong to a preset. The preset itself is not changed. With
 card is rewritten from the entries in that file. docs/python.md says more.
 """
 
-from absl import app, flags
+from absl import flags
 
 from convnlp.models import model_card, packed_preset
 from convnlp.programs import run
@@ -21,10 +21,8 @@ _CARD = flags.DEFINE_string(
 )
 
 
-def main(argv):
+def main(_):
     """Preset -> smaller copy -> what changed."""
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown argument {argv[1]!r}")
     entries = model_card.read_entries(_CARD.value) if _CARD.value else None
     facts = packed_preset.pack(_PRESET.value, _OUTPUT.value, _DTYPE.value)
     if entries is not None:

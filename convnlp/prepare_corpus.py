@@ -165,4 +165,4 @@ def main(argv):
 
 if __name__ == "__main__":
     define_flags()
-    programs.run(main)
+    programs.run(main, takes_arguments=True)  # those of Beam

@@ -42,8 +42,11 @@ _MODULES = flags.DEFINE_list(
 _MIXER_MODULES = flags.DEFINE_list("mixer_modules", [], "The older name of --modules.")
 
 
-def run(main):
+def run(main, takes_arguments=False):
     """Runs `main(argv)` under absl.
+
+    Without `takes_arguments`, an argument that belongs to no flag is refused: it would have no effect, as the
+    last words of a text without quotes.
 
     Errors that are meant for users (wrong flag or config field, missing or damaged file, full disk, lost
     worker, non-finite loss; see `user_message`) end with the line `error: ...` on stderr and exit code 1;
@@ -60,6 +63,11 @@ def run(main):
             # Batches of several lengths are traced on purpose; TensorFlow thinks that is a mistake.
             python_logging.getLogger("tensorflow").addFilter(
                 lambda record: "triggered tf.function retracing" not in record.getMessage()
+            )
+        if len(argv) > 1 and not takes_arguments:
+            raise ValueError(
+                "a value must follow its flag as --flag=value, in quotes if it contains spaces. "
+                f"Received: {argv[1]!r}, which belongs to no flag"
             )
         import_modules(modules())
         return main(argv)

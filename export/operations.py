@@ -13,7 +13,7 @@ import collections
 import json
 import pathlib
 
-from absl import app, flags
+from absl import flags
 
 from convnlp import outputs, programs
 from convnlp.export.lite import delegation
@@ -29,10 +29,8 @@ _BATCH_SIZE = flags.DEFINE_integer("batch_size", 1, "Number of texts.", lower_bo
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the counts to.")
 
 
-def main(argv):
+def main(_):
     """Prints a table of the model's operations, and writes it to --output."""
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown argument {argv[1]!r}")
     path = pathlib.Path(_MODEL.value)
     shape = _BATCH_SIZE.value, _LENGTH.value
     if _OUTPUT.value:

@@ -10,7 +10,7 @@ lists the signatures.
 
 import time
 
-from absl import app, flags
+from absl import flags
 
 from convnlp import programs
 from convnlp.data import Source
@@ -92,10 +92,8 @@ def check_rows(model):
     return calibration.encoded(model, calibration.texts(source, names, _NUM_CHECK_TEXTS.value))
 
 
-def main(argv):
+def main(_):
     """Exports the preset, and prints what was written."""
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown argument {argv[1]!r}")
     start = time.time()
     model = preset.load(_PRESET.value)
     rows = check_rows(model)  # before anything is written

@@ -15,7 +15,7 @@ per line. The archive also holds model.json, config.json and vocabulary.spm, the
 makes the ids. `convnlp.export.run_tflite` runs the file; `convnlp.export.tflite_report` compares the modes.
 """
 
-from absl import app, flags
+from absl import flags
 
 from convnlp import outputs, programs
 from convnlp.export import preset
@@ -32,10 +32,8 @@ _INPUTS = flags.DEFINE_enum(
 )
 
 
-def main(argv):
+def main(_):
     """Exports the preset, and prints what was written."""
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown argument {argv[1]!r}")
     outputs.check_file("output", _OUTPUT.value)  # before the calibration, which reads many texts
     form = forms.form_named(_MODE.value)
     form.require_inputs(_INPUTS.value)

@@ -12,7 +12,7 @@ the lowest cosine between its embedding and the preset's.
 
 import json
 
-from absl import app, flags
+from absl import flags
 
 from convnlp import outputs, programs
 from convnlp.data import Source
@@ -50,10 +50,8 @@ flags.register_validator(
 )
 
 
-def main(argv):
+def main(_):
     """Exports every form into a temporary directory, measures it, and prints and writes the report."""
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown argument {argv[1]!r}")
     if _OUTPUT.value:
         outputs.check_file("output", _OUTPUT.value)
     modes = list(FORMS) if _MODES.value is None else _MODES.value

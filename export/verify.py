@@ -12,7 +12,7 @@ values made up from the signature.
 
 import sys
 
-from absl import app, flags
+from absl import flags
 
 from convnlp import programs, saved_model_sums
 from convnlp.export import preset
@@ -50,10 +50,8 @@ def table(report, asked):
     return lines
 
 
-def main(argv):
+def main(_):
     """Checks the SavedModel and prints the result; exits with 1 if a rule is broken."""
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown argument {argv[1]!r}")
     if _PRESET.value:
         preset_names.locate(_PRESET.value)  # before the graph is read
     directory = version_directory(_MODEL.value)

@@ -19,7 +19,7 @@ from convnlp import programs, startup
 from convnlp.configs import common
 from convnlp.data import SourceError
 from convnlp.training import finite, run_lock, schedules
-from tests.run_program import ROOT
+from tests.run_program import ROOT, run_program
 
 
 def raised(function):
@@ -170,3 +170,15 @@ def test_a_misspelt_field_ends_a_program(capsys):
     with mock.patch.object(flags, "FLAGS", values), pytest.raises(SystemExit):
         programs._parse(["program", "--config.task.text_fields=a"])
     assert capsys.readouterr().err.startswith("error: unknown config field task.text_fields; did you mean")
+
+
+@pytest.mark.multiprocess
+def test_an_argument_of_no_flag_is_refused(tmp_path):
+    flags = ["--preset=dynamic_conv_mini_en", "--output=~/vectors.npy"]
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "PYTHONPATH": ROOT}
+    done = run_program(
+        "convnlp.embed", *flags, "--text=A", "fine", "day", directory=tmp_path, environment=environment
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("error: ")) == (1, "", 1)
+    assert done.stderr.endswith("Received: 'fine', which belongs to no flag\n")
+    assert not list(tmp_path.iterdir())
