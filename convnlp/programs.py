@@ -5,6 +5,7 @@ import errno
 import importlib
 import logging as python_logging
 import os
+import re
 import signal
 import sys
 
@@ -40,11 +41,14 @@ _MODULES = flags.DEFINE_list(
     "(docs/your_own_mixer.md).",
 )
 _MIXER_MODULES = flags.DEFINE_list("mixer_modules", [], "The older name of --modules.")
+_HOME = re.compile(r"(?P<flag>--?(?P<name>[\w.]+)=([a-z]+:)?)(?P<path>~(/.*)?)", re.DOTALL)
+_TEXTS = ("text", "text_pair")  # flags whose values are what somebody has written
 
 
 def run(main, takes_arguments=False):
     """Runs `main(argv)` under absl.
 
+    A path that begins with "~/" in the value of a flag is in the home directory, as where a shell expands it.
     Without `takes_arguments`, an argument that belongs to no flag is refused: it would have no effect, as the
     last words of a text without quotes.
 
@@ -72,6 +76,7 @@ def run(main, takes_arguments=False):
         import_modules(modules())
         return main(argv)
 
+    sys.argv[1:] = map(with_home, sys.argv[1:])
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # replaces that of `startup.begin`
     flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["modules"])  # so that --help shows it
@@ -153,6 +158,17 @@ def _is_ours(module):
 def modules():
     """Returns the modules that --modules names, followed by those of --mixer_modules."""
     return [*_MODULES.value, *_MIXER_MODULES.value]
+
+
+def with_home(argument):
+    """Returns an argument, --flag=~/PATH or --flag=KIND:~/PATH, with the home directory in place of "~".
+
+    Shells leave it as it is there, so that an output would go to a folder named "~".
+    """
+    found = _HOME.fullmatch(argument)
+    if not found or found["name"] in _TEXTS:
+        return argument
+    return found["flag"] + os.path.expanduser(found["path"])
 
 
 def import_modules(names):

@@ -172,6 +172,22 @@ def test_a_misspelt_field_ends_a_program(capsys):
     assert capsys.readouterr().err.startswith("error: unknown config field task.text_fields; did you mean")
 
 
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("--output=~/a b/c.csv", "--output=/home/me/a b/c.csv"),
+        ("--config.data.source=csv:~/a.csv", "--config.data.source=csv:/home/me/a.csv"),
+        ("-workdir=~", "-workdir=/home/me"),
+        ("--text=~/bin is a folder", "--text=~/bin is a folder"),
+        ("--output=~a", "--output=~a"),
+        ("--output=a/~/b", "--output=a/~/b"),
+    ],
+)
+def test_the_home_directory_in_a_flag(argument, expected, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert programs.with_home(argument) == expected
+
+
 @pytest.mark.multiprocess
 def test_an_argument_of_no_flag_is_refused(tmp_path):
     flags = ["--preset=dynamic_conv_mini_en", "--output=~/vectors.npy"]
@@ -182,3 +198,14 @@ def test_an_argument_of_no_flag_is_refused(tmp_path):
     assert (done.returncode, done.stdout, done.stderr.count("error: ")) == (1, "", 1)
     assert done.stderr.endswith("Received: 'fine', which belongs to no flag\n")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.multiprocess
+def test_an_output_in_the_home_directory(tmp_path):
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "PYTHONPATH": ROOT}
+    done = run_program(
+        "convnlp.example_data", "--output=~/data", directory=tmp_path, environment=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    assert (tmp_path / "home" / "data" / "train.csv").is_file()
