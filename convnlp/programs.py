@@ -4,6 +4,7 @@ import dis
 import errno
 import importlib
 import logging as python_logging
+import math
 import os
 import re
 import signal
@@ -192,7 +193,11 @@ def import_modules(names):
 
 def _parse(argv):
     try:
-        return flags.FLAGS(argv)
+        rest = flags.FLAGS(argv)
+        for name in flags.FLAGS:  # the bounds of a flag let it pass, as no comparison with it is true
+            if isinstance(value := flags.FLAGS[name].value, float) and math.isnan(value):
+                raise ValueError(f"flag --{name} must be a number. Received: {name}=nan")
+        return rest
     except (flags.Error, AttributeError, OSError, TypeError, ValueError) as error:
         return _fail(error, config_files.unknown_field(argv) or _one_line(error))
 

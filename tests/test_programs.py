@@ -172,6 +172,24 @@ def test_a_misspelt_field_ends_a_program(capsys):
     assert capsys.readouterr().err.startswith("error: unknown config field task.text_fields; did you mean")
 
 
+@pytest.fixture
+def program_of_one_flag(monkeypatch):
+    """A function from arguments to what a program with the flag --rate makes of them."""
+    values = flags.FlagValues()
+    for name in ("modules", "mixer_modules", "verbosity"):
+        values[name] = flags.FLAGS[name]
+    flags.DEFINE_float("rate", 1.0, "", lower_bound=0.0, flag_values=values)
+    monkeypatch.setattr(flags, "FLAGS", values)
+    return lambda *arguments: programs._parse(["program", *arguments])
+
+
+def test_a_flag_that_is_not_a_number_ends_a_program(program_of_one_flag, capsys):
+    assert program_of_one_flag("--rate=2") == ["program"]
+    with pytest.raises(SystemExit):
+        program_of_one_flag("--rate=nan")
+    assert capsys.readouterr().err == "error: flag --rate must be a number. Received: rate=nan\n"
+
+
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [
