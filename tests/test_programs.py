@@ -221,9 +221,7 @@ def test_an_argument_of_no_flag_is_refused(tmp_path):
 @pytest.mark.multiprocess
 def test_an_output_in_the_home_directory(tmp_path):
     environment = {**os.environ, "HOME": str(tmp_path / "home"), "PYTHONPATH": ROOT}
-    done = run_program(
-        "convnlp.example_data", "--output=~/data", directory=tmp_path, environment=environment
-    )
+    done = run_program("convnlp.example_data", "--output=~/data", directory=tmp_path, environment=environment)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
     assert (tmp_path / "home" / "data" / "train.csv").is_file()
