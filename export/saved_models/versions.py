@@ -90,12 +90,14 @@ def export(
 
     Raises:
         ValueError: if the preset cannot be exported like this, the version exists, both base directories are
-            the same, one is a URL, or a signature differs from the preset.
+            the same, one is a URL or a file, or a signature differs from the preset.
         OSError: if a version cannot be written. In this case, nothing is left behind.
     """
     ids_output = ids_output or f"{output}_ids"
     for name, base in (("output", output), ("ids_output", ids_output)):
         arguments.check_local(name, base)
+        if os.path.lexists(base) and not os.path.isdir(base):
+            raise ValueError(f"`{name}` must be a directory, not a file. Received: {name}={base}")
     bases = [pathlib.Path(output), pathlib.Path(ids_output)]
     if bases[0].resolve() == bases[1].resolve():
         raise ValueError(

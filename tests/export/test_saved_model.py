@@ -307,15 +307,18 @@ def test_of_two_exports_of_one_version_the_second_leaves_nothing(small_dir, tmp_
     [
         ("gs://b/m", None, "`output` must be a path on this machine.* Received: output=gs://b/m$"),
         ("m", "gs://b/ids", "`ids_output` must be a path on this machine.* Received: ids_output=gs://b/ids$"),
+        ("file", "ids", "`output` must be a directory, not a file. Received: output=file$"),
+        ("m", "file", "`ids_output` must be a directory, not a file. Received: ids_output=file$"),
         ("m", "./m", "`ids_output` must be another directory than `output`. Received: ./m twice$"),
     ],
 )
 def test_where_nothing_is_exported(small_dir, tmp_path, monkeypatch, output, ids_output, message):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
     monkeypatch.setattr(preset, "load", None)  # it is too early for that
     with pytest.raises(ValueError, match=message):
         versions.export(str(small_dir), output, ids_output)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_what_cannot_be_exported(small, small_dir, preset_of, tmp_path):
