@@ -193,16 +193,16 @@ def test_a_flag_that_is_not_a_number_ends_a_program(program_of_one_flag, capsys)
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [
-        ("--output=~/a b/c.csv", "--output=/home/me/a b/c.csv"),
-        ("--config.data.source=csv:~/a.csv", "--config.data.source=csv:/home/me/a.csv"),
-        ("-workdir=~", "-workdir=/home/me"),
+        ("--output=~/a b/c.csv", "--output=/their/folder/a b/c.csv"),
+        ("--config.data.source=csv:~/a.csv", "--config.data.source=csv:/their/folder/a.csv"),
+        ("-workdir=~", "-workdir=/their/folder"),
         ("--text=~/bin is a folder", "--text=~/bin is a folder"),
         ("--output=~a", "--output=~a"),
         ("--output=a/~/b", "--output=a/~/b"),
     ],
 )
 def test_the_home_directory_in_a_flag(argument, expected, monkeypatch):
-    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("HOME", "/their/folder")
     assert programs.with_home(argument) == expected
 
 
