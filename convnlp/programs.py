@@ -42,6 +42,7 @@ _MODULES = flags.DEFINE_list(
     "(docs/your_own_mixer.md).",
 )
 _MIXER_MODULES = flags.DEFINE_list("mixer_modules", [], "The older name of --modules.")
+_MISSING_FLAG = re.compile(r"flag --(\w+)=None: Flag --\1 must have a value other than None\.")
 _HOME = re.compile(r"(?P<flag>--?(?P<name>[\w.]+)=([a-z]+:)?)(?P<path>~(/.*)?)", re.DOTALL)
 _TEXTS = ("text", "text_pair")  # flags whose values are what somebody has written
 
@@ -199,7 +200,8 @@ def _parse(argv):
                 raise ValueError(f"flag --{name} must be a number. Received: {name}=nan")
         return rest
     except (flags.Error, AttributeError, OSError, TypeError, ValueError) as error:
-        return _fail(error, config_files.unknown_field(argv) or _one_line(error))
+        message = config_files.unknown_field(argv) or _one_line(error)
+        return _fail(error, _MISSING_FLAG.sub(r"flag --\1 must be given", message))
 
 
 def _fail(error, message, code=1):

@@ -67,6 +67,7 @@ def test_classification_then_again_from_its_preset(directory):
     assert results["seconds"] > 0
     assert results["cpu_seconds"] > 0
     assert f"test accuracy: {results['test']['accuracy']:.4f}" in process.stdout
+    assert process.stdout.endswith(f"report: {scratch}/report.html\npreset: {scratch}/preset\n")
     classifier = keras_nlp.models.TextClassifier.from_preset(str(scratch / "preset"))
     assert isinstance(classifier, convnlp.models.TextClassifier)
     assert classifier.labels == ["0", "1"]

@@ -178,7 +178,7 @@ def program_of_one_flag(monkeypatch):
     values = flags.FlagValues()
     for name in ("modules", "mixer_modules", "verbosity"):
         values[name] = flags.FLAGS[name]
-    flags.DEFINE_float("rate", 1.0, "", lower_bound=0.0, flag_values=values)
+    flags.DEFINE_float("rate", None, "", lower_bound=0.0, required=True, flag_values=values)
     monkeypatch.setattr(flags, "FLAGS", values)
     return lambda *arguments: programs._parse(["program", *arguments])
 
@@ -188,6 +188,12 @@ def test_a_flag_that_is_not_a_number_ends_a_program(program_of_one_flag, capsys)
     with pytest.raises(SystemExit):
         program_of_one_flag("--rate=nan")
     assert capsys.readouterr().err == "error: flag --rate must be a number. Received: rate=nan\n"
+
+
+def test_a_flag_that_is_missing_ends_a_program(program_of_one_flag, capsys):
+    with pytest.raises(SystemExit):
+        program_of_one_flag()
+    assert capsys.readouterr().err == "error: flag --rate must be given\n"
 
 
 @pytest.mark.parametrize(

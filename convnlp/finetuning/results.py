@@ -32,3 +32,4 @@ def save(config, workdir, outcome):
         print(f"{title}: {value:.0f}" if name == "num_examples" else f"{title}: {value:.4f}")
     report.write(workdir, outcome, results, card)
     print(f"report: {workdir}/report.html")
+    print(f"preset: {workdir}/preset")

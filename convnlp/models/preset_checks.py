@@ -110,7 +110,9 @@ def saved_class(preset, name):
     config = _read_json(preset, name)
     registered = config.get("registered_name") if isinstance(config, dict) else None
     if not isinstance(registered, str) or not isinstance(config.get("config"), dict):
-        raise ValueError(f"preset {preset}: {name} is not the configuration of a Keras object")
+        inner = os.path.join(preset, "preset")  # where a run saves its own
+        hint = f"; the run's preset is {inner}" if os.path.isdir(inner) else ""
+        raise ValueError(f"preset {preset}: {name} is not the configuration of a Keras object{hint}")
     cls = keras.saving.get_registered_object(registered)
     if not isinstance(cls, type):
         raise ValueError(f"preset {preset}: {name} asks for the unknown class {registered!r}")

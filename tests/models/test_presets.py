@@ -262,6 +262,14 @@ def test_a_foreign_backbone_is_named(preset):
         Seq2SeqBackbone.from_preset(folder)
 
 
+def test_the_directory_of_a_run_leads_to_its_preset(preset, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text('{"model": {}}')
+    os.rename(preset("classifier"), tmp_path / "run" / "preset")
+    with pytest.raises(ValueError, match=r"config.json is not .*; the run's preset is .*run/preset$"):
+        TextClassifier.from_preset(str(tmp_path / "run"))
+
+
 def test_a_model_trained_in_bfloat16_loads_in_the_policy_of_its_user(tokenizer, tmp_path):
     backbone = Seq2SeqBackbone(
         tokenizer.vocabulary_size(), 1, 2, 16, 32, kernel_size=3, dtype="mixed_bfloat16"
