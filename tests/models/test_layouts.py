@@ -153,7 +153,7 @@ class TestMergedPositions:
             build_objectives(["masked_lm"], 8)[0].check(backbone)
         with pytest.raises(ValueError, match=r"`pool_size` must have one entry per layer.*\[2\]"):
             Seq2SeqBackbone(**{**POOLED, "pool_size": [2]})
-        with pytest.raises(ValueError, match=r"`pool_sizes` must be an int >= 1.*0"):
+        with pytest.raises(ValueError, match=r"`pool_size` must be an int >= 1.*0"):
             Seq2SeqBackbone(**{**POOLED, "pool_size": 0})
 
 
