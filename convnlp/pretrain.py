@@ -42,11 +42,11 @@ def run(config, workdir, strategy, finish=False):
     training stops here: the scores and the preset are those of the best evaluation so far.
 
     Raises:
-        ValueError: if the config does not name the text by which the training is judged.
+        ValueError: if the config does not name the text on which the training is evaluated.
     """
     if not config.data.validation_split:
         raise ValueError(
-            "`data.validation_split` must name a split, by whose loss the best step is known. "
+            "`data.validation_split` must name the split on which the training is evaluated. "
             "Received: data.validation_split=''"
         )
     worker, _ = strategy_lib.workers(strategy)

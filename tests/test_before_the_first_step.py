@@ -182,7 +182,7 @@ def test_pretraining_without_a_held_out_split_is_refused_before_anything_is_buil
 ):
     monkeypatch.setattr(components, "tokenizer", lambda config: pytest.fail("the tokenizer was read"))
     config = pretrain_mini.get_config("fourier")
-    with pytest.raises(ValueError, match=r"`data.validation_split` must name a split.*=''$"):
+    with pytest.raises(ValueError, match=r"`data.validation_split` must name the split.*=''$"):
         run(pretrain, config, folder, tmp_path / "run", data_source="documents", data_validation_split="")
 
 

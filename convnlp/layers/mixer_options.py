@@ -41,7 +41,8 @@ def route_options(options, mixers):
         Dict, mixer -> dict of its options; each value has the type of the option's default.
 
     Raises:
-        ValueError: if `options` is no dict, no mixer of the model has an option, or a value has a wrong type.
+        ValueError: if `options` is not a dict, no mixer of the model has an option, or a value has a wrong
+            type.
 
     Example:
     >>> route_options({"num_heads": 2, "muse": {"kernel_sizes": "3,7"}}, ["dynamic_conv", "muse"])

@@ -38,7 +38,7 @@ def _checked(values):
     is_text = [isinstance(value, str | bytes) for value in values]
     if any(is_text) and not all(is_text):
         place = is_text.index(False)
-        raise ValueError(f"A column must hold texts alone. Received: {values[place]!r} at index {place}")
+        raise ValueError(f"A column must hold only texts. Received: {values[place]!r} at index {place}")
     return values if any(is_text) else np.array(values.tolist())  # numbers of a nullable type
 
 

@@ -57,7 +57,7 @@ def check_texts(column, name, is_text=True):
     Args:
         column: list or array; anything else passes.
         name: str. The caller's name for it.
-        is_text: bool. Whether it must hold texts even if its first entries are none. Default True.
+        is_text: bool. Whether it must hold texts even if its first entries are not. Default True.
     """
     if not isinstance(column, (list, np.ndarray)) or getattr(column, "ndim", 1) == 0:
         return
@@ -70,7 +70,7 @@ def check_texts(column, name, is_text=True):
             is_row = isinstance(value, (list, tuple, np.ndarray))
             hint = "; for pairs of texts, pass a tuple of two lists" if is_row else ""
             raise ValueError(
-                f"`{name}` must hold texts alone. Received: {value!r:.100} at index {place}{hint}"
+                f"`{name}` must hold only texts. Received: {value!r:.100} at index {place}{hint}"
             )
 
 

@@ -171,7 +171,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
             product of the probabilities of its first and its last token.
 
         Raises:
-            ValueError: if the numbers of contexts and questions differ, one is no text, or there is no
+            ValueError: if the numbers of contexts and questions differ, one is not a text, or there is no
                 preprocessor.
         """
         questions, contexts = (

@@ -46,7 +46,7 @@ def with_label(model, source, trained, given, text_roles):
     own = {name: value for name, value in own.items() if value and names_of(value) <= there}
     found = Fields(**{"label_threshold": trained.get("label_threshold"), **own, **given})
     has_own_fields = {*(getattr(model, "labels", None) or [""])} <= there
-    # Under a key that is no role, a field is only kept from being taken.
+    # A key that is not a role only keeps its field from being taken for another role.
     roles = {
         "first text" if "texts" in given else "text_field": found.texts[0],
         "last text": found.texts[-1],

@@ -36,12 +36,12 @@ def data_set(*columns):
 
 
 NOT_TEXTS = {
-    "None": (["a", None], "`x` must hold texts alone. Received: None at index 1"),
-    "array": (np.array(["a", None], object), "`x` must hold texts alone. Received: None at index 1"),
-    "numbers": ([1, 2], "`x` must hold texts alone. Received: 1 at index 0"),
+    "None": (["a", None], "`x` must hold only texts. Received: None at index 1"),
+    "array": (np.array(["a", None], object), "`x` must hold only texts. Received: None at index 1"),
+    "numbers": ([1, 2], "`x` must hold only texts. Received: 1 at index 0"),
     "rows": ([["a", "b"]], "at index 0; for pairs of texts, pass a tuple of two lists"),
     "matrix": (np.array([["a", "b"]]), "at index 0; for pairs of texts, pass a tuple of two lists"),
-    "pair": ((["a", "b"], ["c", 4]), "`x` must hold texts alone. Received: 4 at index 1"),
+    "pair": ((["a", "b"], ["c", 4]), "`x` must hold only texts. Received: 4 at index 1"),
     "unequal pair": ((["a", "b"], ["c"]), "must have as many entries each. Received: 2, 1"),
     "generator": ((text for text in TEXTS), "`x` must be lists, arrays or a data set"),
     "one by one": (data_set(TEXTS), "`x` must be a data set of batches: call its `batch`"),
@@ -145,15 +145,15 @@ def test_a_language_model_needs_no_targets(backbone, tokenizer):
     lm = PrefixLM(backbone.encoder_only(), PrefixLMPreprocessor(tokenizer, 8))
     lm.compile()
     lm.fit(TEXTS, verbose=0)
-    with pytest.raises(ValueError, match=r"`x` must hold texts alone\. Received: None at index 1"):
+    with pytest.raises(ValueError, match=r"`x` must hold only texts\. Received: None at index 1"):
         lm.fit(["a", None], verbose=0)
 
 
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (["a", None], "`inputs` must hold texts alone. Received: None at index 1"),
-        ([1, 2], "`inputs` must hold texts alone. Received: 1 at index 0"),
+        (["a", None], "`inputs` must hold only texts. Received: None at index 1"),
+        ([1, 2], "`inputs` must hold only texts. Received: 1 at index 0"),
         (("a", "b"), '`inputs` must be a text, a list of texts, or a dict with "encoder_text"'),
         ({"decoder_text": ["a"]}, '`inputs` must be a text, a list of texts, or a dict with "encoder_text"'),
         (
@@ -173,6 +173,6 @@ def test_what_cannot_be_answered(backbone, tokenizer):
     model = QuestionAnswerer(backbone.encoder_only(), preprocessor)
     with pytest.raises(ValueError, match=r"`questions` must be a list of texts\. Received: 'who'"):
         model.predict("who", "boa")  # not letter by letter
-    with pytest.raises(ValueError, match=r"`contexts` must hold texts alone\. Received: None at index 1"):
+    with pytest.raises(ValueError, match=r"`contexts` must hold only texts\. Received: None at index 1"):
         model.predict(["who", "what"], ["a boat", None])
     assert model.predict([], []) == []

@@ -249,7 +249,7 @@ def test_columns_of_tables(backbone, tokenizer):
     np.testing.assert_array_equal(
         classifier.predict(pairs, verbose=0), classifier.predict(columns, verbose=0)
     )
-    with pytest.raises(ValueError, match=r"A column must hold texts alone\. Received: nan at index 1"):
+    with pytest.raises(ValueError, match=r"A column must hold only texts\. Received: nan at index 1"):
         classifier.fit(Column("a river", float("nan")), Column("bad", "good"))
     with pytest.raises(ValueError, match="`x` must be a column of texts, or two for pairs"):
         classifier.predict(Column(["a", "b", "c"]))
