@@ -84,6 +84,8 @@ class Plan:
         trial_batch_size: int, texts per step of these trials; 0 for `batch_size`.
         max_length: int, tokens, for mixers with weights for each position: the longest row of all tasks.
         pretraining: `Pretraining`, or None for none.
+        from_scratch: bool, whether models with random weights are fine-tuned too if there is a
+            pre-training. Without one, they are the only ones.
         folders: dict, name -> path that replaces `{name}` in sources and paths. It is not part of the
             settings of a cell, so these are the same on every machine.
     """
@@ -102,6 +104,7 @@ class Plan:
     trial_batch_size: int = 0
     max_length: int = 0
     pretraining: Pretraining | None = None
+    from_scratch: bool = True
     folders: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
@@ -128,7 +131,9 @@ class Plan:
     @property
     def starts(self):
         """What fine-tuning starts from: some of `STARTS`."""
-        return STARTS if self.pretraining else STARTS[:1]
+        if not self.pretraining:
+            return STARTS[:1]
+        return STARTS if self.from_scratch else STARTS[1:]
 
     @property
     def longest(self):

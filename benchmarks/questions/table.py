@@ -78,6 +78,7 @@ def _plan(question, amount, task, seeds, folders):
             learning_rates=PRETRAIN_LEARNING_RATES,
             trial_amount=PRETRAIN_TRIAL_TOKENS,
         ),
+        from_scratch=question.from_scratch,
         folders=folders,
     )
 
@@ -96,6 +97,7 @@ class Question:
         tasks: names, see `named_task`. `STEPS`, or the question's `plan`, has the steps of their
             fine-tunings.
         every_budget: bool, whether it is asked after each amount of pre-training, or only after the first.
+        from_scratch: bool, whether the same models without pre-training are part of the answer.
         plan: function of the question, an amount of pre-training, the name of a task, seeds and folders, as
             for `plans`, that returns a `Plan`. Defaults to that of all questions about words.
     """
@@ -104,6 +106,7 @@ class Question:
     mixers: tuple
     tasks: Iterable
     every_budget: bool = False
+    from_scratch: bool = True
     plan: Callable = _plan
 
     @property
@@ -130,8 +133,15 @@ QUESTIONS = {
             "latent_attention_on_top",
         ),
         PAIRS,
+        from_scratch=False,
     ),
-    "rq2": Question("Are convolutions competitive, and when?", MIXERS, FEW_LABELS | TEXTS, every_budget=True),
+    "rq2": Question(
+        "Are convolutions competitive, and when?",
+        MIXERS,
+        FEW_LABELS | TEXTS,
+        every_budget=True,
+        from_scratch=False,
+    ),
     "rq5": Question(
         "Do the variants differ?",
         (
@@ -147,6 +157,7 @@ QUESTIONS = {
             "dynamic_conv:model.kernel_size=31+15+7+3",
         ),
         ("trec6", "sst2", "snli"),
+        from_scratch=False,
     ),
     "lra": Question(
         "Are they fit for long texts?",

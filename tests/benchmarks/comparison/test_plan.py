@@ -48,6 +48,17 @@ def test_without_raw_text_there_is_no_pretraining():
     assert [cell.kind for cell in plan.cells("fourier")] == ["measure", "finetune", "finetune"]
 
 
+def test_models_with_random_weights_can_be_left_out():
+    plan = dataclasses.replace(PLAN, from_scratch=False)
+    assert plan.starts == ("pretrained",)
+    left_out = names(PLAN) - names(plan)
+    assert names(plan) < names(PLAN)
+    assert len(left_out) == 2
+    assert all(name.startswith("finetune-dynamic_conv-scratch-") for name in left_out)
+    alone = dataclasses.replace(plan, pretraining=None)
+    assert alone.starts == ("scratch",)
+
+
 def test_a_changed_setting_makes_just_the_cells_new_that_depend_on_it():
     assert changed() == 0
     assert changed(mixers=("muse",)) == 0
