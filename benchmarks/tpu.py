@@ -2,10 +2,10 @@ r"""Compiles the paper's training step for TPUs with their own compiler, without
 
     python -m benchmarks.tpu --workdir=DIR --docs_dir=docs
 
-This needs requirements-tpu.txt (`make bench-tpu`). A cell is one mixer, size, number of rows and chip.
-TensorFlow lowers the whole step of `convnlp.training.loop` (objective, gradient, clipping, optimizer), and
-libtpu compiles it or rejects it. The operations, bytes, memory and cycles that libtpu reports are compared
-with `cost()` and with a roofline of published rates.
+This needs requirements-tpu.txt (`make bench-tpu`). A cell is one mixer, size, number of rows, optimizer and
+chip. TensorFlow lowers the whole step of `convnlp.training.loop` (objective, gradient, clipping,
+optimizer), and libtpu compiles it or rejects it. The operations, bytes, memory and cycles that libtpu
+reports are compared with `cost()` and with a roofline of published rates.
 
 Each cell has a process of its own and is kept in --workdir: the same command continues where it was
 stopped. Use another directory after a change of the code. --docs_dir adds the cells to tpu.json there and
@@ -30,6 +30,7 @@ from benchmarks.compiling.chips import CHIPS
 from convnlp import programs
 from convnlp.layers import MIXERS
 from convnlp.models import SIZES
+from convnlp.training.optimizers import OPTIMIZERS
 from convnlp.training.storage import write_json
 
 PAGE, FIGURES = "tpu.md", "tpu.json"
@@ -42,8 +43,9 @@ def define_flags():
     flags.DEFINE_list("sizes", ["mini", "base"], f"Sizes, of {', '.join(SIZES)}.")
     flags.DEFINE_list("chips", list(CHIPS), f"Chips, of {', '.join(CHIPS)}.")
     flags.DEFINE_list("batch_sizes", ["8"], "Rows per chip; the paper has 8 (128 on 16 chips).")
+    flags.DEFINE_list("optimizers", [OPTIMIZERS[0]], f"Optimizers, of {', '.join(OPTIMIZERS)}.")
     flags.DEFINE_integer("input_length", 512, "Tokens per row.", lower_bound=3)
-    flags.DEFINE_bool("short", False, "Compile only one small step, as `make bench-tpu`.")
+    flags.DEFINE_bool("short", False, "Compile only a small step with each optimizer, as `make bench-tpu`.")
     flags.DEFINE_bool("report_only", False, "Compile nothing; only write existing results.")
     flags.DEFINE_string("docs_dir", "", f"Directory of {FIGURES} and {PAGE}.")
 
@@ -75,7 +77,12 @@ def main(_):
 
 def checked(args):
     """Returns the list of cells that the flags describe; raises ValueError before anything is computed."""
-    for flag, known in (("mixers", MIXERS), ("sizes", SIZES), ("chips", CHIPS)):
+    for flag, known in (
+        ("mixers", MIXERS),
+        ("sizes", SIZES),
+        ("chips", CHIPS),
+        ("optimizers", OPTIMIZERS),
+    ):
         for name in getattr(args, flag):
             if name not in known:
                 raise ValueError(f"`--{flag}` must be among {', '.join(known)}. Received: {name!r}")
@@ -92,13 +99,14 @@ def checked(args):
             f"Received: no {' and no '.join(missing)}"
         )
     if args.short:
-        return [cells.Cell("v5e", "tiny", "lightweight_conv", 2, 64)]
+        return [cells.Cell("v5e", "tiny", "lightweight_conv", 2, 64, optimizer) for optimizer in OPTIMIZERS]
     return [
-        cells.Cell(chip, size, mixer, batch_size, args.input_length)
+        cells.Cell(chip, size, mixer, batch_size, args.input_length, optimizer)
         for chip in args.chips
         for size in args.sizes
         for mixer in args.mixers
         for batch_size in batch_sizes
+        for optimizer in args.optimizers
     ]
 
 

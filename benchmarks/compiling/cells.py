@@ -12,6 +12,7 @@ import sys
 
 from benchmarks.compiling import refusals
 from benchmarks.compiling.chips import CHIPS
+from convnlp.training.optimizers import OPTIMIZERS
 from convnlp.training.storage import write_json
 
 # Signals of a crashed compiler; any other signal was sent from outside.
@@ -32,6 +33,7 @@ class Cell:
         mixer: str, a key of `convnlp.layers.MIXERS`.
         batch_size: int, rows per chip.
         input_length: int.
+        optimizer: str, one of `convnlp.training.optimizers.OPTIMIZERS`.
     """
 
     chip: str
@@ -39,11 +41,13 @@ class Cell:
     mixer: str
     batch_size: int
     input_length: int
+    optimizer: str = OPTIMIZERS[0]
 
     @property
     def step_name(self):
         """The name of the step's files in a workdir, which are the same for all chips."""
-        return f"{self.size}-{self.mixer}-{self.batch_size}x{self.input_length}"
+        of_optimizer = "" if self.optimizer == OPTIMIZERS[0] else f"-{self.optimizer}"
+        return f"{self.size}-{self.mixer}-{self.batch_size}x{self.input_length}{of_optimizer}"
 
     @property
     def name(self):
@@ -52,6 +56,8 @@ class Cell:
         Example:
         >>> Cell("v5e", "mini", "fourier", 8, 512).name
         'v5e-mini-fourier-8x512'
+        >>> Cell("v5e", "mini", "fourier", 8, 512, "adamw").name
+        'v5e-mini-fourier-8x512-adamw'
         """
         return f"{self.chip}-{self.step_name}"
 
@@ -94,7 +100,7 @@ def _lowered(cell, workdir, module):
         facts = _read(workdir / f"{cell.step_name}.json")
         if facts is None:
             program, path = (workdir / f"{cell.step_name}.{kind}" for kind in ("mlir", "facts"))
-            step = (cell.size, cell.mixer, cell.batch_size, cell.input_length)
+            step = (cell.size, cell.mixer, cell.batch_size, cell.input_length, cell.optimizer)
             log = workdir / f"{cell.step_name}.log"
             facts = _asked([f"{module}.lower", *step, program, path], path, log, environment(cell.chip))
             write_json(workdir / f"{cell.step_name}.json", facts)

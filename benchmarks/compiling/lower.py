@@ -1,6 +1,6 @@
 """Lowers one step to a program for the TPU's compiler, the same for all chips, in a process of its own.
 
-    python -m benchmarks.compiling.lower SIZE MIXER BATCH_SIZE INPUT_LENGTH PROGRAM FACTS
+    python -m benchmarks.compiling.lower SIZE MIXER BATCH_SIZE INPUT_LENGTH OPTIMIZER PROGRAM FACTS
 
 `benchmarks.compiling.cells` starts it. It writes StableHLO to PROGRAM, unless lowering is refused, and what
 is known of the step to FACTS.
@@ -16,9 +16,9 @@ from benchmarks import machine
 from benchmarks.compiling import lowering, refusals, step
 
 
-def main(size, mixer, batch_size, input_length, program, facts):
+def main(size, mixer, batch_size, input_length, optimizer, program, facts):
     """Writes both files, the facts last."""
-    built = step.training_step(mixer, size, int(batch_size), int(input_length))
+    built = step.training_step(mixer, size, int(batch_size), int(input_length), optimizer)
     found = {
         "commit": machine.describe(1)["commit"],
         "tensorflow": tf.__version__,

@@ -15,6 +15,7 @@ from convnlp.training import graphs, optimizers
 from convnlp.training import strategy as strategy_lib
 
 VOCABULARY_SIZE = 32128  # of T5's embedding
+WEIGHT_DECAY = 0.01  # of AdamW, so that it is compiled too
 CLIP_NORM = 1.0  # the paper's run does not clip; this step does, so that clipping is compiled too
 # Has only what `Objective.examples` needs.
 _TOKENIZER = types.SimpleNamespace(
@@ -45,7 +46,7 @@ class Step:
     multiply_adds: int
 
 
-def training_step(mixer, size, batch_size, input_length):
+def training_step(mixer, size, batch_size, input_length, optimizer="adafactor"):
     """Returns the step of `configs/pretrain_c4.py` for one replica, in mixed_bfloat16.
 
     Args:
@@ -54,20 +55,24 @@ def training_step(mixer, size, batch_size, input_length):
         size: str, a key of `convnlp.models.SIZES`.
         batch_size: int, rows of this replica.
         input_length: int.
+        optimizer: str, one of `convnlp.training.optimizers.OPTIMIZERS`: Adafactor, which that config has, or
+            AdamW with a weight decay.
 
     Returns:
         `Step`.
     """
     config = pretrain_c4.get_config(f"{mixer},{size}")
     config.data.input_length = input_length
+    if optimizer != config.optimizer.name:
+        config.optimizer.name, config.optimizer.weight_decay = optimizer, WEIGHT_DECAY
     objectives = pretrain.objectives_of(config)
     strategy = strategy_lib.build("one_device")
     with strategy.scope():
         backbone = components.backbone(config, VOCABULARY_SIZE, "mixed_bfloat16")
-        optimizer = optimizers.build(config.optimizer, config.train.num_steps, backbone.depth_of)
-        optimizers.build_slots(optimizer, backbone.trainable_variables)
+        built = optimizers.build(config.optimizer, config.train.num_steps, backbone.depth_of)
+        optimizers.build_slots(built, backbone.trainable_variables)
     loss_fn = pretraining_loss(backbone, objectives)
-    step = graphs.replica_step(strategy, backbone, optimizer, loss_fn, CLIP_NORM, config.seed)
+    step = graphs.replica_step(strategy, backbone, built, loss_fn, CLIP_NORM, config.seed)
 
     specs = batch_specs(objectives, batch_size)
 
@@ -84,7 +89,7 @@ def training_step(mixer, size, batch_size, input_length):
         function,
         (number, number, *batches),
         backbone,
-        len(backbone.variables) + len(optimizer.variables),
+        len(backbone.variables) + len(built.variables),
         batch_size * multiply_adds(backbone, objectives),
     )
 

@@ -18,6 +18,7 @@ def flags_of(tmp_path, **changed):
         "sizes": ["mini"],
         "chips": ["v5e"],
         "batch_sizes": ["8"],
+        "optimizers": ["adafactor"],
         "input_length": 512,
         "short": False,
         "report_only": False,
@@ -40,7 +41,10 @@ def test_the_grid_is_asked_in_its_order(tmp_path):
         "v4-mini-fourier-8x512",
     ]
     assert len(found) == 8
-    assert [cell.size for cell in tpu.checked(flags_of(tmp_path, short=True))] == ["tiny"]
+    found = tpu.checked(flags_of(tmp_path, optimizers=["adafactor", "adamw"]))
+    assert [cell.name for cell in found][:2] == ["v5e-mini-muse-8x512", "v5e-mini-muse-8x512-adamw"]
+    short = tpu.checked(flags_of(tmp_path, short=True))
+    assert [(cell.size, cell.optimizer) for cell in short] == [("tiny", "adafactor"), ("tiny", "adamw")]
 
 
 @pytest.mark.usefixtures("installed")
@@ -51,6 +55,7 @@ def test_the_grid_is_asked_in_its_order(tmp_path):
         ("sizes", ["huge"]),
         ("chips", ["v9"]),
         ("batch_sizes", ["8", "0"]),
+        ("optimizers", ["sgd"]),
         ("docs_dir", "nowhere"),
     ],
 )

@@ -70,8 +70,9 @@ def test_no_cell_is_compiled_twice(ask):
         "mixer": "muse",
         "batch_size": 8,
         "input_length": 512,
+        "optimizer": "adafactor",
     }
-    assert ask.calls() == ["lower mini muse 8 512", "compile v5e: program of muse, v5litepod-4"]
+    assert ask.calls() == ["lower mini muse 8 512 adafactor", "compile v5e: program of muse, v5litepod-4"]
     assert ask(WORKER="fail") == first
     assert len(ask.calls()) == 2
     assert CELL.result(ask.workdir) == first
@@ -82,7 +83,9 @@ def test_chips_share_what_tensorflow_has_lowered(ask):
     ask(Cell("v4", "mini", "muse", 8, 512))
     assert ask.calls()[2:] == ["compile v4: program of muse, v4-8"]
     ask(Cell("v4", "mini", "muse", 16, 512))
-    assert ask.calls()[3] == "lower mini muse 16 512"
+    assert ask.calls()[3] == "lower mini muse 16 512 adafactor"
+    ask(Cell("v4", "mini", "muse", 16, 512, "adamw"))
+    assert ask.calls()[5:] == ["lower mini muse 16 512 adamw", "compile v4: program of muse, v4-8"]
 
 
 def test_what_tensorflow_refuses_is_kept_and_never_given_to_the_compiler(ask):
@@ -90,7 +93,7 @@ def test_what_tensorflow_refuses_is_kept_and_never_given_to_the_compiler(ask):
     assert found["refusal"]["operation"] == "Where"
     assert found["parameters"] == 7
     assert ask() == found
-    assert ask.calls() == ["lower mini muse 8 512"]
+    assert ask.calls() == ["lower mini muse 8 512 adafactor"]
 
 
 def test_a_crash_of_the_compiler_is_its_answer(ask):

@@ -11,14 +11,15 @@ MISSING = compiler.missing()
 @pytest.mark.slow  # a minute
 @pytest.mark.multiprocess
 @pytest.mark.skipif(bool(MISSING), reason="the TPU's compiler needs requirements-tpu.txt")
-def test_a_small_step_compiles_for_a_tpu(tmp_path):
-    found = compute(Cell("v5e", "tiny", "lightweight_conv", 2, 64), tmp_path)
+@pytest.mark.parametrize(("optimizer", "moments"), [("adafactor", 0), ("adamw", 2)])
+def test_a_small_step_compiles_for_a_tpu(tmp_path, optimizer, moments):
+    found = compute(Cell("v5e", "tiny", "lightweight_conv", 2, 64, optimizer), tmp_path)
     assert "refusal" not in found
     # Products are most of what it counts; what else there is takes part of the rest.
     assert 1.0 < found["flops"] / (6 * found["multiply_adds"]) < 1.5
     memory = found["memory"]
-    # Weights, and Adafactor's moments of those that it does not factor, in float32; the super-batch besides.
-    assert memory["arguments"] > 4 * found["parameters"]
+    # Weights and AdamW's moments, or those that Adafactor does not factor, in float32, and the super-batch.
+    assert memory["arguments"] > 4 * (1 + moments) * found["parameters"]
     assert memory["outputs"] < 1e5  # the rest overwrites arguments
     assert 0 < found["matrix_cycles"] < found["cycles"]
     assert sum(found["cycles_by_part"].values()) == found["cycles"]

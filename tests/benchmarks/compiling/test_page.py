@@ -10,7 +10,7 @@ from benchmarks.cost import PAPER_RUN
 from convnlp.layers import MIXERS
 
 
-def compiled(mixer="dynamic_conv", chip="v5e", size="base", batch_size=8, **figures):
+def compiled(mixer="dynamic_conv", chip="v5e", size="base", batch_size=8, optimizer=None, **figures):
     """A step of 1 ms of operations and 2 ms of bytes on a v5e, 3 ms by its cycles."""
     return {
         "cell": {
@@ -19,6 +19,7 @@ def compiled(mixer="dynamic_conv", chip="v5e", size="base", batch_size=8, **figu
             "mixer": mixer,
             "batch_size": batch_size,
             "input_length": 512,
+            **({"optimizer": optimizer} if optimizer else {}),
         },
         "commit": "abc1234",
         "tensorflow": "2.21.0",
@@ -85,6 +86,14 @@ def test_costs_stand_beside_cost_and_the_roofline():
     assert times["% in products"] == "33"
     assert times["% mixer"] == "100"
     assert times["% loss"] == "0"
+
+
+def test_the_optimizer_is_named_unless_it_is_that_of_the_paper():
+    cells = [compiled(optimizer=optimizer) for optimizer in (None, "adafactor", "adamw")]
+    text = page.text(dict(zip("abc", cells, strict=True)))
+    found = [each["mixer"] for each in rows(text) if "GB in all" in each]
+    assert found == ["dynamic_conv", "dynamic_conv", "dynamic_conv, adamw"]
+    assert len([each for each in rows(text) if "ms of all-reduce" in each]) == 2
 
 
 def test_the_papers_run_in_hours():
