@@ -167,9 +167,10 @@ class ModelManager:
             for name in dropped:
                 for version in self._states[name]:
                     self._retire(name, version)
-            for name in configs:
-                for version, state in self._states[name].items():
-                    if state.error_code != "OK":
+            for name, config in configs.items():
+                for version in config.wanted():  # others may have failed when they were wanted
+                    state = self._states[name].get(version)
+                    if state and state.error_code != "OK":
                         raise ServingError(
                             state.error_code, f"model {name} version {version}: {state.error_message}"
                         )
@@ -214,10 +215,13 @@ class ModelManager:
                 self.reload(configs, allow_labels_for_unavailable)
         except (ValueError, OSError, ServingError) as error:
             _log.error("the new configuration is not served: %s", error)
+        except Exception:  # the next look may do better
+            _log.exception("the new configuration is not served")
 
     def has(self, configs):
         """Whether these are the configurations that are served."""
-        return _by_name(configs) == self._configs
+        same = {config.name: config for config in configs} == self._configs
+        return same and len(configs) == len(self._configs)
 
     def acquire(self, name, version=None, label=None):
         """Returns the loaded version that a request asks for, or the newest if it names none.

@@ -156,7 +156,14 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the worker has its own handlers
         sys.stdout.flush()
         sys.stderr.flush()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:  # no memory, or too many processes, perhaps only for the moment
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            ours.close()
+            its.close()
+            self._put_off_fork(number, f"worker {number} cannot be started: {error.strerror.lower()}")
+            return None
         if not pid:
             os.setpgid(0, 0)  # Ctrl-C is for the supervisor
             signal.set_wakeup_fd(-1)
@@ -172,6 +179,20 @@ class Supervisor:
             old, how = self._ends.pop(number)
             self._say(f"worker {number}, process {old}, {how}; process {pid} takes its place")
         return None
+
+    def _put_off_fork(self, number, reason):
+        """Tries again later to start a worker, unless the server has never been ready."""
+        if not self._was_ready:
+            self._fail(reason)
+            return
+        self._say(reason)
+        self._starts[number] = time.monotonic() + self._next_pause(number)
+
+    def _next_pause(self, number):
+        """Returns how long to wait, in seconds, before a worker that has failed is started again."""
+        pause = min(2.0 ** self._failures[number], _LONGEST_PAUSE_SECONDS)
+        self._failures[number] += 1
+        return pause
 
     def _exchange(self, member):
         """Sends pending messages and handles those that have arrived."""
@@ -208,10 +229,7 @@ class Supervisor:
             return
         if member.is_ready:
             self._failures[member.number] = 0
-        pause = 0.0
-        if not member.is_ready:
-            pause = min(2.0 ** self._failures[member.number], _LONGEST_PAUSE_SECONDS)
-            self._failures[member.number] += 1
+        pause = 0.0 if member.is_ready else self._next_pause(member.number)
         self._ends[member.number] = member.pid, how
         self._starts[member.number] = time.monotonic() + pause
 

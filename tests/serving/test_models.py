@@ -219,6 +219,35 @@ def test_another_configuration_is_taken_over(base, tmp_path_factory):
         manager.reload([ModelConfig("n", str(other)), ModelConfig("n", str(base))])
 
 
+def test_a_version_that_failed_before_is_no_error_of_a_reload_that_does_not_want_it(base):
+    manager = manage(base, retries=0)
+    breaks(base / "2")
+    poll(manager)
+    with pytest.raises(ServingError, match="model m version 2: truncated"):
+        manager.reload([ModelConfig("m", str(base), None)])
+    manager.reload([ModelConfig("m", str(base), versions=(1,))])
+    assert states(manager) == {2: "END", 1: "AVAILABLE"}
+    (base / "2" / "broken").unlink()
+    (base / "2").rmdir()
+    manager.reload([ModelConfig("m", str(base))])
+    assert manager.available() == [("m", 1)]
+
+
+def test_whatever_is_wrong_with_a_configuration_the_next_look_follows(base, caplog):
+    manager = manage(base)
+    found = iter([RuntimeError("odd"), [ModelConfig("m", str(base), labels={"stable": 1})]])
+
+    def read():
+        if isinstance(configs := next(found), Exception):
+            raise configs
+        return configs
+
+    manager.look_at_configs(read)
+    assert "the new configuration is not served" in caplog.text
+    manager.look_at_configs(read)
+    assert manager.acquire("m", label="stable").version == 1
+
+
 def test_a_look_that_began_before_a_reload_brings_no_dropped_model_back(base, tmp_path_factory):
     manager = manage(base)
     other = tmp_path_factory.mktemp("other")

@@ -1,12 +1,16 @@
 """What workers are made of: messages, ports, the page of metrics, a version that is put off."""
 
+import errno
 import json
+import os
 import selectors
+import signal
 import socket
 import threading
 
 import pytest
 
+from convnlp.serving.core.drain import SIGNALS
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.core.models import ModelConfig, ModelManager, PutOffError
@@ -14,6 +18,7 @@ from convnlp.serving.workers.channel import Channel, written
 from convnlp.serving.workers.metrics_page import merged
 from convnlp.serving.workers.sockets import reserve, shared
 from convnlp.serving.workers.supervisor import Supervisor, _Member
+from convnlp.serving.workers.worker import Worker
 
 
 def test_messages_arrive_whole_and_in_order():
@@ -233,3 +238,50 @@ def _received(pair):
     ours.shutdown(socket.SHUT_WR)
     with its.makefile("rb") as lines:
         return [json.loads(line) for line in lines]
+
+
+def test_a_worker_follows_after_a_configuration_that_there_cannot_be(tmp_path):
+    """Two models of one name; the worker has to say so, as the others wait for it."""
+    (tmp_path / "1").mkdir()
+    config = {"name": "m", "base_path": str(tmp_path), "num_latest": 1, "versions": [], "labels": {}}
+    manager = ModelManager(
+        [ModelConfig("m", str(tmp_path))], lambda name, version, path: Model(name, version)
+    )
+    manager.load()
+    ours, its = socket.socketpair()
+    ours.settimeout(60)
+    worker = Worker(1, its)
+    worker.follow(manager, read_configs=None)
+    with ours.makefile("rb") as messages:
+        assert json.loads(messages.readline())["served"] == [["m", 1]]
+        for configs, error, adopted in [
+            (
+                [config, config],
+                ["INVALID_ARGUMENT", "models must have different names, got ['m', 'm']"],
+                False,
+            ),
+            ([config], None, True),
+        ]:
+            worker._receive({"do": "reload", "configs": configs})
+            done = json.loads(messages.readline())
+            assert (done["type"], done["error"], done["adopted"]) == ("done", error, adopted)
+
+
+@pytest.mark.parametrize("was_ready", [True, False])
+def test_a_worker_that_cannot_be_forked_ends_only_a_server_that_begins(was_ready, monkeypatch, capsys):
+    """Another process may have taken all memory for a moment, and the other workers serve."""
+    supervisor = Supervisor(2, [], 1.0, 0, 0)
+    supervisor._was_ready = was_ready
+    supervisor._starts = {1: 0.0}
+
+    def fork():
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", fork)
+    assert supervisor._fork(1, ()) is None
+    supervisor._selector.close()
+    line = "worker 1 cannot be started: resource temporarily unavailable\n"
+    assert capsys.readouterr().err == (line if was_ready else f"error: {line}")
+    assert list(supervisor._starts) == ([1] if was_ready else [])
+    assert (supervisor._kill_at is None) == was_ready
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & set(SIGNALS)
