@@ -28,8 +28,12 @@ from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.core.models import ModelConfig, ModelManager
 from convnlp.serving.core.runner import Runner
 from convnlp.serving.core.without_keras import import_tensorflow
+from convnlp.serving.rest.hosts import allowed_hosts
 
 _SWITCH_SECONDS = 0.0005
+_BACKLOG = 2048  # uvicorn's
+# The largest values of TF Serving's flags; the system's clocks and TensorFlow take no larger ones either.
+_INT32, _INT64 = 2**31 - 1, 2**63 - 1
 # How many new objects there must be before Python collects garbage: each request under way has a few hundred.
 _COLLECTOR_THRESHOLD = 20_000
 _REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface; 0 for none.", 0, 65535)
@@ -43,7 +47,11 @@ _MODEL_CONFIG_FILE = flags.DEFINE_string(
     "model_config_file", None, "ModelServerConfig in text format, instead of --model_base_path."
 )
 _CONFIG_POLL = flags.DEFINE_integer(
-    "model_config_file_poll_wait_seconds", 0, "Seconds between two reads of that file; 0 reads it once.", 0
+    "model_config_file_poll_wait_seconds",
+    0,
+    "Seconds between two reads of that file; 0 reads it once.",
+    0,
+    _INT32,
 )
 _THREADS = flags.DEFINE_integer(
     "rest_api_num_threads",
@@ -56,20 +64,20 @@ _CORS = flags.DEFINE_boolean(
     "rest_api_enable_cors_support", False, "Let pages of other origins read the answers."
 )
 _POLL = flags.DEFINE_integer(
-    "file_system_poll_wait_seconds", 1, "Seconds between two looks for new versions; 0 looks once.", 0
+    "file_system_poll_wait_seconds", 1, "Seconds between two looks for new versions; 0 looks once.", 0, _INT32
 )
 _ANY_LABELS = flags.DEFINE_boolean(
     "allow_version_labels_for_unavailable_models", False, "Let labels name versions that are not loaded."
 )
 _MAX_RETRIES = flags.DEFINE_integer(
-    "max_num_load_retries", 5, "How often to retry a version that does not load.", 0
+    "max_num_load_retries", 5, "How often to retry a version that does not load.", 0, _INT32
 )
 _RETRY_MICROS = flags.DEFINE_integer(
-    "load_retry_interval_micros", 60_000_000, "Microseconds to wait before each retry.", 0
+    "load_retry_interval_micros", 60_000_000, "Microseconds to wait before each retry.", 0, _INT64
 )
 _WARMUP = flags.DEFINE_boolean("enable_model_warmup", True, "Send a new version its warm-up requests first.")
 _WARMUP_ITERATIONS = flags.DEFINE_integer(
-    "num_request_iterations_for_warmup", 1, "How often to send each warm-up request.", 1
+    "num_request_iterations_for_warmup", 1, "How often to send each warm-up request.", 1, _INT32
 )
 _PREFER_TFLITE = flags.DEFINE_boolean(
     "prefer_tflite_model", False, "Answer with model.tflite if there is one beside saved_model.pb."
@@ -79,7 +87,7 @@ _MONITORING_CONFIG_FILE = flags.DEFINE_string(
 )
 _BATCHING = flags.DEFINE_boolean("enable_batching", False, "Run the requests of several clients as one.")
 _BATCHING_FILE = flags.DEFINE_string("batching_parameters_file", None, "BatchingParameters in text format.")
-_TIMEOUT = flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "How long a request may take.", 1)
+_TIMEOUT = flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "How long a request may take.", 1, _INT32)
 # tensorflow_model_server does not have the following flags.
 _NUM_WORKERS = flags.DEFINE_integer(
     "num_workers", 1, "How many processes serve, each with its own models.", 1
@@ -93,22 +101,35 @@ _ALLOWED_HOSTS = flags.DEFINE_list(
     " name, or no further name if --host is a loopback address.",
 )
 _IDLE = flags.DEFINE_integer(
-    "rest_api_idle_timeout_in_ms", 60_000, "How long an HTTP connection may wait for its next request.", 1
+    "rest_api_idle_timeout_in_ms",
+    60_000,
+    "How long an HTTP connection may wait for its next request.",
+    1,
+    _INT32,
 )
 _READ = flags.DEFINE_integer(
-    "rest_api_read_timeout_in_ms", 30_000, "How long a request's head, or a pause in its body, may take.", 1
+    "rest_api_read_timeout_in_ms",
+    30_000,
+    "How long a request's head, or a pause in its body, may take.",
+    1,
+    _INT32,
 )
 _WRITE = flags.DEFINE_integer(
-    "rest_api_write_timeout_in_ms", 30_000, "How long a client may take to read 64 KiB of an answer.", 1
+    "rest_api_write_timeout_in_ms",
+    30_000,
+    "How long a client may take to read 64 KiB of an answer.",
+    1,
+    _INT32,
 )
 _DRAIN = flags.DEFINE_integer(
     "drain_timeout_in_ms",
     10_000,
     "How long requests under way may take after SIGTERM before they are cut off.",
     1,
+    _INT32,
 )
 _LIMITS = {
-    name: flags.DEFINE_integer(f"max_{name}", getattr(Limits, name), description, 1)
+    name: flags.DEFINE_integer(f"max_{name}", getattr(Limits, name), description, 1, _INT64)
     for name, description in {
         "body_bytes": "The largest request, in bytes.",
         "decompressed_bytes": "The largest request after decompression, in bytes.",
@@ -179,6 +200,11 @@ def _die_of_signals():
 
 
 def _check_flags():
+    if not _MODEL_NAME.value:
+        raise ValueError("--model_name must not be empty")
+    if _GRPC_PORT.value and _GRPC_PORT.value == _REST_PORT.value:
+        raise ValueError(f"--port must differ from --rest_api_port. Received: {_GRPC_PORT.value} twice")
+    allowed_hosts(_ALLOWED_HOSTS.value, _HOST.value)
     if not _MODEL_CONFIG_FILE.value and not _MODEL_BASE_PATH.value:
         raise ValueError("nothing to serve: give --model_base_path=DIR or --model_config_file=FILE")
     if "://" in (_MODEL_BASE_PATH.value or ""):
@@ -254,7 +280,6 @@ def _start(listener, grpc_port, worker=None):
 
     from convnlp.serving.core.warmup import Loader
     from convnlp.serving.grpc.service import build_grpc_server
-    from convnlp.serving.rest.hosts import allowed_hosts
     from convnlp.serving.rest.http_protocol import Protocol, Timeouts
     from convnlp.serving.rest.interface import RestApp
 
@@ -293,12 +318,14 @@ def _start(listener, grpc_port, worker=None):
         # Its port is taken last: requests that arrive before it answers would have to wait.
         grpc_server = build_grpc(manager, worker.reload)
         _bind_grpc(grpc_server, _HOST.value, grpc_port)
+        _listen(listener)
     else:
         manager = build_manager()
         site = _site(metrics, manager)
         grpc_server = build_grpc(manager)
         grpc_port = _bind_grpc(grpc_server, _HOST.value, grpc_port)
         manager.load(_ANY_LABELS.value)
+        _listen(listener)
         if _POLL.value:
             manager.watch(_POLL.value)
         if _CONFIG_POLL.value and _MODEL_CONFIG_FILE.value:
@@ -328,8 +355,13 @@ def _model_configs():
     from convnlp.serving.core.config import read_model_configs
 
     if _MODEL_CONFIG_FILE.value:
-        return read_model_configs(_MODEL_CONFIG_FILE.value)
-    return [ModelConfig(_MODEL_NAME.value, os.path.abspath(_MODEL_BASE_PATH.value))]
+        return read_model_configs(_path(_MODEL_CONFIG_FILE))
+    return [ModelConfig(_MODEL_NAME.value, os.path.abspath(_path(_MODEL_BASE_PATH)))]
+
+
+def _path(flag):
+    """Returns the path that a flag names, or None; shells leave the ~ of --flag=~/PATH as it is."""
+    return os.path.expanduser(flag.value) if flag.value else None
 
 
 def _runner(metrics, num_threads):
@@ -337,7 +369,7 @@ def _runner(metrics, num_threads):
 
     if not _BATCHING.value:
         return Runner(num_threads, _LIMITS["queue_length"].value)
-    file = _BATCHING_FILE.value
+    file = _path(_BATCHING_FILE)
     return Batcher(read_batching_options(file) if file else BatchingOptions(), metrics)
 
 
@@ -346,7 +378,8 @@ def _site(metrics, manager):
     from convnlp.serving.page.site import page_routes
     from convnlp.serving.rest.site import build_site
 
-    path = read_metrics_path(_MONITORING_CONFIG_FILE.value) if _MONITORING_CONFIG_FILE.value else None
+    file = _path(_MONITORING_CONFIG_FILE)
+    path = read_metrics_path(file) if file else None
     return build_site(metrics if path else None, path, page_routes(manager.names) if _PAGE.value else ())
 
 
@@ -360,9 +393,25 @@ def _listener(host, port):
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        reason = error.strerror.lower()
-        raise ValueError(f"cannot listen on {host} port {port} (--rest_api_port): {reason}") from error
+        raise _cannot_listen(host, port, error) from error
     return listener
+
+
+def _listen(listener):
+    """Begins to accept connections, which would have to wait while the models are being loaded.
+
+    Raises:
+        ValueError: if another process listens by now that has bound the port at the same time.
+    """
+    try:
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        raise _cannot_listen(*listener.getsockname()[:2], error) from error
+
+
+def _cannot_listen(host, port, error):
+    reason = (error.strerror or str(error)).lower()
+    return ValueError(f"cannot listen on {host} port {port} (--rest_api_port): {reason}")
 
 
 def _bind_grpc(server, host, port):

@@ -13,6 +13,7 @@ an idle server can run at once is never refused, whatever `max_enqueued_batches`
 """
 
 import itertools
+import math
 import os
 import threading
 import time
@@ -282,7 +283,8 @@ class Batcher:
                 if self._closed:
                     return None
                 oldest = self._waiting[0].created if self._waiting else None
-                self._changed.wait(None if oldest is None else oldest + self._timeout - now)
+                left = math.inf if oldest is None else oldest + self._timeout - now
+                self._changed.wait(None if left > threading.TIMEOUT_MAX else left)
 
     def _process(self, batch, tasks):
         try:

@@ -4,6 +4,7 @@ This is TF Serving's warm-up: `assets.extra/tf_serving_warmup_requests` in the v
 TFRecord file of at most 1,000 PredictionLog messages. A version whose warm-up fails is not served.
 """
 
+import dataclasses
 import os
 import time
 
@@ -31,7 +32,8 @@ class Loader:
         metrics: `Metrics`.
         timeout_ms: int. How long a run may take; 0 for no limit.
         num_iterations: int. How often to run each warm-up request; 0 for no warm-up.
-        limits: `Limits`. How large the warm-up requests may be.
+        limits: `Limits`. How large the requests of clients may be; those of the warm-up may have at least the
+            default sizes, because they come with the model.
         prefer_tflite: bool. Whether to answer with `model.tflite`, if there is one, whatever it can answer.
         num_interpreters: int or None. See `LiteServable`.
         num_runs: int or None. See `Servable`.
@@ -50,7 +52,7 @@ class Loader:
         self._metrics = metrics
         self._timeout_ms = timeout_ms
         self._num_iterations = num_iterations
-        self._limits = limits or Limits()
+        self._limits = _for_warm_up(limits or Limits())
         self._prefer_tflite = prefer_tflite
         self._num_interpreters = num_interpreters
         self._num_runs = num_runs
@@ -113,6 +115,14 @@ class Loader:
         finally:
             self._metrics.warmup_latency.observe(_microseconds(started), servable.path, status)
             self._metrics.warmup_records.add(servable.path, status, by=count)
+
+
+def _for_warm_up(limits):
+    default = Limits()
+    larger = {
+        name: max(getattr(limits, name), getattr(default, name)) for name in ("batch_size", "body_bytes")
+    }
+    return dataclasses.replace(limits, **larger)
 
 
 def _computations(servable, log, limits):

@@ -21,6 +21,7 @@ from convnlp.serving.core.errors import ServingError, invalid_argument
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.grpc.calls import Careful, fail, wait
 
+_LARGEST_MESSAGE = 2**31 - 1  # in bytes; neither gRPC nor protobuf knows larger ones
 _log = logging.getLogger("serving")
 
 
@@ -54,7 +55,7 @@ def build_grpc_server(
         ThreadPoolExecutor(num_threads, "grpc"),
         maximum_concurrent_rpcs=limits.concurrent_requests,
         options=[
-            ("grpc.max_receive_message_length", limits.body_bytes),
+            ("grpc.max_receive_message_length", min(limits.body_bytes, _LARGEST_MESSAGE)),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", int(shares_port)),
         ],

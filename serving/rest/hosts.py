@@ -11,6 +11,8 @@ import re
 
 # A name or an address, optionally a port, and nothing else.
 _HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
+# A name that may be listed has neither a scheme nor a port, and no * in it.
+_NAME = re.compile(r"\.?[^\s.:/*\[\]]+(?:\.[^\s.:/*\[\]]+)*")
 
 
 class AllowedHosts:
@@ -62,7 +64,16 @@ def allowed_hosts(names, address):
 
     Returns:
         `AllowedHosts`, or None if everything is allowed.
+
+    Raises:
+        ValueError: if a name could never be that of a request, such as a URL, or one with a port.
     """
+    for name in map(str.strip, names or ()):
+        if name != "*" and not _NAME.fullmatch(name) and not _is_address(name):
+            raise ValueError(
+                "--allowed_hosts must be names such as a.example, .example for all that end in it, or *."
+                f" Received: {name!r}"
+            )
     if names is None:
         return AllowedHosts() if is_loopback(address) else None
     return None if "*" in names else AllowedHosts(names)

@@ -1,6 +1,7 @@
 """Dynamic batching, on a model that only remembers what it was asked."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -94,6 +95,17 @@ def test_a_batch_waits_for_others_up_to_the_timeout(make):
     assert model.batches == [[0, 1, 2, 3]]
     batcher, model = make(max_batch_size=4, batch_timeout_micros=1000)
     assert value(ask(batcher, model, 7)) == [14]
+
+
+def test_a_batch_may_wait_for_others_without_end(make):
+    batcher, model = make(max_batch_size=2, batch_timeout_micros=2**63 - 1)
+    first = ask(batcher, model, 1)
+    for _ in range(6000):  # until the thread has looked at it, and waits again
+        if batcher._changed._waiters:
+            break
+        time.sleep(0.01)
+    second = ask(batcher, model, 2)
+    assert value(first) + value(second) == [2, 4]
 
 
 def test_batches_are_padded_with_their_last_requests_first_row(make):

@@ -336,3 +336,10 @@ def test_another_configuration_is_served(served, model_folder):
     assert_fails(lambda: reload(""), "INVALID_ARGUMENT", "every config must have a name")
     assert_fails(lambda: reload("a", "a"), "INVALID_ARGUMENT", "models must have different names")
     served.manager.reload(before.values(), allow_labels_for_unavailable=True)
+
+
+def test_a_limit_beyond_what_grpc_knows(served):
+    limits = Limits(body_bytes=2**32)
+    server = build_grpc_server(served.manager, served.runner, served.metrics, limits)
+    assert server.add_insecure_port("127.0.0.1:0")
+    server.stop(None)

@@ -52,6 +52,18 @@ def test_a_server_for_others_allows_all_names_unless_some_are_listed(address):
     assert refused(allowed_hosts(["a.example"], address), "b.example") == "b.example"
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["", "http://a.example", "a.example:8501", "*.a.example", "a..example", "a.example.", "a/b", "a b"],
+)
+def test_names_that_no_request_can_have_are_refused(name):
+    with pytest.raises(ValueError, match="--allowed_hosts must be names such as") as error:
+        allowed_hosts(["b.example", name], "127.0.0.1")
+    assert str(error.value).endswith(f"Received: {name!r}")
+    for name in ("localhost", ".a.example", "b\u00fccher.example", "::1", "10.0.0.1"):
+        assert allowed_hosts([name], "0.0.0.0") is not None
+
+
 def test_nothing_is_answered_to_another_name(model_folder, model_configs):
     models = InProcess(model_folder, model_configs, hosts=AllowedHosts())
     for method, path in [

@@ -48,7 +48,8 @@ def metric(client, line):
     return sum(int(row.split()[-1]) for row in page.decode().splitlines() if row.startswith(line))
 
 
-def test_every_flag_reaches_its_part(base_path, tmp_path):
+def test_every_flag_reaches_its_part(base_path, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "models.config").write_text(
         f'model_config_list {{ config {{ name: "affine" base_path: "{base_path}" model_platform: "tensorflow"'
         ' model_version_policy { all {} } version_labels { key: "stable" value: 1 } } }'
@@ -57,10 +58,10 @@ def test_every_flag_reaches_its_part(base_path, tmp_path):
     (tmp_path / "monitoring.config").write_text('prometheus_config { enable: true path: "/metrics" }')
     grpc_port = free_port()
     flags = [
-        f"--model_config_file={tmp_path}/models.config",
+        "--model_config_file=~/models.config",
         "--enable_batching",
-        f"--batching_parameters_file={tmp_path}/batching.config",
-        f"--monitoring_config_file={tmp_path}/monitoring.config",
+        "--batching_parameters_file=~/batching.config",
+        "--monitoring_config_file=~/monitoring.config",
         f"--port={grpc_port}",
         "--rest_api_timeout_in_ms=2000",
         "--rest_api_enable_cors_support",
@@ -119,14 +120,15 @@ def test_every_flag_reaches_its_part(base_path, tmp_path):
     assert log.endswith("SIGTERM: giving up what is not finished after 1 s (--drain_timeout_in_ms)\n")
 
 
-def test_versions_change_under_load_and_no_request_fails(tmp_path):
+def test_versions_change_under_load_and_no_request_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
     base_path = tmp_path / "affine"
     save_affine(base_path / "1", 1)
     save_affine(tmp_path / "new", 3)
     (tmp_path / "monitoring.config").write_text('prometheus_config { enable: true path: "/metrics" }')
     flags = [
         "--model_name=affine",
-        f"--model_base_path={base_path}",
+        "--model_base_path=~/affine",
         "--file_system_poll_wait_seconds=1",
         f"--monitoring_config_file={tmp_path}/monitoring.config",
         "--enable_batching",
@@ -238,6 +240,54 @@ def test_what_cannot_be_served_is_one_clear_line(tmp_path):
     assert "there is no version directory" in one_line_error(port, f"--model_base_path={tmp_path}")
     (tmp_path / "1").mkdir()
     assert f"{tmp_path}/1 does not load" in one_line_error(port, f"--model_base_path={tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("flag", "line"),
+    [
+        ("--model_name=", "error: --model_name must not be empty"),
+        ("--port=1", "error: --port must differ from --rest_api_port. Received: 1 twice"),
+        (
+            "--allowed_hosts=a.example:80",
+            "error: --allowed_hosts must be names such as a.example, .example for all that end in it, or *. "
+            "Received: 'a.example:80'",
+        ),
+    ],
+)
+def test_flags_that_cannot_be_meant_are_one_clear_line(flag, line):
+    assert errors_of("--rest_api_port=1", "--model_base_path=none", flag) == [line]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rest_api_timeout_in_ms", "drain_timeout_in_ms", "max_body_bytes", "file_system_poll_wait_seconds"],
+)
+def test_numbers_that_no_clock_or_library_knows_are_refused(name):
+    lines = errors_of(f"--{name}={10**20}")
+    assert any(f"flag --{name}={10**20}: {10**20} is not an integer in the range" in line for line in lines)
+
+
+TWO_ON_A_PORT = """
+import sys
+from absl import flags
+from convnlp.serving import server
+flags.FLAGS(sys.argv)
+first, second = (server._listener("127.0.0.1", int(sys.argv[1])) for _ in range(2))
+server._listen(first)
+try:
+    server._listen(second)
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_of_two_servers_that_begin_together_one_gets_the_port():
+    """Both have bound it before either listens; the second one finds out once its models are loaded."""
+    port = free_port()
+    command = [sys.executable, "-c", TWO_ON_A_PORT, str(port)]
+    done = subprocess.run(command, cwd=server_process.ROOT, capture_output=True, text=True, timeout=400)
+    line = f"cannot listen on 127.0.0.1 port {port} (--rest_api_port): address already in use\n"
+    assert done.stdout == line, done.stderr
 
 
 def test_a_flag_that_is_not_implemented_does_not_exist():

@@ -9,6 +9,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.inference import CLASSIFY_METHOD, REGRESS_METHOD
+from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.core.warmup import FILE_NAME, Loader
 
@@ -131,3 +132,11 @@ def test_warm_up_requests_have_limits_too(version, monkeypatch):
     monkeypatch.setattr(tf, "make_ndarray", None)
     with pytest.raises(ServingError, match=r"warm-up request 1 of .*: .*Batch of 1099511627776 is larger"):
         Loader(Metrics())("g", 1, str(version))
+
+
+def test_a_version_loads_whose_warm_up_is_larger_than_clients_requests_may_be(version):
+    """Exports of convnlp have requests of five examples."""
+    log = prediction_log_pb2.PredictionLog()
+    log.predict_log.request.inputs["x"].CopyFrom(tf.make_tensor_proto([1.0] * 5))
+    write_requests(version, log)
+    Loader(Metrics(), limits=Limits(batch_size=1, body_bytes=10))("g", 1, str(version)).close()
