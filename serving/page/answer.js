@@ -10,7 +10,7 @@ export function element(tag, attributes = {}, ...children) {
 
 /** Returns a summary in a few words, for the line that screen readers read out. */
 export function inShort({ label, scores, ...others }) {
-  if (label === undefined) return shown(others.generated_text ?? Object.values(others)[0]).slice(0, 80);
+  if (label === undefined) return shown(others.generated_text ?? Object.values(others)[0] ?? scores).slice(0, 80);
   return isNumbers(scores) ? `${shown(label)}, ${percent(Math.max(...scores))}` : shown(label);
 }
 
@@ -71,7 +71,7 @@ function depth(value) {
 function legend(pieces, label) {
   const { token, value } = pieces.reduce((most, one) => (depth(one.value) > depth(most.value) ? one : most));
   if (depth(value) < MUCH) {
-    return `Nothing mattered much: without any one piece, the probability of “${shown(label)}” changes by less than 5 %.`;
+    return `Nothing mattered much: without any one piece, the probability of “${shown(label)}” changes by less than 5%.`;
   }
   return (
     `Blue speaks for “${shown(label)}”; orange, underlined, against it: at half of the full depth, the piece doubles ` +
@@ -120,8 +120,8 @@ function readable(name) {
 }
 
 function percent(score) {
-  if (score < 1 && score >= 0.9995) return "> 99.9 %";
-  return score > 0 && score < 0.0005 ? "< 0.1 %" : `${(100 * score).toFixed(1)} %`;
+  if (score < 1 && score >= 0.9995) return "> 99.9%";
+  return score > 0 && score < 0.0005 ? "< 0.1%" : `${(100 * score).toFixed(1)}%`;
 }
 
 function signed(value) {

@@ -4,6 +4,7 @@ It uses the REST interface like any client. Only the names of the models, which 
 are written into the page.
 """
 
+import functools
 import html
 import json
 from pathlib import Path
@@ -57,7 +58,8 @@ def page_routes(model_names):
     routes = [Route("/", _Page("index.html", index, only_as_html=True))]
     for path in sorted(_FOLDER.iterdir()):
         if path.suffix in (".css", ".js"):
-            routes.append(Route(f"/page/{path.name}", _Page(path.name, path.read_text)))
+            read = functools.partial(path.read_text, encoding="utf-8")
+            routes.append(Route(f"/page/{path.name}", _Page(path.name, read)))
     return routes
 
 

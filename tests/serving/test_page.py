@@ -74,3 +74,20 @@ def test_names_of_models_stand_in_the_page_as_text():
     assert "<script>alert" not in page
     (content,) = re.findall('<meta name="models" content="([^"]*)">', page)
     assert json.loads(html.unescape(content)) == sorted(names)
+
+
+def test_percentages_are_written_as_by_the_programs():
+    for path in FOLDER.glob("*.js"):
+        assert not re.findall(r"[\d}]\s%[`\"' .,]", path.read_text(encoding="utf-8"))
+
+
+def test_files_are_read_alike_on_every_machine(monkeypatch):
+    """Where the locale's encoding is ASCII, too."""
+    read = Path.read_text
+
+    def as_ascii(path, encoding="ascii"):
+        return read(path, encoding=encoding)
+
+    monkeypatch.setattr(Path, "read_text", as_ascii)
+    for name in ("answer.js", "cut.js", "page.css"):
+        assert ask("GET", f"/page/{name}")[2] == (FOLDER / name).read_bytes()

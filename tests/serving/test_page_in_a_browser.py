@@ -119,7 +119,7 @@ def test_a_text_is_answered_as_over_rest(page, port, tmp_path):
     (answer,) = client(port).predict("reviews", [TEXT], "explain")
     assert texts(page, "article h2") == ["reviews, version 1"]
     assert texts(page, ".label") == [answer["label"]] == ["good"]
-    bad, good = (f"{100 * score:.1f} %" for score in answer["scores"])
+    bad, good = (f"{100 * score:.1f}%" for score in answer["scores"])
     assert texts(page, ".bars .name") + texts(page, ".bars .value") == ["good", "bad", good, bad]
     widths = page.script("return [...document.querySelectorAll('.track span')].map((e) => e.offsetWidth)")
     track = page.script("return document.querySelector('.track').offsetWidth")
@@ -158,7 +158,7 @@ def test_two_models_side_by_side(page, port):
     first, second = (
         client(port).predict(name, ["good good dull"])[0]["scores"] for name in ("reviews", "strict")
     )
-    expected = [f"{100 * score:.1f} %" for scores in (first, second) for score in reversed(scores)]
+    expected = [f"{100 * score:.1f}%" for scores in (first, second) for score in reversed(scores)]
     assert texts(page, ".bars .value") == expected
     assert expected[0] != expected[2]
     tops = page.script("return [...document.querySelectorAll('article')].map((e) => e.offsetTop)")
@@ -174,7 +174,7 @@ def test_pairs_where_the_model_takes_them(page, port):
     submit(page, "", "second")
     row = {"text": "good", "text_pair": "bad bad"}
     (answer,) = client(port).predict("reviews", [row], "pair")
-    assert texts(page, ".bars .value")[0] == f"{100 * answer['scores'][0]:.1f} %"
+    assert texts(page, ".bars .value")[0] == f"{100 * answer['scores'][0]:.1f}%"
     assert texts(page, ".label") == ["bad"]
     assert texts(page, ".piece") == []
     choose(page, "model", "backwards")
@@ -252,7 +252,7 @@ def test_colours_have_the_same_depth_in_every_answer(page):
     )
     weak, strong = 1 - math.exp(-0.6), 1 - math.exp(-2.0)
     assert depths == pytest.approx([weak, 0, weak, 0, weak, strong, 0, strong, 0, strong], abs=1e-6)
-    falls = ("45.1\u00a0%", "86.5\u00a0%")
+    falls = ("45.1%", "86.5%")
     for line, fall in zip(texts(page, ".legend"), falls, strict=True):
         assert line.endswith(f"Strongest: \u201cgood\u201d; without it, that falls by {fall}.")
 
@@ -447,4 +447,4 @@ def test_versions_that_come_are_seen_and_so_is_a_broken_one(page, folder, served
     choose(page, "model", "reviews, version 1")
     choose(page, "other", "reviews, version 2")
     submit(page, "")
-    assert texts(page, ".bars .value")[::2] == ["76.9 %", "99.8 %"]  # 1 / (1 + exp(-2 * 0.6)) and of 3.0
+    assert texts(page, ".bars .value")[::2] == ["76.9%", "99.8%"]  # 1 / (1 + exp(-2 * 0.6)) and of 3.0
