@@ -167,10 +167,12 @@ def _flags():
     which.add_argument("--label", help="the version, by its label")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--text", action="append", help="a text; may be repeated")
-    what.add_argument("--input", help="a file of examples, one per line")
+    what.add_argument("--input", type=os.path.expanduser, help="a file of examples, one per line")
     what.add_argument("--status", action="store_true", help="show the states of the model's versions")
     parser.add_argument(
-        "--output", help="the file to write, or to continue if it is unfinished (default: standard output)"
+        "--output",
+        type=os.path.expanduser,
+        help="the file to write, or to continue if it is unfinished (default: standard output)",
     )
     parser.add_argument(
         "--batch_size", type=int, default=32, help="examples per request (default: %(default)s)"

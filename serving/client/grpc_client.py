@@ -6,6 +6,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from convnlp.serving.client.address import check_timeout, is_loopback, parse_url
+from convnlp.serving.client.arguments import check_model, listed
 from convnlp.serving.client.errors import RequestError
 from convnlp.serving.client.grpc_messages import MESSAGES
 from convnlp.serving.client.grpc_tensors import fill, values
@@ -44,7 +45,7 @@ class GrpcClient:
 
     def predict(self, model, instances, signature_name=None, version=None, label=None) -> list:
         """Returns the predictions for a batch of examples; see `convnlp.serving.client.Client.predict`."""
-        instances = list(instances)
+        instances = listed("instances", instances)
         spec = _spec(model, signature_name, version, label)
         dtypes = self._input_types(spec)
         request = MESSAGES["PredictRequest"](model_spec=spec)
@@ -145,12 +146,7 @@ def _of_input(row, name):
 
 
 def _spec(model, signature_name, version=None, label=None):
-    if not model:
-        raise ValueError(f"`model` must be a name. Received: {model!r}")
-    if version is not None and label is not None:
-        raise ValueError(
-            f"only one of `version` and `label` can be given. Received: version={version}, label={label!r}"
-        )
+    check_model(model, version, label)
     spec = MESSAGES["ModelSpec"](name=model, signature_name=signature_name or "", version_label=label or "")
     if version is not None:
         spec.version.value = version

@@ -4,6 +4,7 @@ import contextlib
 import time
 import urllib.parse
 
+from convnlp.serving.client.arguments import check_model, listed
 from convnlp.serving.client.errors import RequestError
 from convnlp.serving.client.http_exchange import HttpExchange
 from convnlp.serving.client.retries import DEFAULT_RETRIES, Retries
@@ -50,7 +51,7 @@ class Client:
         Raises:
             RequestError: if there is no answer, or if the answer is an error or has the wrong number of
                 predictions.
-            ValueError: if both a version and a label are given.
+            ValueError: if `instances` is a single one, or both a version and a label are given.
         """
         return self._each("predict", model, "instances", instances, signature_name, version, label)
 
@@ -75,7 +76,7 @@ class Client:
             list with one list of [label, score] per example.
 
         Raises:
-            RequestError: as for `predict`.
+            RequestError, ValueError: as for `predict`.
         """
         return self._each("classify", model, "examples", examples, signature_name, version, label)
 
@@ -125,7 +126,7 @@ class Client:
 
     def _each(self, method, model, name, examples, signature_name, version, label):
         """Posts a list of examples, and returns a list of equally many answers."""
-        request = {name: list(examples)}
+        request = {name: listed(name, examples)}
         if signature_name is not None:
             request["signature_name"] = signature_name
         answer = self._ask(f"{_path(model, version, label)}:{method}", request)
@@ -148,12 +149,7 @@ class Client:
 
 
 def _path(model, version=None, label=None):
-    if not model:
-        raise ValueError(f"`model` must be a name. Received: {model!r}")
-    if version is not None and label is not None:
-        raise ValueError(
-            f"only one of `version` and `label` can be given. Received: version={version}, label={label!r}"
-        )
+    check_model(model, version, label)
     path = f"/v1/models/{urllib.parse.quote(model, safe='')}"
     if version is not None:
         return f"{path}/versions/{version}"

@@ -183,3 +183,16 @@ def test_grpc_needs_no_tensorflow():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("one", ["a text", b"bytes", {"text": "a"}, 3, None])
+def test_one_example_in_place_of_a_list_is_refused(server, one):
+    """Not taken for letters or keys."""
+    with pytest.raises(ValueError, match="`instances` must be a list with one"):
+        Client(server.url).predict("m", one)
+    with pytest.raises(ValueError, match="`examples` must be a list with one"):
+        Client(server.url).classify("m", one)
+    with pytest.raises(ValueError, match="`instances` must be a list with one"):
+        connect("grpc://127.0.0.1:1").predict("m", one)
+    assert server.requests == []
+    assert Client(server.url).predict("m", ("a", "bc")) == [1, 2]

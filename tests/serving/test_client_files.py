@@ -368,3 +368,11 @@ def test_batches_before_a_failure_are_yielded():
     with pytest.raises(ValueError, match="the fourth"):
         found.extend(iter(batches(examples(), 2)))
     assert found == [[0, 1], [2]]
+
+
+def test_files_may_be_in_the_home_directory(files, monkeypatch):
+    monkeypatch.setenv("HOME", str(files.folder))
+    monkeypatch.chdir(files.folder)
+    files.run("--input=~/texts.txt", "--output=~/answers.jsonl", code=0)
+    assert len(files.output.read_text().splitlines()) == 1000
+    assert not (files.folder / "~").exists()

@@ -1,0 +1,22 @@
+"""Checks the arguments that both clients take, before anything is sent."""
+
+
+def check_model(model, version=None, label=None):
+    """Raises ValueError if a model has no name, or both a version and a label are given."""
+    if not model:
+        raise ValueError(f"`model` must be a name. Received: {model!r}")
+    if version is not None and label is not None:
+        raise ValueError(
+            f"only one of `version` and `label` can be given. Received: version={version}, label={label!r}"
+        )
+
+
+def listed(name, examples):
+    """Returns the examples as a list.
+
+    Raises:
+        ValueError: if they are a single one, whose letters or keys would be taken for examples.
+    """
+    if isinstance(examples, str | bytes | dict) or not hasattr(examples, "__iter__"):
+        raise ValueError(f"`{name}` must be a list with one element per example. Received: {examples!r:.100}")
+    return list(examples)
