@@ -6,6 +6,7 @@ The SavedModel goes to --output, by default RUN/models/preset, and is remade if 
 what `convnlp export` makes; to deploy it, give it to TensorFlow Serving (docs/deploying.md).
 """
 
+import errno
 import os
 import socket
 import sys
@@ -26,16 +27,22 @@ _HOST = flags.DEFINE_string("host", "127.0.0.1", "Address to listen on.")
 
 
 def require_free_port(host, port):
-    """Raises ValueError if the port is taken, before an export that would be in vain."""
+    """Raises ValueError if the server could not listen there, before an export that would be in vain."""
     try:
-        with socket.create_server((host, port)):
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
             pass
     except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise ValueError(
+                f"`host` must be an address of this machine. Received: {host} ({error})"
+            ) from error
         raise ValueError(f"`rest_api_port` must be free on {host}. Received: {port} ({error})") from error
 
 
 def main(_):
     """Preset -> SavedModel -> server."""
+    if not _NAME.value:
+        raise ValueError("`model_name` must not be empty")
     require_free_port(_HOST.value, _REST_PORT.value)
     preset = preset_names.locate(_PRESET.value)
     output = _OUTPUT.value or versions.default_output(_PRESET.value)
@@ -44,7 +51,8 @@ def main(_):
         print(f"exporting {preset}, which takes about a minute", flush=True)
         there, *_ = versions.export(preset, output)
         print(f"exported to {there}", flush=True)
-    url = f"http://{_HOST.value}:{_REST_PORT.value}"
+    host = f"[{_HOST.value}]" if ":" in _HOST.value else _HOST.value
+    url = f"http://{host}:{_REST_PORT.value}"
     print(f"serving {there} at {url}/v1/models/{_NAME.value}:predict; {url}/ in a browser", flush=True)
     server = [
         *(sys.executable, "-m", "convnlp.serving.server", "--port=0", f"--host={_HOST.value}"),

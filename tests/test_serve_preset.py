@@ -117,6 +117,26 @@ def test_a_port_that_is_taken_is_said_before_the_export(preset, tmp_path):
     assert not taken_models.exists()
 
 
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_an_address_of_version_6_is_looked_at_too(preset, tmp_path):
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
+        port = taken.getsockname()[1]
+        done = run_program(
+            *("convnlp.serve_preset", f"--preset={preset[0]}", f"--rest_api_port={port}", "--host=::1"),
+            f"--output={tmp_path / 'models'}",
+        )
+    assert done.stderr.splitlines()[-1].startswith("error: `rest_api_port` must be free on ::1. Received: ")
+    assert "in use" in done.stderr.splitlines()[-1]
+
+
+def test_a_host_that_is_not_this_machine(preset, tmp_path):
+    done = run_program(
+        "convnlp.serve_preset", f"--preset={preset[0]}", "--host=192.0.2.1", f"--output={tmp_path / 'models'}"
+    )
+    line = "error: `host` must be an address of this machine. Received: 192.0.2.1 ("
+    assert done.stderr.splitlines()[-1].startswith(line)
+
+
 def test_what_is_no_preset(tmp_path):
     done = run_program("convnlp.serve_preset", f"--preset={tmp_path}/none")
     assert done.returncode == 1
