@@ -17,3 +17,8 @@ def asset_files(preset):
     vocabulary = os.path.join("assets", "tokenizer", "vocabulary.spm")
     names = ("config.json", "experiment.json", "README.md", vocabulary)
     return [path for name in names if os.path.isfile(path := os.path.join(preset, name))]
+
+
+def label_lines(labels):
+    """Returns the content of labels.txt: the name of each class on a line, even if it has several lines."""
+    return "".join(" ".join(label.splitlines()) + "\n" for label in labels)

@@ -8,8 +8,10 @@ for --input has one text per line or, if its name ends in .jsonl, one object wit
 "text_pair"; "-" is standard input.
 """
 
+import codecs
 import itertools
 import json
+import os
 import sys
 
 from absl import app, flags
@@ -43,21 +45,34 @@ def examples():
     yield from zip(_TEXT.value, pairs, strict=True)
     if _INPUT.value is None:
         return
-    with sys.stdin if _INPUT.value == "-" else open(_INPUT.value, encoding="utf-8") as file:
+    for number, line in _lines(_INPUT.value):
+        if not _INPUT.value.endswith(".jsonl"):
+            yield line, None
+            continue
+        try:
+            example = json.loads(line)
+            text, pair = example["text"], example.get("text_pair")
+            if not isinstance(text, str) or not isinstance(pair, str | None):
+                raise TypeError
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError(
+                f'{_INPUT.value}, line {number}: not a JSON object whose "text" is a string'
+            ) from None
+        yield text, pair
+
+
+def _lines(path):
+    """Yields the numbers and the lines of a file, or of standard input, whatever the machine's encoding.
+
+    A carriage return alone does not end a line, and a byte-order mark is no part of the first one.
+    """
+    with sys.stdin.buffer if path == "-" else open(os.path.expanduser(path), "rb") as file:
         for number, line in enumerate(file, 1):
-            if not _INPUT.value.endswith(".jsonl"):
-                yield line.rstrip("\n"), None
-                continue
             try:
-                example = json.loads(line)
-                text, pair = example["text"], example.get("text_pair")
-                if not isinstance(text, str) or not isinstance(pair, str | None):
-                    raise TypeError
-            except (ValueError, KeyError, TypeError, AttributeError):
-                raise ValueError(
-                    f'{_INPUT.value}, line {number}: not a JSON object whose "text" is a string'
-                ) from None
-            yield text, pair
+                text = (line if number > 1 else line.removeprefix(codecs.BOM_UTF8)).decode()
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}, line {number}: not UTF-8 ({error})") from None
+            yield number, text.rstrip("\r\n")
 
 
 def main(argv):
@@ -67,7 +82,7 @@ def main(argv):
     try:
         if not _TEXT.value and _INPUT.value is None:
             raise ValueError("--text or --input must be given")
-        model = EdgeModel(_MODEL.value, _NUM_THREADS.value)
+        model = EdgeModel(os.path.expanduser(_MODEL.value), _NUM_THREADS.value)
         # Single texts and pairs do not share a batch.
         for has_pair, group in itertools.groupby(examples(), key=lambda example: example[1] is not None):
             while batch := list(itertools.islice(group, _BATCH_SIZE.value)):

@@ -16,6 +16,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from convnlp.export.edge_model import FACTS, VOCABULARY
 from convnlp.export.lite.float_operations import packed
+from convnlp.export.preset import label_lines
 
 ENTRY = "TFLITE_METADATA"
 LABELS = "labels.txt"
@@ -62,7 +63,7 @@ def with_archive(content, files, facts):
             zipped.write(path, name)
         zipped.writestr(FACTS, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
         if facts["labels"] is not None:
-            zipped.writestr(LABELS, "".join(f"{label}\n" for label in facts["labels"]))
+            zipped.writestr(LABELS, label_lines(facts["labels"]))
     return stream.getvalue()
 
 

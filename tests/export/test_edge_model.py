@@ -1,5 +1,6 @@
 """What a device has of a TFLite file: LiteRT, sentencepiece, and the archive behind the model."""
 
+import io
 import json
 import os
 import pathlib
@@ -140,6 +141,13 @@ def test_the_metadata_say_what_the_output_is(output, meaning):
     assert meaning.encode() in found
 
 
+def test_the_labels_have_a_line_each():
+    """Whatever their names are: line i is class i."""
+    content = metadata.with_archive(b"TFL3", {}, {"labels": ["a\nb", "c\r\n", "", "\u00e9\u2028f"]})
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.read("labels.txt").decode() == "a b\nc\n\n\u00e9 f\n"
+
+
 def test_a_file_that_is_no_model(tmp_path, fp32_file):
     (tmp_path / "m.tflite").write_bytes(b"not a zip")
     with pytest.raises(ValueError, match=r"m.tflite is not a file of export.tflite"):
@@ -214,9 +222,12 @@ finally:
 """
 
 
-def run_tflite(*flags, stdin=None):
+def run_tflite(*flags, stdin=None, home=None):
     command = [sys.executable, "-c", RUNNER, *flags]
-    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, check=False)
+    environment = os.environ | ({"HOME": str(home)} if home else {})
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, input=stdin, capture_output=True, text=True, check=False
+    )
 
 
 COPIES = """
@@ -302,6 +313,24 @@ def test_runner_needs_no_tensorflow(model, fp32_file, tmp_path):
     assert done.returncode == 1
     assert [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.multiprocess
+def test_lines_are_read_as_by_the_other_programs(model, fp32_file, tmp_path):
+    """From the home directory; a byte-order mark is no part of a text, and a carriage return ends none."""
+    shutil.copy(fp32_file, tmp_path / "m.tflite")
+    (tmp_path / "texts.txt").write_bytes("\ufeffthe river\r\nthe old\rcaptain\n".encode())
+    done = run_tflite("--model=~/m.tflite", "--input=~/texts.txt", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    expected = model.predict(["the river", "the old\rcaptain"])
+    assert [answer["label"] for answer in answers] == [answer["label"] for answer in expected]
+    for answer, other in zip(answers, expected, strict=True):
+        assert answer["scores"] == pytest.approx(other["scores"], abs=5e-6)
+    (tmp_path / "texts.txt").write_bytes(b"one\n\xff\n")
+    done = run_tflite(f"--model={fp32_file}", f"--input={tmp_path / 'texts.txt'}")
+    assert done.returncode == 1
+    assert f"error: {tmp_path}/texts.txt, line 2: not UTF-8" in done.stderr
 
 
 def test_metadata_is_what_tflite_support_reads(fp32_file):
