@@ -46,6 +46,25 @@ def check_file(name, path, inputs=()):
             raise ValueError(f"`{name}` must not overwrite the input {other}. Received: {name}={path}")
 
 
+def check_folder(name, path):
+    """Checks that a folder can be made, or files in it; it need not exist.
+
+    Args:
+        name: string, the flag or argument that gives the path.
+        path: string.
+
+    Raises:
+        ValueError: if not; the message names the argument, the rule and the path.
+    """
+    arguments.check_local(name, path)
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise ValueError(f"`{name}` must be a directory, not a file. Received: {name}={path}")
+    whole = pathlib.Path(path).absolute()
+    place = next(folder for folder in (whole, *whole.parents) if folder.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        raise ValueError(f"`{name}` must be writable, but {place} is not. Received: {name}={path}")
+
+
 def check_run_folder(workdir, preset, inputs):
     """Checks that a run does not overwrite what it reads.
 

@@ -95,6 +95,7 @@ def check_rows(model):
 def main(_):
     """Exports the preset, and prints what was written."""
     start = time.time()
+    versions.new_versions(_OUTPUT.value, _IDS_OUTPUT.value, _VERSION.value)  # before the work
     model = preset.load(_PRESET.value)
     rows = check_rows(model)  # before anything is written
     dtype = precision.resolve(_DTYPE.value, model)

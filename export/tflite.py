@@ -37,7 +37,10 @@ def main(_):
     outputs.check_file("output", _OUTPUT.value)  # before the calibration, which reads many texts
     form = forms.form_named(_MODE.value)
     form.require_inputs(_INPUTS.value)
-    rows = calibration_flags.rows(preset.load(_PRESET.value), form.name) if form.calibrated else None
+    rows = None
+    if form.calibrated:
+        calibration_flags.require_source(form.name)
+        rows = calibration_flags.rows(preset.load(_PRESET.value))
     facts = tflite_files.export(_PRESET.value, _OUTPUT.value, _MODE.value, _INPUTS.value, rows)
     print(f"{_OUTPUT.value}  {facts['megabytes']:.1f} MB, {_MODE.value}, {_INPUTS.value} in")
     print(

@@ -46,7 +46,9 @@ _LENGTHS = flags.DEFINE_list("lengths", ["32", "128", "512"], "Numbers of tokens
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the report to.")
 
 flags.register_validator(
-    "lengths", lambda lengths: all(n.isdecimal() and int(n) > 0 for n in lengths), "must be numbers >= 1"
+    "lengths",
+    lambda lengths: bool(lengths) and all(n.isdecimal() and int(n) > 0 for n in lengths),
+    "must be numbers >= 1",
 )
 
 
@@ -58,6 +60,8 @@ def main(_):
     forms = [form_named(mode) for mode in modes]
     for form in forms:
         form.require_inputs("ids")
+        if form.calibrated:
+            calibration_flags.require_source(form.name)
     comparison.use_one_thread()
     model = preset.load(_PRESET.value)
     source = Source(_SOURCE.value, _SPLIT.value, calibration_flags.data_dir())
@@ -65,8 +69,7 @@ def main(_):
     found = fields.of_preset(
         model, preset_names.locate(_PRESET.value), source, texts=texts, label=_LABEL_FIELD.value
     )
-    calibrated = next((form for form in forms if form.calibrated), None)
-    calibrating = calibration_flags.rows(model, calibrated.name) if calibrated else None
+    calibrating = calibration_flags.rows(model) if any(form.calibrated for form in forms) else None
     limit = task_of(model).answers(model).sequence_length
     lengths = sorted({min(int(n), limit) for n in _LENGTHS.value})
     if max(map(int, _LENGTHS.value)) > limit:

@@ -24,16 +24,16 @@ def data_dir():
     return _DATA_DIR.value
 
 
-def rows(model, mode):
-    """Returns `calibration.rows` according to the flags, for a mode that is calibrated.
-
-    Raises:
-        ValueError: if no source is given.
-    """
+def require_source(mode):
+    """Raises ValueError if no source is given, for a mode that is calibrated."""
     if _SOURCE.value is None:
         raise ValueError(
             f"--calibration_source must be given for mode {mode}: it takes ranges from your texts"
         )
+
+
+def rows(model):
+    """Returns `calibration.rows` according to the flags; see `require_source`."""
     return calibration.rows(
         model, _SOURCE.value, tuple(_FIELDS.value), _SPLIT.value, _NUM_TEXTS.value, _DATA_DIR.value
     )

@@ -24,18 +24,21 @@ def operations(content, batch_size, length):
         (list of `Operation`, number of parts that XNNPACK has taken).
 
     Raises:
-        ValueError: if the model takes anything other than token ids.
+        ValueError: if it is not a TFLite model, or takes anything other than token ids.
     """
     from ai_edge_litert import interpreter as litert
 
-    plain = _asked(
-        litert.Interpreter(
+    try:
+        plain = litert.Interpreter(
             model_content=content,
             num_threads=1,
             experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        ),
-        [batch_size, length],
-    )
+        )
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"`model` must be a TFLite file or a SavedModel. Received: a file ({error})"
+        ) from error
+    plain = _asked(plain, [batch_size, length])
     fast = _asked(litert.Interpreter(model_content=content, num_threads=1), [batch_size, length])
     taken = _taken(fast._get_ops_details())
     tensors = {detail["index"]: detail for detail in plain.get_tensor_details()}

@@ -11,12 +11,12 @@ import uuid
 
 import tensorflow as tf
 
-from convnlp import kernels, saved_model_sums
+from convnlp import kernels, outputs, saved_model_sums
 from convnlp.export import preset
 from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import precision, signatures
 from convnlp.export.verification import checks, requests
-from convnlp.models import arguments, checksums, preset_names
+from convnlp.models import checksums, preset_names
 from convnlp.models.folded_constants import folded
 from convnlp.models.int8_tables import store_in_int8
 from convnlp.models.narrow_weights import store_in_bfloat16
@@ -90,28 +90,11 @@ def export(
 
     Raises:
         ValueError: if the preset cannot be exported like this, the version exists, both base directories are
-            the same, one is a URL or a file, or a signature differs from the preset.
+            the same, one is a URL, a file or not writable, or a signature differs from the preset.
         OSError: if a version cannot be written. In this case, nothing is left behind.
     """
-    ids_output = ids_output or f"{output}_ids"
-    for name, base in (("output", output), ("ids_output", ids_output)):
-        arguments.check_local(name, base)
-        if os.path.lexists(base) and not os.path.isdir(base):
-            raise ValueError(f"`{name}` must be a directory, not a file. Received: {name}={base}")
-    bases = [pathlib.Path(output), pathlib.Path(ids_output)]
-    if bases[0].resolve() == bases[1].resolve():
-        raise ValueError(
-            f"`ids_output` must be another directory than `output`. Received: {ids_output} twice"
-        )
-    if version is None:
-        version = 1 + max(map(_highest_version, bases))
-    if not is_version(str(version)):
-        raise ValueError(f"`version` must be a number of at most 63 bits. Received: {version}")
-    targets = [base / str(version) for base in bases]
-    for target in targets:
-        if target.exists():
-            raise ValueError(f"`version` must be new. Received: {version}, but {target} exists")
-
+    targets = new_versions(output, ids_output, version)
+    bases = [target.parent for target in targets]
     preset_sums = _sums(preset_dir)  # before it is read, since it may be replaced meanwhile
     model = served = preset.load(preset_dir)
     is_narrow = precision.resolve(dtype, model) == "bfloat16"
@@ -142,6 +125,39 @@ def export(
     return *targets, {(names[directory], *key): error for (directory, *key), error in errors.items()}
 
 
+def new_versions(output, ids_output=None, version=None):
+    """Returns the two directories that an export will make, once it is certain that it can make them.
+
+    Args:
+        output: str. As for `export`, like the other arguments.
+        ids_output: str.
+        version: int.
+
+    Returns:
+        list of pathlib.Path.
+
+    Raises:
+        ValueError: as for `export`, as far as it does not depend on the preset.
+    """
+    ids_output = ids_output or f"{output}_ids"
+    bases = [pathlib.Path(output), pathlib.Path(ids_output)]
+    for name, base in zip(("output", "ids_output"), (output, ids_output), strict=True):
+        outputs.check_folder(name, base)
+    if bases[0].resolve() == bases[1].resolve():
+        raise ValueError(
+            f"`ids_output` must be another directory than `output`. Received: {ids_output} twice"
+        )
+    if version is None:
+        version = 1 + max(map(_highest_version, bases))
+    if not is_version(str(version)):
+        raise ValueError(f"`version` must be a number of at most 63 bits. Received: {version}")
+    targets = [base / str(version) for base in bases]
+    for target in targets:
+        if os.path.lexists(target):
+            raise ValueError(f"`version` must be new. Received: {version}, but {target} exists")
+    return targets
+
+
 def describe(directory):
     """Returns a line per signature of a SavedModel: its name, inputs and outputs, with types and shapes."""
     from tensorflow.python.tools import saved_model_utils
@@ -169,7 +185,7 @@ def _save(servable, model, preset_dir, directory):
         labels = task_of(model).answers(model).labels
         if labels:
             files.append(os.path.join(scratch, "labels.txt"))
-            pathlib.Path(files[-1]).write_text("\n".join(labels) + "\n", encoding="utf-8")
+            pathlib.Path(files[-1]).write_text(preset.label_lines(labels), encoding="utf-8")
         module.assets = [tf.saved_model.Asset(file) for file in files]
         tf.saved_model.save(module, str(directory), signatures=servable.signatures)
     extra = directory / "assets.extra"

@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from convnlp.export.verification import requests
 
@@ -47,8 +48,11 @@ def _warm_up(path):
     found = {}
     if not path.is_file():
         return found
-    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-        log = prediction_log_pb2.PredictionLog.FromString(record)
+    for number, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator(), 1):
+        try:
+            log = prediction_log_pb2.PredictionLog.FromString(record)
+        except DecodeError as error:
+            raise ValueError(f"{path}: record {number} is not a PredictionLog ({error})") from error
         kind = log.WhichOneof("log_type")
         if kind not in ("predict_log", "classify_log", "regress_log"):
             continue
@@ -56,10 +60,20 @@ def _warm_up(path):
         if kind == "predict_log":
             inputs = {name: _array(value, path) for name, value in request.inputs.items()}
         else:
-            examples = [example.SerializeToString() for example in request.input.example_list.examples]
-            inputs = {"inputs": np.array(examples, object)}
+            inputs = {"inputs": np.array(_examples(request.input), object)}
+            if not inputs["inputs"].size:
+                continue
         found.setdefault(request.model_spec.signature_name or "serving_default", []).append(inputs)
     return found
+
+
+def _examples(message):
+    """Returns the serialized examples of an Input, each preceded by the context that they share."""
+    kind = message.WhichOneof("kind")
+    if kind is None:
+        return []
+    shared = message.example_list_with_context.context.SerializeToString()  # b"" in a plain list
+    return [shared + example.SerializeToString() for example in getattr(message, kind).examples]
 
 
 def _array(proto, path):
@@ -69,7 +83,10 @@ def _array(proto, path):
         raise ValueError(
             f"{path}: tensors must have at most {_MAX_ELEMENTS} elements. Received: shape={sizes}"
         )
-    return tf.make_ndarray(proto)
+    try:
+        return tf.make_ndarray(proto)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: a tensor does not hold what it declares ({error})") from error
 
 
 def _made_up(graph, name, specs):

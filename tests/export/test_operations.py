@@ -106,3 +106,8 @@ def test_program(fp32_file, mixers, exported_classifier, tmp_path):
     assert done.stdout.splitlines()[-1].endswith(" operations")
     done = run_program("export.operations", f"--model={tmp_path / 'none'}")
     assert "`model` must be a file or a directory" in done.stderr
+    (tmp_path / "page.md").write_text("# no model")
+    done = run_program("export.operations", f"--model={tmp_path / 'page.md'}")
+    assert done.returncode == 1
+    line = "error: `model` must be a TFLite file or a SavedModel. Received: a file ("
+    assert done.stderr.splitlines()[-1].startswith(line)

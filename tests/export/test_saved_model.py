@@ -309,6 +309,7 @@ def test_of_two_exports_of_one_version_the_second_leaves_nothing(small_dir, tmp_
         ("m", "gs://b/ids", "`ids_output` must be a path on this machine.* Received: ids_output=gs://b/ids$"),
         ("file", "ids", "`output` must be a directory, not a file. Received: output=file$"),
         ("m", "file", "`ids_output` must be a directory, not a file. Received: ids_output=file$"),
+        ("file/m", None, "`output` must be writable, but .*/file is not. Received: output=file/m$"),
         ("m", "./m", "`ids_output` must be another directory than `output`. Received: ./m twice$"),
     ],
 )
@@ -351,6 +352,14 @@ def test_program(small_dir, tmp_path):
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(f"error: preset {tmp_path}/none: no such directory")
     assert {path.name for path in tmp_path.iterdir()} == {"m", "m_ids"}
+
+    # Before the preset is loaded, which takes long, and texts are read.
+    for flags in (["--output=gs://bucket/m"], [f"--output={output}", "--version=1"]):
+        done = run_program("export.saved_model", f"--preset={tmp_path}/none", *flags)
+        assert done.returncode == 1
+        assert done.stderr.splitlines()[-1].startswith(
+            ("error: `output` must be", "error: `version` must be")
+        )
 
 
 @pytest.mark.slow

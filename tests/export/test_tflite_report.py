@@ -91,3 +91,25 @@ def test_a_place_where_no_file_can_be_is_noticed_before_all_else(program, tmp_pa
     done = run_program(f"export.{name}", *rest, f"--output={tmp_path}")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: `output` must be a file, not a directory")
+
+
+@pytest.mark.multiprocess
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        (("tflite", "--mode=int8"), "error: --calibration_source must be given for mode int8: "),
+        (
+            ("tflite_report", "--source=text:none"),
+            "error: --calibration_source must be given for mode int8: ",
+        ),
+        (
+            ("tflite_report", "--source=text:none", "--lengths="),
+            "error: flag --lengths=: must be numbers >= 1",
+        ),
+    ],
+)
+def test_what_is_missing_is_noticed_before_the_preset_is_loaded(program, line, tmp_path):
+    name, *rest = program
+    done = run_program(f"export.{name}", "--preset=none", *rest, f"--output={tmp_path / 'out'}")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(line)

@@ -128,6 +128,40 @@ def test_recorded_requests_are_asked_at_every_batch_and_at_odd_lengths(exported_
     assert {(1, 1), (2, 3), (5, 9)} <= shapes["ids"]
 
 
+def test_a_context_is_part_of_each_recorded_example(tmp_path):
+    log = prediction_log_pb2.PredictionLog()
+    log.classify_log.request.model_spec.signature_name = "classify"
+    found = log.classify_log.request.input.example_list_with_context
+    found.context.features.feature["text"].bytes_list.value.append(b"good")
+    for _ in range(2):
+        found.examples.add().features.feature["n"].int64_list.value.append(1)
+    empty = prediction_log_pb2.PredictionLog()
+    empty.regress_log.request.model_spec.signature_name = "regress"
+    path = tmp_path / "requests"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(log.SerializeToString())
+        writer.write(empty.SerializeToString())
+    ((name, (inputs,)),) = recorded._warm_up(path).items()
+    assert (name, inputs["inputs"].shape) == ("classify", (2,))
+    example = tf.train.Example.FromString(inputs["inputs"][1])
+    assert example.features.feature["text"].bytes_list.value == [b"good"]
+    assert example.features.feature["n"].int64_list.value == [1]
+
+
+def test_a_recorded_request_that_is_none_is_named(tmp_path):
+    path = tmp_path / "requests"
+    log = prediction_log_pb2.PredictionLog()
+    log.predict_log.request.inputs["x"].dtype = 999
+    for record, words in [
+        (b"\xff", "record 1 is not a PredictionLog"),
+        (log.SerializeToString(), "a tensor"),
+    ]:
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            writer.write(record)
+        with pytest.raises(ValueError, match=f"requests: {words}"):
+            recorded._warm_up(path)
+
+
 def test_a_recorded_request_must_not_declare_more_than_it_can_hold(known, tmp_path, monkeypatch):
     log = prediction_log_pb2.PredictionLog()
     x = log.predict_log.request.inputs["x"]
