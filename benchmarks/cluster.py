@@ -200,6 +200,8 @@ def main(_):
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"`--workdir` must be new or empty. Received: {args.workdir!r}")
     folder.mkdir(parents=True, exist_ok=True)
+    if args.json:
+        pathlib.Path(args.json).absolute().parent.mkdir(parents=True, exist_ok=True)
     lines = bulk_lines.Lines(args.num_lines)
     lines.write(folder)
     model = export_classifier("lightweight_conv", SIZE, LENGTH, folder)

@@ -220,7 +220,9 @@ def main(_):
     """Flags -> plans -> missing cells, task by task and mixer by mixer -> tables, JSON, pages."""
     args = flags.FLAGS
     runner.end_by_sigterm()
-    plans_of(args, tokenizer="")  # reports wrong flags before anything is computed
+    for task in plans_of(args, tokenizer=""):  # reports wrong flags before anything is computed
+        if args.docs_page:
+            page.require_marks(pathlib.Path(args.docs_page), task)
     machine.use_threads(args.threads)
     description = machine.describe(args.threads)
     workdir = pathlib.Path(args.workdir)

@@ -72,6 +72,8 @@ SHORT = Settings(lengths=(32, 128), num_texts=20, limit=64, repeats=3)
 def rows(settings):
     """Yields the rows of all presets; writes the page at the end."""
     args, found = flags.FLAGS, []
+    if args.docs_page:
+        pages.require_marks("docs_page", pathlib.Path(args.docs_page), _MARK)
     for pair in args.presets:
         name, _, directory = pair.partition("=")
         source = args.source.replace("{name}", name)

@@ -64,9 +64,11 @@ class Settings:
 
 def rows(settings):
     """Yields the rows of throughput, then those of latency."""
-    for dtype in _DTYPES.value or settings.dtypes:
+    dtypes = _DTYPES.value or settings.dtypes
+    for dtype in dtypes:
         if dtype not in POLICIES:
             raise ValueError(f"`--dtypes` must be among {', '.join(POLICIES)}. Received: {dtype!r}")
+    for dtype in dtypes:
         models = Models(dtype, settings)
         for length in settings.lengths:
             for padding in ("none", "half") if length in settings.padded_lengths else ("none",):

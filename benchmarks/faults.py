@@ -34,6 +34,7 @@ from absl import flags
 
 from benchmarks import machine, pages, tiny_run
 from benchmarks.distributing import processes
+from benchmarks.number_flags import numbers
 from convnlp import programs
 from convnlp.launching.worker import ending_with_us
 
@@ -277,12 +278,16 @@ def run_all(folder, faults, num_steps):
 def main(_):
     """Flags -> runs -> table, JSON, page."""
     args = flags.FLAGS
+    counts = numbers("num_workers", args.num_workers, least=1)
+    if args.docs_page:
+        pages.require_marks("docs_page", pathlib.Path(args.docs_page), BEGIN)
+    if args.json:
+        pathlib.Path(args.json).absolute().parent.mkdir(parents=True, exist_ok=True)
     folder = pathlib.Path(args.workdir)
     folder.mkdir(parents=True, exist_ok=True)
-    numbers = [int(number) for number in args.num_workers]
     finished = []
-    for place, number in enumerate(numbers):
-        count = len(range(place, args.num_faults, len(numbers)))
+    for place, number in enumerate(counts):
+        count = len(range(place, args.num_faults, len(counts)))
         num_steps = CHECKPOINT_EVERY * (1 + count * (3 + LATEST // CHECKPOINT_EVERY))
         finished += run_all(folder, plan(number, count, args.seed), num_steps)
     survived = sum(fault.is_survived() for fault in finished)

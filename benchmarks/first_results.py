@@ -15,6 +15,7 @@ import pathlib
 from absl import flags
 
 from benchmarks import pages
+from benchmarks.number_flags import numbers
 from benchmarks.scoring import minilm, page, peers
 from benchmarks.scoring.ours import PRESET, Runs
 from benchmarks.scoring.sets import SETS
@@ -47,9 +48,11 @@ def main(argv):
     del argv
     args = flags.FLAGS
     check(args.sets, args.models, args.data_dir, args.minilm)
+    numbers("seeds", args.seeds, least=0)
+    text = pathlib.Path(args.docs_dir, "first_results.md")
+    pages.require_marks("docs_dir", text, page.BEGIN)
     runs = Runs(pathlib.Path(args.data_dir), pathlib.Path(args.workdir))
     figures = pathlib.Path(args.docs_dir, "first_results.json")
-    text = pathlib.Path(args.docs_dir, "first_results.md")
     found = (
         json.loads(figures.read_text()) if figures.exists() else {"preset": PRESET, "cells": {}, "labels": {}}
     )

@@ -36,6 +36,7 @@ from benchmarks import machine, pages
 from benchmarks.inferring import asks, builds, comparisons, measuring, model, page
 from benchmarks.inferring.pieces import VOCABULARY, Pieces
 from benchmarks.inferring.variants import MINILM, VARIANTS, chosen
+from benchmarks.number_flags import numbers
 from benchmarks.rows import HEADER, line
 from benchmarks.scoring import minilm
 from convnlp import programs
@@ -104,7 +105,7 @@ def main(_):
 def checked(args):
     """Returns the values of the flags as a dict; raises ValueError before anything is computed."""
     plan = {
-        name: _numbers(name, getattr(args, name), least)
+        name: numbers(name, getattr(args, name), least)
         for name, least in (("lengths", 2), ("batch_lengths", 2), ("threads", 1))
     }
     cores = len(os.sched_getaffinity(0))
@@ -124,13 +125,6 @@ def checked(args):
                 raise ValueError(f"`minilm` must be a directory that holds {file}. Received: {args.minilm}")
         variants.append(VARIANTS[MINILM])
     return {**plan, "variants": variants}
-
-
-def _numbers(flag, texts, least):
-    values = [int(text) if text.isdecimal() else 0 for text in texts]
-    if not values or min(values) < least:
-        raise ValueError(f"`{flag}` must be numbers of {least} or more. Received: {','.join(texts)!r}")
-    return values
 
 
 def describe(threads):

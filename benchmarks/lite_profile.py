@@ -19,6 +19,7 @@ from absl import flags
 
 from benchmarks import goals, machine
 from benchmarks.inferring import asks, comparisons, microkernels, multiply_adds
+from benchmarks.number_flags import numbers
 from convnlp import programs
 from convnlp.export import edge_model, preset
 from convnlp.training.storage import write_json
@@ -40,7 +41,7 @@ def define_flags():
 def main(_):
     """Flags -> times and samples -> tables, JSON."""
     args = flags.FLAGS
-    lengths = [int(length) for length in args.lengths]
+    lengths = numbers("lengths", args.lengths, least=1)
     peers = json.loads(pathlib.Path(args.results).read_text(encoding="utf-8"))["mini"]["cells"]
     unit = multiply_adds.best()  # first, because not every machine can
     peak = multiply_adds.a_second(unit, time.perf_counter)

@@ -21,6 +21,24 @@ def replace_generated(page, begin, text):
     page.write_text(f"{head}{begin}\n\n{text}\n\n{END}{tail}", encoding="utf-8")
 
 
+def require_marks(flag, page, begin):
+    """Checks that `replace_generated` can write into a page, before the hours that its text may take.
+
+    Args:
+        flag: str, the name of the flag that leads to the page.
+        page: pathlib.Path.
+        begin: as in `replace_generated`.
+
+    Raises:
+        ValueError: if there is no such page, or it has no marks.
+    """
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    if END not in text.partition(begin)[2]:
+        raise ValueError(
+            f"`--{flag}` must lead to a page that holds {begin!r} and then {END!r}. Received: {page}"
+        )
+
+
 def table(header, lines):
     """Returns a Markdown table.
 

@@ -23,6 +23,7 @@ from absl import flags
 
 from benchmarks import machine
 from benchmarks.comparison import cells, runner
+from benchmarks.number_flags import numbers
 from benchmarks.questions import byte_vocabulary, long_range, page, speeds, table
 from benchmarks.questions.store import Store
 from convnlp import presets, programs
@@ -111,17 +112,12 @@ def checked(args):
     for name in args.questions:
         if name not in table.QUESTIONS:
             raise ValueError(f"`--questions` must be among {', '.join(table.QUESTIONS)}. Received: {name!r}")
-    numbers = {}
+    found = {}
     for flag, texts, kind in (("tokens", args.tokens, float), ("seeds", args.seeds, int)):
-        try:
-            numbers[flag] = tuple(kind(text) for text in texts)
-        except ValueError:
-            numbers[flag] = ()
-        if not numbers[flag] or min(numbers[flag]) < 1:
-            raise ValueError(f"`--{flag}` must be numbers of 1 or more. Received: {','.join(texts)!r}")
-        if len(set(numbers[flag])) < len(numbers[flag]):
+        found[flag] = tuple(numbers(flag, texts, 1, kind))
+        if len(set(found[flag])) < len(found[flag]):
             raise ValueError(f"`--{flag}` must differ. Received: {','.join(texts)!r}")
-    return numbers["tokens"], numbers["seeds"], tuple(args.questions)
+    return found["tokens"], found["seeds"], tuple(args.questions)
 
 
 def keep(store, threads):

@@ -13,6 +13,7 @@ with each other, but not with those of other programs.
 import collections
 import glob
 import json
+import pathlib
 import re
 import tempfile
 import time
@@ -140,6 +141,8 @@ def define_flags():
 def main(_):
     """Flags -> profiles -> tables, JSON."""
     args = flags.FLAGS
+    if args.json:
+        pathlib.Path(args.json).absolute().parent.mkdir(parents=True, exist_ok=True)
     machine.use_threads(args.threads)
     description = machine.describe(args.threads)
     description["allocator_tuned"] = machine.tune_allocator()

@@ -23,8 +23,9 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 from absl import flags
 
-from benchmarks import machine
+from benchmarks import machine, pages
 from benchmarks.comparison.variants import Variant
+from benchmarks.number_flags import numbers
 from benchmarks.recalling import cells, data, model, page
 from convnlp import programs
 from convnlp.layers import MIXERS
@@ -56,6 +57,8 @@ def main(_):
     from benchmarks.recalling import training  # after the threads are set
 
     docs = pathlib.Path(args.docs_dir) if args.docs_dir else None
+    if docs:
+        pages.require_marks("docs_dir", docs / "recall.md", page.BEGIN)
     finished = cells.Cells(args.workdir, docs and docs / "recall.json")
     description = machine.describe(args.threads)
     for row in rows:
@@ -89,8 +92,8 @@ def checked(args):
     Raises:
         ValueError: if a flag is wrong; the message names it.
     """
-    distances = _numbers("distances", args.distances, int, data.NUM_PAIRS)
-    rates = _numbers("learning_rates", args.learning_rates, float, 1e-9)
+    distances = tuple(numbers("distances", args.distances, data.NUM_PAIRS))
+    rates = tuple(numbers("learning_rates", args.learning_rates, 1e-9, float))
     plan = cells.Plan(args.steps, args.batch_size, rates, distances)
     for flag, given, known in (
         ("tasks", args.tasks, data.TASKS),
@@ -100,7 +103,7 @@ def checked(args):
             if name not in known:
                 raise ValueError(f"`{flag}` must be among {', '.join(known)}. Received: {name!r}")
     mixers = [str(Variant.parse(text)) for text in args.mixers or MIXERS]
-    layers = _numbers("layers", args.layers, int, 1)
+    layers = numbers("layers", args.layers, 1)
     for mixer in mixers:
         for count in layers:
             model.layer_names(Variant.parse(mixer).mixer, count)
@@ -112,16 +115,6 @@ def checked(args):
         for task in args.tasks
         for seed in range(args.seeds)
     ]
-
-
-def _numbers(flag, texts, kind, least):
-    try:
-        values = tuple(map(kind, texts))
-    except ValueError:
-        values = ()
-    if not values or min(values) < least:
-        raise ValueError(f"`{flag}` must be numbers of {least} or more. Received: {','.join(texts)!r}")
-    return values
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import uvicorn
 from absl import flags
 
 from benchmarks import machine
+from benchmarks.number_flags import numbers
 from benchmarks.serving_load import run_load, write_request
 from convnlp import programs
 from convnlp.serving.core.batching import Batcher
@@ -115,6 +116,7 @@ def _server(base_path):
 
 def main(_):
     """Prints the table."""
+    client_counts = numbers("clients", _CLIENTS.value, least=1)
     machine.use_threads(os.cpu_count())
     counters = Counters()
     for stage, names in _STAGES.items():
@@ -126,9 +128,9 @@ def main(_):
         _server(pathlib.Path(_MODEL.value).absolute().parent) as port,
     ):
         body = write_request("text", _LENGTH.value, folder)
-        run_load(port, body, max(map(int, _CLIENTS.value)), 2.0)
+        run_load(port, body, max(client_counts), 2.0)
         names = {thread.native_id: thread.name for thread in threading.enumerate()}
-        for clients in map(int, _CLIENTS.value):
+        for clients in client_counts:
             before, stages = _cpu_seconds(names), dict(counters.seconds)
             report = run_load(port, body, clients, _SECONDS.value)
             column = shares(before, _cpu_seconds(names), report["requests"])

@@ -51,6 +51,8 @@ def main(_):
         raise ValueError(
             f"`--faults` must be among {', '.join(getattr(module, table))}. Received: {sorted(unknown)[0]!r}"
         )
+    if args.docs_dir:
+        page.require_marks(pathlib.Path(args.docs_dir))
     about = machine.describe(1)
     outcome = module.soak(folder, args.minutes, args.seconds_between, args.seed, names, say=_say)
     results = getattr(page, f"{args.what}_result")(outcome, folder, args.seed, about)

@@ -27,6 +27,7 @@ from benchmarks import pages
 from benchmarks.comparison import runner
 from benchmarks.compiling import cells, compiler, page
 from benchmarks.compiling.chips import CHIPS
+from benchmarks.number_flags import numbers
 from convnlp import programs
 from convnlp.layers import MIXERS
 from convnlp.models import SIZES
@@ -86,11 +87,7 @@ def checked(args):
         for name in getattr(args, flag):
             if name not in known:
                 raise ValueError(f"`--{flag}` must be among {', '.join(known)}. Received: {name!r}")
-    batch_sizes = [int(text) if text.isdecimal() else 0 for text in args.batch_sizes]
-    if not batch_sizes or min(batch_sizes) < 1:
-        raise ValueError(
-            f"`--batch_sizes` must be numbers of 1 or more. Received: {','.join(args.batch_sizes)!r}"
-        )
+    batch_sizes = numbers("batch_sizes", args.batch_sizes, least=1)
     if args.docs_dir and not pathlib.Path(args.docs_dir, PAGE).exists():
         raise ValueError(f"`--docs_dir` must be a directory that holds {PAGE}. Received: {args.docs_dir}")
     if not args.report_only and (missing := compiler.missing()):

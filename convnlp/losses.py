@@ -14,7 +14,7 @@ def cross_entropy(logits, targets, mask):
         mask: [...], bool or weights, which targets count.
     """
     weights = tf.cast(mask, tf.float32)
-    losses = kernels.cross_entropy(logits, targets)
+    losses = kernels.cross_entropy(logits, tf.cast(targets, tf.int32))
     return tf.reduce_sum(losses * weights), tf.reduce_sum(weights)
 
 
@@ -32,7 +32,7 @@ def soft_cross_entropy(logits, probabilities, mask):
 
 def hits(logits, targets, mask):
     """Counts the targets in the mask that have the largest logit; takes the arguments of `cross_entropy`."""
-    is_hit = tf.cast(tf.equal(tf.argmax(logits, -1, tf.int32), targets), tf.float32)
+    is_hit = tf.cast(tf.equal(tf.argmax(logits, -1, tf.int32), tf.cast(targets, tf.int32)), tf.float32)
     return tf.reduce_sum(is_hit * tf.cast(mask, tf.float32))
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 
 from benchmarks.comparison.cells import Cell
@@ -246,12 +247,12 @@ def _check_budget(name, value):
 
 
 def _check_positive(name, value):
-    if value <= 0:
+    if not 0 < value < math.inf:
         raise ValueError(f"`--{name}` must be > 0. Received: {value}")
 
 
 def _check_rates(name, values):
-    if not values or min(values) <= 0 or len(set(values)) < len(values):
+    if not values or not all(0 < value < math.inf for value in values) or len(set(values)) < len(values):
         raise ValueError(f"`--{name}` must be different numbers > 0. Received: {list(values)}")
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks import first_results, pages
+from benchmarks.number_flags import numbers
 from benchmarks.scoring.sets import SETS
 from convnlp import fit_head, programs
 from convnlp.data import Label, Source, validation
@@ -44,6 +45,8 @@ def main(argv):
     del argv
     args = flags.FLAGS
     first_results.check(args.sets, [], args.data_dir)
+    if set(args.sizes) != {"all"}:
+        numbers("sizes", [size for size in args.sizes if size != "all"], least=1)
     preset = preset_names.locate(args.preset)
     tokenizer, backbone = Tokenizer.from_preset(preset), Seq2SeqBackbone.from_preset(preset)
     for size in args.sizes:

@@ -66,6 +66,8 @@ def main(argv):
     related = [RELATED[name] for name in args.sets if name in RELATED]
     first_results.check([*args.sets, *related], [], args.data_dir)
     numbers = chosen(args.trials)
+    if args.docs_page:
+        pages.require_marks("docs_page", pathlib.Path(args.docs_page), BEGIN)
     levers = Levers(pathlib.Path(args.data_dir), pathlib.Path(args.workdir), args.labels, args.seed)
     right = {}
     for number in numbers:

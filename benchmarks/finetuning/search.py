@@ -15,6 +15,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks.chosen_variants import chosen_variants
+from benchmarks.number_flags import numbers
 from benchmarks.run_once import run_once
 from convnlp import programs
 
@@ -57,6 +58,7 @@ def main(argv):
     del argv
     args = flags.FLAGS
     workdir = pathlib.Path(args.workdir)
+    numbers("seeds", args.seeds, least=0)
     for number in checked(args.variants, pathlib.Path(args.data_dir)):
         name = list(VARIANTS)[number]
         scores = {"name": name}

@@ -15,6 +15,7 @@ from absl import flags
 
 from benchmarks import first_results, pages
 from benchmarks.finetuning import folds
+from benchmarks.number_flags import numbers
 from benchmarks.scoring.sets import SETS
 from convnlp import programs
 from convnlp.finetuning import data
@@ -44,13 +45,16 @@ def main(argv):
     del argv
     args = flags.FLAGS
     first_results.check(args.sets, [], args.data_dir)
+    seeds = numbers("seeds", args.seeds, least=0)
+    if args.docs_page:
+        pages.require_marks("docs_page", pathlib.Path(args.docs_page), BEGIN)
     preset = preset_names.locate(args.preset)
     tokenizer, backbone = Tokenizer.from_preset(preset), Seq2SeqBackbone.from_preset(preset)
     cells = {}
     for name in args.sets:
         model = TextClassifier(backbone, SETS[name].classes, pooling="layers", dropout=0.0)
         whole = None
-        for seed in map(int, args.seeds):
+        for seed in seeds:
             kept = pathlib.Path(args.workdir, f"{name}.{args.labels}.{args.max_length}.{seed}.json")
             if not kept.exists():
                 whole = whole or folds.read(SETS[name], args, tokenizer, model, "train", "train")

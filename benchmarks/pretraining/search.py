@@ -18,6 +18,7 @@ import tensorflow as tf
 from absl import flags
 
 from benchmarks.chosen_variants import chosen_variants
+from benchmarks.number_flags import numbers
 from benchmarks.run_once import run_once
 from convnlp import programs
 from convnlp.data import Source
@@ -74,6 +75,8 @@ def main(argv):
     args = flags.FLAGS
     workdir = pathlib.Path(args.workdir)
     chosen = checked(args.variants, pathlib.Path(args.data_dir))
+    if args.seeds:
+        numbers("seeds", args.seeds, least=0)
     for number in chosen:
         name = list(VARIANTS)[number]
         folder = workdir / f"{number:02d}"

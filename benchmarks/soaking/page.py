@@ -67,6 +67,11 @@ def _trend(rows):
     return memory_trend([row["seconds"] for row in rows], [row["memory_mb"] for row in rows])
 
 
+def require_marks(docs):
+    """Raises ValueError unless `write` can write into soak.md in `docs`, a pathlib.Path."""
+    pages.require_marks("docs_dir", docs / "soak.md", BEGIN)
+
+
 def write(docs, what, result):
     """Writes the result of one kind, its plot, and the page with both kinds.
 

@@ -205,9 +205,10 @@ class StaticConvMixer(ConvMixer):
         return keras.initializers.GlorotUniform()
 
     def convolve(self, x, masks, training):
-        taps = self.taps(x, training)
+        # Not by the kernel, whose pads must be finite. A block has already set them to zero in its gate.
+        x = kernels.zero_pads(x, masks.padding_mask)
         return kernels.depthwise_conv(
-            x, taps, self.dilation_rate, self.causal, masks.segment_ids, masks.padding_mask
+            x, self.taps(x, training), self.dilation_rate, self.causal, masks.segment_ids
         )
 
     def taps(self, x, training=False, kept=None):

@@ -362,8 +362,8 @@ def args(**given):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"lengths": ["8", "x"]}, "`lengths` must be numbers of 2 or more. Received: '8,x'"),
-        ({"threads": ["0"]}, "`threads` must be numbers of 1 or more. Received: '0'"),
+        ({"lengths": ["8", "x"]}, "`--lengths` must be numbers of 2 or more. Received: '8,x'"),
+        ({"threads": ["0"]}, "`--threads` must be numbers of 1 or more. Received: '0'"),
         ({"threads": ["1", "999"]}, "`threads` must be at most .* Received: 999"),
         (
             {"mixers": ["fourier"]},
