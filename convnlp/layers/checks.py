@@ -1,6 +1,7 @@
 """Checks of arguments and lengths; their errors name the argument, the rule and the value."""
 
 import numbers
+import sys
 
 import tensorflow as tf
 
@@ -44,6 +45,22 @@ def require_count(name, value, minimum=1):
     """Raises ValueError unless the argument `name` is an int of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise ValueError(f"`{name}` must be an int >= {minimum}. Received: {name}={value!r}")
+
+
+def counts(name, values, minimum=1):
+    """Returns the ints of an argument that takes one or several, as a list; `require_count` checks each."""
+    found = list(values) if isinstance(values, (list, tuple)) else [values]
+    for value in found:
+        require_count(name, value, minimum)
+    return found
+
+
+def require_positive(name, value, most=None):
+    """Raises ValueError unless the argument `name` is a finite number > 0, at most `most` if given."""
+    largest = sys.float_info.max if most is None else most
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value <= largest:
+        rule = "> 0" if most is None else f"in (0, {most}]"
+        raise ValueError(f"`{name}` must be {rule}. Received: {name}={value!r}")
 
 
 def require_heads(hidden_dim, num_heads, name="num_heads"):

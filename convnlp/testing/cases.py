@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.layers import MIXERS, build_mixer
+from convnlp.testing.requirements import require_variants
 
 BATCH, TIME, DIM = 2, 7, 8
 
@@ -78,12 +79,11 @@ def cases(name, variants=({},), oracle=None, copies=True):
         List of `Case`s.
 
     Raises:
-        ValueError: if there is no such mixer, or no variant.
+        ValueError: if there is no such mixer, or `variants` holds no dicts.
     """
     if name not in MIXERS:
         raise ValueError(f"`name` must be one of {', '.join(MIXERS)}. Received: {name!r}")
-    if not variants:
-        raise ValueError(f"`variants` must hold a dict of options, if an empty one. Received: {variants!r}")
+    require_variants(variants)
     directions = (False, True) if MIXERS[name].supports_causal else (False,)
     return [
         Case(name, options, causal, number == 0, oracle, copies)

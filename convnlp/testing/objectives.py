@@ -14,7 +14,7 @@ import tensorflow as tf
 from convnlp.adamw import AdamW
 from convnlp.models import Seq2SeqBackbone
 from convnlp.objectives import OBJECTIVES, Seeds, build_objectives, pretraining_loss
-from convnlp.testing.requirements import require
+from convnlp.testing.requirements import require, require_variants
 
 VOCABULARY_SIZE = 60  # pads, end, unknown, text from 3, ten sentinels
 BATCH, LENGTH = 4, 40  # long enough for span corruption to remove several spans
@@ -241,12 +241,11 @@ def objective_checks(name, variants=({},), backbone="encoder alone"):
         List of functions without arguments.
 
     Raises:
-        ValueError: if there is no such objective or backbone, or no variant.
+        ValueError: if there is no such objective or backbone, or `variants` holds no dicts.
     """
     for argument, value, allowed in (("name", name, OBJECTIVES), ("backbone", backbone, BACKBONES)):
         if value not in allowed:
             raise ValueError(f"`{argument}` must be one of {', '.join(allowed)}. Received: {value!r}")
-    if not variants:
-        raise ValueError(f"`variants` must hold at least one dict of options. Received: {variants!r}")
+    require_variants(variants)
     cases = [ObjectiveCase(name, tuple(options.items()), backbone) for options in variants]
     return [ObjectiveCheck(function, case) for case in cases for function in OBJECTIVE_SUITE]

@@ -1,12 +1,25 @@
 """How a check fails, even under `python -O`, which drops assert statements."""
 
 import contextlib
+from collections.abc import Mapping
 
 
 def require(condition, message):
     """Raises AssertionError with the message unless the condition holds."""
     if not condition:
         raise AssertionError(message)
+
+
+def require_variants(variants):
+    """Raises ValueError unless `variants` is a sequence of dicts, at least one."""
+    if (
+        not variants
+        or isinstance(variants, Mapping)
+        or not all(isinstance(each, Mapping) for each in variants)
+    ):
+        raise ValueError(
+            f"`variants` must hold dicts of options, at least an empty one. Received: {variants!r}"
+        )
 
 
 @contextlib.contextmanager

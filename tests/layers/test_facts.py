@@ -83,8 +83,11 @@ def make(cls, **arguments):
         (GatedDilatedConv, "gate_dropout", 1.0),
         (ConvS2S, "dropout", 1.0),
         (Muse, "kernel_sizes", [0]),
+        (Muse, "kernel_sizes", 0),
+        (Muse, "kernel_sizes", None),
         (Muse, "intermediate_dim", 0),
         (MBConv, "squeeze_ratio", 0),
+        (MBConv, "squeeze_ratio", "0.3"),
         (MBConv, "expansion", 0.5),
         (RelativeAttention, "max_sequence_length", 0),
         (Synthesizer, "max_sequence_length", 0),
@@ -95,6 +98,8 @@ def make(cls, **arguments):
         (MLPMixer, "token_dim", 0),
         (FeedForwardStack, "expansion", 0),
         (ResMLP, "layer_scale_init", 0.0),
+        (ResMLP, "layer_scale_init", float("inf")),
+        (ResMLP, "layer_scale_init", "small"),
         (ResMLP, "matrix_heads", 3),
         (SpatialGating, "matrix_heads", 3),
         (ExternalAttention, "memory_size", 0),
@@ -109,6 +114,7 @@ def make(cls, **arguments):
         (FocalAttention, "window_size", 0),
         (FocalAttention, "num_windows", 0),
         (FocalAttention, "pool_sizes", [1]),
+        (FocalAttention, "pool_sizes", None),
         (FocalAttention, "pool_sizes", ()),
         (FocalAttention, "pool_sizes", (4, 4)),
         (ExternalAttention, "memory_heads", 3),
@@ -123,6 +129,11 @@ def make(cls, **arguments):
 def test_bad_arguments_are_named(cls, argument, value):
     with pytest.raises(ValueError, match=rf"`{argument}` must .*Received: .*{value}"):
         make(cls, **{argument: value})
+
+
+def test_one_size_needs_no_list():
+    assert make(Muse, kernel_sizes=5).kernel_sizes == (5,)
+    assert make(FocalAttention, pool_sizes=5).pool_sizes == [5]
 
 
 def test_the_page_of_models_states_the_facts():

@@ -101,6 +101,8 @@ def test_what_is_missing_is_named():
         objective_checks("masked_lm", backbone="none")
     with pytest.raises(ValueError, match=r"`variants` must hold .*Received: \[\]"):
         objective_checks("masked_lm", [])
+    with pytest.raises(ValueError, match=r"`variants` must hold dicts .*Received: \{'weight': 2\}"):
+        objective_checks("masked_lm", {"weight": 2})
 
 
 def test_what_is_no_objective_is_not_registered(registered):

@@ -194,6 +194,8 @@ def test_what_is_missing_is_named():
         testing.cases("shift")
     with pytest.raises(ValueError, match=r"`variants` must hold .*Received: \[\]"):
         testing.cases("dilated_conv", [])
+    with pytest.raises(ValueError, match=r"`variants` must hold dicts .*Received: \{'kernel_size': 3\}"):
+        testing.checks("dilated_conv", {"kernel_size": 3})
 
 
 def test_the_weights_of_a_case_are_moved_and_repeatable():

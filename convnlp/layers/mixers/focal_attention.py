@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.layers.attention_mixer import AttentionMixer
-from convnlp.layers.checks import require_count
+from convnlp.layers.checks import counts, require_count
 from convnlp.layers.window_run import WindowRun
 
 
@@ -282,11 +282,9 @@ def _pairs(length, size, count):
 
 
 def _checked_sizes(pool_sizes):
-    sizes = [pool_sizes] if isinstance(pool_sizes, int) else list(pool_sizes)
+    sizes = counts("pool_sizes", pool_sizes, minimum=2)
     if not sizes or len(set(sizes)) < len(sizes):
         raise ValueError(
             f"`pool_sizes` must be one or several distinct sizes. Received: pool_sizes={pool_sizes!r}"
         )
-    for size in sizes:
-        require_count("pool_sizes", size, minimum=2)
     return sizes

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.kernels import zero_pads
-from convnlp.layers.checks import require_count
+from convnlp.layers.checks import require_count, require_positive
 from convnlp.layers.projection import projection
 from convnlp.layers.token_mixer import TokenMixer
 
@@ -78,8 +78,7 @@ class MBConv(TokenMixer):
         super().__init__(hidden_dim, causal, **kwargs)
         require_count("kernel_size", kernel_size)
         require_count("expansion", expansion)
-        if not 0 < squeeze_ratio <= 1:
-            raise ValueError(f"`squeeze_ratio` must be in (0, 1]. Received: squeeze_ratio={squeeze_ratio!r}")
+        require_positive("squeeze_ratio", squeeze_ratio, most=1)
         self.kernel_size = kernel_size
         self.expansion = expansion
         self.squeeze_ratio = squeeze_ratio

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from convnlp.kernels import zero_pads
-from convnlp.layers.checks import require_count
+from convnlp.layers.checks import counts, require_count
 from convnlp.layers.costs import add_costs
 from convnlp.layers.feed_forward import FeedForward
 from convnlp.layers.mixers.dynamic_conv import DynamicConv
@@ -40,7 +40,7 @@ class Muse(TokenMixer):
         hidden_dim: int. Width D.
         num_heads: int. Number H of heads, and of filters at each position; divides D.
         intermediate_dim: int. Inner width F of the feed-forward network.
-        kernel_sizes: sequence of ints >= 1, the sizes k; empty for none. Defaults to `(3, 15)`.
+        kernel_sizes: int or sequence of ints >= 1, the sizes k; empty for none. Defaults to `(3, 15)`.
         kernel_dropout: float in [0, 1). Share of the taps dropped in training. Defaults to `0.0`.
         dropout: float in [0, 1). Share of the attention weights and inner activations dropped in training.
             Defaults to `0.0`.
@@ -82,11 +82,9 @@ class Muse(TokenMixer):
     ):
         super().__init__(hidden_dim, causal, **kwargs)
         require_count("intermediate_dim", intermediate_dim)
-        for size in kernel_sizes:
-            require_count("kernel_sizes", size)
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
-        self.kernel_sizes = tuple(kernel_sizes)
+        self.kernel_sizes = tuple(counts("kernel_sizes", kernel_sizes))
         self.kernel_dropout = kernel_dropout
         self.dropout = dropout
         self.output_init_scale = output_init_scale

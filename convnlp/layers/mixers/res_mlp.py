@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from convnlp.kernels import zero_pads
-from convnlp.layers.checks import require_count, require_heads
+from convnlp.layers.checks import require_count, require_heads, require_positive
 from convnlp.layers.position_matrix import PositionMatrix
 from convnlp.layers.token_mixer import TokenMixer
 
@@ -73,10 +73,7 @@ class ResMLP(TokenMixer):
         super().__init__(hidden_dim, causal, **kwargs)
         require_count("max_sequence_length", max_sequence_length)
         require_heads(hidden_dim, matrix_heads, "matrix_heads")
-        if not layer_scale_init > 0:
-            raise ValueError(
-                f"`layer_scale_init` must be > 0. Received: layer_scale_init={layer_scale_init!r}"
-            )
+        require_positive("layer_scale_init", layer_scale_init)
         self.max_sequence_length = max_sequence_length
         self.layer_scale_init = layer_scale_init
         self.matrix_heads = matrix_heads
