@@ -7,6 +7,7 @@ A program is a generator of rows and two settings:
 """
 
 import os
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -66,6 +67,8 @@ def run(rows, full, short, threads=2, arenas=None):
     num_threads = flags.DEFINE_integer(
         "threads", threads, "Threads of TensorFlow and the peers.", lower_bound=1
     )
+    for name in ("json", "short", "threads"):  # so that --help shows them
+        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
 
     def main(_):
         machine.use_threads(num_threads.value)
