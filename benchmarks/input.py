@@ -213,7 +213,9 @@ def import_row(repeats, first=("tensorflow", "keras_nlp"), then="convnlp"):
 if __name__ == "__main__":
     source = flags.DEFINE_string("source", Settings.source, "Text: tfds:NAME, jsonl:GLOB, text:GLOB, pydocs.")
     tokenizer = flags.DEFINE_string("tokenizer", None, "SentencePiece model. Default: trained.")
-    training_rate = flags.DEFINE_float("training_rate", None, "Raw tokens/s of training. Default: measured.")
+    training_rate = flags.DEFINE_float(
+        "training_rate", None, "Raw tokens/s of training. Default: measured.", 1.0
+    )
 
     def with_flags(settings):
         """Returns the settings with the values of the flags."""

@@ -33,7 +33,7 @@ def define_flags():
     flags.DEFINE_string("model", None, "File that export.tflite wrote, for token ids.", required=True)
     flags.DEFINE_string("preset", None, "Preset from which it was exported.", required=True)
     flags.DEFINE_list("lengths", ["32", "128", "512", "2048"], "Lengths of the texts in tokens.")
-    flags.DEFINE_float("seconds", 3.0, "How long to time each length, and how long to sample it.")
+    flags.DEFINE_float("seconds", 3.0, "How long to time each length, and how long to sample it.", 0.1)
     flags.DEFINE_string("results", str(_RESULTS), "What benchmarks.inference has written on this machine.")
     flags.DEFINE_string("json", None, "File to write the results to.")
 

@@ -35,7 +35,9 @@ from benchmarks.serving_load import SIGNATURES, example, run_load, write_request
 from benchmarks.timing import interleaved
 
 _MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier, from `export.saved_model`.")
-_MINUTES = flags.DEFINE_float("minutes", None, "Duration of the last load. Default: 10; 0.05 with --short.")
+_MINUTES = flags.DEFINE_float(
+    "minutes", None, "Duration of the last load. Default: 10; 0.05 with --short.", 0.01
+)
 _INPUTS = flags.DEFINE_list("inputs", list(SIGNATURES), f"Kinds of input, of {', '.join(SIGNATURES)}.")
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _BATCHING = flags.DEFINE_string(

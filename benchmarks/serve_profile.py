@@ -37,8 +37,8 @@ from convnlp.serving.rest.interface import RestApp
 
 _MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier.", required=True)
 _CLIENTS = flags.DEFINE_list("clients", ["1", "32"], "Numbers of clients.")
-_SECONDS = flags.DEFINE_float("seconds", 5.0, "How long each load lasts.")
-_LENGTH = flags.DEFINE_integer("length", 128, "Tokens per text.")
+_SECONDS = flags.DEFINE_float("seconds", 5.0, "How long each load lasts.", 0.1)
+_LENGTH = flags.DEFINE_integer("length", 128, "Tokens per text.", 8)
 _BATCHING = pathlib.Path(__file__).resolve().parents[1] / "serving" / "batching.config"
 # What the event loop does: the functions in `convnlp.serving.rest.predict` that are timed.
 _STAGES = {

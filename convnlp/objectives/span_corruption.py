@@ -32,7 +32,8 @@ class SpanCorruption(Objective):
 
     Metrics: in evaluation, `encoder_use`, the cross-entropy with another example's encoder output minus that
     with the right one, in nats per token. If it is near 0, the decoder is a language model that ignores its
-    encoder, and nothing will transfer to a classifier.
+    encoder, and nothing will transfer to a classifier; or each replica has only one example, whose own output
+    then stands for another's.
     """
 
     name: ClassVar[str] = "span_corruption"

@@ -63,6 +63,15 @@ RECALL = ("--workdir={work}", "--mixers=fourier", "--steps=1")
         ),
         ("encoder", ("--short", "--dtypes=float32,int4"), "`--dtypes` must be among float32, bfloat16. Rec"),
         ("serve_profile", ("--model=nowhere", "--clients=1,0"), NUMBERS.format("clients", 1, "'1,0'")),
+        ("serve_profile", ("--model=nowhere", "--seconds=0"), "flag --seconds=0: "),
+        ("serve_profile", ("--model=nowhere", "--length=7"), "flag --length=7: "),
+        (
+            "report",
+            ("--json_dir={data}", "--output_dir={work}"),
+            "`--json_dir` must hold one or more of train_step.json, ",
+        ),
+        ("serve", ("--short", "--minutes=0"), "flag --minutes=0: "),
+        ("input", ("--short", "--training_rate=-1"), "flag --training_rate=-1: "),
         (
             "lite_profile",
             ("--model=nowhere", "--preset=nowhere", "--lengths=32,"),
