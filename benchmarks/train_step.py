@@ -48,7 +48,7 @@ class Settings:
         input_length, target_length: int.
         repeats: int, samples of each step.
         memory_lengths: tuple of int, increasing; empty for no measurement of memory.
-        only_goals: bool. Whether to leave out --mixers and the peers without a goal.
+        only_goals: bool. Whether to leave out the mixers that are not asked for and the peers without a goal.
         sizes: dict, see `benchmarks.peers`.
     """
 
@@ -63,7 +63,7 @@ class Settings:
 
 def rows(settings):
     """Yields the rows with tokens per second, shares of the ceiling, and memory."""
-    mixers = [CONVOLUTION] if settings.only_goals else _MIXERS.value
+    mixers = [CONVOLUTION] if settings.only_goals and not _MIXERS.present else _MIXERS.value
     for mixer in mixers:
         if mixer not in MIXERS or not MIXERS[mixer].supports_causal:
             raise ValueError(f"`--mixers` must name mixers that can be causal. Received: {mixer!r}")

@@ -70,6 +70,11 @@ RECALL = ("--workdir={work}", "--mixers=fourier", "--steps=1")
             ("--json_dir={data}", "--output_dir={work}"),
             "`--json_dir` must hold one or more of train_step.json, ",
         ),
+        (
+            "train_step",
+            ("--short", "--mixers=fourier"),
+            "`--mixers` must name mixers that can be causal. Received: 'fourier'",
+        ),
         ("serve", ("--short", "--minutes=0"), "flag --minutes=0: "),
         ("input", ("--short", "--training_rate=-1"), "flag --training_rate=-1: "),
         (
