@@ -1,5 +1,7 @@
 """Refuses data that `fit`, `evaluate` and `predict` cannot use, in one line, before a batch is made."""
 
+import numbers
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -72,6 +74,70 @@ def check_texts(column, name, is_text=True):
             raise ValueError(
                 f"`{name}` must hold only texts. Received: {value!r:.100} at index {place}{hint}"
             )
+
+
+def check_numbers(y, width, rule, holds):
+    """Raises ValueError if targets are not numbers of which a loss can be computed.
+
+    TensorFlow would turn all weights into NaN, or learn from what is wrong.
+
+    Args:
+        y: list, array or tensor of numbers, [N,width] or, if width is 1, [N]; anything else passes.
+        width: int >= 1.
+        rule: str, the first half of the message.
+        holds: function from a float array to whether each number is as it must be.
+    """
+    if not isinstance(y, (list, np.ndarray)) and not (tf.is_tensor(y) and hasattr(y, "numpy")):
+        return
+    try:
+        values = np.asarray(y)
+    except ValueError as error:
+        raise ValueError(f"{rule}. Received: rows of unequal length") from error
+    if values.shape[1:] != (width,) and not (width == values.ndim == 1):
+        raise ValueError(f"{rule}. Received: values of the shape {values.shape}")
+    rows = values.reshape([len(values), width])
+    if rows.dtype.kind not in "biuf":
+        known = [[isinstance(value, numbers.Real) for value in row] for row in rows]
+        rows = np.where(known, rows.astype(object), np.nan).astype(float)
+    wrong = np.flatnonzero(~holds(rows).all(1))
+    if len(wrong):
+        raise ValueError(f"{rule}. Received: {values[wrong].tolist()[0]!r:.100} at index {wrong[0]}")
+
+
+def single_or_many(texts):
+    """Returns texts as a list, an array or a tensor, and whether they were a single one.
+
+    Args:
+        texts: str, bytes, list, array, tensor or column of a table.
+
+    Returns:
+        (texts, bool); None for anything else.
+    """
+    texts = arrays.of_tables(texts)
+    is_array = tf.is_tensor(texts) or isinstance(texts, np.ndarray)
+    if is_array and len(texts.shape) == 0:
+        texts = texts.numpy() if tf.is_tensor(texts) else texts.item()
+    if isinstance(texts, (str, bytes)):
+        return [texts], True
+    return (texts, False) if isinstance(texts, list) or (is_array and len(texts.shape) > 0) else None
+
+
+def listed(texts, name):
+    """Returns texts as a list.
+
+    Args:
+        texts: list, tuple, array, tensor or column of a table.
+        name: str. The caller's name for it.
+
+    Raises:
+        ValueError: for anything else, such as a single text, whose letters would be taken for texts.
+    """
+    texts = arrays.of_tables(texts)
+    if isinstance(texts, (str, bytes)) or not np.iterable(texts):
+        raise ValueError(f"`{name}` must be a list of texts. Received: {texts!r:.100}")
+    texts = list(texts.numpy() if tf.is_tensor(texts) else texts)
+    check_texts(texts, name)
+    return texts
 
 
 def _check_data_set(x, needs_y, name):

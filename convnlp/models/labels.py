@@ -18,6 +18,8 @@ def check_names(labels, num_classes):
     """
     if labels is None:
         return None
+    if isinstance(labels, (str, bytes)) or not np.iterable(labels):
+        raise ValueError(f"`labels` must be a list of strings. Received: {labels!r}")
     labels = list(labels)
     if len(labels) != num_classes:
         raise ValueError(

@@ -1,5 +1,7 @@
 """What all models that write text share, beyond what keras_nlp gives them."""
 
+import math
+import numbers
 import operator
 
 import keras_nlp
@@ -7,6 +9,10 @@ import tensorflow as tf
 from keras import ops
 
 from convnlp.models.recipe_model import RecipeModel
+
+_SAMPLERS = ("greedy", "beam", "top_k", "top_p", "random")
+_OTHER_LOOPS = (keras_nlp.samplers.ContrastiveSampler,)  # which need more from a model than logits
+_IMPOSSIBLE = -1e9  # a logit whose probability is 0 in float32
 
 
 class LanguageModel(RecipeModel):
@@ -23,6 +29,21 @@ class LanguageModel(RecipeModel):
         self.sampler = keras_nlp.samplers.GreedySampler()
         self.generate_function = None
         super()._prepare(compile)
+
+    def compile(self, optimizer="auto", loss="auto", sampler="greedy", **kwargs):
+        """As in keras_nlp, except for the optimizer "auto" (see `RecipeModel`) and the default sampler.
+
+        Args:
+            optimizer: as for a `TextClassifier`.
+            loss: as in keras_nlp.
+            sampler: "greedy" (default), "beam", "top_k", "top_p", "random", or a sampler of keras_nlp.
+            **kwargs: as in keras_nlp.
+
+        Raises:
+            ValueError: if `generate` cannot use the sampler.
+        """
+        sampler = _usable(sampler, self.backbone.vocabulary_size)
+        super().compile(optimizer=optimizer, loss=loss, sampler=sampler, **kwargs)
 
     def _stop_token_ids(self, stop_token_ids):
         """Turns the argument of `generate` into "auto", None or a list of ints."""
@@ -47,6 +68,76 @@ class LanguageModel(RecipeModel):
                 self.generate_step if self.run_eagerly else tf.function(self.generate_step, autograph=False)
             )
         return self.generate_function
+
+
+def _usable(sampler, vocabulary_size):
+    """Returns the sampler that the argument of `compile` names.
+
+    Raises:
+        ValueError: if `generate` cannot use it: some errors would show only there, or as unknown tokens.
+    """
+    received = sampler
+    if isinstance(sampler, dict) or (isinstance(sampler, str) and sampler in _SAMPLERS):
+        sampler = keras_nlp.samplers.get(sampler)
+    if not callable(sampler) or isinstance(sampler, (type, *_OTHER_LOOPS)):
+        raise ValueError(
+            f"`sampler` must be one of {', '.join(_SAMPLERS)}, or such a sampler of keras_nlp. "
+            f"Received: {received!r}"
+        )
+    for name, rule, holds in (
+        (
+            "temperature",
+            "a number > 0",
+            lambda value: isinstance(value, numbers.Real) and 0 < value < math.inf,
+        ),
+        ("num_beams", "at least 1", lambda value: value >= 1),
+        ("return_all_beams", "False, as `generate` returns one text each", lambda value: not value),
+        ("k", f"in [1, {vocabulary_size}], the vocabulary", lambda value: 1 <= value <= vocabulary_size),
+    ):
+        value = getattr(sampler, name, None)
+        if value is not None and not holds(value):
+            raise ValueError(f"`{name}` of the sampler must be {rule}. Received: {name}={value!r}")
+    return sampler
+
+
+def tracked(prompt_mask):
+    """Returns what a sampler's loop must know of each row, or beam, to call `certain_logits`, as a dict.
+
+    Args:
+        prompt_mask: bool [B,T], True = given.
+    """
+    return {"prompt_mask": prompt_mask, "finished": ops.zeros_like(prompt_mask[:, 0])}
+
+
+def certain_logits(logits, token_ids, state, index, stop_token_ids):
+    """Gives probability one to the tokens of the prompt, and to a pad after the end of a row.
+
+    So a beam's score is that of its own text. Departs from keras_nlp's loop, in which a beam also collects
+    the log-probabilities of what stands in its place in the prompt, and of what follows its end.
+
+    Args:
+        logits: float32 [B,V], of the token at position `index`.
+        token_ids: int32 [B,T], known up to `index`.
+        state: dict as `tracked` returns it, as of the position before.
+        index: int32 [].
+        stop_token_ids: list of int, or None if nothing ends a row.
+
+    Returns:
+        (logits, the state as of this position).
+    """
+    prompt_mask, finished = state["prompt_mask"], state["finished"]
+    if stop_token_ids is not None:
+        is_sampled = ops.logical_not(prompt_mask[:, index - 1])
+        ends = ops.logical_and(is_sampled, is_any(token_ids[:, index - 1], stop_token_ids))
+        finished = ops.logical_or(finished, ends)
+    prompted = prompt_mask[:, index]
+    token = ops.where(prompted, token_ids[:, index], 0)  # [B]
+    logits = ops.where(
+        ops.expand_dims(ops.logical_or(prompted, finished), 1),
+        (1.0 - ops.one_hot(token, ops.shape(logits)[-1])) * _IMPOSSIBLE,
+        logits,
+    )
+    return logits, {"prompt_mask": prompt_mask, "finished": finished}
 
 
 def is_any(token_ids, wanted):

@@ -2,6 +2,7 @@
 
 import keras
 
+from convnlp.models import given_data
 from convnlp.models import labels as label_names
 from convnlp.models.pooled_head import PooledHead
 from convnlp.models.token_rows import check_length
@@ -49,6 +50,11 @@ class MultiLabelClassifier(PooledHead):
         if isinstance(loss, str) and loss == "auto":
             loss = keras.losses.BinaryCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+
+    def _check_targets(self, y=None):
+        if isinstance(getattr(self, "loss", None), keras.losses.BinaryCrossentropy):
+            rule = f"`y` must hold {self.num_classes} numbers in [0, 1] for each example, one per label"
+            given_data.check_numbers(y, self.num_classes, rule, lambda values: (values >= 0) & (values <= 1))
 
     def get_config(self):
         return {**super().get_config(), "num_classes": self.num_classes, "labels": self.labels}

@@ -6,7 +6,7 @@ from keras import ops
 from convnlp.layers.learned_pooling import AttentionPooling, ClassAttention
 from convnlp.layers.pair_segments import PairSegments
 from convnlp.layers.token_pooling import TextPooling
-from convnlp.models import presets
+from convnlp.models import arguments, presets
 from convnlp.models.recipe_model import RecipeModel
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
@@ -184,6 +184,20 @@ class PooledEncoder(RecipeModel):
     def without_head(self):
         """Returns a Keras model of the same inputs and weights whose output is the input of `head`, [B,D]."""
         return keras.Model(self.inputs, self.head.input)
+
+    @classmethod
+    def from_preset(cls, preset, load_weights=True, **kwargs):
+        """As in keras_nlp; `num_classes` puts a new head on any preset, such as a pre-trained language model.
+
+        Without it, the head is that of the preset, and what it was trained with (`pooling`, ...) must stay.
+
+        Raises:
+            ValueError: if the preset cannot be loaded; the message names the directory, the file and what was
+                expected there.
+        """
+        if cls.head_size_argument in kwargs and "labels" in arguments.names(cls):
+            kwargs.setdefault("labels", None)  # saved names would be those of other classes
+        return super().from_preset(preset, load_weights=load_weights, **kwargs)
 
     def load_task_weights(self, filepath):
         """As in keras_nlp; a preset's weights are checked first, whoever reads them. See `from_preset`."""

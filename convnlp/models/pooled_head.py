@@ -29,6 +29,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
     """
 
     pipeline_tag = "text-classification"  # in the model card, in the terms of the Hugging Face hub
+    head_arguments = ("pooling",)
 
     def __init__(self, backbone, units, preprocessor, pooling, dropout, compile, **kwargs):
         arguments.refuse_unknown(type(self), kwargs)
@@ -50,6 +51,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
         """As in keras_nlp. Raises ValueError if there is no example."""
         x, y = arrays.of_tables(x), arrays.of_tables(y)
         given_data.check(self, x, y, sample_weight, needs_y=True)
+        self._check_targets(y)
         return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
 
     def predict(self, x=None, batch_size=None, **kwargs):

@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras import ops
 
 from convnlp.models import arguments, arrays, given_data
-from convnlp.models.language_model import LanguageModel, up_to_end
+from convnlp.models.language_model import LanguageModel, certain_logits, tracked, up_to_end
 from convnlp.models.prefix_lm_preprocessor import PrefixLMPreprocessor
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.token_rows import check_length
@@ -19,7 +19,8 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
 
     The prompt is the prefix, which is read in both directions; each further token is predicted from all that
     comes before it. In training, the end token separates documents: it ends a continuation, and an empty
-    prompt is that token alone. Each step recomputes the whole row, as in `convnlp.layers.PrefixDecoder`.
+    prompt is that token alone. Each step recomputes the whole row, as in `convnlp.layers.PrefixDecoder`. A
+    beam's score is that of its own text, see `language_model.certain_logits`.
 
     Source: Dong et al., 2019, "Unified Language Model Pre-training for Natural Language Understanding and
     Generation" (UniLM), section 2.3, https://arxiv.org/abs/1905.03197.
@@ -110,12 +111,22 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
             if self.preprocessor is not None:
                 self.backbone.require_length("encoder", "max_length", max_length)
         stop_token_ids = self._stop_token_ids(stop_token_ids)
+        is_single = False
         if self.preprocessor is not None:
+            if not isinstance(inputs, tf.data.Dataset):
+                found = given_data.single_or_many(inputs)
+                if found is None:
+                    raise ValueError(
+                        "`inputs` must be a text, a list of texts or a data set of tf.data. "
+                        f"Received: {inputs!r:.100}"
+                    )
+                inputs, is_single = found
             if arrays.is_empty(inputs):
                 return []
             if not isinstance(inputs, tf.data.Dataset):
                 given_data.check(self, inputs, name="inputs")
-        return super().generate(inputs, max_length, stop_token_ids, strip_prompt)
+        found = super().generate(inputs, max_length, stop_token_ids, strip_prompt)
+        return found[0] if is_single else found
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Generates for one batch; `generate` compiles this.
@@ -131,15 +142,19 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
         prompt_ids = ops.cast(inputs["token_ids"], "int32")
         places = ops.arange(ops.shape(prompt_ids)[1])
 
-        def next_logits(token_ids, cache, index):
-            known = ops.logical_or(prompt_mask, places < index)
-            hidden = self.backbone.encode(token_ids, padding_mask=known, prefix_mask=prompt_mask)
+        def next_logits(token_ids, state, index):
+            prefix = state["prompt_mask"]  # of each beam
+            known = ops.logical_or(prefix, places < index)
+            hidden = self.backbone.encode(token_ids, padding_mask=known, prefix_mask=prefix)
             last = hidden[:, index - 1]
-            return self.backbone.logits(ops.expand_dims(last, 1))[:, 0], last, cache
+            logits = self.backbone.logits(ops.expand_dims(last, 1))[:, 0]
+            logits, state = certain_logits(logits, token_ids, state, index, stop_token_ids)
+            return logits, last, state
 
         token_ids = self.sampler(
             next=next_logits,
             prompt=prompt_ids,
+            cache=tracked(prompt_mask),
             index=ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=1)),
             mask=prompt_mask,
             stop_token_ids=stop_token_ids,

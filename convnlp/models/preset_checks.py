@@ -129,13 +129,32 @@ def _check_task(preset, cls, kwargs):
         advice = f"Pass {head}=N to put a new classification head on its encoder" if head else ""
         if head or (saved is not None and not _has_decoder(preset)):
             raise ValueError(f"preset {preset}: {found}; expected a {cls.__name__}. {advice}".rstrip(" ."))
-    elif head:
+        return
+    _check_head(preset, cls, kwargs)
+    if head:
         shapes = preset_weights.shapes(preset, TASK_WEIGHTS).values()
         size = _read_json(preset, TASK)["config"].get(head)
         if not any(size in shape for shape in shapes):
             raise ValueError(
                 f"preset {preset}: {TASK} says {head}={size!r}; the head in {TASK_WEIGHTS} has "
                 f"the shapes {', '.join(map(str, shapes))}"
+            )
+
+
+def _check_head(preset, cls, kwargs):
+    """Checks that no argument asks for another input of a saved head than the one that it was trained for.
+
+    Without weights of another shape, such as for another pooling, it would be loaded all the same.
+    """
+    if not kwargs.get("load_weights", True):
+        return
+    saved, size = _read_json(preset, TASK)["config"], getattr(cls, "head_size_argument", None)
+    for name in getattr(cls, "head_arguments", ()):
+        if name in kwargs and kwargs[name] != saved.get(name, kwargs[name]):
+            advice = f", unless {size}=N asks for a new head" if size else ""
+            raise ValueError(
+                f"preset {preset}: `{name}` must be {saved[name]!r}, which the head in {TASK_WEIGHTS} was "
+                f"trained with{advice}. Received: {name}={kwargs[name]!r}"
             )
 
 

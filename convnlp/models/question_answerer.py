@@ -71,6 +71,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
     pipeline_tag = "question-answering"  # in the model card, in the terms of the Hugging Face hub
     example = 'model.predict(["a question"], ["a text"])'
     preprocessor_cls = QuestionAnswererPreprocessor
+    head_arguments = ("question_summary",)
 
     def __init__(
         self, backbone, preprocessor=None, question_summary=False, dropout=0.1, compile=False, **kwargs
@@ -153,8 +154,8 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As in keras_nlp; arguments and errors are those of `fit`. `convnlp evaluate` has SQuAD's scores."""
-        x = arrays.of_tables(x)
-        arrays.require_examples(x)
+        x, y = arrays.of_tables(x), arrays.of_tables(y)
+        given_data.check(self, x, y, sample_weight, needs_y=True)
         y = _byte_spans(x, y)
         return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
 
@@ -175,7 +176,8 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
                 preprocessor.
         """
         questions, contexts = (
-            _listed(texts, name) for texts, name in ((questions, "questions"), (contexts, "contexts"))
+            given_data.listed(texts, name)
+            for texts, name in ((questions, "questions"), (contexts, "contexts"))
         )
         if len(questions) != len(contexts):
             raise ValueError(
@@ -288,14 +290,6 @@ def _at(ragged, places, is_there):
     return tf.gather(values, index)
 
 
-def _listed(texts, name):
-    if isinstance(texts, (str, bytes)):
-        raise ValueError(f"`{name}` must be a list of texts. Received: {texts!r:.100}")
-    texts = list(arrays.of_tables(texts))
-    given_data.check_texts(texts, name)
-    return texts
-
-
 def _byte_spans(x, y):
     """Returns the bytes of answers in their contexts, int32 [N,2]; leaves all but lists of answers unchanged.
 
@@ -312,7 +306,10 @@ def _byte_spans(x, y):
     if isinstance(y[0], np.ndarray) and y[0].dtype.kind == "i":
         return y
     if not isinstance(x, tuple) or len(x) != 2 or not len(x[1]) == len(y):
-        raise ValueError("`x` must be a tuple of questions and contexts, as many as there are answers")
+        raise ValueError(
+            "`x` must be a tuple of questions and contexts, as many as there are answers. "
+            f"Received: {len(y)} answers, x={x!r:.100}"
+        )
     found = []
     for number, (context, answers) in enumerate(zip(x[1], y, strict=True)):
         answers = [answers] if isinstance(answers, str | bytes) else answers

@@ -12,6 +12,7 @@ class RecipeModel(CheckedPreset):
 
     example = 'model.predict(["a text"])'
     head_size_argument = None  # the constructor's argument for the size of the head, if it has one
+    head_arguments = ()  # arguments of the constructor that the weights of a head are trained for
     needs_targets = True  # whether `fit` needs a `y`; a language model makes it from the texts
     _uses_recipe = False
 
@@ -55,7 +56,9 @@ class RecipeModel(CheckedPreset):
         if isinstance(validation_data, tuple | list):
             validation_data = tuple(map(arrays.of_tables, validation_data))
             given_data.check(self, *validation_data, needs_y=self.needs_targets, name="validation_data")
+            self._check_targets(*validation_data[1:2])
         given_data.check(self, x, y, sample_weight, self.needs_targets)
+        self._check_targets(y)
         arrays.check_validation_split(validation_split)
         if validation_split and validation_data is None:
             x, y, sample_weight = map(arrays.splittable, (x, y, sample_weight))
@@ -70,6 +73,9 @@ class RecipeModel(CheckedPreset):
                 callbacks=callbacks,
                 **kwargs,
             )
+
+    def _check_targets(self, y=None):
+        """Raises ValueError for targets that the model's loss cannot use; by default, all pass."""
 
     def quantize(self, mode=None, **kwargs):
         """Not supported: raises NotImplementedError, whose message names what is."""

@@ -9,12 +9,15 @@ import tensorflow as tf
 from keras import ops
 
 from convnlp.models import arguments, arrays, given_data
-from convnlp.models.language_model import LanguageModel, is_any, up_to_end
+from convnlp.models.language_model import LanguageModel, certain_logits, tracked, up_to_end
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
 from convnlp.models.token_rows import check_length, text_batches
 
-_IMPOSSIBLE = -1e9  # a logit whose probability is 0 in float32
+_INPUTS = (
+    '`inputs` must be a text, a list of texts, or a dict with "encoder_text", which is a tuple of two for '
+    "pairs"
+)
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -23,9 +26,7 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
 
     `generate` runs any sampler of keras_nlp (greedy unless compiled with another) on the decoder's
     `decode_step`, whose flat dict of fixed shapes is the cache that beam search gathers. Departs from
-    keras_nlp's loop: prompt tokens and the pads after a row's end have probability one, so that a beam's
-    score is that of its own text. In keras_nlp's loop, a finished beam goes on collecting the
-    log-probabilities of what follows its end.
+    keras_nlp's loop: a beam's score is that of its own text, see `language_model.certain_logits`.
 
     Args:
         backbone: a `Seq2SeqBackbone` with a decoder.
@@ -113,18 +114,14 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
             max_length = check_length("max_length", max_length, 2)
             self._require_length(max_length)
         stop_token_ids = self._stop_token_ids(stop_token_ids)
+        is_single = False
         if self.preprocessor is not None:
-            if isinstance(inputs, tuple) or (isinstance(inputs, dict) and "encoder_text" not in inputs):
-                raise ValueError(
-                    '`inputs` must be a text, a list of texts, or a dict with "encoder_text", which is a '
-                    f"tuple of two for pairs. Received: {inputs!r:.100}"
-                )
+            if not isinstance(inputs, tf.data.Dataset):
+                inputs, is_single = _columns_of(inputs)
             if arrays.is_empty(inputs):
                 return []
             if not isinstance(inputs, tf.data.Dataset):
                 given_data.check(self, inputs, name="inputs")
-        if is_single := _is_single_pair(inputs):
-            inputs = {name: _listed(value) for name, value in inputs.items()}
         found = self._generate(inputs, max_length, stop_token_ids, strip_prompt)
         return found[0] if is_single else found
 
@@ -165,8 +162,7 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         state = self._encode(
             inputs["encoder_token_ids"], inputs["encoder_padding_mask"], max_length=ops.shape(prompt_ids)[1]
         )
-        state["prompt_mask"] = prompt_mask
-        state["finished"] = ops.zeros_like(prompt_mask[:, 0])
+        state |= tracked(prompt_mask)
         sample = functools.partial(self._sample, stop_token_ids=stop_token_ids)
         if not tf.executing_eagerly():
             # One XLA program for the loop: a step has hundreds of small operations, and TensorFlow's overhead
@@ -180,22 +176,10 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         """Runs the sampler's loop over the positions of int32 [B,T], from the decoder's first state."""
 
         def next_logits(token_ids, state, index):
-            last = token_ids[:, index - 1]
-            prompt_mask, finished = state.pop("prompt_mask"), state.pop("finished")
-            logits, hidden, state = self._step(last, state, index - 1)
-            if stop_token_ids is not None:
-                sampled = ops.logical_not(prompt_mask[:, index - 1])
-                finished = ops.logical_or(finished, ops.logical_and(sampled, is_any(last, stop_token_ids)))
-            prompted = prompt_mask[:, index]
-            certain = ops.where(
-                prompted, token_ids[:, index], 0
-            )  # [B], the prompt's token, or a pad after the end
-            logits = ops.where(
-                ops.expand_dims(ops.logical_or(prompted, finished), 1),
-                (1.0 - ops.one_hot(certain, ops.shape(logits)[-1])) * _IMPOSSIBLE,
-                logits,
-            )
-            return logits, hidden, {**state, "prompt_mask": prompt_mask, "finished": finished}
+            known = {name: state.pop(name) for name in tracked(prompt_mask)}
+            logits, hidden, state = self._step(token_ids[:, index - 1], state, index - 1)
+            logits, known = certain_logits(logits, token_ids, known, index, stop_token_ids)
+            return logits, hidden, {**state, **known}
 
         return self.sampler(
             next=lambda token_ids, state, index: next_logits(token_ids, dict(state), index),
@@ -241,17 +225,31 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
 
         Args:
             texts: list of N str, or a tuple of two for pairs.
-            label_names: list of C str.
-            batch_size: int. Texts per step; each is decoded C times.
+            label_names: list of C >= 1 str.
+            batch_size: int >= 1. Texts per step; each is decoded C times.
 
         Returns:
             float32 NumPy array [N,C].
+
+        Raises:
+            ValueError: if an argument is out of its range, or if there is no preprocessor.
         """
+        if self.preprocessor is None:
+            raise ValueError("`rank_labels` needs a preprocessor: without one texts cannot be tokenized")
+        label_names = given_data.listed(label_names, "label_names")
+        if not label_names:
+            raise ValueError("`label_names` must hold at least one label. Received: []")
+        columns = [
+            given_data.listed(column, "texts") for column in (texts if isinstance(texts, tuple) else (texts,))
+        ]
+        if len({len(column) for column in columns}) > 1:
+            counts = ", ".join(str(len(column)) for column in columns)
+            raise ValueError(f"The columns of `texts` must have as many entries each. Received: {counts}")
+        texts = tuple(columns) if len(columns) > 1 else columns[0]
         tokenizer = self.preprocessor.tokenizer
-        longest = max(len(row) for row in tokenizer.tokenize(list(label_names)))
+        longest = max(len(row) for row in tokenizer.tokenize(label_names))
         label = self.preprocessor(
-            {"encoder_text": list(label_names), "decoder_text": list(label_names)},
-            sequence_length=longest + 1,
+            {"encoder_text": label_names, "decoder_text": label_names}, sequence_length=longest + 1
         )
         score = tf.function(self._label_scores, autograph=False)
         scores = [np.zeros([0, len(label_names)], "float32")]
@@ -290,14 +288,32 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         return self.backbone.logits(hidden)[:, 0], hidden[:, 0], state
 
 
-def _is_single_pair(inputs):
-    """Whether these inputs of `generate` are one pair, which keras_nlp would take for a batch."""
-    text = inputs.get("encoder_text") if isinstance(inputs, dict) else None
-    return isinstance(text, tuple) and all(isinstance(each, str) for each in text)
+def _columns_of(inputs):
+    """Returns the inputs of `generate` with a list for each text alone, and whether they were one example.
 
+    keras_nlp would put the lists into the caller's dict, and would take a pair of texts for a batch.
 
-def _listed(text):
-    return tuple(map(_listed, text)) if isinstance(text, tuple) else [text]
+    Raises:
+        ValueError: if they are not what `generate` takes.
+    """
+    named = inputs if isinstance(inputs, dict) else {"encoder_text": inputs}
+    named = {name: value for name, value in named.items() if name != "decoder_text" or value is not None}
+    if "encoder_text" not in named or set(named) - {"encoder_text", "decoder_text"}:
+        raise ValueError(f'{_INPUTS}, and may have "decoder_text". Received: {inputs!r:.100}')
+    columns, singles = {}, set()
+    for name, value in named.items():
+        is_pair = isinstance(inputs, dict) and name == "encoder_text" and isinstance(value, tuple)
+        found = [given_data.single_or_many(text) for text in (value if is_pair else (value,))]
+        if any(each is None for each in found):
+            raise ValueError(f"{_INPUTS}. Received: {inputs!r:.100}")
+        texts = tuple(text for text, _ in found)
+        for text in texts:
+            given_data.check_texts(text, "inputs")
+        columns[name] = texts if is_pair else texts[0]
+        singles |= {is_single for _, is_single in found}
+    if len(singles) > 1:
+        raise ValueError(f"`inputs` must be texts alone or lists, not both. Received: {inputs!r:.100}")
+    return (columns if isinstance(inputs, dict) else columns["encoder_text"]), singles == {True}
 
 
 def _without_prompt(outputs, inputs):

@@ -64,6 +64,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
 
     pipeline_tag = "text-classification"
     head_size_argument = "num_classes"
+    head_arguments = ("pooling", "ngram_buckets", "ngram_dim")
 
     def __init__(
         self,
@@ -166,18 +167,6 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
     def preprocess_samples(self, x, y=None, sample_weight=None):
         """As in keras_nlp, for a batch of any input form; names in `y` become numbers."""
         return super().preprocess_samples(x, label_names.to_numbers(y, self.labels), sample_weight)
-
-    @classmethod
-    def from_preset(cls, preset, load_weights=True, **kwargs):
-        """As in keras_nlp; `num_classes` puts a new head on any preset, such as a pre-trained language model.
-
-        Raises:
-            ValueError: if the preset cannot be loaded; the message names the directory, the file and what was
-                expected there.
-        """
-        if "num_classes" in kwargs:
-            kwargs.setdefault("labels", None)  # saved names would be those of other classes
-        return super().from_preset(preset, load_weights=load_weights, **kwargs)
 
     def get_config(self):
         return {

@@ -1,9 +1,12 @@
 """A model that predicts a number for a text."""
 
 import math
+import numbers
 
 import keras
+import numpy as np
 
+from convnlp.models import given_data
 from convnlp.models.pooled_head import PooledHead
 
 
@@ -36,10 +39,11 @@ class TextRegressor(PooledHead):
         compile=False,
         **kwargs,
     ):
-        if not -math.inf < mean < math.inf or not 0 < scale < math.inf:
-            raise ValueError(
-                f"`mean` must be finite and `scale` positive. Received: mean={mean}, scale={scale}"
-            )
+        for value in (mean, scale):
+            if not isinstance(value, numbers.Real) or not math.isfinite(value) or scale <= 0:
+                raise ValueError(
+                    f"`mean` must be finite and `scale` positive. Received: mean={mean!r}, scale={scale!r}"
+                )
         self._moments = (float(mean), float(scale))
         super().__init__(backbone, 1, preprocessor, pooling, dropout, compile, **kwargs)
         self.mean, self.scale = self._moments
@@ -52,6 +56,9 @@ class TextRegressor(PooledHead):
         """As for a `TextClassifier`; the loss "auto" is the mean squared error."""
         loss = "mean_squared_error" if isinstance(loss, str) and loss == "auto" else loss
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+
+    def _check_targets(self, y=None):
+        given_data.check_numbers(y, 1, "`y` must hold a finite number for each example", np.isfinite)
 
     def get_config(self):
         return {**super().get_config(), "mean": self.mean, "scale": self.scale}

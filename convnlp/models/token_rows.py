@@ -53,11 +53,15 @@ def text_batches(texts, batch_size):
 
     Args:
         texts: list of N str, or a tuple of two lists for pairs.
-        batch_size: int, B.
+        batch_size: int >= 1, B.
 
     Yields:
         (list of B str, or a tuple of two; how many of them come from `texts`).
+
+    Raises:
+        ValueError: if `batch_size` is out of its range.
     """
+    batch_size = check_length("batch_size", batch_size, 1)
     columns = texts if isinstance(texts, tuple) else (texts,)
     for start in range(0, len(columns[0]), batch_size):
         chunks = [list(column[start : start + batch_size]) for column in columns]

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp.models import (
+    MultiLabelClassifier,
     PrefixLM,
     PrefixLMPreprocessor,
     QuestionAnswerer,
@@ -25,6 +26,7 @@ def models(backbone, tokenizer):
     made = {
         "classifier": TextClassifier(encoder, 2, preprocessor, labels=NAMES),
         "regressor": TextRegressor(encoder, preprocessor),
+        "tagger": MultiLabelClassifier(encoder, 2, preprocessor, labels=NAMES),
     }
     for model in made.values():
         model.compile(keras.optimizers.SGD(0.0))
@@ -124,6 +126,49 @@ def test_numbers_that_are_no_class(models, y, received):
         model.evaluate(TEXTS, y, verbose=0)
 
 
+@pytest.mark.parametrize(
+    ("y", "received"),
+    [
+        ([1.0, float("nan"), 0.0, 2.5], "nan at index 1"),
+        (np.array([[1.0], [2.0], [np.inf], [0.0]]), r"\[inf\] at index 2"),
+        ([1, None, 0, 2], "None at index 1"),
+        (["1", "2", "3", "4"], "'1' at index 0"),
+        (np.zeros([4, 2]), r"values of the shape \(4, 2\)"),
+    ],
+    ids=str,
+)
+def test_numbers_that_are_no_number(models, y, received):
+    message = f"^`y` must hold a finite number for each example. Received: {received}$"
+    model = models["regressor"]
+    before = model.get_weights()
+    with pytest.raises(ValueError, match=message):
+        model.fit(TEXTS, y, verbose=0)
+    with pytest.raises(ValueError, match=message):
+        model.fit(TEXTS, NUMBERS, validation_data=(TEXTS, y), verbose=0)
+    with pytest.raises(ValueError, match=message):
+        model.evaluate(TEXTS, y, verbose=0)
+    for weight, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+@pytest.mark.parametrize(
+    ("y", "received"),
+    [
+        ([[0, 1], [1, 2], [0, 0], [1, 1]], r"\[1, 2\] at index 1"),  # numbers of labels
+        ([[0, 1], [1], [0, 0], [1, 1]], "rows of unequal length"),
+        ([0, 1, 0, 1], r"values of the shape \(4,\)"),
+        ([[0, 1], [1, None], [0, 0], [1, 1]], r"\[1, None\] at index 1"),
+    ],
+    ids=str,
+)
+def test_what_says_not_which_labels_there_are(models, y, received):
+    message = rf"^`y` must hold 2 numbers in \[0, 1\] for each example, one per label. Received: {received}$"
+    for call in (models["tagger"].fit, models["tagger"].evaluate):
+        with pytest.raises(ValueError, match=message):
+            call(TEXTS, y, verbose=0)
+    models["tagger"].fit(TEXTS, np.eye(2)[NUMBERS] * 0.9, verbose=0)  # as a teacher gives them
+
+
 def test_another_loss_takes_what_it_takes(backbone, tokenizer):
     classifier = TextClassifier(backbone.encoder_only(), 2, TextClassifierPreprocessor(tokenizer, 8))
     classifier.compile(loss=keras.losses.CategoricalCrossentropy(from_logits=True), metrics=[])
@@ -160,6 +205,14 @@ def test_a_language_model_needs_no_targets(backbone, tokenizer):
             {"encoder_text": ["a", "b"], "decoder_text": ["c"]},
             "The columns of `inputs` must have as many entries each. Received: 2, 1",
         ),
+        (3, '`inputs` must be a text, a list of texts, or a dict with "encoder_text"'),
+        (None, '`inputs` must be a text, a list of texts, or a dict with "encoder_text"'),
+        ({"encoder_text": ["a"], "decodr_text": ["b"]}, 'and may have "decoder_text". Received: '),
+        ({"encoder_text": [1, 2]}, "`inputs` must hold only texts. Received: 1 at index 0"),
+        (
+            {"encoder_text": ["a", "b"], "decoder_text": "c"},
+            "`inputs` must be texts alone or lists, not both. Received: ",
+        ),
     ],
     ids=str,
 )
@@ -175,4 +228,6 @@ def test_what_cannot_be_answered(backbone, tokenizer):
         model.predict("who", "boa")  # not letter by letter
     with pytest.raises(ValueError, match=r"`contexts` must hold only texts\. Received: None at index 1"):
         model.predict(["who", "what"], ["a boat", None])
+    with pytest.raises(ValueError, match=r"`batch_size` must be a whole number >= 1\. Received: 0"):
+        model.predict(["who"], ["a boat"], batch_size=0)
     assert model.predict([], []) == []

@@ -72,6 +72,42 @@ def test_a_beam_of_one_is_greedy(lm):
         lm.compile(sampler="greedy")
 
 
+def of_beams(lm, num_beams, texts, length):
+    lm.compile(sampler=keras_nlp.samplers.BeamSampler(num_beams=num_beams))
+    try:
+        return lm.generate(texts, max_length=length)
+    finally:
+        lm.compile(sampler="greedy")
+
+
+def test_beams_of_several_prompts_are_those_of_each_alone(lm):
+    together = of_beams(lm, 3, TEXTS, 9)
+    assert together == [of_beams(lm, 3, text, 9) for text in TEXTS]
+    assert together != lm.generate(TEXTS, max_length=9)  # or nothing would be shown
+
+
+def test_as_many_beams_as_tokens_find_the_best_of_all_pairs(lm, tokenizer):
+    prompt = tokenizer.ragged("the river").numpy().tolist()
+    size, length = tokenizer.vocabulary_size(), len(prompt) + 2
+
+    def log_probabilities(rows):
+        prefix_mask = np.arange(len(rows[0]))[None] < len(prompt)
+        hidden = lm.backbone.encode(np.array(rows), prefix_mask=np.repeat(prefix_mask, len(rows), axis=0))
+        return keras.ops.convert_to_numpy(keras.ops.log_softmax(lm.backbone.logits(hidden)[:, -1]))
+
+    first = log_probabilities([prompt])[0]  # [V]
+    sums = first[:, None] + log_probabilities([[*prompt, token] for token in range(size)])  # [V,V]
+    sums[1] = np.where(np.arange(size) == 0, first[1], -np.inf)  # nothing follows the end token
+    best = np.unravel_index(sums.argmax(), sums.shape)
+    assert of_beams(lm, size, "the river", length) == tokenizer.detokenize(np.array([[*prompt, *best]]))[0]
+
+
+@pytest.mark.parametrize("inputs", [3, None, ("a", "b"), {"encoder_text": "a"}, iter(["a"])])
+def test_what_is_no_prompt(lm, inputs):
+    with pytest.raises(ValueError, match="`inputs` must be a text, a list of texts or a data set"):
+        lm.generate(inputs)
+
+
 def test_saved_and_loaded(lm, tmp_path):
     lm.save_to_preset(str(tmp_path / "preset"))
     expected = lm.generate(TEXTS)

@@ -219,6 +219,33 @@ def test_no_texts_have_no_ranks(lm):
     assert (scores.shape, scores.dtype) == ((0, 2), np.float32)
 
 
+@pytest.mark.parametrize(
+    ("texts", "label_names", "options", "message"),
+    [
+        (["a"], [], {}, r"`label_names` must hold at least one label. Received: \[\]"),
+        (["a"], "good", {}, "`label_names` must be a list of texts. Received: 'good'"),
+        (["a"], ["good", None], {}, "`label_names` must hold only texts. Received: None at index 1"),
+        ("a boat", ["good"], {}, "`texts` must be a list of texts. Received: 'a boat'"),
+        (["a", 3], ["good"], {}, "`texts` must hold only texts. Received: 3 at index 1"),
+        (
+            (["a", "b"], ["c"]),
+            ["good"],
+            {},
+            "columns of `texts` must have as many entries each. Received: 2, 1",
+        ),
+        (["a"], ["good"], {"batch_size": 0}, "`batch_size` must be a whole number >= 1. Received: 0"),
+    ],
+)
+def test_what_cannot_be_ranked(lm, texts, label_names, options, message):
+    with pytest.raises(ValueError, match=message):
+        lm.rank_labels(texts, label_names, **options)
+
+
+def test_ranks_need_a_preprocessor(backbone):
+    with pytest.raises(ValueError, match="`rank_labels` needs a preprocessor"):
+        Seq2SeqLM(backbone).rank_labels(["a"], ["good"])
+
+
 @pytest.mark.parametrize(("side", "lengths"), [("encoder", (9, 8)), ("decoder", (8, 9))])
 def test_rows_longer_than_the_weights_for_positions_are_refused(tokenizer, side, lengths):
     size = tokenizer.vocabulary_size(), 1, 2, 16, 32
@@ -263,6 +290,55 @@ def test_strip_prompt_leaves_what_was_written(sharp_lm):
     sharp_lm.preprocessor = preprocessor
     for row, kept, expected in zip(ids["decoder_token_ids"], ids["decoder_padding_mask"], rows, strict=True):
         assert row[kept].tolist() == row[: len(expected)].tolist() == expected
+
+
+def test_a_text_alone_in_any_form_is_a_text(lm):
+    expected = lm.generate(["the river"], max_length=4)[0]
+    dictionary = {"encoder_text": "the river", "decoder_text": None}
+    before = dict(dictionary)
+    alone = b"the river", tf.constant("the river"), np.array("the river"), dictionary, dictionary
+    for text in alone:  # the last one again: it is not changed
+        assert lm.generate(text, max_length=4) == expected
+    assert dictionary == before
+    prompted = {"encoder_text": ("a", "b"), "decoder_text": "the"}
+    assert [lm.generate(prompted, max_length=4)] == lm.generate(
+        {"encoder_text": (["a"], ["b"]), "decoder_text": ["the"]}, max_length=4
+    )
+
+
+def test_it_stays_greedy_unless_compiled_with_another_sampler(backbone, tokenizer):
+    lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 8))
+    lm.compile()
+    assert isinstance(lm.sampler, keras_nlp.samplers.GreedySampler)
+    lm.compile(sampler="top_p")
+    assert isinstance(lm.sampler, keras_nlp.samplers.TopPSampler)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "message"),
+    [
+        ("beams", "`sampler` must be one of greedy, beam, .* Received: 'beams'"),
+        (None, "`sampler` must be one of greedy, beam, .* Received: None"),
+        (3, "`sampler` must be one of greedy, beam, .* Received: 3"),
+        ("contrastive", "`sampler` must be one of greedy, beam, .* Received: 'contrastive'"),
+        (keras_nlp.samplers.GreedySampler, "`sampler` must be one of greedy, beam, .* Received: <class"),
+        (
+            keras_nlp.samplers.TopKSampler(k=3, temperature=0.0),
+            "`temperature` of the sampler must be a number > 0",
+        ),
+        (keras_nlp.samplers.TopKSampler(k=201), r"`k` of the sampler must be in \[1, 200\], the vocabulary"),
+        (keras_nlp.samplers.BeamSampler(num_beams=0), "`num_beams` of the sampler must be at least 1"),
+        (
+            keras_nlp.samplers.BeamSampler(return_all_beams=True),
+            "`return_all_beams` of the sampler must be False",
+        ),
+    ],
+)
+def test_samplers_that_generate_cannot_use(lm, sampler, message):
+    before = lm.sampler
+    with pytest.raises(ValueError, match=message):
+        lm.compile(sampler=sampler)
+    assert lm.sampler is before
 
 
 def test_generate_of_nothing_and_lengths(lm):

@@ -202,6 +202,7 @@ def test_bfloat16_gives_float32_logits(tokenizer):
             "Received: 'first'",
         ),
         ({"num_classes": 2, "labels": ["a"]}, "num_classes=2 classes. Received: 1 names"),
+        ({"num_classes": 2, "labels": "ab"}, "`labels` must be a list of strings. Received: 'ab'"),
         ({"num_classes": 2, "dropout": 1.0}, r"`dropout` must be in \[0, 1\). Received: dropout=1.0"),
         ({"num_classes": 2, "dropout": None}, r"`dropout` must be in \[0, 1\). Received: dropout=None"),
     ],
@@ -254,3 +255,37 @@ def test_columns_of_tables(backbone, tokenizer):
     with pytest.raises(ValueError, match="`x` must be a column of texts, or two for pairs"):
         classifier.predict(Column(["a", "b", "c"]))
     assert classifier.predict(Column(), verbose=0).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"pooling": "max"}, "`pooling` must be 'mean', which the head in task.weights.h5 was trained with"),
+        ({"pooling": "layers"}, "unless num_classes=N asks for a new head. Received: pooling='layers'"),
+        ({"ngram_buckets": 64}, "`ngram_buckets` must be 0, .*Received: ngram_buckets=64"),
+    ],
+)
+def test_a_saved_head_keeps_what_it_was_trained_with(backbone, tokenizer, tmp_path, given, message):
+    """Even where another pooling has as many numbers, and its weights would be loaded without an error."""
+    preset = str(tmp_path / "preset")
+    TextClassifier(
+        backbone, 2, TextClassifierPreprocessor(tokenizer, 16), pooling="mean", labels=["bad", "good"]
+    ).save_to_preset(preset)
+    with pytest.raises(ValueError, match=message) as error:
+        TextClassifier.from_preset(preset, **given)
+    assert "\n" not in str(error.value)
+    assert TextClassifier.from_preset(preset, pooling="mean").labels == ["bad", "good"]
+    new = TextClassifier.from_preset(preset, num_classes=2, **given)
+    assert {name: getattr(new, name) for name in given} == given
+    assert new.labels is None
+
+
+def test_a_new_head_of_several_labels_has_no_old_names(backbone, tokenizer, tmp_path):
+    preset = str(tmp_path / "preset")
+    tagger = MultiLabelClassifier(
+        backbone, 2, TextClassifierPreprocessor(tokenizer, 16), labels=["bad", "good"]
+    )
+    tagger.save_to_preset(preset)
+    assert MultiLabelClassifier.from_preset(preset).labels == ["bad", "good"]
+    new = MultiLabelClassifier.from_preset(preset, num_classes=3)
+    assert (new.num_classes, new.labels) == (3, None)
