@@ -11,6 +11,7 @@ from convnlp.models import arguments, backbone_arguments, lora, precision, prese
 from convnlp.models.checked_preset import CheckedPreset
 from convnlp.models.position_embedding import PositionEmbedding
 from convnlp.models.token_embedding import TokenEmbedding
+from convnlp.models.token_rows import check_length
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -475,8 +476,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
                 "`with_decoder` needs a backbone without one. Received: one with "
                 f"num_decoder_layers={self.num_decoder_layers}"
             )
-        if not isinstance(num_layers, int) or num_layers < 1:
-            raise ValueError(f"`num_layers` must be a whole number >= 1. Received: {num_layers!r}")
+        num_layers = check_length("num_layers", num_layers, 1)
         config = {
             **self.get_config(),
             "num_decoder_layers": num_layers,

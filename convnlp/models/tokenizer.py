@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from convnlp.models import arguments
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.text_preset import TextPreset
+from convnlp.models.token_rows import check_length
 
 SPACE = "\u2581"  # what SentencePiece writes for a space
 _KINDS = {1: "UNIGRAM", 2: "BPE", 3: "WORD", 4: "CHAR"}  # TrainerSpec.ModelType of sentencepiece_model.proto
@@ -38,11 +39,12 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
 
     Args:
         proto: bytes of a SentencePiece model; None while a preset is being loaded. See `from_file`.
-        num_sentinels: int. Reserved ids above the model's pieces. Default 100.
+        num_sentinels: int >= 0. Reserved ids above the model's pieces. Default 100.
         **kwargs: of `keras_nlp.tokenizers.SentencePieceTokenizer`.
 
     Raises:
-        ValueError: if `proto` is not a SentencePiece model, has another kind or layout, or has byte fallback.
+        ValueError: if `proto` is not a SentencePiece model, has another kind or layout, or has byte fallback;
+            or if `num_sentinels` is out of its range.
 
     Example:
     ```python
@@ -69,7 +71,7 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
 
     def __init__(self, proto=None, num_sentinels=100, **kwargs):
         arguments.refuse_unknown(Tokenizer, kwargs, also=("config_file",))
-        self.num_sentinels = num_sentinels
+        self.num_sentinels = check_length("num_sentinels", num_sentinels, 0)
         super().__init__(proto=proto, _allow_python_workflow=False, **kwargs)
 
     @classmethod

@@ -161,7 +161,8 @@ def test_a_decoder_has_kernels_of_its_own():
     assert [mixer["kernel_size"] for mixer in again.decoder.mixers] == [7, 9]
     encoder = backbone.encoder_only()
     assert encoder.get_config()["decoder_kernel_size"] is None
-    both = encoder.with_decoder(1, kernel_size=11)
+    both = encoder.with_decoder(np.int64(1), kernel_size=11)
+    assert both.num_decoder_layers == 1
     assert [mixer["kernel_size"] for mixer in both.decoder.mixers] == [11]
     with pytest.raises(ValueError, match="`decoder_kernel_size` must have one entry per layer, that is 2"):
         Seq2SeqBackbone(**shared, decoder_kernel_size=[7])

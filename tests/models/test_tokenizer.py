@@ -152,3 +152,11 @@ def test_from_file_names_the_file(tmp_path):
 def test_models_of_another_kind_are_refused(proto, message):
     with pytest.raises(ValueError, match=message):
         Tokenizer(proto() if callable(proto) else proto)
+
+
+@pytest.mark.parametrize("number", [-3, 1.5, "2", None])
+def test_a_number_of_sentinels_is_a_count(number):
+    with pytest.raises(
+        ValueError, match=f"`num_sentinels` must be a whole number >= 0. Received: {number!r}"
+    ):
+        Tokenizer(corpus.tiny_proto(), num_sentinels=number)
