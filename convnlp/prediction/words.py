@@ -1,11 +1,16 @@
 """Turns the pieces of an explanation into words with their importances."""
 
+_UNKNOWN = " \u2047 "  # what SentencePiece writes for a piece that it does not know
+
 
 def of_pieces(tokens, importances):
     """Joins pieces to words; the importance of a word is the sum over its pieces.
 
+    A piece that the vocabulary does not know belongs to the word around it.
+
     Args:
-        tokens: list of str, as the signature "explain" returns them: a space begins a word, "" is padding.
+        tokens: list of str, as the signature "explain" returns them: a space begins a word, "" is padding,
+            and " \u2047 " is an unknown piece.
         importances: list of float, one per token.
 
     Returns:
@@ -19,6 +24,7 @@ def of_pieces(tokens, importances):
     for token, importance in zip(tokens, importances, strict=True):
         if not token:
             continue
+        token = token.strip() if token == _UNKNOWN else token
         if token.startswith(" ") or not words:
             words.append(["", 0.0])
         words[-1][0] += token.removeprefix(" ")
