@@ -11,10 +11,10 @@ plain text, and converts it to TFLite. It prints each command before running it,
 import json
 import pathlib
 import shlex
-import sys
 
-from absl import app, flags
+from absl import flags
 
+from convnlp.programs import run
 from convnlp.tour import Tour, free_port
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs/demo", "Directory for everything that the demo writes.")
@@ -101,16 +101,11 @@ def _read(path):
 def main(_):
     """Takes the tour and prints its table."""
     workdir = pathlib.Path(_WORKDIR.value)
+    workdir.mkdir(parents=True, exist_ok=True)
     tour = Tour()
-    try:
-        workdir.mkdir(parents=True, exist_ok=True)
-        whole_way(tour, workdir)
-    except OSError as error:  # ChildProcessError is one
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    whole_way(tour, workdir)
     print(f"\n{tour.table()}")
-    return 0
 
 
 if __name__ == "__main__":
-    app.run(main)
+    run(main)

@@ -15,6 +15,12 @@ from convnlp.programs import run
 from convnlp.tasks import fields
 
 _SAMPLERS = ("greedy", "beam", "top_k", "top_p")
+_USED_BY = {
+    "num_beams": ("beam",),
+    "top_k": ("top_k",),
+    "top_p": ("top_p",),
+    "temperature": ("top_k", "top_p"),
+}
 
 _PRESET = flags.DEFINE_string(
     "preset", None, "Name or directory of a Seq2SeqLM or PrefixLM preset.", required=True
@@ -35,6 +41,16 @@ _SEED = flags.DEFINE_integer("seed", 0, "Random seed of top_k and top_p.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Inputs per batch.", lower_bound=1)
 
 
+def check_flags():
+    """Raises ValueError for a flag that has no effect on --sampler."""
+    for name, samplers in _USED_BY.items():
+        if flags.FLAGS[name].present and _SAMPLER.value not in samplers:
+            raise ValueError(
+                f"`{name}` must only be given with --sampler={' or '.join(samplers)}. "
+                f"Received: {name}={flags.FLAGS[name].value}, sampler={_SAMPLER.value}"
+            )
+
+
 def sampler():
     """Returns the sampler that the flags describe."""
     if _SAMPLER.value == "beam":
@@ -49,14 +65,10 @@ def sampler():
 
 def main(_):
     """Inputs -> preset -> sampler -> outputs."""
-    texts = _TEXT.value or list(standard_input.lines())
+    check_flags()
+    texts = standard_input.checked("text", _TEXT.value or []) or list(standard_input.lines())
     if not texts:
         raise ValueError("no input: give --text, or lines on standard input")
-    for text in texts:
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise ValueError(f"`text` must be UTF-8. Received: text={text!r}") from error
     trained = fields.trained_on(preset_names.locate(_PRESET.value))
     if len(trained) > 1:
         raise ValueError(
@@ -75,7 +87,7 @@ def main(_):
     lm.compile(sampler=sampler())
     for start in range(0, len(texts), _BATCH_SIZE.value):
         for text in lm.generate(texts[start : start + _BATCH_SIZE.value], max_length=_MAX_LENGTH.value):
-            print(text)
+            print(text, flush=True)  # somebody may be waiting for it
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import logging as python_logging
 import math
 import os
 import re
+import select
 import signal
 import sys
 
@@ -58,7 +59,8 @@ def run(main, takes_arguments=False):
     worker, non-finite loss; see `user_message`) end with the line `error: ...` on stderr and exit code 1;
     `--verbosity=1` shows where they were raised. A program that has lost another worker exits with 75
     (`LOST_WORKER`): nothing is wrong with it, and it may be restarted. A run stopped by a signal exits with
-    128 + the signal's number, such as 143 for SIGTERM, so that a script does not take it for finished. Any
+    128 + the signal's number, such as 143 for SIGTERM, so that a script does not take it for finished. A
+    program whose output goes to a pipe that nobody reads any more ends without a word, as by SIGPIPE. Any
     other exception is a defect of ours and keeps its traceback.
     """
 
@@ -76,7 +78,10 @@ def run(main, takes_arguments=False):
                 f"Received: {argv[1]!r}, which belongs to no flag"
             )
         import_modules(modules())
-        return main(argv)
+        code = main(argv)
+        if sys.stdout is not None:  # None: closed from the start
+            sys.stdout.flush()  # here, where a pipe that nobody reads is no traceback yet
+        return code
 
     sys.argv[1:] = map(with_home, sys.argv[1:])
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -93,10 +98,20 @@ def run(main, takes_arguments=False):
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
         heartbeat.mark(ended=True)  # TensorFlow may take some seconds to end, without a sign of life
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in its buffer
+            sys.exit(128 + signal.SIGPIPE)
         message = user_message(error)
         if message is None:
             raise
         _fail(error, message, LOST_WORKER if strategy.is_unreachable(error) else 1)
+
+
+def _nobody_reads():
+    """Whether the standard output is a pipe whose reader has seen enough, such as `head`."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 def user_message(error):

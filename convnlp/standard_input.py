@@ -1,4 +1,4 @@
-"""The lines of standard input, as texts."""
+"""The texts of standard input and of the command line."""
 
 import codecs
 import sys
@@ -15,6 +15,8 @@ def lines():
     Raises:
         SourceError: if a line is not UTF-8; names the line.
     """
+    if sys.stdin.isatty():
+        print("reading texts from the terminal, one per line; Ctrl-D ends them", file=sys.stderr)
     for number, line in enumerate(sys.stdin.buffer, 1):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
@@ -22,3 +24,18 @@ def lines():
             yield line.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError as error:
             raise SourceError(f"standard input, line {number}: not UTF-8 (byte {error.start + 1})") from error
+
+
+def checked(name, texts):
+    """Returns the texts of a flag; raises ValueError if one is not UTF-8.
+
+    Args:
+        name: str, the flag.
+        texts: list of str, in which a byte that is not UTF-8 is half of a surrogate pair.
+    """
+    for text in texts:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(f"`{name}` must be UTF-8. Received: {name}={text!r}") from error
+    return texts

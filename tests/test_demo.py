@@ -1,5 +1,6 @@
 """The demo's commands, every one as it is, on a corpus and a model so small that each takes seconds."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from convnlp import demo
 from convnlp.tour import Tour
 from tests import corpus
+from tests.run_program import run_program
 
 # What is appended to the commands of each program: absl takes the last value of a flag.
 QUICK = {
@@ -61,3 +63,22 @@ def test_a_step_that_fails_ends_the_demo_with_its_name(capfd):
     with pytest.raises(ChildProcessError, match="count to three: ended with exit code 3"):
         Tour().run("count to three", "python -c 'raise SystemExit(3)'")
     assert "$ python -c 'raise SystemExit(3)'" in capfd.readouterr().out
+
+
+@pytest.mark.multiprocess
+def test_an_argument_without_a_flag_is_one_line_and_runs_nothing(tmp_path):
+    done = run_program("convnlp.demo", f"--workdir={tmp_path}/demo", "mine")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1].endswith("Received: 'mine', which belongs to no flag")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.multiprocess
+def test_a_folder_that_cannot_be_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run_program(
+        "convnlp.demo", "--workdir=~/file/demo", environment={**os.environ, "HOME": str(tmp_path)}
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: [Errno 20] Not a directory: ")
+    assert str(tmp_path / "file") in done.stderr

@@ -59,6 +59,14 @@ def test_a_preset_of_another_class_is_one_line(presets):
     [
         (["--text=b\udcffd"], r"`text` must be UTF-8. Received: text='b\udcffd'"),
         (["--text=a", "--sampler=top_k", "--top_k=201"], "`top_k` must be at most the vocabulary, 200."),
+        (
+            ["--text=a", "--num_beams=3"],
+            "`num_beams` must only be given with --sampler=beam. Received: num_beams=3, sampler=greedy",
+        ),
+        (
+            ["--text=a", "--sampler=beam", "--temperature=0.5"],
+            "`temperature` must only be given with --sampler=top_k or top_p. Received: temperature=0.5, ",
+        ),
     ],
 )
 def test_a_flag_that_cannot_be_is_one_line(presets, flags, message):

@@ -115,7 +115,8 @@ RULES = {
         ("convnlp.export.saved_models", "convnlp.models", "convnlp.programs"),
         ("absl",),
     ),
-    "convnlp.demo": (("convnlp.configs", "convnlp.tour"), ("absl",)),  # runs all else as processes
+    # Runs all else as processes.
+    "convnlp.demo": (("convnlp.configs", "convnlp.programs", "convnlp.tour"), ("absl",)),
     "convnlp.tour": (("convnlp.serving.client",), ()),
     "convnlp.configs": ((), ("ml_collections",)),
     "convnlp.export": (

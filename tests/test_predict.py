@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import signal
+import tempfile
 
 import numpy as np
 import pytest
@@ -22,7 +25,7 @@ from convnlp.models import (
 )
 from convnlp.prediction import asking
 from tests import corpus
-from tests.run_program import run_program
+from tests.run_program import Program, run_program
 
 pytestmark = pytest.mark.multiprocess
 TEXTS = ["the river", "", "an old captain repairs the engine 😀"]
@@ -201,12 +204,28 @@ def test_fields_are_looked_for_before_a_preset_is_loaded(presets, tmp_path):
         ("predict", ["--preset={}/classifier", "--text=a", "--text_pair=b", "--text_pair=c"], "as often as"),
         ("predict", ["--preset={}/classifier", "--text=a", "--source=csv:x.csv"], "beside `text`"),
         ("predict", ["--preset={}/classifier", "--text=a", "--text_fields=b"], "only be given for a source"),
+        ("predict", ["--preset={}/classifier", "--text=a", "--split=test"], "only be given for a source"),
         ("predict", ["--preset={}/classifier", "--source=csv:none.csv"], "no such file: none.csv"),
         ("predict", ["--preset={}/classifier", "--source=tfds:glue/sst2"], "must be files, such as csv:GLOB"),
         (
             "predict",
             ["--preset={}/classifier", "--text=a", "--output=a.txt"],
             ".jsonl, .csv. Received: output=a.txt",
+        ),
+        (
+            "predict",
+            ["--preset={}/classifier", "--text=a", "--output=a.csv", "--format=jsonl"],
+            "`format` must be the one that `output` ends in. Received: format=jsonl, output=a.csv",
+        ),
+        (
+            "predict",
+            ["--preset={}/classifier", "--text=b\udcffd"],
+            r"`text` must be UTF-8. Received: text='b\udcffd'",
+        ),
+        (
+            "embed",
+            ["--preset={}/encoder", "--text=a", "--text_pair=\udcff"],
+            r"`text_pair` must be UTF-8. Received: text_pair='\udcff'",
         ),
         ("predict", ["--preset={}/lm", "--text=a", "--threshold=0.5"], "that chooses labels"),
         (
@@ -224,6 +243,30 @@ def test_one_clear_line(presets, tmp_path, program, flags, message):
     line = error(program, *[flag.format(presets[0]) for flag in flags])
     assert line.startswith("error: ")
     assert message in line
+
+
+def test_texts_that_say_nothing_are_counted(presets):
+    texts = ["the river", "", " \u00a0\t", "a"]
+    flags = [f"--preset={presets[0]}/classifier", *[f"--text={text}" for text in texts]]
+    done = run_program("convnlp.predict", *flags)
+    assert len(done.stdout.splitlines()) == 4
+    assert done.stderr.splitlines()[-1].startswith("2 of 4 texts are blank: ")
+    done = run_program("convnlp.predict", flags[0], "--text=a", "--text_pair=")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("program", ["predict", "generate"])
+def test_a_reader_that_has_seen_enough_ends_the_program_without_a_word(presets, program):
+    preset = presets[0] / {"predict": "classifier", "generate": "lm"}[program]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with tempfile.TemporaryFile() as stderr, open(writer, "wb") as stdout:
+        done = Program(
+            f"convnlp.{program}", f"--preset={preset}", "--text=the river", stdout=stdout, stderr=stderr
+        )
+        assert done.wait(300) == 128 + signal.SIGPIPE
+        stderr.seek(0)
+        assert stderr.read() == b""
 
 
 def test_more_texts_than_are_read_at_once(presets, tmp_path):

@@ -2,8 +2,8 @@
 
 | source | an example is |
 | --- | --- |
-| `jsonl:GLOB` | a line, plain or .gz, with a JSON object |
-| `lines:GLOB` | a line of UTF-8 text, plain or .gz, in the field "text" |
+| `jsonl:GLOB` | a line, plain, .gz or .zst, with a JSON object |
+| `lines:GLOB` | a line of UTF-8 text, plain, .gz or .zst, in the field "text" |
 | `csv:GLOB`, `tsv:GLOB`, `parquet:GLOB` | a row of a table |
 | `text:GLOB` | a document, separated from the next by a blank line, in the field "text" |
 | `pydocs` | a document of the installed Python, fields "text" and "label" |

@@ -6,7 +6,7 @@ import pathlib
 import sys
 import time
 
-from absl import flags
+from absl import flags, logging
 
 from convnlp import outputs, standard_input
 from convnlp.data import Source, sources
@@ -40,8 +40,9 @@ def preset():
         raise ValueError(
             f"`text_pair` must be given as often as `text`. Received: {len(pairs)} and {len(texts)}"
         )
-    if _TEXT_FIELDS.value and not _SOURCE.value:
-        raise ValueError("`text_fields` must only be given for a source. Received: no source")
+    for name in ("text_fields", "split"):
+        if flags.FLAGS[name].present and not _SOURCE.value:
+            raise ValueError(f"`{name}` must only be given for a source. Received: no source")
     if len(_TEXT_FIELDS.value or ()) > 2:
         raise ValueError(f"`text_fields` must be one or two. Received: {','.join(_TEXT_FIELDS.value)}")
     read = sources.paths(_source()) if _SOURCE.value else []
@@ -61,9 +62,14 @@ def output_format(formats, format=None):
         format: str or None, the value of a flag.
 
     Raises:
-        ValueError: if the ending is not one of the formats.
+        ValueError: if the ending is not one of the formats, or is that of another than the given one.
     """
     ending = pathlib.Path(_OUTPUT.value or "").suffix.removeprefix(".")
+    if format and ending in formats and format != ending:
+        raise ValueError(
+            "`format` must be the one that `output` ends in. "
+            f"Received: format={format}, output={_OUTPUT.value}"
+        )
     format = format or (ending if _OUTPUT.value else formats[0])
     if format not in formats:
         endings = ", ".join(f".{each}" for each in formats)
@@ -91,13 +97,14 @@ def texts(directory, as_trained=True):
         found = sources.records(_source(), names)
     elif _TEXT.value:
         names = ("text", "text_pair") if _TEXT_PAIR.value else ("text",)
-        given = zip(_TEXT.value, *([_TEXT_PAIR.value] if _TEXT_PAIR.value else []), strict=True)
-        found = ((dict(zip(names, each, strict=True)), tuple(map(_bytes, each))) for each in given)
+        columns = [standard_input.checked(name, flags.FLAGS[name].value) for name in names]
+        given = zip(*columns, strict=True)
+        found = (
+            (dict(zip(names, each, strict=True)), tuple(text.encode() for text in each)) for each in given
+        )
     else:
         names = ("text",)
-        if sys.stdin.isatty():
-            print("reading texts from the terminal, one per line; Ctrl-D ends them", file=sys.stderr)
-        found = (({"text": line}, (_bytes(line),)) for line in standard_input.lines())
+        found = (({"text": line}, (line.encode(),)) for line in standard_input.lines())
     if as_trained and trained and len(trained) != len(names):
         raise ValueError(
             f"preset {_PRESET.value}: was trained on {' and '.join(trained)}, so it must be asked about "
@@ -121,7 +128,7 @@ def answered(function, tokenizer, num_texts, found):
     Raises:
         ValueError: if there are no texts.
     """
-    started, count = time.monotonic(), 0
+    started, count, num_blank = time.monotonic(), 0, 0
     names = ("text", "text_pair")[:num_texts]
     lengths = asking.lengths_in_tokens(tokenizer.ragged)
     is_asked_by_hand = not (_SOURCE.value or _TEXT.value) and sys.stdin.isatty()
@@ -131,8 +138,15 @@ def answered(function, tokenizer, num_texts, found):
         for (record, _), answer in zip(chunk, answers, strict=True):
             yield record, answer
         count += len(chunk)
+        num_blank += sum(not b"".join(texts).decode("utf-8", "replace").strip() for texts in rows)
     if not count:
         raise ValueError("there is no text: give --source, --text, or lines on the standard input")
+    if num_blank:
+        logging.warning(
+            "%d of %d texts are blank: their answers are those to nothing, however sure the model is",
+            num_blank,
+            count,
+        )
     if _OUTPUT.value:
         seconds = time.monotonic() - started
         print(f"{count:,} texts in {seconds:.1f} s -> {_OUTPUT.value}", file=sys.stderr)
@@ -165,7 +179,3 @@ def writer(format):
 
 def _source():
     return Source(_SOURCE.value, _SPLIT.value)
-
-
-def _bytes(text):
-    return text.encode("utf-8", "surrogateescape")
