@@ -41,6 +41,16 @@ def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
         raise ValueError(f"{parts} must have as many entries each. Received: {counts}")
 
 
+def check_batch_size(batch_size):
+    """Raises ValueError unless `batch_size` is an integer >= 1, or None for the default.
+
+    With a number below 1, some calls would give no answers at all, and others take the default.
+    """
+    is_integer = isinstance(batch_size, numbers.Integral) and not isinstance(batch_size, bool)
+    if batch_size is not None and not (is_integer and batch_size >= 1):
+        raise ValueError(f"`batch_size` must be an integer >= 1. Received: batch_size={batch_size!r:.100}")
+
+
 def _columns(x, is_text=True):
     """Yields each column of x, and whether it must hold texts: that of a dict may hold numbers."""
     if isinstance(x, dict):

@@ -8,6 +8,7 @@ import keras_nlp
 import tensorflow as tf
 from keras import ops
 
+from convnlp.models import given_data
 from convnlp.models.recipe_model import RecipeModel
 
 _SAMPLERS = ("greedy", "beam", "top_k", "top_p", "random")
@@ -44,6 +45,22 @@ class LanguageModel(RecipeModel):
         """
         sampler = _usable(sampler, self.backbone.vocabulary_size)
         super().compile(optimizer=optimizer, loss=loss, sampler=sampler, **kwargs)
+
+    def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
+        """As in keras_nlp. Raises the errors of `fit`."""
+        if "_use_cached_eval_dataset" not in kwargs:  # with which `fit` passes what it has preprocessed
+            self._check(x, batch_size)
+        return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
+
+    def predict(self, x=None, batch_size=None, **kwargs):
+        """As in keras_nlp: the logits of every position. Raises the errors of `fit`."""
+        self._check(x, batch_size)
+        return super().predict(x=x, batch_size=batch_size, **kwargs)
+
+    def _check(self, x, batch_size):
+        given_data.check_batch_size(batch_size)
+        self._check_form(x)
+        given_data.check(self, x)
 
     def _stop_token_ids(self, stop_token_ids):
         """Turns the argument of `generate` into "auto", None or a list of ints."""

@@ -49,6 +49,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As in keras_nlp. Raises ValueError if there is no example."""
+        given_data.check_batch_size(batch_size)
         x, y = arrays.of_tables(x), arrays.of_tables(y)
         given_data.check(self, x, y, sample_weight, needs_y=True)
         self._check_targets(y)
@@ -56,6 +57,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
 
     def predict(self, x=None, batch_size=None, **kwargs):
         """As in keras_nlp: float32 [B,U], and [0,U] for no text."""
+        given_data.check_batch_size(batch_size)
         x = arrays.of_tables(x)
         if arrays.is_empty(x):
             return np.zeros([0, self.head.units], "float32")

@@ -154,6 +154,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As in keras_nlp; arguments and errors are those of `fit`. `convnlp evaluate` has SQuAD's scores."""
+        given_data.check_batch_size(batch_size)
         x, y = arrays.of_tables(x), arrays.of_tables(y)
         given_data.check(self, x, y, sample_weight, needs_y=True)
         y = _byte_spans(x, y)
@@ -172,8 +173,8 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
             product of the probabilities of its first and its last token.
 
         Raises:
-            ValueError: if the numbers of contexts and questions differ, one is not a text, or there is no
-                preprocessor.
+            ValueError: if the numbers of contexts and questions differ, one is not a text, `batch_size` is
+                less than 1, or there is no preprocessor.
         """
         questions, contexts = (
             given_data.listed(texts, name)

@@ -49,12 +49,15 @@ class RecipeModel(CheckedPreset):
         """As in keras_nlp; `validation_split` works with lists too, and all data may be columns of pandas.
 
         Raises:
-            ValueError: if there is no example, a text or `y` is missing, columns have unequal lengths, or if
-                the split is outside [0, 1).
+            ValueError: if there is no example, a text or `y` is missing, columns have unequal lengths,
+                `batch_size` is less than 1, or the split is outside [0, 1).
         """
+        given_data.check_batch_size(batch_size)
         x, y, sample_weight = map(arrays.of_tables, (x, y, sample_weight))
+        self._check_form(x)
         if isinstance(validation_data, tuple | list):
             validation_data = tuple(map(arrays.of_tables, validation_data))
+            self._check_form(*validation_data[:1], name="validation_data")
             given_data.check(self, *validation_data, needs_y=self.needs_targets, name="validation_data")
             self._check_targets(*validation_data[1:2])
         given_data.check(self, x, y, sample_weight, self.needs_targets)
@@ -76,6 +79,9 @@ class RecipeModel(CheckedPreset):
 
     def _check_targets(self, y=None):
         """Raises ValueError for targets that the model's loss cannot use; by default, all pass."""
+
+    def _check_form(self, x=None, name="x"):
+        """Raises ValueError if x is nothing that the preprocessor takes; any form passes here."""
 
     def quantize(self, mode=None, **kwargs):
         """Not supported: raises NotImplementedError, whose message names what is."""

@@ -14,6 +14,7 @@ from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
 from convnlp.models.token_rows import check_length, text_batches
 
+_TEXTS = {"encoder_text", "decoder_text"}
 _INPUTS = (
     '`inputs` must be a text, a list of texts, or a dict with "encoder_text", which is a tuple of two for '
     "pairs"
@@ -91,6 +92,16 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         )
 
         self._prepare(compile)
+
+    def _check_form(self, x=None, name="x"):
+        """Raises ValueError unless x holds sources and targets, as the preprocessor takes them."""
+        part = getattr(x, "element_spec", x)  # of a data set
+        part = part[0] if isinstance(x, tf.data.Dataset) and isinstance(part, tuple) else part
+        if self.preprocessor is not None and not (isinstance(part, dict) and {*part} >= _TEXTS):
+            raise ValueError(
+                f'`{name}` must be a dict with "encoder_text" and "decoder_text", the texts to read and '
+                f"those to write, or a data set of such dicts. Received: {x!r:.100}"
+            )
 
     def generate(self, inputs, max_length=None, stop_token_ids="auto", strip_prompt=False):
         """As in keras_nlp.

@@ -142,6 +142,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As in keras_nlp; `y` may hold names of `labels`. Raises the errors of `fit`."""
+        given_data.check_batch_size(batch_size)
         x, y = arrays.of_tables(x), arrays.of_tables(y)
         given_data.check(self, x, y, sample_weight, needs_y=True)
         y = self._numbers(y)
@@ -158,6 +159,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
 
     def predict(self, x=None, batch_size=None, **kwargs):
         """As in keras_nlp: float32 logits [B,C], and [0,C] for no text."""
+        given_data.check_batch_size(batch_size)
         x = arrays.of_tables(x)
         if arrays.is_empty(x):
             return np.zeros([0, self.num_classes], "float32")

@@ -231,3 +231,51 @@ def test_what_cannot_be_answered(backbone, tokenizer):
     with pytest.raises(ValueError, match=r"`batch_size` must be a whole number >= 1\. Received: 0"):
         model.predict(["who"], ["a boat"], batch_size=0)
     assert model.predict([], []) == []
+
+
+@pytest.mark.parametrize("batch_size", [-1, 0, "8", 2.5, True], ids=repr)
+def test_a_batch_has_a_number_of_examples(models, lm, backbone, tokenizer, batch_size):
+    preprocessor = QuestionAnswererPreprocessor(tokenizer, sequence_length=32, max_answer_length=4)
+    answerer = QuestionAnswerer(backbone.encoder_only(), preprocessor)
+    pairs = {"encoder_text": TEXTS, "decoder_text": TEXTS}
+    calls = [
+        *(lambda model=model: model.predict(TEXTS, batch_size) for model in models.values()),
+        *(lambda model=model: model.fit(TEXTS, NUMBERS, batch_size) for model in models.values()),
+        *(lambda model=model: model.evaluate(TEXTS, NUMBERS, batch_size) for model in models.values()),
+        lambda: lm.fit(pairs, batch_size=batch_size),
+        lambda: lm.evaluate(pairs, batch_size=batch_size),
+        lambda: lm.predict(pairs, batch_size=batch_size),
+        lambda: lm.rank_labels(TEXTS, NAMES, batch_size),
+        lambda: answerer.fit((TEXTS, TEXTS), TEXTS, batch_size),
+        lambda: answerer.evaluate((TEXTS, TEXTS), TEXTS, batch_size),
+        lambda: answerer.predict(TEXTS, TEXTS, batch_size),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"`batch_size` must be an? .* >= 1. Received: ") as error:
+            call()
+        assert str(error.value).endswith(repr(batch_size))
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [TEXTS, (TEXTS, TEXTS), {"encoder_text": TEXTS}, {"text": TEXTS}, "a", data_set(TEXTS).batch(2), None],
+    ids=repr,
+)
+def test_what_is_no_text_with_the_text_to_write(lm, x):
+    message = r'^`x` must be a dict with "encoder_text" and "decoder_text", the texts to read .* Received: '
+    for call in (lm.fit, lm.evaluate, lm.predict):
+        with pytest.raises(ValueError, match=message) as error:
+            call(x, verbose=0)
+        assert "\n" not in str(error.value)
+    pairs = {"encoder_text": TEXTS, "decoder_text": TEXTS}
+    with pytest.raises(ValueError, match=message.replace("`x`", "`validation_data`")):
+        lm.fit(pairs, validation_data=(x,), verbose=0)
+
+
+def test_texts_with_texts_to_write_are_learned_from(lm):
+    pairs = {"encoder_text": TEXTS, "decoder_text": TEXTS}
+    lm.compile()
+    lm.fit(pairs, batch_size=np.int64(2), validation_data=(pairs,), verbose=0)
+    lm.evaluate(tf.data.Dataset.from_tensor_slices(pairs).batch(2), verbose=0)
+    assert lm.predict(pairs, verbose=0).shape[0] == len(TEXTS)
