@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import os
 import re
 import sys
 
@@ -36,6 +37,9 @@ _ON_REQUEST = (
     *("strategy.num_workers", "strategy.num_replicas"),  # dropout depends on them, the data do not
     *("inputs.data.source", "inputs.data.validation_source"),
 )
+# What a start leaves in its directory before there is anything to keep.
+_OF_A_START = {"config.json", "run.lock"}
+_made = set()  # directories that this process has made for a run
 
 
 def define_flags(default_config=None):
@@ -78,6 +82,20 @@ def define_finish_flag():
         False,
         "Ends the run in --workdir where it stands: writes scores and preset without more training.",
     )
+
+
+@contextlib.contextmanager
+def begun(open_fields=lambda config: ()):
+    """Context manager for `start`: a run that is refused leaves nothing behind, as if it had not been begun.
+
+    What is written from the first step on stays.
+    """
+    config, workdir, strategy = start(open_fields)
+    try:
+        yield config, workdir, strategy
+    except BaseException:
+        _undo(workdir)
+        raise
 
 
 def start(open_fields=lambda config: ()):
@@ -154,8 +172,10 @@ def prepare(
     inputs.locate_presets(config)
     with contextlib.ExitStack() as stack:
         if strategy_lib.worker_index(strategy_name) == 0 and not run_lock.is_held(workdir):
+            if not storage.gfile.exists(os.fspath(workdir)):
+                _made.add(workdir)
             run_lock.hold(workdir)
-            stack.callback(run_lock.release, workdir)
+            stack.callback(_undo, workdir)
         heartbeat.mark(connecting=True)
         strategy = strategy or strategy_lib.build(strategy_name, tpu, num_virtual_devices)
         heartbeat.mark(connecting=False)
@@ -217,6 +237,20 @@ def own_shards(workdir, strategy):
 def finish(workdir):
     """Ends the run: releases the directory that `prepare` took."""
     run_lock.release(storage.normal(workdir))
+
+
+def _undo(workdir):
+    """Releases the directory; if it holds nothing but what a start writes, removes that."""
+    if not run_lock.is_held(workdir):  # another process may be writing there
+        return
+    with contextlib.suppress(*storage.ERRORS):  # the reason for ending is to be reported, and not this
+        found = storage.names(workdir)
+        if {*found} <= _OF_A_START:
+            for name in found:
+                storage.gfile.remove(storage.join(workdir, name))
+            if workdir in _made and not storage.is_remote(workdir):
+                os.rmdir(workdir)  # fails if another process has begun a run in it
+    run_lock.release(workdir)
 
 
 def write_resolved(config, workdir, strategy, open_fields):

@@ -29,7 +29,8 @@ from convnlp.training.stages import Stage
 def main(argv):
     """Flags -> run."""
     del argv
-    run(*experiment.start(steps.open_fields), finish=flags.FLAGS.finish)
+    with experiment.begun(steps.open_fields) as begun:
+        run(*begun, finish=flags.FLAGS.finish)
 
 
 def run(config, workdir, strategy, finish=False):

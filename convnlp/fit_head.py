@@ -41,7 +41,8 @@ PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # from the simplest model to
 def main(argv):
     """Flags -> run."""
     del argv
-    run(*experiment.start(fields.open_fields))
+    with experiment.begun(fields.open_fields) as begun:
+        run(*begun)
 
 
 def run(config, workdir, strategy):

@@ -27,7 +27,8 @@ from convnlp.training.stages import Stage
 def main(argv):
     """Flags -> run."""
     del argv
-    run(*experiment.start(open_fields), finish=flags.FLAGS.finish)
+    with experiment.begun(open_fields) as begun:
+        run(*begun, finish=flags.FLAGS.finish)
 
 
 def open_fields(config):

@@ -107,6 +107,45 @@ def test_a_wrong_number_is_refused_before_anything_is_written(tmp_path, folder):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_run_that_is_refused_leaves_nothing(tmp_path, folder, monkeypatch, exists):
+    workdir = tmp_path / "run"
+    if exists:
+        workdir.mkdir()
+
+    def start(open_fields):
+        config = pretraining(folder)
+        return config, str(workdir), experiment.prepare(config, str(workdir))
+
+    def fail(*written):
+        with experiment.begun():
+            assert {path.name for path in workdir.iterdir()} == {"config.json", "run.lock"}
+            for name in written:
+                (workdir / name).write_text("")
+            raise SourceError("a bad line")
+
+    monkeypatch.setattr(experiment, "start", start)
+    with pytest.raises(SourceError, match="a bad line"):
+        fail()
+    assert workdir.exists() == exists
+    with pytest.raises(ValueError, match=r"must be a multiple of train\.accumulate_steps"):
+        experiment.prepare(pretraining(folder, **{"train.accumulate_steps": 7}), str(workdir))
+    assert workdir.exists() == exists
+    assert not exists or not [*workdir.iterdir()]
+    with pytest.raises(SourceError, match="a bad line"):
+        fail("metrics.jsonl")
+    assert {path.name for path in workdir.iterdir()} == {"config.json", "metrics.jsonl", "run.lock"}
+
+
+def test_a_start_that_is_refused_leaves_what_another_process_has_written(tmp_path, folder):
+    first = run_lock.FileLock(str(tmp_path / "run.lock"))
+    with pytest.raises(run_lock.LockedError):
+        experiment.prepare(pretraining(folder), tmp_path)
+    with pytest.raises(run_lock.LockedError):
+        run_lock.FileLock(str(tmp_path / "run.lock"))
+    first.release()
+
+
 @pytest.fixture
 def begun(tmp_path, folder):
     """A directory with a checkpoint of a run of `pretraining(folder)`."""
