@@ -1,8 +1,10 @@
 """Continues masked language modelling on a user's own text before a preset is fine-tuned."""
 
+import keras
+
 from convnlp import experiment, pretrain, tasks
 from convnlp.data import Source, fields, sources
-from convnlp.training import storage
+from convnlp.training import checkpoints, storage
 
 FOLDER = "adapted"  # directory of this run, inside that of the fine-tuning
 ROW_LENGTH = 128
@@ -57,7 +59,7 @@ def run(config, workdir, strategy, longest_text=None, finish=False):
     """Trains `init_from` further by masked LM on `task.unlabelled_source`.
 
     This is a separate run in WORKDIR/adapted: 1,000 steps of 32 rows, 128 tokens each. It continues where it
-    was stopped, and is done only once.
+    was stopped, and is done only once. What follows draws the same random numbers in either case.
 
     Args:
         config: the experiment of the fine-tuning.
@@ -70,11 +72,13 @@ def run(config, workdir, strategy, longest_text=None, finish=False):
         str, the directory of the new preset.
 
     Raises:
-        ValueError: if there is no preset and `finish` is set: what follows has not begun then.
+        ValueError: if there is no preset and `finish` is set: what follows has not begun then. Also if the
+            directory holds such a run with a different config, such as other texts.
     """
     folder = storage.join(workdir, FOLDER)
     preset = storage.join(folder, "preset")
-    if storage.gfile.exists(storage.join(preset, "config.json")):
+    is_done = storage.gfile.exists(storage.join(preset, "config.json"))
+    if is_done and checkpoints.steps(workdir):  # with which `config` has been compared
         return preset
     if finish:
         raise ValueError(
@@ -93,5 +97,10 @@ def run(config, workdir, strategy, longest_text=None, finish=False):
         }
     )
     name = storage.read_json(storage.join(workdir, "config.json"))["strategy"]["name"]
-    pretrain.run(own, folder, experiment.prepare(own, folder, name, strategy=strategy))
+    experiment.prepare(own, folder, name, strategy=strategy)
+    if is_done:
+        experiment.finish(folder)
+    else:
+        pretrain.run(own, folder, strategy)
+    keras.utils.set_random_seed(config.seed)  # the head is drawn next, whether or not this took steps
     return preset

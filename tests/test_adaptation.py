@@ -1,6 +1,7 @@
 """Masked LM on a user's own text before fine-tuning, by one field of the config."""
 
 import json
+import random
 
 import keras
 import numpy as np
@@ -121,6 +122,48 @@ def test_a_column_of_row_numbers_is_not_the_text(folder, tmp_path):
     config = config_of(folder)
     config.task.text_field, config.task.unlabelled_source = "review", f"csv:{tmp_path}/numbered.csv"
     assert adaptation._text_field(config) == "body"
+
+
+def test_the_head_is_the_same_whether_or_not_steps_were_taken(folder, tmp_path, monkeypatch):
+    config, workdir, drawn = config_of(folder), str(tmp_path), []
+    begin_adapted(monkeypatch, tmp_path)
+    for _ in range(2):  # the second start finds the preset of the first
+        strategy = experiment.prepare(config, workdir, open_fields=steps.open_fields(config))
+        assert adaptation.run(config, workdir, strategy) == f"{tmp_path}/adapted/preset"
+        drawn.append(random.random())
+        experiment.finish(workdir)
+    assert drawn[0] == drawn[1]
+
+
+def test_what_was_trained_on_other_texts_is_not_taken(folder, tmp_path, monkeypatch):
+    begin_adapted(monkeypatch, tmp_path)
+    corpus.write_jsonl(tmp_path / "others.jsonl", [{"text": text} for text in corpus.documents(30)])
+    config, workdir = config_of(folder), str(tmp_path)
+    strategy = experiment.prepare(config, workdir, open_fields=steps.open_fields(config))
+    adaptation.run(config, workdir, strategy)
+    experiment.finish(workdir)
+    # The fine-tuning itself has no checkpoint yet: its config may change, but not what it starts from.
+    config.task.unlabelled_source = f"jsonl:{tmp_path}/others.jsonl"
+    strategy = experiment.prepare(config, workdir, open_fields=steps.open_fields(config))
+    message = r"`workdir` .*adapted holds a run with a different config \(data.source: "
+    with pytest.raises(ValueError, match=message):
+        adaptation.run(config, workdir, strategy)
+    experiment.finish(workdir)
+    (tmp_path / "checkpoints" / "00000004").mkdir(parents=True)  # with which the config was compared
+    assert adaptation.run(config, workdir, strategy) == f"{tmp_path}/adapted/preset"
+
+
+def begin_adapted(monkeypatch, workdir):
+    """Leaves what the run of the masked LM leaves, in place of it, and draws random numbers as it does."""
+
+    def run(config, folder, strategy):
+        random.random()
+        (workdir / "adapted" / "checkpoints" / "00001000").mkdir(parents=True)
+        (workdir / "adapted" / "preset").mkdir()
+        (workdir / "adapted" / "preset" / "config.json").write_text("{}")
+        experiment.finish(folder)
+
+    monkeypatch.setattr(adaptation.pretrain, "run", run)
 
 
 def test_it_takes_1000_steps_whatever_fine_tuning_takes_at_once(folder, tmp_path, monkeypatch):
