@@ -93,3 +93,16 @@ def test_a_mistake_is_one_line(folder, tmp_path, flags, message):
     assert done.stderr.splitlines()[-1].startswith("error: ")
     assert message in done.stderr.splitlines()[-1]
     assert not (tmp_path / "cache").exists()
+
+
+def test_another_directory_is_refused_before_anything_is_read(folder, tmp_path):
+    (tmp_path / "notes.txt").write_text("something else")
+    done = run_program(
+        "convnlp.prepare_tokens",
+        f"--source=jsonl:{folder}/none.jsonl",
+        f"--tokenizer={folder}/none.model",
+        f"--output={tmp_path}",
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: `output` must be a new or empty directory. ")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

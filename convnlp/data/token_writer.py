@@ -95,12 +95,21 @@ def write(
 
 
 def check_directory(directory):
-    """Raises ValueError if the directory is a URL, where a cache is impossible."""
+    """Raises ValueError if the directory is a URL, where a cache is impossible, or holds something else."""
     if "://" in directory:
         raise ValueError(
             "`output` must be on a local disk, because a token cache is mapped into memory. "
             f"Received: output={directory}"
         )
+    found = _names(directory)
+    others = [name for name in found if name != "run.lock" and not _LEFTOVER.fullmatch(name)]
+    if others and JOB not in found:
+        raise ValueError(f"`output` must be a new or empty directory. {directory} holds {others[0]}")
+
+
+def _names(directory):
+    """Returns the names in a directory, a sorted list; empty if there is none."""
+    return sorted(os.listdir(directory)) if os.path.exists(directory) else []
 
 
 def _inputs(source):
@@ -116,7 +125,7 @@ def _inputs(source):
 
 def _open_directory(directory, job):
     """Creates the directory, or continues in that of the same job; returns whether it may hold shards."""
-    found = sorted(os.listdir(directory)) if os.path.exists(directory) else []
+    found = _names(directory)
     leftovers = [name for name in found if _LEFTOVER.fullmatch(name)]
     if JOB in found:
         before = read_json(os.path.join(directory, JOB))
@@ -126,8 +135,6 @@ def _open_directory(directory, job):
                     f"`output` must be a new directory or hold the same cache. {directory} was made with "
                     f"{name}={rules.short(before.get(name))}. Received: {name}={rules.short(job[name])}"
                 )
-    elif others := sorted({*found} - {*leftovers, "run.lock"}):
-        raise ValueError(f"`output` must be a new or empty directory. {directory} holds {others[0]}")
     for name in leftovers:
         os.remove(os.path.join(directory, name))
     if JOB not in found:

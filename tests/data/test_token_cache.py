@@ -207,6 +207,9 @@ def test_another_job_is_refused(cache, documents, tokenizer, tmp_path):
     assert contents(directory) == before
     with pytest.raises(ValueError, match=r"`output` must be a new or empty directory. .* holds a.jsonl"):
         write(documents, tokenizer, tmp_path)
+    with pytest.raises(ValueError, match=r"`output` must be a new or empty directory. .* holds a.jsonl"):
+        token_writer.check_directory(str(tmp_path))
+    token_writer.check_directory(str(directory))
 
 
 def other_tokenizer():
