@@ -13,6 +13,7 @@ SIGTERM and Ctrl-C are passed on: the workers save and end. They never outlive t
 when it gives up after a loss, and with 1 after an error that another start would meet again.
 """
 
+import math
 import os
 import sys
 
@@ -159,7 +160,11 @@ def main(argv):
 
 def _parse(argv):
     try:
-        return flags.FLAGS(argv)
+        rest = flags.FLAGS(argv)
+        for flag in (_HANG_TIMEOUT_SECONDS, _GRACE_SECONDS):
+            if math.isnan(flag.value):  # which their bounds let pass
+                raise flags.Error(f"flag --{flag.name} must be a number. Received: {flag.name}=nan")
+        return rest
     except flags.Error as error:
         print(f"error: {error}", file=sys.stderr)
         return sys.exit(1)

@@ -38,6 +38,7 @@ def launch(*arguments, **environment):
     [
         (["--", *PRETRAIN], "`--num_workers` must be given"),
         (["--num_workers=0", "--", *PRETRAIN], "0 is not a positive integer"),
+        (["--num_workers=2", "--grace_seconds=nan", "--", *PRETRAIN], "--grace_seconds must be a number"),
         (["--num_workers=2", "--restart=2", "--", *PRETRAIN], "Unknown command line flag 'restart'"),
         (["--num_workers=2"], "`--` must be followed by one of pretrain, finetune. Received: ''"),
         (
