@@ -13,6 +13,7 @@ import heapq
 import io
 import itertools
 import os
+import threading
 import zlib
 
 import numpy as np
@@ -33,6 +34,11 @@ _NOT_TEXT = {
     b"\x1f\x8b": "packed by gzip; its name must end in .gz",
     b"\x28\xb5\x2f\xfd": "packed by zstd; its name must end in .zst",
     b"PAR1": "Parquet; read it as parquet:",
+    b"BZh91AY&SY": "packed by bzip2; pack it by gzip or zstd, or unpack it",
+    b"\xfd7zXZ": "packed by xz; pack it by gzip or zstd, or unpack it",
+    b"\xd0\xcf\x11\xe0": "a workbook of a spreadsheet; save its table as CSV",
+    b"\xff\xfe\x00\x00": "UTF-32; save it as UTF-8",
+    b"\x00\x00\xfe\xff": "UTF-32; save it as UTF-8",
 }
 
 
@@ -73,7 +79,7 @@ class File:
             with self.opened() as file:
                 # The limit keeps a line that never ends from filling the memory.
                 unpacked = stored.unpacked(self.path, file)
-                self._check_is_text(unpacked.peek(len(codecs.BOM_UTF8) + 1))
+                self._check_is_text(unpacked.peek(max(map(len, _NOT_TEXT))))
                 read = functools.partial(_readline(unpacked), MAX_LINE_BYTES + 1)
                 for number, line in enumerate(iter(read, b""), 1):
                     if len(line) > MAX_LINE_BYTES:
@@ -193,6 +199,7 @@ class Stream:
         self._format = format
         self._totals = {}  # path -> number of records, for files that have been counted
         self._idle = []  # (number of the next block, open stream), the latest last
+        self._reading = threading.Lock()  # tf.data reads ahead, for each iterator in a thread of its own
         of_each(self._check, paths)
         is_part = not split.is_whole or shard.count > 1
         if is_part and not may_be_empty and next(self.records(), None) is None:
@@ -243,10 +250,11 @@ class Stream:
 
     def block(self, number):
         """Returns the values of the records in block `number`, a list of rows; empty after the end."""
-        stream = self._stream_at(number)
-        records = _next_block(stream)
-        if records:
-            self._idle = [*self._idle[1 - IDLE_STREAMS :], (number + 1, stream)]
+        with self._reading:
+            stream = self._stream_at(number)
+            records = _next_block(stream)
+            if records:
+                self._idle = [*self._idle[1 - IDLE_STREAMS :], (number + 1, stream)]
         return [self.values(record) for record in records]
 
     def _stream_at(self, number):

@@ -7,7 +7,7 @@ from convnlp.data.errors import SourceError
 from convnlp.data.labels import SEPARATORS, Cell, parts_of
 from convnlp.data.opening import format_of, paths, stream_of
 from convnlp.data.rules import short
-from convnlp.data.schema import ClassSchema, OneField
+from convnlp.data.schema import ClassSchema, OneField, utf8
 
 MAX_RARE_CLASSES = 100  # more classes than this, with fewer than two examples each, suggest a wrong field
 _NAMED_CLASSES = 5  # in a warning
@@ -113,8 +113,10 @@ def multi_label_names(source, field="label", separator=None):
     for record, value in values:
         try:
             parts = parts_of(field, value, separator)
-            if any(not isinstance(part, str) and type(part) is not int for part in parts):
+            if any(not (part and isinstance(part, str)) and type(part) is not int for part in parts):
                 raise ValueError(f"`{field}` must hold names or integers. Received: {short(value)}")
+            for name in (part for part in parts if isinstance(part, str)):
+                utf8(field, name)  # else no report or model card with this name could be written
         except ValueError as error:
             raise record.error(error) from error
         found |= {*parts}

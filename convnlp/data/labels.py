@@ -11,6 +11,7 @@ from convnlp.data.rules import short
 
 CLASS_NAMES = rules.sequence_of(rules.NAME, at_least=2)
 MISSING = ("", "nan", "NaN", "NAN", "null", "NULL", "<NA>", "#N/A")  # how tables mark a missing value
+_MAX_DIGITS = 1000  # of a number; Python converts at most 4,300
 _MAX_FLOAT32 = 3.4028234663852886e38
 
 
@@ -26,8 +27,9 @@ class Cell(str):
 
     @property
     def is_natural(self):
-        """Whether the text is an integer >= 0, without leading zeros."""
-        return self.isdecimal() and self.isascii() and (self[0] != "0" or self == "0")
+        """Whether the text is an integer >= 0, without leading zeros; too many digits are a name."""
+        is_short = len(self) <= _MAX_DIGITS
+        return is_short and self.isdecimal() and self.isascii() and (self[0] != "0" or self == "0")
 
     @property
     def is_missing(self):

@@ -85,16 +85,19 @@ def collect(roots):
 
 def _docstrings(file):
     """Yields the cleaned docstrings of a source file's module, classes and functions, if it can be parsed."""
-    if file.stat().st_size > MAX_SOURCE_BYTES:
+    try:
+        if file.stat().st_size > MAX_SOURCE_BYTES:
+            return
+        source = file.read_bytes()
+    except OSError:  # a link that leads nowhere, or no permission
         return
-    source = file.read_bytes()
     if b'"""' not in source:  # parsing takes most of the time
         return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about invalid escapes in other people's code
             nodes = [ast.parse(source)]
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
         return
     while nodes:
         node = nodes.pop()

@@ -37,7 +37,7 @@ class Schema:
 
     def values(self, record):
         """Returns a list, UTF-8 texts and the label, of a dict; raises ValueError if a field is wrong."""
-        texts = [_utf8(field, self._text(field, value_of(field, record))) for field in self.texts]
+        texts = [utf8(field, self._text(field, value_of(field, record))) for field in self.texts]
         return texts + ([self.label.parse(self._label_value(record))] if self.label else [])
 
     def _text(self, field, value):
@@ -90,7 +90,7 @@ class ClassSchema:
         if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):
             raise ValueError(f"`{self.field}` must be a string or an integer >= 0. Received: {short(value)}")
         if isinstance(value, str):
-            _utf8(self.field, value)  # else no report or model card with this name could be written
+            utf8(self.field, value)  # else no report or model card with this name could be written
         return [value.stripped if isinstance(value, Cell) else value]
 
 
@@ -140,7 +140,8 @@ class EveryField:
         return record
 
 
-def _utf8(field, value):
+def utf8(field, value):
+    """Returns a text as UTF-8; raises ValueError if the value of `field` is no text or cannot be encoded."""
     if not isinstance(value, str):
         raise ValueError(f"`{field}` must be a string. Received: {short(value)}")
     try:

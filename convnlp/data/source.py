@@ -74,7 +74,7 @@ class Source:
 
 def _meant(name):
     """Returns a guess at the source that a wrong name means, by its ending: "; did you mean csv:a.csv?"."""
-    path = re.sub("^[a-z]+:(?!//)", "", name)
+    path = re.sub("^[A-Za-z]+:(?!//)", "", name)
     ending = path.removesuffix(".gz").removesuffix(".zst").rpartition(".")[2]
     kind = {"json": "jsonl", "ndjson": "jsonl", "txt": "text"}.get(ending, ending)
     return f"; did you mean {kind}:{path}?" if kind in FORMATS and ending != path else ""

@@ -1,10 +1,12 @@
 """Every format of files keeps the same promises, and says where a file cannot be read."""
 
+import bz2
 import csv
 import gzip
 import io
 import itertools
 import json
+import lzma
 import re
 import sys
 
@@ -260,6 +262,10 @@ BAD_TABLES = {
     "old line ends": ("csv", CSV.replace("\n", "\r"), r"line 1: lines must end in \\n"),
     "a workbook": ("csv", b"PK\x03\x04\x14\x00", "csv: the file is a zip archive, or a workbook"),
     "packed under another name": ("csv", gzip.compress(CSV.encode()), "packed by gzip; its name must end in"),
+    "bzip2": ("csv", bz2.compress(CSV.encode()), "packed by bzip2; pack it by gzip or zstd, or unpack it"),
+    "xz": ("csv", lzma.compress(CSV.encode()), "packed by xz; pack it by gzip or zstd, or unpack it"),
+    "an old workbook": ("csv", b"\xd0\xcf\x11\xe0\xa1\xb1", "is a workbook of a spreadsheet; save its table"),
+    "UTF-32": ("csv", CSV.encode("utf-32"), "the file is UTF-32; save it as UTF-8"),
     "Parquet": ("csv", b"PAR1\x15\x04\x15", "csv: the file is Parquet; read it as parquet:"),
     "half of UTF-16": ("csv", CSV.encode("utf-16")[:-1], "cannot be read: .*utf-16"),
     "no label": ("csv", CSV + "A day.,\n", "line 4: label is missing. Received: ''"),
@@ -341,6 +347,7 @@ def test_a_long_cell(tmp_path):
         (["01", "02"], ("01", "02")),
         (["1.0", "2.0"], ("1.0", "2.0")),
         (["None", "NA"], ("NA", "None")),
+        (["7" * 5000, "7"], ("7", "7" * 5000)),  # more digits than Python makes a number of
         ([f"{i % 1000}" for i in range(2000)], tuple(map(str, range(1000)))),
         ([f"c{i % 1000}" for i in range(2000)], tuple(sorted(f"c{i}" for i in range(1000)))),
     ],

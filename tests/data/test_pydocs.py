@@ -40,6 +40,8 @@ def installed(tmp_path, monkeypatch):
         module("short", text("big", 1))
     )  # known from another package
     (tmp_path / "site" / "broken.py").write_text('"""' + text("broken", 1))
+    (tmp_path / "site" / "gone.py").symlink_to(tmp_path / "nowhere.py")
+    (tmp_path / "site" / "deep.py").write_text(module(text("deep", 1)) + f"x = {'-' * 100_000}1\n")
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "json.py").write_text(module(text("python", 1) + "\n\n    Indented.\n"))
     monkeypatch.setattr(

@@ -1,10 +1,12 @@
 """Sources of files: what is read, in which order, and one clear line where it cannot be."""
 
+import concurrent.futures
 import gzip
 import itertools
 import json
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -18,10 +20,12 @@ from convnlp.data import (
     SourceError,
     files,
     formats,
+    opening,
     source_error_message,
     sources,
 )
 from convnlp.data.labels import Cell
+from convnlp.data.schema import Schema
 from tests import corpus
 
 ROWS = corpus.reviews(200)
@@ -163,6 +167,31 @@ def test_two_iterators_and_a_restored_one_agree(documents, tmp_path, monkeypatch
     again = iter(sources.read(Source(documents)))  # as in a new process: no open file is known
     tf.train.Checkpoint(iterator=again).read(path)
     assert [example["text"] for example in again] == [example["text"] for example in expected[200:]]
+
+
+def test_iterators_in_several_threads_read_one_after_the_other(documents, monkeypatch):
+    """tf.data reads ahead in threads; a stream that two of them continued at once would lose blocks."""
+    inside, counts, next_block = [], [], files._next_block
+
+    def slow(stream):
+        inside.append(stream)
+        counts.append(len(inside))
+        time.sleep(0.01)  # lets the other threads run
+        inside.pop()
+        return next_block(stream)
+
+    monkeypatch.setattr(files, "BLOCK_BYTES", 3000)
+    monkeypatch.setattr(files, "_next_block", slow)
+    stream = opening.stream_of(Source(documents), Schema(("text",)))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        first, *others = pool.map(blocks_of, [stream] * 4)
+    assert len(first) > 10
+    assert others == [first] * 3
+    assert {*counts} == {1}
+
+
+def blocks_of(stream):
+    return list(itertools.takewhile(bool, map(stream.block, itertools.count())))
 
 
 GOOD = b'{"text": "one", "label": 1}\n'
@@ -345,6 +374,7 @@ def test_a_source_of_no_known_kind(source):
     ("source", "meant"),
     [
         ("a.csv", "csv:a.csv"),
+        ("CSV:a.csv", "csv:a.csv"),
         ("json:folder/a.json.gz", "jsonl:folder/a.json.gz"),
         ("gs://bucket/a.parquet", "parquet:gs://bucket/a.parquet"),
     ],

@@ -130,6 +130,21 @@ def test_the_labels_of_hugging_face_have_names(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (["a", "b\ud83d"], "line 2: label holds half of a surrogate pair at character 2"),
+        (["a", ""], "line 2: `label` must hold names or integers. Received: \\['a', ''\\]"),
+    ],
+    ids=repr,
+)
+def test_names_that_no_report_could_hold(tmp_path, label, message):
+    rows = [{"text": "x", "label": ["a"]}, {"text": "y", "label": label}]
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", rows)
+    with pytest.raises(SourceError, match=message):
+        sources.multi_label_names(Source(f"jsonl:{path}"))
+
+
+@pytest.mark.parametrize(
     ("labels", "message"),
     [
         (["", ""], "`label` must hold labels: .*Received: 0 different values in 2 examples"),
