@@ -248,12 +248,12 @@ def _check_budget(name, value):
 
 def _check_positive(name, value):
     if not 0 < value < math.inf:
-        raise ValueError(f"`--{name}` must be > 0. Received: {value}")
+        raise ValueError(f"`--{name}` must be a finite number > 0. Received: {value}")
 
 
 def _check_rates(name, values):
     if not values or not all(0 < value < math.inf for value in values) or len(set(values)) < len(values):
-        raise ValueError(f"`--{name}` must be different numbers > 0. Received: {list(values)}")
+        raise ValueError(f"`--{name}` must be different finite numbers > 0. Received: {list(values)}")
 
 
 def steps_of(budget, amount, cost, per_call):

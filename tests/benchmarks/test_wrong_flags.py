@@ -107,7 +107,7 @@ RECALL = ("--workdir={work}", "--mixers=fourier", "--steps=1")
         (
             "compare",
             ("--source=jsonl:nowhere", "--mixers=fourier", "--workdir={work}", "--learning_rates=nan"),
-            "`--learning_rates` must be different numbers > 0. Received: [nan]",
+            "`--learning_rates` must be different finite numbers > 0. Received: [nan]",
         ),
     ],
 )
