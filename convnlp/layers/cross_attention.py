@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from convnlp import kernels
-from convnlp.layers.checks import require_heads
+from convnlp.layers.checks import require_heads, require_rate
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.projection import projection
 
@@ -46,6 +46,7 @@ class CrossAttention(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         require_heads(hidden_dim, num_heads)
+        require_rate("dropout", dropout)
         if init not in CROSS_ATTENTION_INITS:
             raise ValueError(f"`init` must be one of {CROSS_ATTENTION_INITS}. Received: {init!r}")
         self.hidden_dim, self.num_heads = hidden_dim, num_heads

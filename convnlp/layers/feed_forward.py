@@ -3,6 +3,7 @@
 import keras
 
 from convnlp import kernels
+from convnlp.layers.checks import require_count, require_rate
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.projection import projection
 
@@ -23,7 +24,7 @@ class FeedForward(keras.layers.Layer):
         **kwargs: `name` and `dtype` of the Keras layer.
 
     Raises:
-        ValueError: if `dropout` is not in [0, 1).
+        ValueError: if `intermediate_dim` is not a positive int or `dropout` is not in [0, 1).
 
     Example:
     ```python
@@ -35,6 +36,8 @@ class FeedForward(keras.layers.Layer):
 
     def __init__(self, intermediate_dim, dropout=0.0, output_init_scale=1.0, **kwargs):
         super().__init__(**kwargs)
+        require_count("intermediate_dim", intermediate_dim)
+        require_rate("dropout", dropout)
         self.intermediate_dim = intermediate_dim
         self.dropout_rate = dropout
         self.output_init_scale = output_init_scale

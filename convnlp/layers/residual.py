@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from convnlp.layers.checks import require_rate
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.projection import layer_norm
 
@@ -90,6 +91,7 @@ class Residual(keras.layers.Layer):
         super().__init__(**kwargs)
         if residual_form not in RESIDUAL_FORMS:
             raise ValueError(f"`residual_form` must be one of {RESIDUAL_FORMS}. Received: {residual_form!r}")
+        require_rate("dropout", dropout)
         self.residual_form = residual_form
         self.dropout_rate = dropout
         self.norm = norm_of(residual_form, dtype=self.dtype_policy, name="norm")

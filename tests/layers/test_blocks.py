@@ -167,6 +167,30 @@ def test_steps_and_parameters_of_every_form(form):
     np.testing.assert_allclose(np.concatenate(steps, 1), whole, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda dropout: FeedForward(16, dropout),
+        lambda dropout: CrossAttention(8, 2, dropout),
+        lambda dropout: Residual("pre", dropout),
+        lambda dropout: Encoder(
+            [{"name": "lightweight_conv", "hidden_dim": 8, "num_heads": 2}], 16, dropout=dropout
+        ),
+    ],
+    ids=["feed_forward", "cross_attention", "residual", "encoder"],
+)
+@pytest.mark.parametrize("dropout", [1.0, -0.1, "0.1", float("nan")])
+def test_a_wrong_dropout_is_named(make, dropout):
+    with pytest.raises(ValueError, match=rf"`dropout` must be in \[0, 1\)\. Received: dropout={dropout!r}"):
+        make(dropout)
+
+
+@pytest.mark.parametrize("size", [0, 2.0])
+def test_a_wrong_inner_width_is_named(size):
+    with pytest.raises(ValueError, match=r"`intermediate_dim` must be an int >= 1\. Received: "):
+        FeedForward(size)
+
+
 def test_unknown_residual_form_is_named():
     with pytest.raises(ValueError, match=r"residual_form.*'sandwich'"):
         Residual("sandwich")
