@@ -109,7 +109,8 @@ def _feature(value):
     values = value if isinstance(value, list) else [value]
     kinds = {type(item) for item in values}
     if kinds <= {int, bool} and all(-(2**63) <= item < 2**63 for item in values):
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+        # protobuf 7 takes no bool for an int.
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=list(map(int, values))))
     if float in kinds and kinds <= {int, float}:
         return tf.train.Feature(float_list=tf.train.FloatList(value=values))
     if kinds != {str}:

@@ -33,6 +33,8 @@ def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
                 f"`tf.data.Dataset.from_generator` makes of a generator. Received: {x!r:.100}"
             )
         for column, is_text in _columns(x):
+            if isinstance(column, (str, bytes)) or getattr(column, "shape", None) == ():
+                raise ValueError(f"`{name}` must be a list of texts, even of one. Received: {column!r:.100}")
             check_texts(column, name, is_text)
     counts = [_count(column) for column, _ in _columns(x)] + [_count(y), _count(sample_weight)]
     if len(set(counts) - {None}) > 1:
@@ -164,4 +166,4 @@ def _count(column):
     if isinstance(column, list):
         return len(column)
     shape = getattr(column, "shape", None)
-    return shape[0] if shape else None
+    return shape[0] if shape is not None and len(shape) else None  # of a scalar, TensorFlow's shape is true

@@ -75,6 +75,14 @@ def test_examples_have_a_feature_a_field(tmp_path):
     }
 
 
+def test_truth_values_are_integers_in_a_tf_example():
+    fields = {"seen": True, "votes": [True, False, 2]}
+    feature = outputs.example(row(fields, flag=np.array(True))).features.feature
+    assert list(feature["input/seen"].int64_list.value) == [1]
+    assert list(feature["input/votes"].int64_list.value) == [1, 0, 2]
+    assert list(feature["flag"].int64_list.value) == [1]
+
+
 def test_what_the_documentation_says_of_fractions():
     fields = {"time": 1700000000.123, "much": 1e300, "of_integers": 2**60 + 1}
     feature = outputs.example(row(fields, scores=np.array([0.1], "float32"))).features.feature

@@ -40,6 +40,9 @@ def data_set(*columns):
 NOT_TEXTS = {
     "None": (["a", None], "`x` must hold only texts. Received: None at index 1"),
     "array": (np.array(["a", None], object), "`x` must hold only texts. Received: None at index 1"),
+    "one text": ("the river", "`x` must be a list of texts, even of one. Received: 'the river'"),
+    "scalar": (tf.constant("a"), "`x` must be a list of texts, even of one. Received: <tf.Tensor"),
+    "pair of texts": (("a", "b"), "`x` must be a list of texts, even of one. Received: 'a'"),
     "numbers": ([1, 2], "`x` must hold only texts. Received: 1 at index 0"),
     "rows": ([["a", "b"]], "at index 0; for pairs of texts, pass a tuple of two lists"),
     "matrix": (np.array([["a", "b"]]), "at index 0; for pairs of texts, pass a tuple of two lists"),
