@@ -133,12 +133,12 @@ class ModelManager:
                         f"model {name}: {config.base_path}/{version} does not load: {state.error_message}"
                     )
             if not self._states[name]:
-                wanted = (
-                    f"versions {list(config.versions)}"
+                none = (
+                    f"none of the versions {list(config.versions)}"
                     if config.versions
-                    else "version directory (1, 2, ...)"
+                    else "no version directory (1, 2, ...)"
                 )
-                raise ValueError(f"model {name}: there is no {wanted} in {config.base_path}")
+                raise ValueError(f"model {name}: there is {none} in {config.base_path}")
             if not allow_labels_for_unavailable:
                 for label, version in config.labels.items():
                     if version not in self._states[name]:

@@ -104,7 +104,7 @@ def test_a_place_where_no_file_can_be_is_noticed_before_all_else(program, tmp_pa
         ),
         (
             ("tflite_report", "--source=text:none", "--lengths="),
-            "error: flag --lengths=: must be numbers >= 1",
+            "error: flag --lengths=[]: must be numbers >= 1",
         ),
     ],
 )

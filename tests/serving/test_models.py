@@ -320,7 +320,7 @@ def test_a_model_that_is_taken_up_again_serves_though_a_request_uses_the_old_one
     ("policy", "message"),
     [
         ({"labels": {"next": 2}}, "label next names version 2, which is not loaded"),
-        ({"versions": (3,)}, r"there is no versions \[3\] in"),
+        ({"versions": (3,)}, r"there is none of the versions \[3\] in"),
     ],
 )
 def test_what_cannot_be_served_at_the_start_is_named(base, policy, message):
