@@ -36,7 +36,7 @@ def operations(content, batch_size, length):
         )
     except (ValueError, RuntimeError) as error:
         raise ValueError(
-            f"`model` must be a TFLite file or a SavedModel. Received: a file ({error})"
+            "`model` must be a TFLite file or a SavedModel. Received: a file that is neither"
         ) from error
     plain = _asked(plain, [batch_size, length])
     fast = _asked(litert.Interpreter(model_content=content, num_threads=1), [batch_size, length])

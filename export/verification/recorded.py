@@ -86,7 +86,7 @@ def _array(proto, path):
     try:
         return tf.make_ndarray(proto)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: a tensor does not hold what it declares ({error})") from error
+        raise ValueError(f"{path}: a tensor does not hold what it declares") from error
 
 
 def _made_up(graph, name, specs):

@@ -109,5 +109,5 @@ def test_program(fp32_file, mixers, exported_classifier, tmp_path):
     (tmp_path / "page.md").write_text("# no model")
     done = run_program("export.operations", f"--model={tmp_path / 'page.md'}")
     assert done.returncode == 1
-    line = "error: `model` must be a TFLite file or a SavedModel. Received: a file ("
-    assert done.stderr.splitlines()[-1].startswith(line)
+    line = "error: `model` must be a TFLite file or a SavedModel. Received: a file that is neither"
+    assert done.stderr.splitlines()[-1] == line
