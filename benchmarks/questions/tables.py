@@ -139,7 +139,7 @@ def differences(plans, find):
 
 
 def pairs(plans, find, convolution="dynamic_conv"):
-    """RQ4: scores on pairs, the gap between attention and a convolution, and the share that others close.
+    """RQ4: scores on pairs, differences to a convolution, and the share of attention's that others reach.
 
     Intervals are by a paired bootstrap over the test examples, averaged over the seeds.
 
@@ -156,18 +156,16 @@ def pairs(plans, find, convolution="dynamic_conv"):
     ]
     lines = [[mixer, *(accuracy(runs[mixer], name) for _, name, _, runs in columns)] for mixer in mixers]
     parts = [pages.table(["pre-trained, test accuracy", *(column for column, *_ in columns)], lines)]
-    told = [column for column in columns if column[3][BASELINE] and column[3][convolution]]
-    if told:
-        gaps = [
-            difference(compared(runs[BASELINE], runs[convolution], scores)) for _, _, scores, runs in told
-        ]
-        lines = [[f"{BASELINE} less {convolution}", *gaps]]
-        for mixer in mixers:
-            if mixer not in (BASELINE, convolution):
-                shares = [_closed(runs, mixer, convolution, scores) for _, _, scores, runs in told]
-                lines.append([mixer, *shares])
-        header = ["the gap, and the share of it that is closed", *(column for column, *_ in told)]
-        parts.append(pages.table(header, lines))
+    others = [mixer for mixer in mixers if mixer != convolution]
+    with_gap = [mixer for mixer in others if mixer != BASELINE]
+    for title, rows, needed, cell in (
+        (f"points more than {convolution}", others, (convolution,), _more),
+        ("share of the gap that is closed", with_gap, (convolution, BASELINE), _closed),
+    ):
+        told = [column for column in columns if all(column[3][mixer] for mixer in needed)]
+        lines = [[row, *(cell(runs, row, convolution, scores) for *_, scores, runs in told)] for row in rows]
+        if any(any(line[1:]) for line in lines):
+            parts.append(pages.table([title, *(column for column, *_ in told)], lines))
     return "\n\n".join(parts)
 
 
@@ -176,6 +174,11 @@ def _scores(task, plan):
     if plan.data.kind == "question_answering":
         return [(f"{task}, F1", "f1", "f1s"), (f"{task}, exact match", "accuracy", "hits")]
     return [(task, "accuracy", "hits")]
+
+
+def _more(runs, mixer, convolution, scores):
+    """Returns by how many points a row is better than the convolution, or "" without a run."""
+    return difference(compared(runs[mixer], runs[convolution], scores)) if runs[mixer] else ""
 
 
 def _closed(runs, mixer, convolution, scores):
