@@ -151,7 +151,7 @@ def get_config():
     task.pack = False
     task.num_epochs = ml_collections.config_dict.placeholder(float)
     task.num_epochs = 0.0
-    task.pooling = "mean_max"
+    task.pooling = "auto"
     task.head_dropout = 0.3
     task.options = OpenConfig()
     return config

@@ -18,9 +18,9 @@ With few labels, every example is needed for fitting, so none are held out: with
 the validation scores are those of the answers to the folds, each answered as the other folds choose. If you
 give a validation split, it is used neither for the choice nor for fitting; it scores the finished model. Of
 the config, only `init_from`, `data`, `train.batch_size`, `train.dtype`, the fields of `task` that describe
-the data, `task.unlabelled_source` and `task.options.ngram_buckets` are used; an encoder that merges positions
-is pooled as `task.pooling` says. The other fields, such as `class_weights`, are kept in config.json as they
-were given, and have no effect.
+the data, `task.unlabelled_source` and `task.options.ngram_buckets` are used, and `task.pooling` for pairs
+of texts ("pair") and encoders that merge positions. The other fields, such as `class_weights`, are kept in
+config.json as they were given, and have no effect.
 """
 
 import time
@@ -34,6 +34,7 @@ from convnlp.finetuning import data, results
 from convnlp.finetuning.outcome import LeftOut, Outcome
 from convnlp.models.pooled_encoder import FIXED_POOLING, LEARNED_POOLING
 from convnlp.tasks import cross_fitting, fields, rows
+from convnlp.tasks.pooled_head import chosen_pooling
 
 PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # from the simplest model to the closest fit
 
@@ -73,7 +74,8 @@ def run(config, workdir, strategy):
     tokenizer = components.tokenizer(config)
     dtype = components.dtype_policy(config, strategy)
     backbone = components.backbone(config, tokenizer.vocabulary_size(), dtype)
-    pooling = pooling_for(backbone.encoder, config.task.pooling)
+    num_texts = 2 if config.task.second_text_field else 1
+    pooling = pooling_for(backbone.encoder, config.task.pooling, num_texts)
     train, held_out = data.read_sources(config, workdir)
     names = fields.open_fields(config)
     fields.take(config, train)
@@ -117,21 +119,24 @@ def run(config, workdir, strategy):
     experiment.finish(workdir)
 
 
-def pooling_for(encoder, pooling):
+def pooling_for(encoder, pooling, num_texts):
     """Returns the pooling that the head is fitted to.
 
     Args:
         encoder: `Encoder`.
         pooling: str, the `task.pooling` of the config.
+        num_texts: int, the texts of an example.
 
     Returns:
-        "layers"; for an encoder that merges positions, `pooling`.
+        "layers"; "pair" if that is asked for or "auto" stands for it; for an encoder that merges positions,
+        the pooling of the config.
 
     Raises:
         ValueError: if `pooling` has weights, which would not be fitted.
     """
+    pooling = chosen_pooling(pooling, encoder, num_texts)
     if encoder.pool_factor == 1:
-        return "layers"
+        return pooling if pooling == "pair" else "layers"
     if pooling in LEARNED_POOLING:
         raise ValueError(
             f"`task.pooling` must be one of {', '.join(FIXED_POOLING)} if only the head is fitted. "

@@ -243,11 +243,14 @@ def test_what_the_head_is_fitted_to():
     plain, merging = (
         Seq2SeqBackbone(50, num_layers=2, **sizes, pool_size=size).encoder for size in (1, [1, 2])
     )
-    assert fit_head.pooling_for(plain, "attention") == "layers"
-    assert fit_head.pooling_for(merging, "mean_max") == "mean_max"
+    assert fit_head.pooling_for(plain, "attention", 1) == "layers"
+    assert fit_head.pooling_for(plain, "pair", 1) == "pair"
+    assert [fit_head.pooling_for(plain, "auto", count) for count in (1, 2)] == ["layers", "pair"]
+    assert fit_head.pooling_for(merging, "auto", 2) == "mean_max"
+    assert fit_head.pooling_for(merging, "mean", 1) == "mean"
     message = r"`task.pooling` must be one of mean, .*, pair if only the head .* Received: 'class_attention'"
     with pytest.raises(ValueError, match=message):
-        fit_head.pooling_for(merging, "class_attention")
+        fit_head.pooling_for(merging, "class_attention", 1)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def _set_classification(config, plan, data, fields):
     for name in ("label_names", "text_field", "second_text_field", "label_field"):
         config.task[name] = getattr(data, name)
     config.task.options.ngram_buckets = 0  # the mixer is the only variable
+    config.task.pooling = "mean_max"
     config.task.update(fields)
 
 

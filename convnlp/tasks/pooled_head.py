@@ -8,6 +8,29 @@ from convnlp.layers import dropout_seed
 from convnlp.models import TextClassifierPreprocessor, Tokenizer
 from convnlp.tasks.task import Task
 
+_FAR = 2**16  # tokens, beyond which no convolution sees
+
+
+def chosen_pooling(pooling, encoder, num_texts):
+    """Returns the pooling of a model for `task.pooling`.
+
+    "auto" stands for "pair" if there are two texts and the encoder has only mixers of limited range. In one
+    row, these can hardly relate two texts, and a head that compares two vectors does more
+    (docs/paper.md#rq4-where-do-they-fail). Otherwise, it stands for "mean_max".
+
+    Args:
+        pooling: str, "auto" or the name of a pooling, which is returned as it is.
+        encoder: `Encoder`.
+        num_texts: int, the texts of an example.
+    """
+    if pooling != "auto":
+        return pooling
+    keeps_texts_apart = encoder.pool_factor == 1 and all(
+        layer.mixer.supports_packing for layer in encoder.layers
+    )
+    is_local = keeps_texts_apart and encoder.receptive_field(_FAR) < _FAR
+    return "pair" if num_texts == 2 and is_local else "mean_max"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PooledHeadTask(Task):
@@ -18,7 +41,7 @@ class PooledHeadTask(Task):
         label: the class of `convnlp.data` that reads the label.
         sequence_length: int. L, tokens of an example.
         text_fields: tuple of one or two str. Defaults to `("text",)`.
-        pooling: str, the model's. Defaults to "mean_max".
+        pooling: str, the model's, or "auto" (default), see `chosen_pooling`.
         head_dropout: float, the model's. Default 0.
     """
 
@@ -29,7 +52,7 @@ class PooledHeadTask(Task):
     label: object
     sequence_length: int
     text_fields: tuple = ("text",)
-    pooling: str = "mean_max"
+    pooling: str = "auto"
     head_dropout: float = 0.0
 
     @staticmethod
@@ -64,7 +87,7 @@ class PooledHeadTask(Task):
         return self.model_cls(
             backbone,
             preprocessor=TextClassifierPreprocessor(self.tokenizer, self.sequence_length),
-            pooling=self.pooling,
+            pooling=chosen_pooling(self.pooling, backbone.encoder, len(self.text_fields)),
             dropout=self.head_dropout,
             **self._model_arguments(),
         )

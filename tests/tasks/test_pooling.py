@@ -1,0 +1,38 @@
+"""Which pooling "auto" stands for: a head that compares two texts, unless the encoder relates them itself."""
+
+import pytest
+
+from convnlp.models import Seq2SeqBackbone
+from convnlp.tasks.pooled_head import chosen_pooling
+
+SIZE = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "num_decoder_layers": 0}
+
+
+def encoder(mixer, **options):
+    return Seq2SeqBackbone(50, mixer=mixer, **SIZE, **options).encoder
+
+
+@pytest.mark.parametrize(
+    ("mixer", "options", "expected"),
+    [
+        ("dynamic_conv", {}, "pair"),
+        ("dilated_conv", {"dilation_rate": [1, 8]}, "pair"),
+        ("local_attention", {}, "pair"),
+        ("self_attention", {}, "mean_max"),
+        ("linear_attention", {}, "mean_max"),
+        ("cross_segment_attention", {}, "mean_max"),
+        ("fourier", {}, "mean_max"),  # cannot keep two texts of a row apart
+        ("dynamic_conv", {"pool_size": [1, 2]}, "mean_max"),  # nor can this
+    ],
+)
+def test_pairs(mixer, options, expected):
+    assert chosen_pooling("auto", encoder(mixer, **options), num_texts=2) == expected
+
+
+def test_a_single_text_has_nothing_to_be_compared_with():
+    assert chosen_pooling("auto", encoder("dynamic_conv"), num_texts=1) == "mean_max"
+
+
+@pytest.mark.parametrize("pooling", ["mean", "pair", "attention"])
+def test_what_is_asked_for_is_taken(pooling):
+    assert chosen_pooling(pooling, encoder("dynamic_conv"), num_texts=2) == pooling
