@@ -81,7 +81,7 @@ class RecipeModel(CheckedPreset):
         """Raises ValueError for targets that the model's loss cannot use; by default, all pass."""
 
     def _check_form(self, x=None, name="x"):
-        """Raises ValueError if x is nothing that the preprocessor takes; any form passes here."""
+        """Raises ValueError if the preprocessor cannot take x; here, every form passes."""
 
     def quantize(self, mode=None, **kwargs):
         """Not supported: raises NotImplementedError, whose message names what is."""

@@ -79,7 +79,7 @@ def cases(name, variants=({},), oracle=None, copies=True):
         List of `Case`s.
 
     Raises:
-        ValueError: if there is no such mixer, or `variants` holds no dicts.
+        ValueError: if there is no such mixer, or `variants` does not hold dicts.
     """
     if name not in MIXERS:
         raise ValueError(f"`name` must be one of {', '.join(MIXERS)}. Received: {name!r}")

@@ -241,7 +241,7 @@ def objective_checks(name, variants=({},), backbone="encoder alone"):
         List of functions without arguments.
 
     Raises:
-        ValueError: if there is no such objective or backbone, or `variants` holds no dicts.
+        ValueError: if there is no such objective or backbone, or `variants` does not hold dicts.
     """
     for argument, value, allowed in (("name", name, OBJECTIVES), ("backbone", backbone, BACKBONES)):
         if value not in allowed:
