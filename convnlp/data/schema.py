@@ -141,7 +141,7 @@ class EveryField:
 
 
 def utf8(field, value):
-    """Returns a text as UTF-8; raises ValueError if the value of `field` is not a text or cannot be encoded."""
+    """Returns a text as UTF-8; raises ValueError if the value of `field` is not one or cannot be encoded."""
     if not isinstance(value, str):
         raise ValueError(f"`{field}` must be a string. Received: {short(value)}")
     try:
