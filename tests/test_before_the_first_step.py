@@ -108,6 +108,15 @@ def test_classification(folder, tmp_path, fields, message):
         raise SourceError(source_error_message(caught.value))
 
 
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+def test_a_misspelt_pooling_is_refused_before_the_examples_are_read(folder, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(data, "read_examples", lambda *_: pytest.fail("the examples are read"))
+    fields = {"data_source": "good", "data_validation_split": "train", "task_kind": kind}
+    fields["task_pooling"] = "paire"
+    with pytest.raises(ValueError, match=r"`task.pooling` must be one of auto, mean, .* Received: 'paire'"):
+        run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
+
+
 def test_obvious_columns_need_no_name(folder, tmp_path):
     rows = [{"Review": row["text"], "stars": row["label"]} for row in ROWS]
     write_table(folder / "table.csv", rows)

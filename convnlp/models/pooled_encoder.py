@@ -17,6 +17,11 @@ LEARNED_POOLING = ("attention", "class_attention")  # with weights, which belong
 POOLING = (*FIXED_POOLING, *LEARNED_POOLING)
 
 
+def keeps_texts_apart(encoder):
+    """Returns whether an `Encoder` can encode several texts of a row as if each stood alone."""
+    return encoder.pool_factor == 1 and all(layer.mixer.supports_packing for layer in encoder.layers)
+
+
 def token_inputs():
     """Returns the inputs of a functional model: {"token_ids" int32, "padding_mask" bool}, [B,T] each."""
     return {
@@ -155,7 +160,7 @@ class PooledEncoder(RecipeModel):
             ValueError: if the encoder merges positions or cannot keep the texts of a row apart.
         """
         encoder = self.backbone.encoder
-        if encoder.pool_factor > 1 or not all(layer.mixer.supports_packing for layer in encoder.layers):
+        if not keeps_texts_apart(encoder):
             raise ValueError(
                 "`pooling` must not be 'pair' for an encoder that cannot keep two texts of a row apart. "
                 f"Received: pooling='pair', pool_size={encoder.pool_sizes}, "

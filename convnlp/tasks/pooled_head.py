@@ -6,6 +6,7 @@ from typing import ClassVar
 from convnlp.data import batching, examples
 from convnlp.layers import dropout_seed
 from convnlp.models import TextClassifierPreprocessor, Tokenizer
+from convnlp.models.pooled_encoder import POOLING, keeps_texts_apart
 from convnlp.tasks.task import Task
 
 _FAR = 2**16  # tokens, beyond which no convolution sees
@@ -25,10 +26,7 @@ def chosen_pooling(pooling, encoder, num_texts):
     """
     if pooling != "auto":
         return pooling
-    keeps_texts_apart = encoder.pool_factor == 1 and all(
-        layer.mixer.supports_packing for layer in encoder.layers
-    )
-    is_local = keeps_texts_apart and encoder.receptive_field(_FAR) < _FAR
+    is_local = keeps_texts_apart(encoder) and encoder.receptive_field(_FAR) < _FAR
     return "pair" if num_texts == 2 and is_local else "mean_max"
 
 
@@ -54,6 +52,14 @@ class PooledHeadTask(Task):
     text_fields: tuple = ("text",)
     pooling: str = "auto"
     head_dropout: float = 0.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.pooling not in ("auto", *POOLING):
+            # The model would refuse it too, but teachers and unlabelled texts may take long before that.
+            raise ValueError(
+                f"`task.pooling` must be one of auto, {', '.join(POOLING)}. Received: {self.pooling!r}"
+            )
 
     @staticmethod
     def _arguments_of(config, tokenizer):

@@ -105,6 +105,16 @@ def test_what_cannot_be_learned_from(models, name, data, options, message):
             models[name].evaluate(*data, verbose=0)
 
 
+def assert_refused(model, y, message):
+    """As targets, whether to train on, to validate or to evaluate."""
+    with pytest.raises(ValueError, match=message):
+        model.fit(TEXTS, y, verbose=0)
+    with pytest.raises(ValueError, match=message):
+        model.fit(TEXTS, NUMBERS, validation_data=(TEXTS, y), verbose=0)
+    with pytest.raises(ValueError, match=message):
+        model.evaluate(TEXTS, y, verbose=0)
+
+
 @pytest.mark.parametrize(
     ("y", "received"),
     [
@@ -121,12 +131,7 @@ def test_what_cannot_be_learned_from(models, name, data, options, message):
 def test_numbers_that_are_no_class(models, y, received):
     message = rf"`y` must hold the number of a class, in \[0, 2\), for each example. Received: {received}$"
     model = models["classifier"]
-    with pytest.raises(ValueError, match=message):
-        model.fit(TEXTS, y, verbose=0)
-    with pytest.raises(ValueError, match=message):
-        model.fit(TEXTS, NUMBERS, validation_data=(TEXTS, y), verbose=0)
-    with pytest.raises(ValueError, match=message):
-        model.evaluate(TEXTS, y, verbose=0)
+    assert_refused(model, y, message)
 
 
 @pytest.mark.parametrize(
@@ -144,12 +149,7 @@ def test_numbers_that_are_no_number(models, y, received):
     message = f"^`y` must hold a finite number for each example. Received: {received}$"
     model = models["regressor"]
     before = model.get_weights()
-    with pytest.raises(ValueError, match=message):
-        model.fit(TEXTS, y, verbose=0)
-    with pytest.raises(ValueError, match=message):
-        model.fit(TEXTS, NUMBERS, validation_data=(TEXTS, y), verbose=0)
-    with pytest.raises(ValueError, match=message):
-        model.evaluate(TEXTS, y, verbose=0)
+    assert_refused(model, y, message)
     for weight, old in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(weight, old)
 
