@@ -313,8 +313,7 @@ class Checkpoints:
     def _delete(self, path):
         """Deletes one of our directories; files that cannot be deleted (still open on NFS) are left."""
         try:
-            if storage.gfile.exists(storage.join(path, _MANIFEST)):
-                storage.gfile.remove(storage.join(path, _MANIFEST))
+            storage.remove(storage.join(path, _MANIFEST))
             if storage.gfile.exists(path):
                 storage.remove_directory(path)
         except storage.ERRORS as error:
@@ -348,7 +347,7 @@ def _is_written(directory, step):
     if not storage.is_remote(path):
         return storage.gfile.isdir(path)
     # Not `isdir`, which takes any failure, such as that of the network, for "no".
-    return storage.gfile.exists(storage.join(path, _MANIFEST))
+    return storage.has(path, _MANIFEST)
 
 
 def _sum_of(manifest):

@@ -5,6 +5,7 @@ and directories are not renamed atomically. So a file is written under a tempora
 a directory that must appear as a whole, such as a checkpoint, has a file that is written last.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -66,9 +67,31 @@ def join(directory, *names):
 def names(directory):
     """Returns the names in a directory, a sorted list; empty if there is no such directory."""
     try:
-        return sorted(name.rstrip("/") for name in gfile.listdir(os.fspath(directory)))
+        found = _in_directory(gfile.listdir, os.fspath(directory))
     except tf.errors.NotFoundError:
         return []
+    return sorted(name.rstrip("/") for name in found)
+
+
+def _in_directory(do, directory):
+    """Returns `do(directory)`; raises NotFoundError only if there is no such directory."""
+    for _ in range(_TRIES):
+        try:
+            return do(directory)
+        except tf.errors.NotFoundError:
+            # So gs:// also reports that the network failed while it looked, which it tries only once.
+            if not gfile.exists(directory):
+                raise
+    raise OSError(f"{directory} exists, but cannot be found")
+
+
+def has(directory, name):
+    """Returns whether a directory has an entry.
+
+    Behind a URL, its listing tells: for some seconds, `gfile.exists` may still see in gs:// a file whose
+    deletion was carried out but whose answer was lost.
+    """
+    return name in names(directory) if is_remote(directory) else gfile.exists(join(directory, name))
 
 
 def size(path):
@@ -100,8 +123,7 @@ def write(path, content, writer=""):
     `writer` is a suffix that separates processes that write to the same path at the same time.
     """
     partial = join(os.path.dirname(path), f".{os.path.basename(path)}{writer}.partial")
-    if gfile.exists(partial):  # not every file system can overwrite it
-        gfile.remove(partial)
+    remove(partial)  # not every file system can overwrite it
     with gfile.GFile(partial, "wb") as file:
         file.write(content)
     rename(partial, path)
@@ -122,6 +144,12 @@ def rename(path, other):
     gfile.rename(path, other, overwrite=True)
 
 
+def remove(path):
+    """Deletes a file, if there is one."""
+    with contextlib.suppress(tf.errors.NotFoundError):
+        gfile.remove(path)
+
+
 def move(directory, other):
     """Renames a directory; behind a URL, by copying its files one by one."""
     if is_remote(directory):
@@ -137,15 +165,7 @@ def remove_directory(directory):
     Raises:
         tf.errors.OpError: if it does not exist, or something in it cannot be deleted.
     """
-    for _ in range(_TRIES):
-        try:
-            gfile.rmtree(directory)
-            return
-        except tf.errors.NotFoundError:
-            # So gs:// also reports that the network failed while it looked, which it tries only once.
-            if not gfile.exists(directory):
-                raise
-    raise OSError(f"{directory} exists, but cannot be found to be deleted")
+    _in_directory(gfile.rmtree, directory)
 
 
 def copy(directory, other, last=None):

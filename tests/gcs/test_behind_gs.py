@@ -1,5 +1,6 @@
 """gs:// as TensorFlow speaks it, to a stand-in for Google's server that is in trouble now and then."""
 
+import ast
 import json
 import os
 import signal
@@ -79,6 +80,30 @@ def test_what_holds_behind_a_url_holds_there(store):
     written = {name.partition("/")[0] for name in store.names("b", "tests/")}
     assert written >= {"storage", "checkpoints", "loop", "bucket"}
     assert {"refused", "lost", "broken"} <= {request["fault"] for request in store.requests()}
+
+
+def test_a_file_is_gone_though_the_answer_to_its_deletion_was_lost(tmp_path):
+    """TensorFlow remembers for some seconds what it saw of a file, also of one that it has deleted so."""
+    code = """
+import collections
+from convnlp.training import storage
+folder, seen = "gs://b/folder", collections.Counter()
+for index in range(12):
+    storage.write(f"{folder}/file", b"written")
+    assert storage.has(folder, "file")
+    assert storage.size(f"{folder}/file") == 7
+    storage.remove(f"{folder}/file")
+    seen[storage.gfile.exists(f"{folder}/file"), storage.has(folder, "file")] += 1
+print(dict(seen))
+"""
+    with stand_in.serving(tmp_path, "b", lose_every=3) as store:
+        command = [*store.prefix, sys.executable, "-c", code]
+        environment = {**os.environ, **store.environment}
+        done = ended_well(
+            subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        )
+    seen = ast.literal_eval(done.stdout)
+    assert set(seen) == {(False, False), (True, False)}
 
 
 def test_a_token_cache_of_many_files(store, tmp_path):

@@ -166,10 +166,17 @@ def test_no_checkpoint_is_overlooked_while_there_is_no_network(monkeypatch):
     def fail(path):
         raise tf.errors.UnavailableError(None, None, "no network")
 
+    def missing(path):
+        raise tf.errors.NotFoundError(None, None, "not found")
+
     with monkeypatch.context() as patch:
         patch.setattr(storage.gfile, "isdir", lambda path: False)  # as it says then
         assert checkpoints_lib.steps(workdir) == [1]
+        patch.setattr(storage.gfile, "listdir", missing)  # as it says then, too
         patch.setattr(storage.gfile, "exists", fail)
+        with pytest.raises(tf.errors.UnavailableError):
+            checkpoints_lib.steps(workdir)
+        patch.setattr(storage.gfile, "listdir", fail)
         with pytest.raises(tf.errors.UnavailableError):
             checkpoints_lib.steps(workdir)
     with monkeypatch.context() as patch:

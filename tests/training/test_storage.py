@@ -129,7 +129,7 @@ def test_a_directory_that_is_not_found_though_it_exists_is_looked_for_again(tmp_
     assert list(tmp_path.iterdir()) == []
     answers.extend([tf.errors.NotFoundError(None, None, "not found")] * 100)
     (tmp_path / "there").mkdir()
-    with pytest.raises(OSError, match="cannot be found to be deleted"):
+    with pytest.raises(OSError, match="exists, but cannot be found"):
         storage.remove_directory(str(tmp_path / "there"))
 
 
