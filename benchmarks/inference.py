@@ -13,9 +13,6 @@ compared with those of our float32 model: a form that differs by more than its n
 listed and not timed. The files of the forms stay in --workdir; use another directory after a change of the
 code. --docs_dir adds the results to inference.json there and writes the generated part of inference.md, or
 of another --page and the .json of its name, for another machine.
-
-PyTorch's compiled forms are not measured by default, because they take a minute to start:
---variants=pytorch-compiled.
 """
 
 import concurrent.futures
@@ -57,7 +54,7 @@ def define_flags():
     flags.DEFINE_string("page", "inference.md", "File in --docs_dir with the marks of the generated part.")
     flags.DEFINE_enum("size", "mini", SIZES, "Size of the model.")
     flags.DEFINE_list("mixers", list(model.MIXINGS), f"Mixers, of {', '.join(model.MIXINGS)}.")
-    flags.DEFINE_list("variants", [], "Keys of forms. Default: all but the compiled ones.")
+    flags.DEFINE_list("variants", [], "Keys of forms. Default: all.")
     flags.DEFINE_string("minilm", None, f"Directory of all-MiniLM-L6's {' and '.join(minilm.FILES)}.")
     flags.DEFINE_list("lengths", ["32", "128", "512", "2048"], "Lengths of single texts in tokens.")
     flags.DEFINE_list("batch_lengths", ["128"], "Lengths of 32 texts without pads.")
@@ -116,8 +113,8 @@ def checked(args):
     for mixer in args.mixers:
         if mixer not in model.MIXINGS:
             raise ValueError(f"`mixers` must be among {', '.join(model.MIXINGS)}. Received: {mixer!r}")
-    if args.docs_dir and not pathlib.Path(args.docs_dir, args.page).exists():
-        raise ValueError(f"`docs_dir` must be a directory that holds {args.page}. Received: {args.docs_dir}")
+    if args.docs_dir:
+        pages.require_marks("docs_dir", pathlib.Path(args.docs_dir, args.page), page.BEGIN)
     variants = chosen(args.variants)
     if args.minilm is not None:
         for file in minilm.FILES:

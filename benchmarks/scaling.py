@@ -77,9 +77,11 @@ def checked(args):
             f"`rows` must be a multiple of {least}, so of each of --num_workers. Received: rows={args.rows}"
         )
     docs = pathlib.Path(args.docs_dir)
-    for name in (PAGE, tpu.FIGURES):
-        if not (docs / name).exists():
-            raise ValueError(f"`docs_dir` must be a directory that holds {name}. Received: {args.docs_dir}")
+    pages.require_marks("docs_dir", docs / PAGE, page.BEGIN)
+    if not (docs / tpu.FIGURES).exists():
+        raise ValueError(
+            f"`docs_dir` must be a directory that holds {tpu.FIGURES}. Received: {args.docs_dir}"
+        )
     return counts, docs
 
 

@@ -43,8 +43,8 @@ def main(_):
     args = flags.FLAGS
     chosen = forms.chosen(args.forms)
     workers = checked(args.workers)
-    if args.docs_dir and not pathlib.Path(args.docs_dir, PAGE).exists():
-        raise ValueError(f"`docs_dir` must be a directory that holds {PAGE}. Received: {args.docs_dir}")
+    if args.docs_dir:
+        pages.require_marks("docs_dir", pathlib.Path(args.docs_dir, PAGE), page.BEGIN)
     workdir = pathlib.Path(args.workdir).absolute()
     workdir.mkdir(parents=True, exist_ok=True)
     preset = args.preset or forms.write_preset(workdir)

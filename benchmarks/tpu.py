@@ -88,8 +88,8 @@ def checked(args):
             if name not in known:
                 raise ValueError(f"`--{flag}` must be among {', '.join(known)}. Received: {name!r}")
     batch_sizes = numbers("batch_sizes", args.batch_sizes, least=1)
-    if args.docs_dir and not pathlib.Path(args.docs_dir, PAGE).exists():
-        raise ValueError(f"`--docs_dir` must be a directory that holds {PAGE}. Received: {args.docs_dir}")
+    if args.docs_dir:
+        pages.require_marks("docs_dir", pathlib.Path(args.docs_dir, PAGE), page.BEGIN)
     if not args.report_only and (missing := compiler.missing()):
         raise ValueError(
             "requirements-tpu.txt must be installed, as by `make bench-tpu`. "

@@ -5,7 +5,8 @@ r"""Shows which words a classifier's answers rest on.
 
 Each text gives a row: the fields of its record, `label`, `probability`, and `words`, a list of [word,
 importance]. The importance says by how much the logarithm of the label's probability falls without the word's
-pieces, each left out by itself. It costs one forward pass per piece.
+pieces, each left out by itself. It costs one forward pass per piece. A pair has the words of its second text
+in `words_pair`.
 """
 
 from absl import flags
@@ -24,21 +25,20 @@ def main(_):
     num_texts, found = program.texts(directory)  # which checks the fields before anything is loaded
     model = tasks.load(directory)
     answers = tasks.task_of(model).answers(model)
-    functions, _ = answers.signatures()
-    if "explain" not in functions:
+    function = answers.explaining(num_texts)
+    if function is None:
         raise ValueError(
             f"`preset` must be a classifier with one label per text. Received: preset={directory}, a "
             f"{type(model).__name__}"
         )
-    if num_texts != 1:
-        raise ValueError(f"`preset` must read single texts. Received: pairs, preset={directory}")
     with program.writer(format) as write:
         tokenizer = model.preprocessor.tokenizer
-        for record, answer in program.answered(functions["explain"], tokenizer, num_texts, found):
+        for record, answer in program.answered(function, tokenizer, num_texts, found):
             answer = rows.as_json(answer)
             row = answers.row(answer)
             del row["scores"]
-            row["words"] = words.of_pieces(answer["tokens"], answer["importances"])
+            found_words = words.of_texts(answer["tokens"], answer["importances"], num_texts)
+            row.update(zip(("words", "words_pair")[:num_texts], found_words, strict=True))
             write(rows.joined(record, row))
 
 

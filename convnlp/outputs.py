@@ -3,6 +3,9 @@
 import contextlib
 import os
 import pathlib
+import signal
+import sys
+import threading
 
 from convnlp.models import arguments, preset_names
 
@@ -95,16 +98,34 @@ def write_file(path, data):
 
 @contextlib.contextmanager
 def writing(path):
-    """Opens a binary file that appears under its name when the block ends, and not at all if it fails."""
+    """Opens a binary file that appears under its name when the block ends, and not at all if it fails.
+
+    In the main thread, SIGTERM ends the program, with exit code 143, only once what was written is removed.
+    """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with _tidy_end():
+        try:
+            with partial.open("wb") as file:
+                yield file
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _tidy_end():
+    """Turns SIGTERM into SystemExit, unless somebody else handles it."""
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        with partial.open("wb") as file:
-            yield file
-        partial.replace(path)
+        yield
     finally:
-        partial.unlink(missing_ok=True)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _is_within(path, folder):

@@ -42,6 +42,11 @@ def main(_):
             "`threshold` must only be given for a preset that chooses labels. "
             f"Received: threshold={_THRESHOLD.value}, a {type(model).__name__}"
         )
+    if _SCORES.value and answers.labels is None:
+        raise ValueError(
+            "`scores` must only be given for a preset that chooses labels. "
+            f"Received: scores=True, a {type(model).__name__}"
+        )
     if num_texts < len(answers.text_inputs):
         raise ValueError(
             f"`text_pair` must be given with `text`, or two `text_fields`, for a {type(model).__name__}, "

@@ -6,7 +6,9 @@
 This module imports neither TensorFlow nor convnlp, so it can be copied beside an application.
 """
 
+import concurrent.futures
 import json
+import queue
 import zipfile
 import zlib
 
@@ -35,7 +37,8 @@ class EdgeModel:
 
     Args:
         path: str. A file of `convnlp.export.tflite`, made for token ids.
-        num_threads: int. The number of LiteRT's threads. Default 1.
+        num_threads: int. How many threads share a single text, or compute the parts of a batch side by side,
+            for which each of several has a copy of the weights. Default 1.
 
     Raises:
         OSError: if the file cannot be read.
@@ -61,6 +64,7 @@ class EdgeModel:
                 "export with --inputs=ids for this runner"
             )
         self._run = runner(Interpreter(model_path=str(path), num_threads=num_threads))
+        self._side_by_side = _SideBySide(str(path), num_threads) if num_threads > 1 else None
 
     @property
     def num_token_ids(self):
@@ -102,7 +106,11 @@ class EdgeModel:
             return self._run(token_ids)
         lengths = _lengths(token_ids, self.facts["pad_token_id"])
         groups = [rows for length in np.unique(lengths) for rows in _parts(lengths == length, length)]
-        found = [self._run(np.ascontiguousarray(token_ids[rows, : lengths[rows[0]]])) for rows in groups]
+        parts = [np.ascontiguousarray(token_ids[rows, : lengths[rows[0]]]) for rows in groups]
+        if self._side_by_side is None or len(parts) == 1:
+            found = list(map(self._run, parts))
+        else:
+            found = self._side_by_side.run(parts)
         return np.concatenate(found)[np.argsort(np.concatenate(groups))]
 
     def predict(self, texts, pairs=None):
@@ -147,6 +155,32 @@ class EdgeModel:
         for segment, count in zip(segments, kept, strict=True):
             row += [*segment[:count], self.facts["end_token_id"]]
         return row
+
+
+class _SideBySide:
+    """Runs arrays in several threads, each with an interpreter: LiteRT gains little from sharing a short one.
+
+    Args:
+        path: str.
+        num_threads: int.
+    """
+
+    def __init__(self, path, num_threads):
+        self._free = queue.SimpleQueue()
+        for _ in range(num_threads):
+            self._free.put(runner(Interpreter(model_path=path, num_threads=1)))
+        self._threads = concurrent.futures.ThreadPoolExecutor(num_threads)
+
+    def run(self, arrays):
+        """Returns the outputs of arrays, in their order; begins with the last ones, which are the longest."""
+        return list(self._threads.map(self._run, arrays[::-1]))[::-1]
+
+    def _run(self, array):
+        run = self._free.get()
+        try:
+            return run(array)
+        finally:
+            self._free.put(run)
 
 
 def _columns(texts, pairs):

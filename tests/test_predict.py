@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import tempfile
+import time
 
 import numpy as np
 import pytest
@@ -161,6 +162,35 @@ def test_explained_words(presets):
     assert [weight for _, weight in found[0]["words"]] == pytest.approx(expected, rel=1e-2, abs=1e-5)
 
 
+def test_explained_words_of_a_pair(presets):
+    folder, models = presets
+    texts = ("the river", "an old captain")
+    flags = [f"--text={texts[0]}", f"--text_pair={texts[1]}"]
+    (row,) = run("explain", f"--preset={folder}/classifier", *flags)
+    found = [*row["words"], *row["words_pair"]]
+    assert [" ".join(word for word, _ in row[name]) for name in ("words", "words_pair")] == [*texts]
+    model = models["classifier"]
+    tokenizer = model.preprocessor.tokenizer
+    pieces, end = [list(tokenizer(text).numpy()) for text in texts], tokenizer.end_token_id
+
+    def log_probabilities(first, second):
+        ids = np.array([[*first, end, *second, end]], np.int32)
+        return tf.nn.log_softmax(model({"token_ids": ids, "padding_mask": ids != 0}))[0].numpy()
+
+    whole = log_probabilities(*pieces)
+    label = whole.argmax()
+    assert row["label"] == LABELS[label]
+    expected = []
+    for i, text in enumerate(pieces):
+        for t, piece in enumerate(text):
+            if tokenizer.id_to_token(int(piece)).startswith("\u2581"):
+                expected.append(0.0)
+            without = [*pieces]
+            without[i] = text[:t] + text[t + 1 :]
+            expected[-1] += whole[label] - log_probabilities(*without)[label]
+    assert [weight for _, weight in found] == pytest.approx(expected, rel=1e-2, abs=1e-5)
+
+
 @pytest.mark.parametrize("pooling", ["mean", "layers"])
 def test_vectors_of_any_preset(presets, tmp_path, pooling):
     folder, models = presets
@@ -235,7 +265,6 @@ def test_fields_are_looked_for_before_a_preset_is_loaded(presets, tmp_path):
         ),
         ("predict", ["--preset={}/encoder", "--text=a"], "Fine-tune it with convnlp.finetune"),
         ("explain", ["--preset={}/tagger", "--text=a"], "must be a classifier with one label"),
-        ("explain", ["--preset={}/classifier", "--text=a", "--text_pair=b"], "must read single texts"),
         ("embed", ["--preset={}/encoder", "--text=a", "--output=a.csv"], "must end in one of .jsonl, .npy"),
     ],
 )
@@ -253,6 +282,19 @@ def test_texts_that_say_nothing_are_counted(presets):
     assert done.stderr.splitlines()[-1].startswith("2 of 4 texts are blank: ")
     done = run_program("convnlp.predict", flags[0], "--text=a", "--text_pair=")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_program_that_is_asked_to_end_leaves_no_partial_output(presets, tmp_path):
+    reader, writer = os.pipe()  # which stays open: there may be more texts
+    with open(reader, "rb") as stdin, open(writer, "wb"):
+        flags = [f"--preset={presets[0]}/classifier", f"--output={tmp_path}/found.jsonl"]
+        program = Program("convnlp.predict", *flags, stdin=stdin)
+        while not list(tmp_path.glob("found.jsonl.*.tmp")):
+            assert program.poll() is None
+            time.sleep(0.05)
+        os.kill(program.pid, signal.SIGTERM)
+        assert program.wait(300) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("program", ["predict", "generate"])

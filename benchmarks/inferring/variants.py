@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import shutil
 
 # The largest error of a logit, as a share of the largest logit of all inputs.
 BOUNDS = {"float32": 1e-3, "bfloat16": 0.05, "int8": 0.15}
@@ -20,7 +21,6 @@ class Variant:
         needs: tuple of str, packages.
         options: dict, keyword arguments of the runner.
         ours: bool, whether it is a form of convnlp.
-        is_default: bool, whether it is measured without --variants.
         longest: int, the largest number of tokens in a row; None for the model's limit.
         has_twin: bool, whether it computes the same as the others.
     """
@@ -33,23 +33,22 @@ class Variant:
     needs: tuple = ()
     options: dict = dataclasses.field(default_factory=dict)
     ours: bool = False
-    is_default: bool = True
     longest: int | None = None
     has_twin: bool = True
 
     @property
     def missing(self):
-        """The packages that are not installed."""
-        return [name for name in self.needs if importlib.util.find_spec(name) is None]
+        """What it needs and is not installed: packages, and the compiler that torch.compile calls."""
+        missing = [name for name in self.needs if importlib.util.find_spec(name) is None]
+        return [*missing, "g++"] if self.options.get("compiled") and not shutil.which("g++") else missing
 
 
 def _ours(key, title, precision, builder, runner, **rest):
     return Variant(key, title, precision, builder, runner, ours=True, **rest)
 
 
-def _pytorch(key, title, precision, file="float32", is_default=True, **options):
-    builder = f"pytorch_{file}"
-    return Variant(key, title, precision, builder, "PyTorch", ("torch",), options, is_default=is_default)
+def _pytorch(key, title, precision, file="float32", **options):
+    return Variant(key, title, precision, f"pytorch_{file}", "PyTorch", ("torch",), options)
 
 
 def _openvino(key, title, precision, builder, hint, *packages):
@@ -72,13 +71,12 @@ VARIANTS = {
         _pytorch("pytorch-float32", "PyTorch float32", "float32"),
         _pytorch("pytorch-bfloat16", "PyTorch bfloat16", "bfloat16", "bfloat16", dtype="bfloat16"),
         _pytorch("pytorch-autocast", "PyTorch bfloat16, autocast", "bfloat16", autocast=True),
-        _pytorch("pytorch-compiled", "PyTorch float32, compiled", "float32", is_default=False, compiled=True),
+        _pytorch("pytorch-compiled", "PyTorch float32, compiled", "float32", compiled=True),
         _pytorch(
             "pytorch-compiled-bfloat16",
             "PyTorch bfloat16, compiled",
             "bfloat16",
             "bfloat16",
-            is_default=False,
             compiled=True,
             dtype="bfloat16",
         ),
@@ -99,7 +97,6 @@ VARIANTS = {
             "minilm",
             "MiniLm",
             ("onnxruntime", "tokenizers"),
-            is_default=False,
             longest=512,
             has_twin=False,
         ),
@@ -111,7 +108,7 @@ def chosen(keys):
     """Returns the variants that --variants names.
 
     Args:
-        keys: list of str; empty for those that are measured by default.
+        keys: list of str; empty for all.
 
     Returns:
         list of `Variant`, in the order of the table.
@@ -123,8 +120,4 @@ def chosen(keys):
     for key in keys:
         if key not in known:
             raise ValueError(f"`variants` must be among {', '.join(known)}. Received: {key!r}")
-    return [
-        variant
-        for key, variant in VARIANTS.items()
-        if (key in keys if keys else variant.is_default) and key != MINILM
-    ]
+    return [variant for key, variant in VARIANTS.items() if key != MINILM and (key in keys or not keys)]

@@ -61,6 +61,18 @@ class Answers(abc.ABC):
             ValueError: if `max_length` is out of range.
         """
 
+    def explaining(self, num_texts):
+        """Returns what explains the answers to texts, or to pairs; by default None: they cannot be explained.
+
+        Args:
+            num_texts: int, 1 or 2.
+
+        Returns:
+            a `convnlp.tasks.rows.signature` of "text" and, for pairs, "text_pair". It returns the outputs of
+            "serving_default", "tokens" and "importances" [B,L]; see `convnlp.prediction.words`.
+        """
+        return None  # noqa: RET501
+
     def edge(self, rows):
         """Returns the TFLite model's output [B,N] for rows of `EncoderRows`; by default, the embedding."""
         return self.rows.embed(rows)

@@ -3,6 +3,8 @@
 import dataclasses
 from typing import ClassVar
 
+import numpy as np
+
 
 @dataclasses.dataclass(frozen=True)
 class Table:
@@ -83,3 +85,14 @@ class Review:
 
     sections: list = dataclasses.field(default_factory=list)
     intervals: dict = dataclasses.field(default_factory=dict)
+
+
+def text_of(tokenizer, ids):
+    """Returns the text of a row of token ids; of a pair, both texts, with a bar between them.
+
+    Args:
+        tokenizer: `convnlp.models.Tokenizer`.
+        ids: int array [T]; an end token follows each text.
+    """
+    texts = np.split(ids, np.flatnonzero(ids == tokenizer.end_token_id) + 1)
+    return " | ".join(tokenizer.detokenize(text) for text in texts if len(text))

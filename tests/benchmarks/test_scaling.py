@@ -40,7 +40,7 @@ def docs(tmp_path):
         ({"num_workers": ["2", "3"]}, r"`num_workers` must be .*including 1. Received: 2,3"),
         ({"num_workers": ["1", "x"]}, r"`num_workers` must be .*Received: 1,x"),
         ({"num_workers": ["1", "2", "3"]}, r"`rows` must be a multiple of 6.* Received: rows=4"),
-        ({"docs_dir": "nowhere"}, r"`docs_dir` must be a directory that holds scaling.md. Received: nowhere"),
+        ({"docs_dir": "nowhere"}, r"`--docs_dir` must lead to a page .* Received: nowhere/scaling.md"),
     ],
 )
 def test_a_wrong_flag_is_named(docs, changed, message):

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import tracemalloc
 import zipfile
 
@@ -94,6 +95,25 @@ def test_many_texts_of_one_length_run_some_at_a_time(model, monkeypatch):
     monkeypatch.setattr(edge_model, "_MOST_TOKENS", 1)  # a text is never cut for it
     np.testing.assert_allclose(model.run(ids), whole, atol=5e-6)
     assert shapes == [(1, 5), *[(1, 8)] * 10]
+
+
+def test_threads_compute_the_parts_of_a_batch_side_by_side(model, fp32_file, monkeypatch):
+    ids = np.random.default_rng(0).integers(3, 60, [9, 8]).astype(np.int32)
+    for row, length in enumerate([8, 2, 4, 2, 6, 8, 4, 4, 6]):
+        ids[row, length:] = 0
+    together, run = threading.Barrier(2, timeout=60), edge_model._SideBySide._run
+    lengths = []
+
+    def meeting(self, array):
+        together.wait()  # passed only by two threads at a time
+        lengths.append(array.shape[1])
+        return run(self, array)
+
+    monkeypatch.setattr(edge_model._SideBySide, "_run", meeting)
+    found = EdgeModel(str(fp32_file), num_threads=2).run(ids)
+    np.testing.assert_allclose(found, model.run(ids), atol=1e-6)
+    assert sorted(lengths[:2]) == [6, 8]
+    assert sorted(lengths[2:]) == [2, 4]
 
 
 def test_tokens_equal_the_library(model, classifier):

@@ -74,6 +74,19 @@ def test_of_a_classifier(found):
         assert " ".join(word for word, _ in row["words"]) == row["text"].strip()
 
 
+def test_the_texts_of_a_pair_are_told_apart():
+    model = small_classifier(["lightweight_conv"], LENGTH, LABELS)
+    tokenizer = model.preprocessor.tokenizer
+    end = [tokenizer.end_token_id]
+    texts = ("the old bridge", "a quiet garden")
+    row = [*tokenizer(texts[0]).numpy(), *end, *tokenizer(texts[1]).numpy(), *end]
+    pairs = Examples((tf.ragged.constant([row], dtype=tf.int32),), (LENGTH,), np.array([0]))
+    made = of_classifier.review(model, pairs, np.array([[0.0, 3.0, 0.0]], "float32"))
+    (mistake,) = made.sections[3].rows
+    assert mistake["text"] == "the old bridge | a quiet garden"
+    assert [word for word, _ in mistake["words"]] == " ".join(texts).split()
+
+
 def test_words_are_not_weighed_where_the_logits_are_not_of_this_model(found):
     keras.utils.set_random_seed(0)
     model = small_classifier(["lightweight_conv"], LENGTH, LABELS)

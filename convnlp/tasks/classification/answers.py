@@ -30,8 +30,14 @@ class ClassifierAnswers(EncoderAnswers):
             "pair": shared["pair"],
             "classify": signature(self._classify, inputs=TEXT),
             "ids": shared["ids"],
-            "explain": signature(self._explained, text=TEXT),
+            "explain": self.explaining(1),
         }, rows
+
+    def explaining(self, num_texts):
+        if num_texts == 2:
+            both = {"text": TEXT, "text_pair": TEXT}
+            return signature(lambda text, text_pair: self._explained((text, text_pair)), **both)
+        return signature(self._explained, text=TEXT)
 
     def request(self, name, texts, rows):
         if name == "explain":  # its cost grows with the square of the length

@@ -8,7 +8,7 @@ from convnlp.data import batching
 from convnlp.models import labels as label_names
 from convnlp.prediction import words
 from convnlp.tasks.classification.explain import explain
-from convnlp.tasks.review import Calibration, Confusion, Mistakes, Review, Table
+from convnlp.tasks.review import Calibration, Confusion, Mistakes, Review, Table, text_of
 
 NUM_BINS = 10
 NUM_MISTAKES = 10
@@ -48,7 +48,7 @@ def review(model, found, logits, explains=True):
         explained = _explained(model, found, logits, surest) if explains else {}
         rows = [
             {
-                "text": model.preprocessor.tokenizer.detokenize(found.columns[0][int(i)]),
+                "text": text_of(model.preprocessor.tokenizer, found.columns[0][int(i)].numpy()),
                 "wanted": labels[found.labels[i]],
                 "found": labels[answers[i]],
                 "probability": float(best[i]),

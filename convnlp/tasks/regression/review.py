@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from convnlp.tasks.review import Review, Table
+from convnlp.tasks.review import Review, Table, text_of
 
 NUM_ERRORS = 10
 
@@ -20,7 +20,7 @@ def review(tokenizer, found, numbers):
     """
     errors = numbers - found.labels
     worst = np.argsort(-np.abs(errors), kind="stable")[:NUM_ERRORS]
-    texts = [tokenizer.detokenize(found.columns[0][int(i)]) for i in worst]
+    texts = [text_of(tokenizer, found.columns[0][int(i)].numpy()) for i in worst]
     rows = [
         [text, float(found.labels[i]), float(numbers[i]), float(errors[i])]
         for text, i in zip(texts, worst, strict=True)
