@@ -10,7 +10,7 @@ from convnlp.models import SIZES, Seq2SeqBackbone, TextClassifier, TextClassifie
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-def export_classifier(mixer, size, length, folder):
+def export_classifier(mixer, size, length, folder, tflite=False):
     """Exports a classifier of two classes.
 
     Args:
@@ -18,6 +18,7 @@ def export_classifier(mixer, size, length, folder):
         size: str, name in `convnlp.models.SIZES`, or a dict like those in it.
         length: int, number of tokens to which texts are truncated.
         folder: str, directory to write to.
+        tflite: bool, whether to write model.tflite too.
 
     Returns:
         pathlib.Path, the version directory.
@@ -40,4 +41,4 @@ def export_classifier(mixer, size, length, folder):
     )
     preset = os.path.join(folder, "preset")
     classifier.save_to_preset(preset)
-    return versions.export(preset, os.path.join(folder, "model"), check=False)[0]
+    return versions.export(preset, os.path.join(folder, "model"), check=False, tflite=tflite)[0]

@@ -10,6 +10,8 @@ own, which share the cores with nothing else; in process, the model has all core
 - requests per second with 32 clients, and examples per second in process in batches of 32;
 - the 99th percentile of the latency with 32 clients, and its median;
 - the server's memory after `minutes` of full load, and before that.
+If the model has a TFLite file, as the exported one does, a last row compares the median latency of one client
+who sends text to the server with --prefer_tflite_model with a run of the file's interpreter on its ids.
 """
 
 import contextlib
@@ -33,6 +35,7 @@ from benchmarks.goals import goal
 from benchmarks.rows import Row
 from benchmarks.serving_load import SIGNATURES, example, run_load, write_request
 from benchmarks.timing import interleaved
+from convnlp.export.edge_model import EdgeModel
 
 _MODEL = flags.DEFINE_string("model", None, "Version directory of a classifier, from `export.saved_model`.")
 _MINUTES = flags.DEFINE_float(
@@ -75,28 +78,36 @@ SHORT = Settings(length=32, seconds=1.0, minutes=0.05, repeats=3, size="tiny")
 
 
 def rows(settings):
-    """Yields four rows per kind of input."""
+    """Yields four rows per kind of input, and one of LiteRT."""
     unknown = [name for name in _INPUTS.value if name not in SIGNATURES]
     if unknown or not _INPUTS.value:
         received = repr(unknown[0]) if unknown else "none"
         raise ValueError(f"`--inputs` must be among {', '.join(SIGNATURES)}. Received: {received}")
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(
-            _MODEL.value or export_classifier(settings.mixer, settings.size, settings.length, folder)
+            _MODEL.value
+            or export_classifier(settings.mixer, settings.size, settings.length, folder, tflite=True)
         ).absolute()
         signatures = tf.saved_model.load(str(model)).signatures
         for name in _INPUTS.value:
             yield from _rows_of(settings, name, model, signatures[SIGNATURES[name]], folder)
+        if (model / "model.tflite").exists():
+            yield _lite_row(settings, model, folder)
+
+
+def _setting(settings, name, model, clients):
+    about = model.parent.name if _MODEL.value else f"{settings.mixer}, {settings.size}"
+    return {"input": name, "length": settings.length, "clients": clients, "model": about}
 
 
 def _rows_of(settings, name, model, signature, folder):
-    setting = {"input": name, "length": settings.length, "clients": settings.clients}
-    setting["model"] = model.parent.name if _MODEL.value else f"{settings.mixer}, {settings.size}"
+    setting = _setting(settings, name, model, settings.clients)
     instance = example(name, settings.length)
     single, batch = (_call(signature, instance, size) for size in (1, settings.clients))
     body = write_request(name, settings.length, folder)
     minutes = settings.minutes if _MINUTES.value is None else _MINUTES.value
-    with _server(model.parent, folder) as (port, pid):
+    batching = ("--enable_batching", f"--batching_parameters_file={_BATCHING.value}")
+    with _server(model.parent, folder, *batching) as (port, pid):
         run_load(port, body, settings.clients, settings.seconds)
         # In turns, so that whatever slows down the machine for a while affects both sides alike.
         rounds = [_round(settings, port, body, single, batch) for _ in range(settings.repeats)]
@@ -120,6 +131,22 @@ def _rows_of(settings, name, model, signature, folder):
     setting = {**setting, "minutes": minutes}
     sizes = after / 2**20, before / 2**20
     yield Row(what, setting, *sizes, "MB", "limit", goal(what, setting), {"load": last})
+
+
+def _lite_row(settings, model, folder):
+    what, setting = "serving, LiteRT vs its interpreter alone", _setting(settings, "text", model, 1)
+    edge = EdgeModel(str(model / "model.tflite"))
+    ids = edge.token_ids([example("text", settings.length)])
+    body, seconds = write_request("text", settings.length, folder), settings.seconds / settings.repeats
+    rounds = []
+    with _server(model.parent, folder, "--prefer_tflite_model") as (port, _):
+        run_load(port, body, 1, seconds)
+        for _ in range(settings.repeats):
+            alone = interleaved({"run": lambda: edge.run(ids)}, 1, min_seconds=seconds, max_rounds=1)["run"]
+            served = run_load(port, body, 1, seconds)["median_ms"]
+            rounds.append({"served_ms": served, "interpreter_ms": 1000 * alone.median})
+    served, alone = (statistics.median(turn[key] for turn in rounds) for key in rounds[0])
+    return Row(what, setting, served, alone, "ms", "limit", goal(what, setting), {"rounds": rounds})
 
 
 def _round(settings, port, body, single, batch):
@@ -146,16 +173,12 @@ def _call(signature, instance, batch_size):
 
 
 @contextlib.contextmanager
-def _server(base_path, folder):
-    """Runs the server with batching; yields its port and process id when it is ready."""
+def _server(base_path, folder, *flags):
+    """Runs the server; yields its port and process id when it is ready."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "serving.server", f"--rest_api_port={port}", "--port=0"]
-    command += [
-        f"--model_base_path={base_path}",
-        "--enable_batching",
-        f"--batching_parameters_file={_BATCHING.value}",
-    ]
+    command += [f"--model_base_path={base_path}", *flags]
     with open(os.path.join(folder, "server.log"), "a+", encoding="utf-8") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
         try:

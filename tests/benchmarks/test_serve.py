@@ -16,11 +16,15 @@ def test_the_program_writes_its_rows(tmp_path):
     command = [sys.executable, "-m", "benchmarks.serve", "--short", f"--json={tmp_path}/serve.json"]
     subprocess.run(command, check=True)
     rows = json.loads((tmp_path / "serve.json").read_text())["rows"]
-    assert [row["name"].removeprefix("serving, ") for row in rows] == 2 * [
-        "latency added at batch 1",
-        "throughput vs in process",
-        "p99 vs median latency",
-        "memory after the load vs before",
+    assert [row["name"].removeprefix("serving, ") for row in rows] == [
+        *2
+        * [
+            "latency added at batch 1",
+            "throughput vs in process",
+            "p99 vs median latency",
+            "memory after the load vs before",
+        ],
+        "LiteRT vs its interpreter alone",
     ]
     assert {row["setting"]["input"] for row in rows} == {"text", "ids"}
     assert all(row["ours"] is not None and row["goal"] for row in rows)
