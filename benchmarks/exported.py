@@ -23,6 +23,12 @@ def export_classifier(mixer, size, length, folder, tflite=False):
     Returns:
         pathlib.Path, the version directory.
     """
+    preset = write_preset(mixer, size, length, folder)
+    return versions.export(preset, os.path.join(folder, "model"), check=False, tflite=tflite)[0]
+
+
+def write_preset(mixer, size, length, folder):
+    """Writes the preset of such a classifier; arguments as for `export_classifier`. Returns its directory."""
     # The project's own pages suffice to train a tokenizer; its speed does not depend on the text.
     pages = sorted(_ROOT.glob("docs/*.md"))
     lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines() if line]
@@ -41,4 +47,4 @@ def export_classifier(mixer, size, length, folder, tflite=False):
     )
     preset = os.path.join(folder, "preset")
     classifier.save_to_preset(preset)
-    return versions.export(preset, os.path.join(folder, "model"), check=False, tflite=tflite)[0]
+    return preset
