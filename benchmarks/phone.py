@@ -61,10 +61,17 @@ def rows(settings):
         run_ids = tflite_files.runner(ids_file.read_bytes())
         run_text = tflite_files.runner(text_file.read_bytes(), "text")
         for length in settings.lengths:
-            text = example("text", length)
-            ids = tokenizer.token_ids([text])[:, :length]
+            text = _text(tokenizer, length)
+            ids = tokenizer.token_ids([text])
             for inputs, run, array in (("text", run_text, np.array([text], object)), ("ids", run_ids, ids)):
                 yield _row(settings, inputs, ids.shape[1], run, array, memory)
+
+
+def _text(tokenizer, length):
+    """Returns the longest text of at most so many tokens, in whole words."""
+    words = example("text", length).split()
+    texts = [" ".join(words[:count]) for count in range(1, len(words))]
+    return max((text for text in texts if tokenizer.token_ids([text]).shape[1] <= length), key=len)
 
 
 def _row(settings, inputs, length, run, array, memory):
