@@ -28,7 +28,7 @@ _INPUT = flags.DEFINE_string(
     "input", None, "File with one text or JSON object per line; - is standard input."
 )
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 8, "Texts per batch.", lower_bound=1)
-_NUM_THREADS = flags.DEFINE_integer("num_threads", 1, "Number of LiteRT's threads.", lower_bound=1)
+_NUM_THREADS = flags.DEFINE_integer("num_threads", 1, "Number of threads.", lower_bound=1)
 
 
 def examples():

@@ -86,12 +86,12 @@ def _in_directory(do, directory):
 
 
 def has(directory, name):
-    """Returns whether a directory has an entry.
+    """Returns whether a directory has an entry, by its listing.
 
-    Behind a URL, its listing tells: for some seconds, `gfile.exists` may still see in gs:// a file whose
-    deletion was carried out but whose answer was lost.
+    For some seconds, `gfile.exists` may still see in gs:// a file whose deletion was carried out but whose
+    answer was lost.
     """
-    return name in names(directory) if is_remote(directory) else gfile.exists(join(directory, name))
+    return name in names(directory)
 
 
 def size(path):
