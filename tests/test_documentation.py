@@ -99,6 +99,7 @@ FLAGS_OF = {
     "programs": "convnlp/programs.py",
     "import program, ": "convnlp/prediction/program.py",
     "calibration_flags": "export/lite/calibration_flags.py",
+    "server_flags": "serving/server_flags.py",
     "benchmarks import program": "benchmarks/program.py",
 }
 

@@ -179,7 +179,7 @@ def test_queries_ask_for_series_that_the_server_has():
 
 
 def test_flags_exist():
-    defined = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', (SERVING / "server.py").read_text()))
+    defined = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', (SERVING / "server_flags.py").read_text()))
     assert set(server_flags()) <= defined
     for words in (compose_service()["command"], container()["args"]):
         assert set(flags(words)) == ONLY_THERE

@@ -269,13 +269,11 @@ def test_numbers_that_no_clock_or_library_knows_are_refused(name):
 
 TWO_ON_A_PORT = """
 import sys
-from absl import flags
-from convnlp.serving import server
-flags.FLAGS(sys.argv)
-first, second = (server._listener("127.0.0.1", int(sys.argv[1])) for _ in range(2))
-server._listen(first)
+from convnlp.serving import ports
+first, second = (ports.listener("127.0.0.1", int(sys.argv[1])) for _ in range(2))
+ports.listen(first)
 try:
-    server._listen(second)
+    ports.listen(second)
 except ValueError as error:
     print(error)
 """
