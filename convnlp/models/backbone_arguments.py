@@ -1,4 +1,4 @@
-"""Interprets the arguments of a `Seq2SeqBackbone`: checks, the mixer of each layer, positions, size.
+"""Interprets the arguments of a `Seq2SeqBackbone`: checks, the mixer of each layer, positions.
 
 Throughout, `config` is a dict of these arguments, and `side` is "encoder" or "decoder".
 """
@@ -39,19 +39,17 @@ def _check_choice(config, name, choices):
         raise ValueError(f"`{name}` must be one of {choices}. Received: {name}={config[name]!r}")
 
 
-def num_weights(config, encoder, decoder, positions):
-    """Returns the number of weights by the formulae of the layers, before any layer is built."""
-    table = config["vocabulary_size"] * config["hidden_dim"]
-    table += 0 if positions is None else positions.num_parameters()
-    try:
-        costs = [encoder.cost(1), *([decoder.cost(1, 1)] if decoder is not None else [])]
-    except NotImplementedError:  # a mixer of the user's own that does not state its cost yet
-        costs = []
-    return table + sum(cost["parameters"] for cost in costs)
-
-
 def position_embedding(kind, encoder, decoder):
-    """Returns what the argument means: "learned", "sinusoidal" or None."""
+    """Returns what the argument means: "learned", "sinusoidal" or None.
+
+    Args:
+        kind: the argument `position_embedding`.
+        encoder: `Encoder`; "auto" depends on its mixers.
+        decoder: the same of the decoder, or None.
+
+    Raises:
+        ValueError: if `kind` is unknown.
+    """
     if kind in (None, "none"):
         return None
     if kind != "auto" and kind not in POSITION_EMBEDDINGS:
@@ -133,7 +131,17 @@ def _require_prefix(argument, names):
 
 
 def per_layer(value, name, num_layers, may_be_longer=False):
-    """Returns an argument, which is one value for all layers or a list of one per layer, as a list."""
+    """Returns an argument, which is one value for all layers or a list of one per layer, as a list.
+
+    Args:
+        value: the argument.
+        name: str. Its name.
+        num_layers: int. The length of the result.
+        may_be_longer: bool. Whether a list of more layers may be given, of which the first count.
+
+    Raises:
+        ValueError: if a list has another length.
+    """
     if not isinstance(value, (list, tuple)):
         return [value] * num_layers
     if len(value) < num_layers or (len(value) > num_layers and not may_be_longer):

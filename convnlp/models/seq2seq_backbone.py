@@ -4,14 +4,19 @@ import keras
 import keras_nlp
 from keras import ops
 
-from convnlp.layers import Decoder, Encoder, PrefixDecoder
 from convnlp.layers.masks import same_segment
-from convnlp.layers.mixer_options import options_for
-from convnlp.models import arguments, backbone_arguments, lora, precision, presets
+from convnlp.models import (
+    arguments,
+    backbone_arguments,
+    backbone_copies,
+    backbone_cost,
+    backbone_layers,
+    backbone_limits,
+    lora,
+    precision,
+    presets,
+)
 from convnlp.models.checked_preset import CheckedPreset
-from convnlp.models.position_embedding import PositionEmbedding
-from convnlp.models.token_embedding import TokenEmbedding
-from convnlp.models.token_rows import check_length
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -131,55 +136,13 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             "position_embedding": position_embedding,
         }
         backbone_arguments.check(config)
-        mixers = backbone_arguments.mixers(config)
 
         # === Layers ===
-        embedding = TokenEmbedding(vocabulary_size, hidden_dim, dtype=dtype, name="token_embedding")
-        encoder = Encoder(
-            mixers["encoder"],
-            intermediate_dim,
-            residual_form,
-            dropout,
-            backbone_arguments.per_layer(pool_size, "pool_size", num_layers),
-            dtype=dtype,
-            name="encoder",
-        )
-        decoder = None
-        if not num_layers:
-            decoder = PrefixDecoder(
-                mixers["decoder"],
-                intermediate_dim,
-                residual_form,
-                dropout,
-                dtype=dtype,
-                name="decoder",
-            )
-        elif num_decoder_layers:
-            decoder = Decoder(
-                mixers["decoder"],
-                intermediate_dim,
-                num_heads,
-                cross_attention_init,
-                residual_form,
-                dropout,
-                dtype=dtype,
-                name="decoder",
-            )
-        kind = backbone_arguments.position_embedding(position_embedding, encoder, decoder)
-        config["position_embedding"] = kind
-        positions = None
-        if kind is not None:
-            positions = PositionEmbedding(
-                kind, hidden_dim, max_sequence_length, dtype=dtype, name="position_embedding"
-            )
-        presets.check_size(backbone_arguments.num_weights(config, encoder, decoder, positions))
-        for stack in filter(None, (encoder, decoder)):
-            stack.build((None, None, hidden_dim))
-        if positions is not None:
-            positions.build()
-        self.token_embedding, self.position_layer = embedding, positions
-        self.encoder, self.decoder = encoder, decoder
+        layers = backbone_layers.build(config, dtype)
+        self.token_embedding, self.position_layer = layers.token_embedding, layers.position_layer
+        self.encoder, self.decoder = layers.encoder, layers.decoder
         self.num_layers = num_layers
+        config["position_embedding"] = getattr(layers.position_layer, "kind", None)  # not "auto"
 
         # === Functional model ===
         inputs = {
@@ -188,14 +151,14 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         }
         encoder_mask = ops.cast(inputs["encoder_padding_mask"], "bool")
         x = self._embed(inputs["encoder_token_ids"])
-        outputs = {"encoder_sequence_output": encoder(x, padding_mask=encoder_mask)}
-        if decoder is not None:
+        outputs = {"encoder_sequence_output": self.encoder(x, padding_mask=encoder_mask)}
+        if self.decoder is not None:
             inputs["decoder_token_ids"] = keras.Input((None,), dtype="int32", name="decoder_token_ids")
             inputs["decoder_padding_mask"] = keras.Input((None,), dtype="int32", name="decoder_padding_mask")
-            outputs["decoder_sequence_output"] = decoder(
+            outputs["decoder_sequence_output"] = self.decoder(
                 self._embed(inputs["decoder_token_ids"], start=self._target_start(encoder_mask)),
                 outputs["encoder_sequence_output"],
-                allowed=ops.expand_dims(encoder.output_mask(encoder_mask), 1),
+                allowed=ops.expand_dims(self.encoder.output_mask(encoder_mask), 1),
                 padding_mask=ops.cast(inputs["decoder_padding_mask"], "bool"),
             )
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
@@ -422,38 +385,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         Raises:
             ValueError: if LoRA is enabled; enable it on the copy.
         """
-        lora.refuse_copy(self)
-        nothing = {"num_decoder_layers": 0, "decoder_mixer": None, "decoder_kernel_size": None}
-        config = {**self.get_config(), **nothing}
-        config.pop("name")
-        stack = self.encoder
-        if not self.num_layers:
-            stack = self.decoder
-            config["num_layers"], config["pool_size"] = self.num_decoder_layers, 1  # a decoder never pools
-            for argument in ("kernel_size", "dilation_rate"):
-                config[argument] = [mixer[argument] for mixer in stack.mixers]
-            config["encoder_mixer"] = [mixer["name"] for mixer in stack.mixers]
-        if self.mixer_options:
-            names = [mixer["name"] for mixer in stack.mixers]
-            config["mixer_options"] = options_for(self.mixer_options, names)
-        config["dtype"] = self.dtype_policy
-        return self._with_weights(type(self).from_config(config), stack)
-
-    def _with_weights(self, backbone, stack):
-        """Returns `backbone` with copies of these embeddings and, as its encoder, of a stack.
-
-        What is frozen here is frozen there.
-        """
-        copies = [(backbone.token_embedding, self.token_embedding), (backbone.encoder, stack)]
-        if self.position_layer is not None:
-            copies.append((backbone.position_layer, self.position_layer))
-        for copy, layer in copies:
-            copy.set_weights(layer.get_weights())
-            # A layer comes before its parts, which it sets too.
-            for ours, theirs in zip(copy._flatten_layers(), layer._flatten_layers(), strict=True):
-                if ours.trainable != theirs.trainable:
-                    ours.trainable = theirs.trainable
-        return backbone
+        return backbone_copies.encoder_only(self)
 
     def with_decoder(self, num_layers, mixer=None, cross_attention_init="independent", kernel_size=None):
         """Returns a new backbone with copies of the embedding and the encoder, and an untrained decoder.
@@ -470,25 +402,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         Raises:
             ValueError: if there already is a decoder, the mixer cannot be causal, or LoRA is enabled.
         """
-        lora.refuse_copy(self)
-        if self.decoder is not None:
-            raise ValueError(
-                "`with_decoder` needs a backbone without one. Received: one with "
-                f"num_decoder_layers={self.num_decoder_layers}"
-            )
-        num_layers = check_length("num_layers", num_layers, 1)
-        config = {
-            **self.get_config(),
-            "num_decoder_layers": num_layers,
-            "decoder_mixer": mixer or self.encoder_mixer,
-            "decoder_kernel_size": kernel_size,
-            "cross_attention_init": cross_attention_init,
-            "dtype": self.dtype_policy,
-        }
-        config.pop("name")
-        made = self._with_weights(type(self).from_config(config), self.encoder)
-        made.decoder.expect_rows_of_length(self.token_embedding.row_length())
-        return made
+        return backbone_copies.with_decoder(self, num_layers, mixer, cross_attention_init, kernel_size)
 
     def cost(self, encoder_length, decoder_length=0):
         """Returns the cost of one example, by the formulae of the layers.
@@ -502,24 +416,12 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             norms, gates and softmax), "state_elements" (what decoding keeps) and "receptive_field" (of one
             encoder output).
         """
-        table = self.vocabulary_size * self.hidden_dim
-        positions = 0 if self.position_layer is None else self.position_layer.num_parameters()
-        encoder = self.encoder.cost(encoder_length)
-        parameters = encoder["parameters"] + table + positions
-        cost = {**encoder, "parameters": parameters, "state_elements": 0}
-        if self.decoder is not None:
-            decoder = self.decoder.cost(decoder_length, self.encoder.output_length(encoder_length))
-            cost["parameters"] += decoder["parameters"]
-            cost["multiply_adds"] += decoder["multiply_adds"] + table * decoder_length
-            cost["state_elements"] = decoder["state_elements"]
+        cost = backbone_cost.cost(self, encoder_length, decoder_length)
         return {**cost, "receptive_field": self.reading_stack.receptive_field(encoder_length)}
 
     def longest_text(self, side):
         """Returns the most tokens that the "encoder" or "decoder" takes, or None for any number."""
-        limits = [getattr(self, side).longest_text()]
-        if self.position_embedding == "learned":
-            limits.append(self.max_sequence_length)
-        return min((limit for limit in limits if limit is not None), default=None)
+        return backbone_limits.longest_text(self, side)
 
     def require_length(self, side, name, length):
         """Raises ValueError if the mixers of the "encoder" or "decoder" cannot take texts of `length` tokens.
@@ -529,14 +431,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
             name: str. The name of the argument that gives the length.
             length: int.
         """
-        longest, having = self.longest_text(side), f"{side}'s mixers have"
-        if longest is not None and length > longest:
-            if longest != getattr(self, side).longest_text():
-                having = "learned position embedding has"
-            raise ValueError(
-                f"`{name}` must be at most {longest}, the longest text that the {having} weights "
-                f"for (max_sequence_length={self.max_sequence_length}). Received: {name}={length}"
-            )
+        backbone_limits.require_length(self, side, name, length)
 
     def require_vocabulary(self, preprocessor):
         """Raises ValueError if the ids of a preprocessor's tokenizer are not the rows of the embedding.
@@ -544,15 +439,7 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         Args:
             preprocessor: a task's preprocessor; None, or one whose vocabulary is not loaded yet, passes.
         """
-        tokenizer = getattr(preprocessor, "tokenizer", None)
-        if (
-            getattr(tokenizer, "proto", None) is not None
-            and tokenizer.vocabulary_size() != self.vocabulary_size
-        ):
-            raise ValueError(
-                "`preprocessor` must have a tokenizer with as many ids as the embedding has rows, "
-                f"vocabulary_size={self.vocabulary_size}. Received: one with {tokenizer.vocabulary_size()}"
-            )
+        backbone_limits.require_vocabulary(self, preprocessor)
 
     def _require_decoder(self, method):
         if self.decoder is None:

@@ -35,12 +35,12 @@ def saved(classifier, lm, tmp_path_factory):
 @pytest.fixture
 def no_layers(monkeypatch):
     """Fails the test if a layer is built."""
-    from convnlp.models import seq2seq_backbone
+    from convnlp.models import backbone_layers
 
     def refuse(*args, **kwargs):
         raise AssertionError("a layer was built")
 
-    monkeypatch.setattr(seq2seq_backbone, "Encoder", refuse)
+    monkeypatch.setattr(backbone_layers, "Encoder", refuse)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_every_file_has_its_sum_as_sha256sum_writes_it(saved):
 @pytest.mark.parametrize("name", FILES)
 def test_a_flipped_bit_is_refused_before_anything_is_built(preset, name, monkeypatch):
     flip(os.path.join(preset, name))
-    monkeypatch.setattr("convnlp.models.seq2seq_backbone.Encoder", None)
+    monkeypatch.setattr("convnlp.models.backbone_layers.Encoder", None)
     with pytest.raises(ValueError) as error:
         TextClassifier.from_preset(preset)
     message = str(error.value)
