@@ -15,6 +15,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks.chosen_variants import chosen_variants
+from benchmarks.labelled_set import LabelledSet
 from benchmarks.number_flags import numbers
 from benchmarks.run_once import run_once
 from convnlp import programs
@@ -34,13 +35,12 @@ VARIANTS = {
     "dropout 0.2": {"model.dropout": 0.2},
     "batches of 16": {"train.batch_size": 16},
 }
-# Training and validation split, classes, a length in tokens that fits nearly all texts, and epochs by size.
-SETS = {
-    "sst2": ("train", "valid", 2, 48, 5.0),
-    "trec6": ("train[:90%]", "train[90%:]", 6, 32, 6.0),
-    "ag_news": ("train[:2000]", "valid", 4, 80, 8.0),
-    "sentiment140": ("train[:4000]", "valid", 2, 48, 5.0),
-    "jigsaw_toxicity": ("train[:3000]", "valid", 2, 96, 5.0),
+SETS = {  # with more epochs for the smaller ones
+    "sst2": LabelledSet(("train", "valid"), 2, 48, 5.0),
+    "trec6": LabelledSet(("train[:90%]", "train[90%:]"), 6, 32, 6.0),
+    "ag_news": LabelledSet(("train[:2000]", "valid"), 4, 80, 8.0),
+    "sentiment140": LabelledSet(("train[:4000]", "valid"), 2, 48, 5.0),
+    "jigsaw_toxicity": LabelledSet(("train[:3000]", "valid"), 2, 96, 5.0),
 }
 
 
@@ -75,25 +75,16 @@ def main(argv):
 
 def checked(variants, data_dir):
     """Returns the numbers of the variants to run; raises ValueError early for what would fail later."""
-    splits = {task: settings[:2] for task, settings in SETS.items()}
+    splits = {task: found.splits for task, found in SETS.items()}
     return chosen_variants(variants, VARIANTS, splits, data_dir)
 
 
 def finetuning_fields(changes, task, seed, preset, data_dir):
     """Returns the flags of a run: the set, and what a variant changes. Its "epochs" is a factor."""
-    split, validation_split, num_classes, length, num_epochs = SETS[task]
     changes = dict(changes)
-    num_epochs *= changes.pop("epochs", 1.0)
+    num_epochs = SETS[task].num_epochs * changes.pop("epochs", 1.0)
     return {
-        "config": "configs/finetune_classification.py",
-        "config.seed": seed,
-        "config.init_from": preset,
-        "config.data.source": f"jsonl:{data_dir}/classification/{task}.{{split}}.jsonl.gz",
-        "config.data.split": split,
-        "config.data.validation_split": validation_split,
-        "config.data.input_length": length,
-        "config.task.label_names": tuple(str(label) for label in range(num_classes)),
-        "config.task.num_epochs": num_epochs,
+        **SETS[task]._replace(num_epochs=num_epochs).fields(task, preset, data_dir, seed),
         **{f"config.{name}": value for name, value in changes.items()},
     }
 

@@ -18,6 +18,7 @@ import tensorflow as tf
 from absl import flags
 
 from benchmarks.chosen_variants import chosen_variants
+from benchmarks.labelled_set import LabelledSet
 from benchmarks.number_flags import numbers
 from benchmarks.run_once import run_once
 from convnlp import programs
@@ -54,8 +55,8 @@ LENGTHS = {"train.batch_size": 32, "data.input_length": 128}  # of the config
 STEPS_PER_CALL = 20
 JUDGED_BATCHES = 50  # 205,000 tokens
 CLASSIFICATION = {
-    "sst2": {"splits": ("train", "valid"), "classes": 2, "length": 48, "epochs": 4.0},
-    "trec6": {"splits": ("train[10%:]", "train[:10%]"), "classes": 6, "length": 32, "epochs": 8.0},
+    "sst2": LabelledSet(("train", "valid"), 2, 48, 4.0),
+    "trec6": LabelledSet(("train[10%:]", "train[:10%]"), 6, 32, 8.0),
 }
 
 
@@ -106,7 +107,7 @@ def main(argv):
 
 def checked(variants, data_dir):
     """Returns the numbers of the variants to run; raises ValueError early for what would fail later."""
-    splits = {task: settings["splits"] for task, settings in CLASSIFICATION.items()}
+    splits = {task: found.splits for task, found in CLASSIFICATION.items()}
     return chosen_variants(variants, VARIANTS, splits, data_dir)
 
 
@@ -128,18 +129,8 @@ def pretraining_fields(changes, mixture, tokenizer):
 
 
 def _finetuning_fields(task, seed, folder, data_dir):
-    facts = CLASSIFICATION[task]
-    split, validation_split = facts["splits"]
     return {
-        "config": "configs/finetune_classification.py",
-        "config.seed": seed,
-        "config.init_from": folder / "pretrained" / "preset",
-        "config.data.source": f"jsonl:{data_dir}/classification/{task}.{{split}}.jsonl.gz",
-        "config.data.split": split,
-        "config.data.validation_split": validation_split,
-        "config.data.input_length": facts["length"],
-        "config.task.label_names": tuple(str(label) for label in range(facts["classes"])),
-        "config.task.num_epochs": facts["epochs"],
+        **CLASSIFICATION[task].fields(task, folder / "pretrained" / "preset", data_dir, seed),
         "config.task.options.ngram_buckets": 0,  # only the encoder is to be judged
     }
 

@@ -1,0 +1,41 @@
+"""The sets of labelled texts on which searches fine-tune."""
+
+import typing
+
+
+class LabelledSet(typing.NamedTuple):
+    """How to fine-tune on one set, `classification/NAME.SPLIT.jsonl.gz` in the directory of all data.
+
+    Attributes:
+        splits: (str, str), the splits of training and validation.
+        num_classes: int; the labels are numbers from 0.
+        length: int, a number of tokens that fits nearly all texts.
+        num_epochs: float.
+    """
+
+    splits: tuple
+    num_classes: int
+    length: int
+    num_epochs: float
+
+    def fields(self, name, preset, data_dir, seed):
+        """Returns the flags of `convnlp finetune`, as `run_once` takes them.
+
+        Args:
+            name: str, that of the set.
+            preset: str or path.
+            data_dir: str or path.
+            seed: int or str.
+        """
+        split, validation_split = self.splits
+        return {
+            "config": "configs/finetune_classification.py",
+            "config.seed": seed,
+            "config.init_from": preset,
+            "config.data.source": f"jsonl:{data_dir}/classification/{name}.{{split}}.jsonl.gz",
+            "config.data.split": split,
+            "config.data.validation_split": validation_split,
+            "config.data.input_length": self.length,
+            "config.task.label_names": tuple(str(label) for label in range(self.num_classes)),
+            "config.task.num_epochs": self.num_epochs,
+        }
