@@ -6,7 +6,6 @@ exist: setting an unknown field raises an error, on the command line and in a fi
 
 import ml_collections
 
-MODEL_SIZES = ("tiny", "mini", "small", "base", "large")
 ENCODER_ONLY_MIXERS = (
     "fourier",
     "mlp_mixer",

@@ -50,9 +50,9 @@ def cut(text):
     return Document(text, text.split(), lines, paragraphs)
 
 
-def num_words(document, least=MIN_WORDS, most=MAX_WORDS):
+def num_words(document, least=MIN_WORDS):
     """Returns whether the document is too short or too long."""
-    return not least <= len(document.words) <= most
+    return not least <= len(document.words) <= MAX_WORDS
 
 
 def word_length(document):

@@ -47,9 +47,9 @@ class Pulse:
         """Whether the worker waits for the others to start; TensorFlow blocks all of its threads then."""
         return self.facts.get("connecting", False)
 
-    def is_silent(self, now, seconds=SILENT_SECONDS):
+    def is_silent(self, now):
         """Returns whether the worker has stopped writing, though it is neither connecting nor ending."""
-        return not self.is_connecting and "ended" not in self.facts and self.has_been_silent(now, seconds)
+        return self.has_been_silent(now, SILENT_SECONDS) and not (self.is_connecting or "ended" in self.facts)
 
     def has_been_silent(self, now, seconds):
         """Returns whether the worker has written before, but not for some seconds."""
