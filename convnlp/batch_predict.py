@@ -41,7 +41,11 @@ _RUNNER = flags.DEFINE_enum("runner", "DirectRunner", runners.RUNNERS, "Beam's r
 
 
 def text_fields():
-    """Returns the fields to read, one per input of the signature."""
+    """Returns the names of the fields to read, a tuple with one per input of the signature.
+
+    Raises:
+        ValueError: if --text_fields names another number of them.
+    """
     names = model.text_inputs(_MODEL.value, _SIGNATURE.value)
     fields = _TEXT_FIELDS.value or names
     if len(fields) != len(names):

@@ -30,7 +30,11 @@ def check_mixer_options(config):
 
 
 def dtype_policy(config, strategy):
-    """Returns the dtype policy of `train.dtype`; "auto" is mixed_bfloat16 if the hardware multiplies it."""
+    """Returns the dtype policy of `train.dtype`; "auto" is mixed_bfloat16 if the hardware multiplies it.
+
+    Raises:
+        ValueError: if it is none of these.
+    """
     if config.train.dtype not in ("auto", "float32", "mixed_bfloat16"):
         raise ValueError(
             "`train.dtype` must be auto, float32 or mixed_bfloat16. "
@@ -53,7 +57,11 @@ def _has_bfloat16(strategy):
 
 
 def tokenizer(config):
-    """Returns the tokenizer of `config.tokenizer` or the preset `config.init_from`; they must not differ."""
+    """Returns the tokenizer of `config.tokenizer` or the preset `config.init_from`.
+
+    Raises:
+        ValueError: if there is neither, or both have different vocabularies.
+    """
     given = Tokenizer.from_file(config.tokenizer) if config.tokenizer else None
     if config.init_from:
         found = Tokenizer.from_preset(config.init_from)
@@ -76,6 +84,14 @@ def backbone(config, vocabulary_size, dtype):
 
     Call it in the strategy's scope. An encoder without a decoder gets the decoder layers that the config
     asks for.
+
+    Args:
+        config: an experiment's config; the new backbone has the sizes and mixers of its `model`.
+        vocabulary_size: int. Ids of the tokenizer, the rows of a new embedding.
+        dtype: dtype policy, as from `dtype_policy`.
+
+    Raises:
+        ValueError: if the size is unknown, and as for `Seq2SeqBackbone` and its `from_preset`.
     """
     if config.init_from:
         found = Seq2SeqBackbone.from_preset(config.init_from, dropout=config.model.dropout, dtype=dtype)

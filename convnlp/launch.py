@@ -109,7 +109,11 @@ def check_program(argv):
 
 
 def workers_of_this_machine():
-    """Returns (function that returns the addresses of all workers, indices of the workers that run here)."""
+    """Returns (function that returns the addresses of all workers, indices of the workers that run here).
+
+    Raises:
+        ValueError: if a flag is missing, or --index is not that of a worker.
+    """
     if _NUM_WORKERS.value is None:
         raise ValueError("`--num_workers` must be given; see --help")
     count = _NUM_WORKERS.value

@@ -31,7 +31,13 @@ def soft_cross_entropy(logits, probabilities, mask):
 
 
 def hits(logits, targets, mask):
-    """Counts the targets in the mask that have the largest logit; takes the arguments of `cross_entropy`."""
+    """Returns how many targets in the mask have the largest logit, a float32 scalar.
+
+    Args:
+        logits: float [...,V].
+        targets: int [...].
+        mask: [...], bool or weights, which targets count.
+    """
     is_hit = tf.cast(tf.equal(tf.argmax(logits, -1, tf.int32), tf.cast(targets, tf.int32)), tf.float32)
     return tf.reduce_sum(is_hit * tf.cast(mask, tf.float32))
 
@@ -50,7 +56,14 @@ def divergence(logits, others, mask):
 
 
 def encode(backbone, batch, training):
-    """Returns the encoder's output [B,S,D] for a batch of `encoder_token_ids`."""
+    """Returns the encoder's output [B,S,D] for a batch.
+
+    Args:
+        backbone: `Seq2SeqBackbone`.
+        batch: dict with "encoder_token_ids" int32 [B,S], "encoder_padding_mask" bool [B,S], True = token,
+            and, of packed rows, "encoder_segment_ids" int32 [B,S].
+        training: bool. Whether dropout is active.
+    """
     return backbone.encode(
         batch["encoder_token_ids"],
         padding_mask=batch["encoder_padding_mask"],
@@ -60,7 +73,16 @@ def encode(backbone, batch, training):
 
 
 def target_logits(backbone, batch, encoder_output, encoder_padding_mask, training):
-    """Returns teacher-forced logits [B,T,V] for `target_token_ids`, in the backbone's compute dtype."""
+    """Returns teacher-forced logits [B,T,V], in the backbone's compute dtype.
+
+    Args:
+        backbone: `Seq2SeqBackbone` with a decoder.
+        batch: dict with "decoder_token_ids" int32 [B,T], the targets shifted right by one,
+            "decoder_padding_mask" bool [B,T] and, of packed rows, the segment ids of both sides.
+        encoder_output: what `encode` returned.
+        encoder_padding_mask: bool [B,S], True = token.
+        training: bool. Whether dropout is active.
+    """
     hidden = backbone.decode(
         batch["decoder_token_ids"],
         encoder_output,

@@ -17,7 +17,14 @@ from convnlp.training import storage
 
 
 def card(config, summary, backbone, target_length):
-    """Returns the model card's entries from a config and a summary: the loop's, or "seconds" alone."""
+    """Returns the model card's entries, a dict; see `convnlp.models.model_card`.
+
+    Args:
+        config: the run's config.
+        summary: dict. What `loop.train` returned, or "seconds" alone, for a preset that no loop has trained.
+        backbone: `Seq2SeqBackbone`.
+        target_length: int. Decoder tokens of an example, 0 without a decoder.
+    """
     return {
         "trained_on": f"{config.data.source} {config.data.split}",
         **({"initialised_from": config.init_from} if config.init_from else {}),

@@ -48,7 +48,17 @@ class Tour:
 
     @contextlib.contextmanager
     def served(self, name, command, url, log):
-        """Runs a server's command for the length of a block, which begins once the model is served."""
+        """Runs a server's command for the length of a block, which begins once the model is served.
+
+        Args:
+            name: str. The model's name.
+            command: str.
+            url: str. Where the server answers.
+            log: path. What it prints goes to this file.
+
+        Raises:
+            ChildProcessError: if it does not serve the model.
+        """
         started = time.monotonic()
         with open(log, "w", encoding="utf-8") as file:
             server = _start(command, " &", stdout=file, stderr=file)

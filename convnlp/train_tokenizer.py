@@ -109,7 +109,17 @@ def required_characters(num_pieces):
 
 
 def sample(source, fields=("text",), *, num_documents, num_bytes):
-    """Yields the lines of the first documents of a `Source`; every file and field contributes its share."""
+    """Yields the lines of the first documents of a source; every file and field contributes its share.
+
+    Args:
+        source: `Source`.
+        fields: tuple of str. The fields that hold texts.
+        num_documents: int. The most documents.
+        num_bytes: int. The most bytes, exceeded by at most one document.
+
+    Yields:
+        str, of at most `MAX_LINE_BYTES` bytes.
+    """
     for block in sources.read_blocks(source, fields).as_numpy_iterator():
         for document in zip(*block.values(), strict=True):
             if num_documents <= 0 or num_bytes <= 0:

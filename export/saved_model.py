@@ -81,7 +81,11 @@ _NUM_CHECK_TEXTS = flags.DEFINE_integer(
 
 
 def check_rows(model):
-    """Returns the token ids [N,L] of --check_source, or None without it."""
+    """Returns the token ids int32 [N,L] of --check_source, or None without it.
+
+    Raises:
+        ValueError: if the model writes text instead of giving scores.
+    """
     if _CHECK_SOURCE.value is None:
         return None
     if task_of(model).generates:

@@ -184,7 +184,11 @@ class TableInput(_Files):
             yield shard_name(part.file, shard), group
 
     def fields(self, record):
-        """Like that of `FileInput`; dates, and numbers that are not finite, become text."""
+        """Like that of `FileInput`; dates, and numbers that are not finite, become text.
+
+        Raises:
+            ValueError: if the record is too long, or cannot be parsed.
+        """
         if record.error:
             raise ValueError(record.error)
         parsed = FORMATS[self._kind].parse(record.data)

@@ -18,7 +18,13 @@ PARTIAL = ".partial-"  # in the names of files that are being written
 
 
 def is_done(folder, shard, format):
-    """Returns whether the predictions of a shard are complete."""
+    """Returns whether the predictions of a shard are complete.
+
+    Args:
+        folder: string, that of all predictions.
+        shard: string, its name.
+        format: one of `FORMATS`.
+    """
     return tf.io.gfile.exists(_predictions(folder, shard, format))
 
 
@@ -32,7 +38,15 @@ def num_bad(folder, shard):
 
 
 def write_shard(folder, shard, format, rows, bad):
-    """Writes the bad lines of a shard, if any, and then its predictions, which mark it as done."""
+    """Writes the bad lines of a shard, if any, and then its predictions, which mark it as done.
+
+    Args:
+        folder: string, that of all predictions.
+        shard: string, its name.
+        format: one of `FORMATS`.
+        rows: list of dicts, as from `row`.
+        bad: list of dicts, which say of each bad line where it is and what is wrong.
+    """
     if bad:
         write_rows(_bad(folder, shard), "jsonl", bad)
     write_rows(_predictions(folder, shard, format), format, rows)

@@ -73,7 +73,11 @@ class File:
         return stored.open_stored(self.path)
 
     def lines(self):
-        """Yields (number from 1, line as UTF-8 bytes), decompressed and without a byte-order mark."""
+        """Yields (number from 1, line as UTF-8 bytes), decompressed and without a byte-order mark.
+
+        Raises:
+            SourceError: if the file cannot be read or is another kind of file, or a line is too long.
+        """
         number = 0
         try:
             with self.opened() as file:

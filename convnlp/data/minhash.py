@@ -49,7 +49,16 @@ def minima(values, starts, count):
 
 
 def band(signs, first, size):
-    """Returns a hash of `size` minima of each set, uint64 [s]; only sets that share a band are compared."""
+    """Returns a hash of some minima of each set; only sets that share a band are compared.
+
+    Args:
+        signs: uint64 array [s,count], as from `minima`.
+        first: int. The first of the minima.
+        size: int. How many of them.
+
+    Returns:
+        uint64 array [s].
+    """
     found = np.zeros(len(signs), np.uint64)
     for place in range(first, first + size):
         found = found * BASE + signs[:, place]

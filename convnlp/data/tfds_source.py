@@ -11,7 +11,17 @@ BLOCK_EXAMPLES = 64
 
 
 def blocks(source, schema, shard, seed):
-    """Reads the examples of a prepared data set in blocks; see `sources.read_blocks`."""
+    """Reads the examples of a prepared data set in blocks of at most 64; see `sources.read_blocks`.
+
+    Args:
+        source: `Source`, of kind "tfds".
+        schema: `Schema`. The texts and the label to read.
+        shard: `Shard`. The part of the split to read.
+        seed: int, to shuffle the files; None keeps the order.
+
+    Raises:
+        SourceError: if there is no such field, split or example, or a field has another type.
+    """
     name, split = source.path, source.split
     found = builder(name, source.data_dir)
     features = found.info.features
@@ -87,7 +97,11 @@ def label_names(source, field):
 
 
 def bounds(name, split, data_dir):
-    """Returns (name of the split, first, end) for a split with a slice; the last two are example indices."""
+    """Returns (name of the split, first, end) for a split with a slice; the last two are example indices.
+
+    Raises:
+        SourceError: if there is no such split.
+    """
     splits = builder(name, data_dir).info.splits
     split = Split.parse(split)
     if split.name not in splits:

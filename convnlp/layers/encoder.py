@@ -152,7 +152,12 @@ class Encoder(MaskedLayer, Stack):
         self._mask_pooling = MaskPooling(self.pool_factor, name="mask_pooling")
 
     def mix(self, x, masks, training):
-        """Like `call`, with `Masks`: x [B,T,D] -> [B,T',D], with T' = T unless positions are merged."""
+        """Like `call`, with `Masks`: x [B,T,D] -> [B,T',D], with T' = T unless positions are merged.
+
+        Raises:
+            ValueError: if positions are merged that must not see each other: of packed rows, or of one
+                direction.
+        """
         for name, value in masks._replace(padding_mask=None)._asdict().items():
             unset = Masks._field_defaults[name]  # None or False
             if value is not unset and self.pool_factor > 1:

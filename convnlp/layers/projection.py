@@ -25,7 +25,15 @@ def projection(units, scale=1.0, **kwargs):
 
 
 class Projection(keras.layers.Dense):
-    """Keras's dense layer, with the same weight and no bias, computed by `kernels.project`.
+    """Keras's dense layer, with the same weight and no bias, computed by `kernels.project`: y = x W.
+
+    Args:
+        units: int. E, the last axis of y [...,E] for x [...,D].
+        use_bias: bool. Must be False, as in the configurations that Keras saves.
+        **kwargs: as for `keras.layers.Dense`.
+
+    Raises:
+        ValueError: if `use_bias` is True.
 
     Attributes:
         folded_offset: float array [units] that is added; None except on export, see

@@ -115,7 +115,16 @@ class Residual(keras.layers.Layer):
         return x, y
 
     def leave(self, x, y, training=False):
-        """Returns the connection's output [B,T,D] for the input x and the sublayer's output y."""
+        """Returns the connection's output.
+
+        Args:
+            x: tensor [B,T,D], as `enter` returned it.
+            y: tensor [B,T,D], the sublayer's output for the input that `enter` returned.
+            training: bool. Whether dropout is active.
+
+        Returns:
+            Tensor [B,T,D].
+        """
         if self.residual_form == "sublayer_output":
             y = self.norm(y)
         if self.residual_form == "affine":

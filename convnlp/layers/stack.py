@@ -16,6 +16,9 @@ def mixing_sublayer(mixer, output_init_scale, dtype):
         mixer: dict, the arguments of `build_mixer`.
         output_init_scale: float. Factor on the standard deviation of the initial output projection.
         dtype: the dtype policy.
+
+    Returns:
+        The mixer or the block, a Keras layer [B,T,D] -> [B,T,D].
     """
     mixer = build_mixer(**mixer, output_init_scale=output_init_scale, dtype=dtype)
     return GLUConvBlock(mixer, output_init_scale, dtype=dtype, name="mixing") if mixer.gated else mixer

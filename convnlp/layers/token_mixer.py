@@ -226,11 +226,11 @@ class TokenMixer(keras.layers.Layer):
         raise NotImplementedError
 
     def empty_state(self, batch_size, max_length):
-        """Implements `init_state` after its checks."""
+        """Implements `init_state` after its checks: returns a flat dict, name -> tensor [B,...]."""
         raise NotImplementedError
 
     def advance(self, x_chunk, state, index):
-        """Implements `step` for a chunk in the compute dtype."""
+        """Implements `step` for a chunk in the compute dtype: x_chunk [B,C,D] -> ([B,C,D], state)."""
         raise NotImplementedError
 
     def receptive_field(self, length):

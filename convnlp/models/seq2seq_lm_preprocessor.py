@@ -54,7 +54,23 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
         decoder_sequence_length=None,
         sequence_length=None,
     ):
-        """As in keras_nlp: `y` and `sample_weight` are made here; `sequence_length` is the decoder's."""
+        """As in keras_nlp: `y` and `sample_weight` are made here; `sequence_length` is the decoder's.
+
+        Args:
+            x: dict with "encoder_text" (a tuple of two for pairs) and "decoder_text": a str, or N of them.
+            y: ignored.
+            sample_weight: ignored.
+            encoder_sequence_length: int, S. Default: that of the preprocessor.
+            decoder_sequence_length: int, T. Default: `sequence_length`, or that of the preprocessor.
+            sequence_length: int, the same.
+
+        Returns:
+            (dict of "encoder_token_ids" [N,S], "decoder_token_ids" [N,T] and their "..._padding_mask",
+            targets int32 [N,T], weights float32 [N,T]); without N for a single example.
+
+        Raises:
+            ValueError: if x lacks one of the two.
+        """
         if not isinstance(x, dict) or {"encoder_text", "decoder_text"} - set(x):
             raise ValueError(f'`x` must be a dict with "encoder_text" and "decoder_text". Received: {x!r}')
         source, source_mask, single = self._rows(

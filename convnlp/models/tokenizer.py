@@ -80,7 +80,11 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
 
         Args:
             path: str. The `.model` file.
-            num_sentinels: int. Reserved ids above the model's pieces.
+            num_sentinels: int >= 0. Reserved ids above the model's pieces.
+
+        Raises:
+            ValueError: if the file is no SentencePiece model that the graph's tokenizer can use.
+            tf.errors.OpError: if it cannot be read.
         """
         with tf.io.gfile.GFile(path, "rb") as file:
             proto = file.read()

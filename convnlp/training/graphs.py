@@ -17,6 +17,16 @@ def replica_step(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulat
     returns a dict of metrics (sum, weight) over all replicas. With several processes, this includes `waited`:
     the seconds for which this process waited for the sums of the others. It is traced without AutoGraph, as
     in Keras' `fit`: AutoGraph would take longer than everything else before the first step.
+
+    Args:
+        strategy: `tf.distribute.Strategy`.
+        model: Keras model or layer. All of its trainable variables are trained.
+        optimizer: Keras optimizer, built.
+        loss_fn: function (batch, seed) -> dict with "loss_sum", "weight" and metrics (sum, weight).
+        clip_norm: float. The largest norm of all gradients together; 0 does not clip.
+        seed: int, of the run.
+        accumulate_steps: int >= 1. Into how many parts a batch is split, one after the other.
+        averages: what averages the weights (`update()` after each step), or None.
     """
     timed = strategy_lib.workers(strategy)[1] > 1
 
@@ -73,7 +83,8 @@ def replica_step(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulat
 def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):
     """Returns a function (super-batch [N, B, ...] per replica, steps done) -> list of N dicts of metrics.
 
-    The metrics are those of `replica_step`. The N steps run in one call of one graph.
+    The metrics are those of `replica_step`, and so are the arguments. The N steps run in one call of one
+    graph.
     """
     names = []
     step = replica_step(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps, averages)

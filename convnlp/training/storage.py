@@ -120,7 +120,13 @@ def _pieces(file):
 def write(path, content, writer=""):
     """Writes bytes so that a reader sees either the old file or the new one, never a part.
 
-    `writer` is a suffix that separates processes that write to the same path at the same time.
+    Args:
+        path: str, also a URL.
+        content: bytes.
+        writer: str. A suffix that separates processes that write to the same path at the same time.
+
+    Raises:
+        tf.errors.OpError: if it cannot be written.
     """
     partial = join(os.path.dirname(path), f".{os.path.basename(path)}{writer}.partial")
     remove(partial)  # not every file system can overwrite it
@@ -135,7 +141,7 @@ def read_json(path):
 
 
 def write_json(path, value, writer=""):
-    """Writes a value as JSON, by `write`."""
+    """Writes a value as JSON, with sorted keys; the other arguments and errors are those of `write`."""
     write(os.fspath(path), (json.dumps(value, indent=2, sort_keys=True) + "\n").encode(), writer)
 
 

@@ -62,6 +62,9 @@ def encoded(model, columns):
     Args:
         model: a model of any task, with its preprocessor.
         columns: one or two lists of N str.
+
+    Raises:
+        ValueError: if there are two, and the model does not read pairs.
     """
     columns = tuple(np.asarray(column) for column in columns)
     answers = task_of(model).answers(model)

@@ -10,7 +10,7 @@ _BATCH, _LENGTH = 2, 8
 
 
 def message(model, error):
-    """Says in one line why a model cannot be converted: which mixers fail, or the converter's reason.
+    """Returns in one line why a model cannot be converted: which mixers fail, or the converter's reason.
 
     Args:
         model: the model, of any task.

@@ -108,6 +108,9 @@ def edge(model, inputs):
     Args:
         model: a model of any task, with its preprocessor.
         inputs: "ids" or "text".
+
+    Raises:
+        ValueError: if `inputs` is "text" and the model reads several.
     """
     answers = task_of(model).answers(model)
     if inputs == "text" and len(answers.text_inputs) > 1:

@@ -44,7 +44,10 @@ class GrpcClient:
         self._dtypes: dict = {}
 
     def predict(self, model, instances, signature_name=None, version=None, label=None) -> list:
-        """Returns the predictions for a batch of examples; see `convnlp.serving.client.Client.predict`."""
+        """Returns the predictions for a batch of examples.
+
+        Arguments and errors are those of `convnlp.serving.client.Client.predict`.
+        """
         instances = listed("instances", instances)
         spec = _spec(model, signature_name, version, label)
         dtypes = self._input_types(spec)

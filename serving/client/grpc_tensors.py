@@ -22,7 +22,17 @@ _STRING = 7
 
 
 def fill(tensor, dtype, values):
-    """Writes nested lists into a tensor; all rows must have the same shape."""
+    """Writes nested lists into a tensor.
+
+    Args:
+        tensor: TensorProto, empty.
+        dtype: int. A `tf.DType` as an enum, such as 1 for float32.
+        values: nested lists of numbers, bool, str or bytes.
+
+    Raises:
+        ValueError: if this client does not know the type, or the rows differ in shape.
+        TypeError: if a value does not have the type.
+    """
     if dtype not in _FIELDS:
         raise ValueError(f"this client does not know the type with number {dtype}")
     shape, flat = [], values

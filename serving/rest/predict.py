@@ -84,7 +84,11 @@ def read_object(body, quickly=False):
 
 
 def signature_name(document):
-    """Returns the name of the signature in the document, or "" if it names none."""
+    """Returns the name of the signature in the document, or "" if it names none.
+
+    Raises:
+        ServingError: if the name is not a string.
+    """
     pair = document.find(b"signature_name")
     if pair and not isinstance(pair[1], bytes):
         raise format_error(document, "not formatted correctly. 'signature_name' key must be a string value.")

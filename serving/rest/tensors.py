@@ -322,7 +322,11 @@ def type_name(value):
 
 
 def base64_decoded(value):
-    """Decodes {"b64": "..."}: standard base64, with or without padding."""
+    """Returns the bytes of {"b64": "..."}: standard base64, with or without padding.
+
+    Raises:
+        ServingError: if there is something else, or it does not decode.
+    """
     if not is_base64(value):
         raise invalid_argument(f"JSON Value: {shown(value)} not formatted correctly for base64 data")
     text = value[0][1].rstrip(b"=")

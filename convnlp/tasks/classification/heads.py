@@ -79,7 +79,16 @@ def fit(parts, labels, fold_of):
 
 
 def refitted(parts, labels, choice):
-    """Returns the weights (W, b) of each part, fitted to all examples with the penalties of a `Joint`."""
+    """Returns the weights of each part, fitted to all examples with the penalties of a `Joint`.
+
+    Args:
+        parts: list of `Part`, as for the choice.
+        labels: int array [n], of all examples.
+        choice: `Joint`.
+
+    Returns:
+        list of (W, b), float32 [D,C] and [C].
+    """
     return [
         part.fit(part.features, labels, part.penalties[index : index + 1])[0]
         for part, index in zip(parts, choice.chosen, strict=True)

@@ -69,7 +69,10 @@ class Continuation(Task):
         return examples.load(source, self.tokenizer, rows)
 
     def batches(self, found, batch_size, *, training=False, **order):
-        """Makes batches of int32 `token_ids`, bool `padding_mask` and `prefix_mask` [B,L], `weight` [B]."""
+        """Makes batches of int32 `token_ids`, bool `padding_mask` and `prefix_mask` [B,L], `weight` [B].
+
+        The prefix ends anywhere in training, and in the middle of the text otherwise. Arguments as in `Task`.
+        """
         (ids,), (length,) = found.columns, found.lengths
         counts = tf.cast(ids.row_lengths(), tf.int32)
         seed = order.get("seed", 0)
@@ -119,7 +122,11 @@ class Continuation(Task):
         return loss_fn
 
     def scores(self, model, found, batch_size=32):
-        """Scores the second half of each text: nats per token, their exponential, share of right guesses."""
+        """Scores the second half of each text: nats per token, their exponential, share of right guesses.
+
+        Raises:
+            ValueError: if no text has a second half.
+        """
         loss_fn = tf.function(lambda batch: self.loss(model)(batch, None, training=False), autograph=False)
         sums = []
         for batch in self.batches(found, batch_size):

@@ -171,7 +171,11 @@ class QuestionAnswering(Task):
         return rows, answer_places.token_spans(begins, ends, tf.constant(found)), (question, context, answers)
 
     def for_training(self, found):
-        """Returns all windows of the examples that have a span, a row each."""
+        """Returns all windows of the examples that have a span, a row each, as `Examples`.
+
+        Raises:
+            ValueError: if no example has one.
+        """
         usable = np.flatnonzero(found.columns[1].row_lengths())
         if not len(usable):
             raise ValueError(
