@@ -8,7 +8,7 @@ import keras_nlp
 import tensorflow as tf
 from keras import ops
 
-from convnlp.models import given_data
+from convnlp.models import arrays, given_data
 from convnlp.models.recipe_model import RecipeModel
 
 _SAMPLERS = ("greedy", "beam", "top_k", "top_p", "random")
@@ -61,6 +61,24 @@ class LanguageModel(RecipeModel):
         given_data.check_batch_size(batch_size)
         self._check_form(x)
         given_data.check(self, x)
+
+    def _columns(self, inputs, columns_of):
+        """Checks the inputs of `generate`, and gives them the form that keras_nlp's takes.
+
+        Args:
+            inputs: as in `generate`. Without a preprocessor, they pass unchecked.
+            columns_of: function of inputs that are no data set -> (lists of texts, whether they were one
+                example), which raises ValueError for what is neither.
+
+        Returns:
+            (inputs, whether `generate` returns one text instead of a list).
+        """
+        if self.preprocessor is None or isinstance(inputs, tf.data.Dataset):
+            return inputs, False
+        inputs, is_single = columns_of(inputs)
+        if not arrays.is_empty(inputs):
+            given_data.check(self, inputs, name="inputs")
+        return inputs, is_single
 
     def _stop_token_ids(self, stop_token_ids):
         """Turns the argument of `generate` into "auto", None or a list of ints."""

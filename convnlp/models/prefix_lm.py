@@ -111,20 +111,9 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
             if self.preprocessor is not None:
                 self.backbone.require_length("encoder", "max_length", max_length)
         stop_token_ids = self._stop_token_ids(stop_token_ids)
-        is_single = False
-        if self.preprocessor is not None:
-            if not isinstance(inputs, tf.data.Dataset):
-                found = given_data.single_or_many(inputs)
-                if found is None:
-                    raise ValueError(
-                        "`inputs` must be a text, a list of texts or a data set of tf.data. "
-                        f"Received: {inputs!r:.100}"
-                    )
-                inputs, is_single = found
-            if arrays.is_empty(inputs):
-                return []
-            if not isinstance(inputs, tf.data.Dataset):
-                given_data.check(self, inputs, name="inputs")
+        inputs, is_single = self._columns(inputs, _columns_of)
+        if self.preprocessor is not None and arrays.is_empty(inputs):
+            return []
         found = super().generate(inputs, max_length, stop_token_ids, strip_prompt)
         return found[0] if is_single else found
 
@@ -210,3 +199,13 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
         added = tf.strings.reduce_join(self.preprocessor.tokenizer.pieces(token_ids), axis=-1)
         added = tf.strings.regex_replace(added, SPACE, " ")
         return tf.where(text == "", tf.strings.regex_replace(added, "^ ", ""), tf.strings.join([text, added]))
+
+
+def _columns_of(inputs):
+    """Returns the inputs of `generate` as a list of texts, and whether they were one text."""
+    found = given_data.single_or_many(inputs)
+    if found is None:
+        raise ValueError(
+            f"`inputs` must be a text, a list of texts or a data set of tf.data. Received: {inputs!r:.100}"
+        )
+    return found

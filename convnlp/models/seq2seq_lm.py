@@ -125,14 +125,9 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
             max_length = check_length("max_length", max_length, 2)
             self._require_length(max_length)
         stop_token_ids = self._stop_token_ids(stop_token_ids)
-        is_single = False
-        if self.preprocessor is not None:
-            if not isinstance(inputs, tf.data.Dataset):
-                inputs, is_single = _columns_of(inputs)
-            if arrays.is_empty(inputs):
-                return []
-            if not isinstance(inputs, tf.data.Dataset):
-                given_data.check(self, inputs, name="inputs")
+        inputs, is_single = self._columns(inputs, _columns_of)
+        if self.preprocessor is not None and arrays.is_empty(inputs):
+            return []
         found = self._generate(inputs, max_length, stop_token_ids, strip_prompt)
         return found[0] if is_single else found
 
