@@ -46,7 +46,7 @@ PROGRAMS = {
         "export": ("convnlp.export.saved_model", "make a SavedModel for TensorFlow Serving"),
         "verify": ("convnlp.export.verify", "check that a SavedModel does what a server needs"),
         "export-tflite": ("convnlp.export.tflite", "make a single TFLite file for a device"),
-        "tflite-report": ("convnlp.export.tflite_report", "compare the forms of TFLite: size, speed, scores"),
+        "tflite-report": ("convnlp.export.tflite_report", "compare the modes of TFLite: size, speed, scores"),
         "operations": ("convnlp.export.operations", "count what an exported model is made of"),
         "run-tflite": ("convnlp.export.run_tflite", "ask a TFLite file, without TensorFlow"),
         "pack-preset": ("convnlp.pack_preset", "make a preset smaller, to pass it on"),

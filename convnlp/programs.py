@@ -39,7 +39,7 @@ _NO_MEMORY = ("MemoryError", "OOM when allocating", "Out of memory", "failed to 
 _MODULES = flags.DEFINE_list(
     "modules",
     [],
-    "Modules of your own to import first, which register mixers, objectives, tasks or export forms "
+    "Modules of your own to import first, which register mixers, objectives, tasks or modes of export "
     "(docs/your_own_mixer.md).",
 )
 _MIXER_MODULES = flags.DEFINE_list("mixer_modules", [], "The older name of --modules.")
