@@ -45,6 +45,7 @@ def run(config, workdir, strategy, finish=False):
     with strategy.scope():  # before the slow reading of the data, so that a bad preset is refused at once
         dtype = components.dtype_policy(config, strategy)
         backbone = components.backbone(config, tokenizer.vocabulary_size(), dtype)
+    tasks.task_named(config.task.kind).check_backbone(config, backbone)
 
     # Data. All of it is read, and so checked, before the first step. Every worker trains on its own shard and
     # evaluates on all held-out examples.

@@ -74,8 +74,9 @@ def run(config, workdir, strategy):
     tokenizer = components.tokenizer(config)
     dtype = components.dtype_policy(config, strategy)
     backbone = components.backbone(config, tokenizer.vocabulary_size(), dtype)
+    tasks.task_named(config.task.kind).check_backbone(config, backbone)
     num_texts = 2 if config.task.second_text_field else 1
-    pooling = pooling_for(backbone.encoder, config.task.pooling, num_texts)
+    pooling = pooling_for(backbone.reading_stack, config.task.pooling, num_texts)
     train, held_out = data.read_sources(config, workdir)
     names = fields.open_fields(config)
     fields.take(config, train)

@@ -109,11 +109,24 @@ def test_classification(folder, tmp_path, fields, message):
 
 
 @pytest.mark.parametrize("kind", ["classification", "regression"])
-def test_a_misspelt_pooling_is_refused_before_the_examples_are_read(folder, tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(data, "read_examples", lambda *_: pytest.fail("the examples are read"))
+@pytest.mark.parametrize(
+    ("pooling", "message"),
+    [
+        ("paire", r"`task.pooling` must be one of auto, mean, .* Received: 'paire'$"),
+        (
+            "pair",
+            r"`task.pooling` must not be 'pair' for an encoder that cannot keep two texts of a row apart. "
+            r"Received: task.pooling='pair', pool_size=\[1\], mixer=\['linformer'\]$",
+        ),
+    ],
+)
+def test_a_pooling_that_cannot_be_is_refused_before_the_data_are_read(
+    folder, tmp_path, monkeypatch, kind, pooling, message
+):
+    monkeypatch.setattr(data, "read_sources", lambda *_: pytest.fail("the data are read"))
     fields = {"data_source": "good", "data_validation_split": "train", "task_kind": kind}
-    fields["task_pooling"] = "paire"
-    with pytest.raises(ValueError, match=r"`task.pooling` must be one of auto, mean, .* Received: 'paire'"):
+    fields |= {"model_mixer": "linformer", "task_pooling": pooling}
+    with pytest.raises(ValueError, match=message):
         run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
 
 

@@ -228,6 +228,17 @@ def test_texts_that_cannot_be_learned_from_are_refused_before_the_encoder_reads(
         run(directory, tmp_path / "run", **{"task.unlabelled_source": source, **changes})
 
 
+def test_texts_that_the_encoder_mixes_are_refused_before_the_data_are_read(tmp_path):
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    sizes = {**SIZE, "num_decoder_layers": 0, "max_sequence_length": 64}
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), mixer="linformer", **sizes)
+    for part in (backbone, tokenizer):
+        part.save_to_preset(str(tmp_path / "preset"))
+    message = r"`task.pooling` must not be 'pair' for .*task.pooling='pair', .*mixer=\['linformer'\]$"
+    with pytest.raises(ValueError, match=message):
+        run(tmp_path, tmp_path / "run", **{"task.pooling": "pair"})  # there is no reviews.jsonl
+
+
 def test_a_pooling_that_cannot_be_fitted_is_refused_before_the_data_are_read(tmp_path):
     tokenizer = Tokenizer(corpus.tiny_proto())
     sizes = {**SIZE, "num_layers": 2, "pool_size": [1, 2]}

@@ -22,6 +22,33 @@ def keeps_texts_apart(encoder):
     return encoder.pool_factor == 1 and all(layer.mixer.supports_packing for layer in encoder.layers)
 
 
+def require_pooling(name, pooling, encoder):
+    """Raises ValueError unless an encoder allows a pooling.
+
+    Args:
+        name: str, the argument or field that gives the pooling.
+        pooling: str.
+        encoder: `Encoder`.
+
+    Raises:
+        ValueError: if there is no such pooling, or if the encoder merges positions or mixes the texts of a
+            row although the pooling needs them apart. The message names the argument, the rule and the value.
+    """
+    if pooling not in POOLING:
+        raise ValueError(f"`{name}` must be one of {', '.join(POOLING)}. Received: {pooling!r}")
+    if pooling == "layers" and encoder.pool_factor > 1:
+        raise ValueError(
+            f"`{name}` must not be 'layers' for an encoder that merges positions. "
+            f"Received: {name}='layers', pool_size={encoder.pool_sizes}"
+        )
+    if pooling == "pair" and not keeps_texts_apart(encoder):
+        raise ValueError(
+            f"`{name}` must not be 'pair' for an encoder that cannot keep two texts of a row apart. "
+            f"Received: {name}='pair', pool_size={encoder.pool_sizes}, "
+            f"mixer={[layer.mixer.name for layer in encoder.layers]}"
+        )
+
+
 def token_inputs():
     """Returns the inputs of a functional model: {"token_ids" int32, "padding_mask" bool}, [B,T] each."""
     return {
@@ -97,8 +124,7 @@ class PooledEncoder(RecipeModel):
         Raises:
             ValueError: if `pooling` is none of these, or if the encoder or the model does not allow it.
         """
-        if pooling not in POOLING:
-            raise ValueError(f"`pooling` must be one of {', '.join(POOLING)}. Received: {pooling!r}")
+        require_pooling("pooling", pooling, self.backbone.encoder)
         if pooling == "layers":
             return self.pool_layers(inputs)
         if pooling == "pair":
@@ -130,11 +156,7 @@ class PooledEncoder(RecipeModel):
             ValueError: if the encoder merges positions between its layers.
         """
         encoder = self.backbone.encoder
-        if encoder.pool_factor > 1:
-            raise ValueError(
-                "`pooling` must not be 'layers' for an encoder that merges positions. "
-                f"Received: pooling='layers', pool_size={encoder.pool_sizes}"
-            )
+        require_pooling("pooling", "layers", encoder)
         self.pools_layers = True
         mask = inputs["padding_mask"]
         states = [encoder.dropout(self.backbone._embed(inputs["token_ids"]))]
@@ -159,13 +181,7 @@ class PooledEncoder(RecipeModel):
         Raises:
             ValueError: if the encoder merges positions or cannot keep the texts of a row apart.
         """
-        encoder = self.backbone.encoder
-        if not keeps_texts_apart(encoder):
-            raise ValueError(
-                "`pooling` must not be 'pair' for an encoder that cannot keep two texts of a row apart. "
-                f"Received: pooling='pair', pool_size={encoder.pool_sizes}, "
-                f"mixer={[layer.mixer.name for layer in encoder.layers]}"
-            )
+        require_pooling("pooling", "pair", self.backbone.encoder)
         token_ids, mask = inputs["token_ids"], inputs["padding_mask"]
         segment_ids = PairSegments(Tokenizer.end_token_id, name="pair_segments")(token_ids, mask)
         encoded = self.backbone.encode(token_ids, padding_mask=mask, segment_ids=segment_ids)

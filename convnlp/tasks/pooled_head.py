@@ -6,7 +6,7 @@ from typing import ClassVar
 from convnlp.data import batching, examples
 from convnlp.layers import dropout_seed
 from convnlp.models import TextClassifierPreprocessor, Tokenizer
-from convnlp.models.pooled_encoder import POOLING, keeps_texts_apart
+from convnlp.models.pooled_encoder import POOLING, keeps_texts_apart, require_pooling
 from convnlp.tasks.task import Task
 
 _FAR = 2**16  # tokens, beyond which no convolution sees
@@ -28,6 +28,11 @@ def chosen_pooling(pooling, encoder, num_texts):
         return pooling
     is_local = keeps_texts_apart(encoder) and encoder.receptive_field(_FAR) < _FAR
     return "pair" if num_texts == 2 and is_local else "mean_max"
+
+
+def _require_known(pooling):
+    if pooling not in ("auto", *POOLING):
+        raise ValueError(f"`task.pooling` must be one of auto, {', '.join(POOLING)}. Received: {pooling!r}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,11 +60,13 @@ class PooledHeadTask(Task):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.pooling not in ("auto", *POOLING):
-            # The model would refuse it too, but teachers and unlabelled texts may take long before that.
-            raise ValueError(
-                f"`task.pooling` must be one of auto, {', '.join(POOLING)}. Received: {self.pooling!r}"
-            )
+        _require_known(self.pooling)
+
+    @classmethod
+    def check_backbone(cls, config, backbone):
+        _require_known(config.task.pooling)
+        if config.task.pooling != "auto":
+            require_pooling("task.pooling", config.task.pooling, backbone.reading_stack)
 
     @staticmethod
     def _arguments_of(config, tokenizer):
@@ -93,7 +100,7 @@ class PooledHeadTask(Task):
         return self.model_cls(
             backbone,
             preprocessor=TextClassifierPreprocessor(self.tokenizer, self.sequence_length),
-            pooling=chosen_pooling(self.pooling, backbone.encoder, len(self.text_fields)),
+            pooling=chosen_pooling(self.pooling, backbone.reading_stack, len(self.text_fields)),
             dropout=self.head_dropout,
             **self._model_arguments(),
         )

@@ -82,6 +82,22 @@ class Task(abc.ABC):
         """Returns those of `found_fields` that this config needs; by default, all of them."""
         return cls.found_fields
 
+    @classmethod  # noqa: B027 - a task need not refuse any
+    def check_backbone(cls, config, backbone):
+        """Refuses a backbone on which the task's model could not be built; by default, none.
+
+        A program calls it as soon as it has the backbone: to read the data, ask teachers or adapt the
+        backbone may take long.
+
+        Args:
+            config: ConfigDict, see `configs/common.py`.
+            backbone: `convnlp.models.Seq2SeqBackbone`.
+
+        Raises:
+            ValueError: if the config asks for what the backbone cannot do; the message names the field, the
+                rule and the value.
+        """
+
     @classmethod
     def scored_fields(cls, model, source, trained, given):
         """Returns the `Fields` to score a model on: those given, else those of its training, else the data's.
