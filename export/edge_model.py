@@ -8,7 +8,9 @@ This module imports neither TensorFlow nor convnlp, so it can be copied beside a
 
 import concurrent.futures
 import json
+import os
 import queue
+import threading
 import zipfile
 import zlib
 
@@ -38,7 +40,7 @@ class EdgeModel:
     Args:
         path: str. A file of `convnlp.export.tflite`, made for token ids.
         num_threads: int. How many threads share a single text, or compute the parts of a batch side by side,
-            for which each of several has a copy of the weights. Default 1.
+            for which each of several has a copy of the weights, made when a batch first needs it. Default 1.
 
     Raises:
         OSError: if the file cannot be read.
@@ -107,10 +109,10 @@ class EdgeModel:
         lengths = _lengths(token_ids, self.facts["pad_token_id"])
         groups = [rows for length in np.unique(lengths) for rows in _parts(lengths == length, length)]
         parts = [np.ascontiguousarray(token_ids[rows, : lengths[rows[0]]]) for rows in groups]
-        if self._side_by_side is None or len(parts) == 1:
-            found = list(map(self._run, parts))
-        else:
+        if self._side_by_side is not None and len(parts) > 1 and self._side_by_side.prepare(len(parts)):
             found = self._side_by_side.run(parts)
+        else:
+            found = list(map(self._run, parts))
         return np.concatenate(found)[np.argsort(np.concatenate(groups))]
 
     def predict(self, texts, pairs=None):
@@ -166,10 +168,27 @@ class _SideBySide:
     """
 
     def __init__(self, path, num_threads):
-        self._free = queue.SimpleQueue()
-        for _ in range(num_threads):
-            self._free.put(runner(Interpreter(model_path=path, num_threads=1)))
+        self._path, self._num_threads = path, num_threads
+        self._file = _identity(path)
+        self._free, self._num_made, self._making = queue.SimpleQueue(), 0, threading.Lock()
         self._threads = concurrent.futures.ThreadPoolExecutor(num_threads)
+
+    def prepare(self, count):
+        """Makes the interpreters that `count` arrays need and that are not there yet.
+
+        None is made from a file that is no longer the one that was loaded: its answers could be others.
+
+        Returns:
+            bool. Whether there is at least one, so that `run` can be called.
+        """
+        with self._making:
+            while self._num_made < min(count, self._num_threads) and _identity(self._path) == self._file:
+                run = runner(Interpreter(model_path=self._path, num_threads=1))
+                if _identity(self._path) != self._file:  # replaced meanwhile
+                    break
+                self._free.put(run)
+                self._num_made += 1
+            return self._num_made > 0
 
     def run(self, arrays):
         """Returns the outputs of arrays, in their order; begins with the last ones, which are the longest."""
@@ -181,6 +200,15 @@ class _SideBySide:
             return run(array)
         finally:
             self._free.put(run)
+
+
+def _identity(path):
+    """Returns what differs between a file and one that replaces it; None if there is no file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _columns(texts, pairs):

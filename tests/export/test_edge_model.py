@@ -1,5 +1,6 @@
 """What a device has of a TFLite file: LiteRT, sentencepiece, and the archive behind the model."""
 
+import concurrent.futures
 import io
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 import zipfile
 
@@ -114,6 +116,67 @@ def test_threads_compute_the_parts_of_a_batch_side_by_side(model, fp32_file, mon
     np.testing.assert_allclose(found, model.run(ids), atol=1e-6)
     assert sorted(lengths[:2]) == [6, 8]
     assert sorted(lengths[2:]) == [2, 4]
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The interpreters that are made, by the arguments of each."""
+    made, make = [], edge_model.Interpreter
+
+    def making(**arguments):
+        made.append(arguments)
+        time.sleep(0.01)  # so that others that make one at the same time are seen
+        return make(**arguments)
+
+    monkeypatch.setattr(edge_model, "Interpreter", making)
+    return made
+
+
+def rows_of_lengths(*lengths):
+    ids = np.random.default_rng(0).integers(3, 60, [len(lengths), max(lengths)]).astype(np.int32)
+    for row, length in enumerate(lengths):
+        ids[row, length:] = 0
+    return ids
+
+
+def test_threads_get_interpreters_once_they_have_something_to_do(model, fp32_file, made):
+    several = EdgeModel(str(fp32_file), num_threads=3)
+    several.predict(TEXTS[:1])
+    several.run(rows_of_lengths(4, 4))  # one part
+    assert made == [{"model_path": str(fp32_file), "num_threads": 3}]
+    for lengths, count in (((2, 4), 2), ((2, 4, 2), 2), ((2, 3, 4, 5, 6), 3), ((2, 3, 4, 5, 6), 3)):
+        ids = rows_of_lengths(*lengths)
+        np.testing.assert_allclose(several.run(ids), model.run(ids), atol=1e-6)
+        assert made[1:] == [{"model_path": str(fp32_file), "num_threads": 1}] * count
+
+
+def test_batches_at_the_same_time_share_the_interpreters(model, fp32_file, made):
+    several = EdgeModel(str(fp32_file), num_threads=2)
+    ids, ready = rows_of_lengths(2, 3, 4, 5), threading.Barrier(4, timeout=60)
+
+    def run(_):
+        ready.wait()
+        return several.run(ids)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as callers:
+        for found in callers.map(run, range(4)):
+            np.testing.assert_allclose(found, model.run(ids), atol=1e-6)
+    assert len(made) == 1 + 2
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_file_that_is_gone_or_another_is_not_read_again(model, fp32_file, made, tmp_path, is_replaced):
+    path = tmp_path / "model.tflite"
+    shutil.copy(fp32_file, path)
+    several = EdgeModel(str(path), num_threads=2)
+    if is_replaced:
+        (tmp_path / "other").write_bytes(b"another model")
+        os.replace(tmp_path / "other", path)
+    else:
+        path.unlink()
+    ids = rows_of_lengths(2, 4, 6)
+    np.testing.assert_allclose(several.run(ids), model.run(ids), atol=1e-6)
+    assert len(made) == 1
 
 
 def test_tokens_equal_the_library(model, classifier):
