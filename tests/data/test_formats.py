@@ -315,6 +315,29 @@ def test_a_column_that_stands_there_twice_and_is_not_asked_for(tmp_path, kind):
             read()
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "hf"])
+@pytest.mark.parametrize(
+    ("names", "twice"),
+    [(("text", "label", "label", "stars"), "label"), (("text", "text", "label", "review"), "text")],
+)
+def test_a_column_that_stands_there_twice_is_not_replaced_by_another(tmp_path, kind, names, twice):
+    rows = [["A fine day.", "1", "1", "5"], ["A lost day.", "0", "0", "1"]]
+    if kind == "csv":
+        (tmp_path / "a.csv").write_text("\n".join(map(",".join, [names, *rows])))
+    table = pyarrow.Table.from_arrays([pyarrow.array(column) for column in zip(*rows, strict=True)], names)
+    if kind == "parquet":
+        pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    if kind == "hf":
+        folder = write_hf(tmp_path / "saved", ROWS)
+        with pyarrow.ipc.new_stream(folder / "data-00000-of-00001.arrow", table.schema) as writer:
+            writer.write_table(table)
+    source = Source(f"{kind}:{tmp_path}/saved" if kind == "hf" else f"{kind}:{tmp_path}/a.{kind}")
+    found = {"text_field": "text", "label_field": "label"}
+    found |= fields.take(source, found)
+    with pytest.raises(SourceError, match=f"column '{twice}' appears twice$"):
+        sources.check(source, (found["text_field"],), Label(found["label_field"], names=("0", "1")))
+
+
 def test_a_line_of_50_MB(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(CSV.encode() + b"x" * 50_000_000 + b",1\n")

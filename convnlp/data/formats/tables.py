@@ -39,7 +39,8 @@ def columns(path, schema, fields):
     Args:
         path: string.
         schema: pyarrow.Schema.
-        fields: tuple of strings, the requested fields; None for all; () for those of which there is one.
+        fields: tuple of strings, the requested fields; None for all; () for what there is, so that a name
+            which two columns have is known too.
 
     Returns:
         A list of different strings.
@@ -57,17 +58,19 @@ def columns(path, schema, fields):
             raise SourceError(f"{path}: no field {field!r} (available: {named(schema.names)})")
         if schema.names.count(field) > 1:
             raise SourceError(f"{path}: column {field!r} appears twice")
-    if fields == ():
-        return [name for name in schema.names if schema.names.count(name) == 1]
-    return list(dict.fromkeys(schema.names if fields is None else fields))
+    return list(dict.fromkeys(fields or schema.names))
 
 
 def rows(path, batches, names):
-    """Yields the rows of record batches as `Record`s numbered from 1, with only the columns `names`."""
+    """Yields the rows of record batches as `Record`s numbered from 1, with only the columns `names`.
+
+    Of several columns of one name, it is the last, as in a CSV file.
+    """
     first = 1
     for batch in batches:
+        places = {name: place for place, name in enumerate(batch.schema.names)}
         for start in range(0, batch.num_rows, BATCH_ROWS):
-            part = batch.slice(start, BATCH_ROWS).select(names)
+            part = batch.slice(start, BATCH_ROWS).select([places[name] for name in names])
             size = part.nbytes // part.num_rows + 1
             for number, row in enumerate(part.to_pylist(), first + start):
                 yield Record(path, number, row, size, "row")
