@@ -17,7 +17,7 @@ from absl import flags
 from benchmarks import machine
 from benchmarks.goals import goal
 from benchmarks.rows import HEADER, Row, line, write_json
-from convnlp import programs
+from convnlp import outputs, programs
 
 
 def compare(name, setting, ours, peer, unit="ms", work=None, **detail):
@@ -71,6 +71,8 @@ def run(rows, full, short, threads=2, arenas=None):
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
 
     def main(_):
+        if json_path.value:
+            outputs.check_file("json", json_path.value)
         machine.use_threads(num_threads.value)
         description = machine.describe(num_threads.value)
         description["allocator_tuned"] = machine.tune_allocator(arenas)

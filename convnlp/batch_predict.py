@@ -16,6 +16,7 @@ import time
 from absl import flags, logging
 
 from convnlp.bulk import inputs, job, model, outputs, runners
+from convnlp.outputs import check_folder
 from convnlp.programs import run
 
 _MODEL = flags.DEFINE_string("model", None, "Directory of a SavedModel: MODELS/NAME/VERSION.", required=True)
@@ -60,6 +61,7 @@ def main(argv):
     """Input -> shards -> model -> files -> summary."""
     start = time.monotonic()
     job.check_outside(_OUTPUT.value, _MODEL.value)
+    check_folder("output", _OUTPUT.value, takes_urls=True)
     pipeline, engine = (
         runners.load_pipeline(f"convnlp.bulk.{name}", "convnlp.batch_predict", _RUNNER.value)
         for name in ("pipeline", "engine")

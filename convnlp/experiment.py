@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from convnlp import components, config_files, config_help, config_rules, inputs
+from convnlp import components, config_files, config_help, config_rules, inputs, outputs
 from convnlp.configs import common
 from convnlp.data import Shard
 from convnlp.training import checkpoints, heartbeat, run_config, run_lock, shards, storage
@@ -172,6 +172,7 @@ def prepare(
     inputs.locate_presets(config)
     with contextlib.ExitStack() as stack:
         if strategy_lib.worker_index(strategy_name) == 0 and not run_lock.is_held(workdir):
+            outputs.check_folder("workdir", workdir, takes_urls=True)
             if not storage.gfile.exists(os.fspath(workdir)):
                 _made.add(workdir)
             run_lock.hold(workdir)

@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 import threading
 
 from convnlp.models import arguments, preset_names
@@ -41,31 +42,32 @@ def check_file(name, path, inputs=()):
         raise ValueError(f"`{name}` must be a file, not a directory or a device. Received: {name}={path}")
     # The folder counts even if the file exists, because `writing` renames a new file in it.
     folder = next(parent for parent in path.absolute().parents if parent.exists())
-    for place in (folder, path) if path.exists() else (folder,):
-        if not os.access(place, os.W_OK) or not (place.is_dir() or place == path):
-            raise ValueError(f"`{name}` must be writable, but {place} is not. Received: {name}={path}")
+    _require_room(name, path, folder)
+    if path.exists() and not os.access(path, os.W_OK):
+        raise _not_writable(name, path, path)
     for other in inputs:
         if _is_within(path, other):
             raise ValueError(f"`{name}` must not overwrite the input {other}. Received: {name}={path}")
 
 
-def check_folder(name, path):
+def check_folder(name, path, takes_urls=False):
     """Checks that a folder can be made, or files in it; it need not exist.
 
     Args:
         name: string, the flag or argument that gives the path.
         path: string.
+        takes_urls: bool, whether it may be behind a URL. Nothing is checked there.
 
     Raises:
         ValueError: if not; the message names the argument, the rule and the path.
     """
+    if takes_urls and "://" in os.fspath(path):
+        return
     arguments.check_local(name, path)
     if os.path.lexists(path) and not os.path.isdir(path):
         raise ValueError(f"`{name}` must be a directory, not a file. Received: {name}={path}")
     whole = pathlib.Path(path).absolute()
-    place = next(folder for folder in (whole, *whole.parents) if folder.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK):
-        raise ValueError(f"`{name}` must be writable, but {place} is not. Received: {name}={path}")
+    _require_room(name, path, next(folder for folder in (whole, *whole.parents) if folder.exists()))
 
 
 def check_run_folder(workdir, preset, inputs):
@@ -88,6 +90,22 @@ def check_run_folder(workdir, preset, inputs):
                 f"`workdir` must not contain what the run reads: it would overwrite {path}. "
                 f"Received: workdir={workdir}, {name}={path}"
             )
+
+
+def _require_room(name, path, folder):
+    """Raises ValueError unless files can be made in a folder, where `path` or its parents are to be made."""
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise _not_writable(name, path, folder)
+    try:
+        # Root has all permissions, even where nobody can make a file, as in /proc.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError:
+        raise _not_writable(name, path, folder) from None
+
+
+def _not_writable(name, path, place):
+    return ValueError(f"`{name}` must be writable, but {place} is not. Received: {name}={path}")
 
 
 def write_file(path, data):

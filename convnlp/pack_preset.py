@@ -10,6 +10,7 @@ card is rewritten from the entries in that file. docs/python.md says more.
 
 from absl import flags
 
+from convnlp import outputs
 from convnlp.models import model_card, packed_preset
 from convnlp.programs import run
 
@@ -23,6 +24,7 @@ _CARD = flags.DEFINE_string(
 
 def main(_):
     """Preset -> smaller copy -> what changed."""
+    outputs.check_folder("output", _OUTPUT.value)
     entries = model_card.read_entries(_CARD.value) if _CARD.value else None
     facts = packed_preset.pack(_PRESET.value, _OUTPUT.value, _DTYPE.value)
     if entries is not None:

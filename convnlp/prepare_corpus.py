@@ -15,7 +15,7 @@ import time
 
 from absl import flags
 
-from convnlp import programs
+from convnlp import outputs, programs
 from convnlp.bulk import inputs, job, runners
 from convnlp.corpora import contamination, duplicates, quality
 from convnlp.corpora.languages import check as check_languages
@@ -72,6 +72,7 @@ def prepare(
         one_of(quality.RULES).check("rules", name)
     integer(0).check("min_words", min_words)
     number("[0, 1]").check("min_similarity", min_similarity)
+    outputs.check_folder("output", output, takes_urls=True)
     pipeline, engine = (
         runners.load_pipeline(f"convnlp.{name}", "convnlp.prepare_corpus", runner)
         for name in ("corpora.pipeline", "bulk.engine")

@@ -15,9 +15,8 @@ import tempfile
 import tensorflow_datasets as tfds
 from absl import flags
 
-from convnlp import programs
+from convnlp import outputs, programs
 from convnlp.data import Label, Source, sources
-from convnlp.models import arguments
 
 C4_FIELDS = ("text", "url", "content-type", "content-length", "timestamp")
 _NAME = re.compile(r"([a-z][a-z0-9_]*)(?:/(\w[\w.-]*))?:(\d+\.\d+\.\d+)", re.ASCII)
@@ -55,7 +54,7 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
             "`splits` must have names of letters, digits and underscores, other than all. "
             f"Received: {', '.join(map(repr, splits)) or 'none'}"
         )
-    arguments.check_local("data_dir", data_dir)
+    outputs.check_folder("data_dir", data_dir)
     dataset, config, version = match.groups()
     if dataset == "c4" and (others := [field for field in fields if field not in C4_FIELDS]):
         raise ValueError(f"`text_fields` of c4 must be among {', '.join(C4_FIELDS)}. Received: {others[0]}")

@@ -9,7 +9,7 @@ continues a run that was stopped; for a complete cache, it compares the sums of 
 
 from absl import flags
 
-from convnlp import programs
+from convnlp import outputs, programs
 from convnlp.data import Source, fields, sources, token_writer
 from convnlp.models import Tokenizer
 from convnlp.training import run_lock
@@ -38,6 +38,7 @@ def main(_):
     """Reads the flags, checks the source, writes the cache."""
     args = flags.FLAGS
     token_writer.check_directory(args.output)
+    outputs.check_folder("output", args.output)
     tokenizer = _tokenizer(args.tokenizer, args.preset)
     source = Source(args.source, args.split, args.data_dir)
     field = args.text_field

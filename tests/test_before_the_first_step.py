@@ -286,6 +286,28 @@ def test_a_run_does_not_write_over_what_it_reads(folder, tmp_path, monkeypatch):
     outputs.check_run_folder("run", "other/preset", ["run/train.jsonl"])
 
 
+def test_where_not_even_root_can_make_a_file():
+    """Root has all permissions in /proc, where nobody can make one."""
+    for path in ("/proc/nothing/found.jsonl", "/proc/found.jsonl", "/proc/version"):
+        with pytest.raises(ValueError, match=f"^`output` must be writable, but /proc is not.*={path}$"):
+            outputs.check_file("output", path)
+    for path in ("/proc/nothing/run", "/proc"):
+        with pytest.raises(ValueError, match=f"^`workdir` must be writable, but /proc is not.*={path}$"):
+            outputs.check_folder("workdir", path)
+
+
+def test_a_folder_behind_a_url_is_only_for_those_who_take_it():
+    with pytest.raises(ValueError, match="`output` must be a path on this machine"):
+        outputs.check_folder("output", "gs://bucket/predictions")
+    outputs.check_folder("output", "gs://bucket/predictions", takes_urls=True)
+
+
+def test_a_check_leaves_nothing_behind(tmp_path):
+    outputs.check_file("output", tmp_path / "new" / "scores.json")
+    outputs.check_folder("output", tmp_path / "new" / "run")
+    assert os.listdir(tmp_path) == []
+
+
 def test_an_output_file(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("mine")
     os.symlink(tmp_path / "file", tmp_path / "link")
