@@ -1,5 +1,7 @@
 """Finds the names of the classes, or labels, that a source has, if the user does not list them."""
 
+import unicodedata
+
 from absl import logging
 
 from convnlp.data import tfds_source
@@ -12,6 +14,7 @@ from convnlp.data.schema import ClassSchema, OneField, utf8
 MAX_RARE_CLASSES = 100  # more classes than this, with fewer than two examples each, suggest a wrong field
 _NAMED_CLASSES = 5  # in a warning
 _TO_NUMBERS = "; with task.kind=regression, finetune learns the numbers themselves"
+_TO_LABELS = "; with task.kind=multi_label, finetune learns each of them"
 
 
 def label_names(source, field="label"):
@@ -58,15 +61,20 @@ def label_names(source, field="label"):
             first = numbers
     if isinstance(next(iter(first)), str):
         are_fractions = is_table and _are_fractions(first)
+        several = _several(first)
         if len(first) > max(MAX_RARE_CLASSES, count / 2):
             raise SourceError(
                 f"{source}: {field} has {len(first)} different strings in {count} examples; if they are "
                 f"classes, list them in label_names{_TO_NUMBERS * are_fractions}"
+                + (f"; if {short(several)} is several labels, set task.kind=multi_label" if several else "")
             )
         if are_fractions:
             message = "%s: %s has %d different numbers, taken for classes%s"
             logging.warning(message, source, field, len(first), _TO_NUMBERS)
-        _warn_of_case(source, field, first)
+        if several:
+            message = "%s: %s has several labels in %s, taken for one class%s"
+            logging.warning(message, source, field, short(several), _TO_LABELS)
+        _warn_of_likeness(source, field, first)
         return tuple(sorted(map(str, first)))
     highest = max(first)
     if highest + 1 > 2 * len(first):
@@ -138,11 +146,37 @@ def _are_fractions(cells):
     return all(isinstance(value, float) for value in values) and not all(map(float.is_integer, values))
 
 
-def _warn_of_case(source, field, names):
-    """Logs two classes that differ only in upper and lower case, if there are any."""
+def _several(names):
+    """Returns a name that seems to be several labels, a list or names with a separator between; or None."""
+    names = [*map(str, names)]
+    if all(name.startswith("[") and name.endswith("]") for name in names):  # as pandas writes lists
+        return names[0]
+    known = set(names)
+    for name in names:
+        for separator in SEPARATORS:
+            parts = [part.strip() for part in name.split(separator)]
+            if len(parts) > 1 and all(parts) and known.intersection(parts):
+                return name
+    return None
+
+
+def _warn_of_likeness(source, field, names):
+    """Logs two classes that differ only in case, in spaces or in what cannot be seen, if there are any."""
     first = {}
     for name in sorted(names):
-        other = first.setdefault(name.casefold(), name)
+        other = first.setdefault(_seen(name), name)
         if other != name:
-            logging.warning("%s: %s and %s of %s are two classes", source, *map(short, (other, name)), field)
+            is_plain = other.isprintable() and name.isprintable() and _composed(other) != _composed(name)
+            shown = [short(each) if is_plain else ascii(each) for each in (other, name)]
+            logging.warning("%s: %s and %s of %s are two classes", source, *shown, field)
             return
+
+
+def _seen(name):
+    """Returns what a reader sees of a name, with all letters small."""
+    kept = "".join(each for each in name if unicodedata.category(each) != "Cf")  # such as zero-width spaces
+    return " ".join(unicodedata.normalize("NFKC", kept).casefold().split())
+
+
+def _composed(name):
+    return unicodedata.normalize("NFC", name)
