@@ -90,10 +90,12 @@ def take(source, given):
     taken = {}
 
     def error(role, reason=""):
-        return sample.error(
-            f"no field {given[role]!r} (available: {named(sample.fields)}){reason}; "
-            f"set {role} to the one to read"
-        )
+        doubt, is_left = sample.doubt(), not used.issuperset(sample.fields)
+        advice = f"set {role} to the one to read" if is_left else f"no other field is left for {role}"
+        if doubt:
+            is_one = is_left and len(sample.fields) == 1  # and is not to be set: it is several columns
+            advice = doubt if is_one else f"{advice}; {doubt}"
+        return sample.error(f"no field {given[role]!r} (available: {named(sample.fields)}){reason}; {advice}")
 
     for role in missing:
         known = [field for field in sample.fields if field.strip().lower() in ROLES[role].names]

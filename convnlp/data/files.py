@@ -39,7 +39,10 @@ _NOT_TEXT = {
     b"\xd0\xcf\x11\xe0": "a workbook of a spreadsheet; save its table as CSV",
     b"\xff\xfe\x00\x00": "UTF-32; save it as UTF-8",
     b"\x00\x00\xfe\xff": "UTF-32; save it as UTF-8",
+    b"version https://git-lfs.": "a pointer of Git LFS; fetch its content: git lfs pull",
 }
+_PAGES = (b"<!doctype html", b"<html")  # what a download may be instead of data
+_START_BYTES = 64  # that are looked at
 
 
 class File:
@@ -83,7 +86,7 @@ class File:
             with self.opened() as file:
                 # The limit keeps a line that never ends from filling the memory.
                 unpacked = stored.unpacked(self.path, file)
-                self._check_is_text(unpacked.peek(max(map(len, _NOT_TEXT))))
+                self._check_is_text(unpacked.peek(_START_BYTES))
                 read = functools.partial(_readline(unpacked), MAX_LINE_BYTES + 1)
                 for number, line in enumerate(iter(read, b""), 1):
                     if len(line) > MAX_LINE_BYTES:
@@ -100,6 +103,8 @@ class File:
         for mark, what in _NOT_TEXT.items():
             if start.startswith(mark):
                 raise SourceError(f"{self.path}: the file is {what}")
+        if not self._format.may_be_a_page and start.lstrip().lower().startswith(_PAGES):
+            raise SourceError(f"{self.path}: the file is a web page; download the data themselves")
 
 
 def _readline(file):

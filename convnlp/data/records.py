@@ -31,12 +31,22 @@ def parse_json(data):
     except RecursionError as error:
         raise ValueError("the JSON is nested too deeply") from error
     except json.JSONDecodeError as error:
-        array = _ARRAY if data.lstrip().startswith(b"[") else ""
-        raise ValueError(f"not JSON ({error}){array}") from error
+        raise ValueError(f"not JSON ({error}){_advice(data.strip())}") from error
     if not isinstance(record, dict):
         array = _ARRAY if isinstance(record, list) else ""
         raise ValueError(f"not a JSON object: {short(record)}{array}")
     return record
+
+
+def _advice(line):
+    """Returns how to turn what may stand in a line instead of an object into one."""
+    if line.startswith(b"["):
+        return _ARRAY
+    if line == b"{":
+        return "; write each object on a line of its own: jq -c . OLD.json > NEW.jsonl"
+    if line.startswith(b"{'"):
+        return "; JSON has double quotes, as json.dumps writes them"
+    return "; remove the comma behind the object" if line.endswith(b"},") else ""
 
 
 def _object(pairs):

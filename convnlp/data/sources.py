@@ -232,6 +232,10 @@ class Sample:
             return SourceError(f"{self._name}: {reason}")
         return self._format.error_in_fields(self._place, reason)
 
+    def doubt(self):
+        """Returns what may be wrong with a source that lacks a field; see `Format.doubt`."""
+        return "" if self._place is None else self._format.doubt(self._place, self.fields)
+
 
 def numbers(source, label):
     r"""Returns the numbers that label all examples of a source.

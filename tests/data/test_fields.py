@@ -78,7 +78,7 @@ def test_what_is_taken(tmp_path, columns, given, taken, caplog):
         ),
         ({"a": CLASSES, "b": NUMBERS}, "no field 'text'"),
         ({"text": TEXTS, "number": NUMBERS}, "no field 'label'"),
-        ({"text": TEXTS}, "no field 'label'"),
+        ({"text": TEXTS}, r"no field 'label' \(available: 'text'\); no other field is left for label_field$"),
         (
             {"text": TEXTS, "class": CLASSES, "topic": CLASSES},
             "no field 'label' .*; candidates are 'class', 'topic';",
@@ -133,10 +133,31 @@ def test_what_a_column_may_be_is_said(tmp_path):
         fields.take(Source(f"csv:{tmp_path}/b.csv"), {"text_field": "text", "label_field": "label"})
 
 
-def test_columns_that_are_read_as_one_are_not_the_text(tmp_path):
-    (tmp_path / "a.tsv").write_text("remarks;label\n" + "".join(f"{text};1\n" for text in TEXTS))
-    with pytest.raises(SourceError, match=r"no field 'text' \(available: 'remarks;label'\)"):
-        fields.take(Source(f"tsv:{tmp_path}/a.tsv"), {"text_field": "text"})
+@pytest.mark.parametrize(
+    ("name", "lines", "reason"),
+    [
+        ("a.tsv", ["remarks;label", "A day;1"], "the columns seem to be separated by ';': read it as csv:"),
+        ("a.tsv", ["text,label", "A day,1"], "the columns seem to be separated by ',': read it as csv:"),
+        (
+            "a.csv",
+            ["text, raw;label", "A day, fine;1"],
+            "set label_field .*; if the columns are separated by ';', write sep=; above the header",
+        ),
+        (
+            "a.csv",
+            ["Remarks of June,,", "A day,1,"],
+            "set label_field .*; if line 1 is not the header, remove the lines above the header",
+        ),
+        ("a.txt", ["text,label"], "text: holds texts alone; write texts and labels as csv: or jsonl:"),
+    ],
+)
+def test_columns_that_are_read_wrongly_are_not_guessed(tmp_path, name, lines, reason):
+    (tmp_path / name).write_text("\n".join([*lines, lines[-1]]))
+    kind = {"txt": "text"}.get(name[2:], name[2:])
+    with pytest.raises(
+        SourceError, match=rf"{name}, line 1: no field .* \(available: [^)]*\)[^)]*; {reason}$"
+    ):
+        fields.take(Source(f"{kind}:{tmp_path}/{name}"), OPEN)
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,19 @@ def test_a_column_may_be_called_sep(tmp_path, header):
         (["0.5", "1.5", "2"], "label has 3 different numbers, taken for classes; with task.kind=regression,"),
         (["0,5", "1,5", "2"], "label has 3 different numbers, taken for classes; with task.kind=regression,"),
         (["good", "bad", "Good"], "'Good' and 'good' of label are two classes"),
+        (["good", "bad", "good\u200b"], r"'good' and 'good\u200b' of label are two classes"),
+        (["good", "bad", "very good", "very  good"], "'very  good' and 'very good' of label are two classes"),
+        (["caf\u00e9", "tea", "cafe\u0301"], r"'cafe\u0301' and 'caf\xe9' of label are two classes"),
+        (
+            ["['a', 'b']", "['b']"],
+            "label has several labels in \"['a', 'b']\", taken for one class; with task.kind",
+        ),
+        (
+            ["a; b", "b", "c"],
+            "label has several labels in 'a; b', taken for one class; with task.kind=multi_",
+        ),
+        (["a; b", "c"], ""),
+        (["a-b", "b"], ""),
         (["1.0", "2.0"], ""),  # as pandas writes integers beside missing values
         (["good", "bad", "1.5"], ""),
     ],
@@ -249,7 +262,33 @@ BAD_TABLES = {
     "a quote that stays open": ("csv", CSV + '"A day,1\nA day,0\n', "line 4: a quote is opened in this row"),
     "text behind a quote": ("csv", CSV + '"A" day,1\n', "line 4: text follows a closing quote"),
     "ragged": ("csv", CSV + "A day, they say,1\n", "line 4: the row has 3 cells but the header has 2"),
-    "short": ("csv", CSV + "A day\n", "line 4: the row has 1 cells but the header has 2"),
+    "short": (
+        "csv",
+        CSV + "A day\n",
+        "line 4: the row has 1 cell but the header has 2; a cell that contains",
+    ),
+    "a separator at the end of each row": (
+        "csv",
+        "text,label\nA day,1,\nA night,0,\n",
+        "line 2: the row has 3 cells but the header has 2; if it ends in a separator that the header lacks,",
+    ),
+    "a comma in a header of semicolons": (
+        "csv",
+        "text, raw;label\nA day;1\n",
+        "line 1: no field 'label' .*; if the columns are separated by ';', write sep=; above the",
+    ),
+    "a title": (
+        "csv",
+        "# Remarks of the third quarter\n" + CSV,
+        "line 1: no field 'label' .*; if line 1 is not the header, remove the lines above",
+    ),
+    "a page": ("csv", "\n<!DOCTYPE html>\n<p>Sign in, please</p>\n", "csv: the file is a web page; download"),
+    "a page of JSON": ("jsonl", "<HTML><p>Sign in</p>\n", "jsonl: the file is a web page; download the data"),
+    "a pointer": (
+        "csv",
+        "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+        "csv: the file is a pointer of Git LFS; fetch its content: git lfs pull$",
+    ),
     "a column twice": ("csv", "text,label,text\na,1,b\nc,0,d\n", "line 1: column 'text' appears twice"),
     "a header alone": ("csv", "text,label\n", "line 1: the file has a header but no rows"),
     "nothing": ("csv", "", "the file is empty"),
@@ -296,6 +335,72 @@ def test_a_bad_table_is_one_line(tmp_path, name):
     assert path.name in line
     assert "\n" not in line
     assert len(line) < 300 + len(str(path))
+
+
+@pytest.mark.parametrize("end", [",\r\n,\r\n", ",\r\n\r\n,", '"",\r\n'])
+def test_rows_of_empty_cells_at_the_end_are_not_rows(tmp_path, end, caplog):
+    rows = "A day,1\r\n,0\r\n"  # an empty text is a text
+    (tmp_path / "a.csv").write_bytes(f"text,label\r\n{rows}{end}".encode())
+    name = f"csv:{tmp_path}/a.csv"
+    assert values(name) == values(name) == [("A day", 1), ("", 0)]
+    assert values(name, "train[50%:]") == [("", 0)]
+    number = 1 if end.startswith('"') else 2
+    assert caplog.messages == [f"{tmp_path}/a.csv: ignoring {number} empty row{'s'[: number - 1]} at the end"]
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (
+            "Remarks of June\ntext,label\nA day,1\n",
+            "; if line 1 is not the header, remove the lines above the header",
+        ),
+        ("text, raw;label\nA day;1\n", "; if the columns are separated by ';', write sep=; above the header"),
+        ("text\nA day, a night\n", ""),
+    ],
+)
+def test_a_row_that_the_header_does_not_fit(tmp_path, content, hint):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(SourceError) as caught:
+        fields.take(Source(f"csv:{tmp_path}/a.csv"), {"text_field": "text"})
+    reason, _, found = str(caught.value).partition(" must be quoted")
+    assert re.search(r"line 2: the row has \d cells? but the header has \d; a cell that contains", reason)
+    assert found == hint
+
+
+def test_a_row_of_empty_cells_before_the_end_is_one(tmp_path):
+    (tmp_path / "a.csv").write_text("text,label\nA day,1\n,\n,\nA night,0\n,\n")
+    with pytest.raises(SourceError, match="line 3: label is missing"):
+        sources.check(Source(f"csv:{tmp_path}/a.csv"), label=Label(num_classes=2))
+    assert len(list(sources.records(Source(f"csv:{tmp_path}/a.csv")))) == 4
+    (tmp_path / "b.csv").write_text('text\n""\n""\n')  # of one column, it is an empty text
+    assert len(list(sources.records(Source(f"csv:{tmp_path}/b.csv")))) == 2
+    (tmp_path / "c.csv").write_text("text,label\n,\n,\n")
+    with pytest.raises(SourceError, match="line 1: the file has a header but no rows"):
+        sources.check(Source(f"csv:{tmp_path}/c.csv"))
+
+
+def test_documents_may_be_pages(tmp_path):
+    (tmp_path / "a.txt").write_text("<!DOCTYPE html>\n<p>A day</p>\n")
+    (example,) = sources.read(Source(f"text:{tmp_path}/a.txt"))
+    assert example["text"].numpy().startswith(b"<!DOCTYPE")
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ('{"text": "A day"},', "; remove the comma behind the object"),
+        ("{", "; write each object on a line of its own: jq -c . OLD.json > NEW.jsonl"),
+        ("{'text': 'A day'}", "; JSON has double quotes, as json.dumps writes them"),
+        ('{"text": A day}', ""),
+    ],
+)
+def test_what_is_almost_a_line_of_json(tmp_path, line, hint):
+    (tmp_path / "a.jsonl").write_text(f"{line}\n")
+    with pytest.raises(
+        SourceError, match=rf"a\.jsonl, line 1: not JSON \([^)]*\(char \d+\)\){re.escape(hint)}$"
+    ):
+        sources.check(Source(f"jsonl:{tmp_path}/a.jsonl"))
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -14,7 +14,9 @@ from convnlp.data.rules import short
 
 MAX_ROW_BYTES = 1 << 24  # of a row with several lines; stops reading if a quote is left open
 _OTHERS = ",;\t|"  # possible separators
-_said = set()  # (path, separator) of files for which another separator was logged
+_said = set()  # (path, what) of the files for which something was logged
+_SEPARATED = "if the columns are separated by {0!r}, write sep={0} above the header"
+_NO_HEADER = "if line {} is not the header, remove the lines above the header"
 
 # This limit applies to the whole process; the module's default, 128 KiB, is too small for long documents.
 csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
@@ -25,6 +27,7 @@ class Delimited(Format):
 
     In half of the world, spreadsheets write CSV with semicolons: if the header has no comma, the separator
     that it has instead is used. A first line such as "sep=;", which Excel reads so, names the separator.
+    Rows of empty cells at the end, which spreadsheets leave where rows were cleared, are not read.
 
     Args:
         delimiter: string of one character. For ",", a header without commas may select ";", tab or "|".
@@ -39,24 +42,53 @@ class Delimited(Format):
         if header is None:
             return
         self._check_header(header, fields)
-        row = None
+        is_empty, empty = True, []
         for row in rows:
-            yield row._replace(data=(header, row.data))
-        if row is None:
+            if len(row.data) > 1 and not any(row.data):  # the only cell of a row may be an empty text
+                empty.append(row)
+                continue
+            for each in (*empty, row):
+                yield each._replace(data=(header, each.data))
+            is_empty, empty = False, []
+        if is_empty:
             raise header.error("the file has a header but no rows")
+        if empty:
+            rows = "1 empty row" if len(empty) == 1 else f"{len(empty)} empty rows"
+            _say(file.path, f"ignoring {rows} at the end")
 
     def parse(self, data):
         header, cells = data
         if len(cells) != len(header.data):
-            raise ValueError(
-                f"the row has {len(cells)} cells but the header has {len(header.data)}; a cell that contains "
-                "a separator, a quote or a line end must be quoted"
-            )
+            raise ValueError(self._unequal(header, cells))
         return dict(zip(header.data, map(Cell, cells), strict=True))
 
     def error_in_fields(self, record, reason):
         header, _ = record.data
         return header.error(reason)
+
+    def doubt(self, record, fields):
+        header, _ = record.data
+        other = self._other(fields)
+        if other and len(fields) == 1:
+            return f"the columns seem to be separated by {other!r}: read it as csv:"
+        if other:
+            return _SEPARATED.format(other)
+        return _NO_HEADER.format(header.line) if _is_title(fields) else ""
+
+    def _other(self, fields):
+        """Returns a separator that is in the names of fields, "" if none is."""
+        return next((other for other in _OTHERS if other != self._delimiter and other in "".join(fields)), "")
+
+    def _unequal(self, header, cells):
+        """Returns the reason why a row with more or fewer cells than the header is wrong, and what to do."""
+        columns = len(header.data)
+        reason = f"the row has {_counted(cells)} but the header has {columns}"
+        if len(cells) > columns and not any(cells[columns:]):
+            return f"{reason}; if it ends in a separator that the header lacks, add that to the header"
+        reason += "; a cell that contains a separator, a quote or a line end must be quoted"
+        if other := self._other(header.data):
+            return f"{reason}; {_SEPARATED.format(other)}"
+        return f"{reason}; {_NO_HEADER.format(header.line)}" if _is_title(header.data) else reason
 
     def _rows(self, file):
         """Yields a `Record` of cells for each row that is not blank, including the header."""
@@ -107,9 +139,7 @@ class Delimited(Format):
         most = max(counts, key=counts.get)
         if self._delimiter != "," or counts[","] or not counts[most]:
             return self._delimiter
-        if (path, most) not in _said:
-            _said.add((path, most))
-            logging.warning("%s: reading columns separated by %r", path, most)
+        _say(path, f"reading columns separated by {most!r}")
         return most
 
     def _check_header(self, header, fields):
@@ -118,13 +148,27 @@ class Delimited(Format):
             if count > 1 and (fields is None or field in fields):
                 raise header.error(f"column {short(field)} appears twice")
         for field in fields or ():
-            if field in names:
-                continue
-            missing = f"no field {field!r} (available: {named(names)})"
-            others = [other for other in _OTHERS if other != self._delimiter and other in "".join(names)]
-            if len(names) == 1 and others:
-                missing += f"; the columns seem to be separated by {others[0]!r}: read it as csv:"
-            raise header.error(missing)
+            if field not in names:
+                doubt = self.doubt(header._replace(data=(header, None)), names)
+                raise header.error(f"no field {field!r} (available: {named(names)}){doubt and f'; {doubt}'}")
+
+
+def _say(path, what):
+    """Logs something about a file, once."""
+    if (path, what) not in _said:
+        _said.add((path, what))
+        logging.warning("%s: %s", path, what)
+
+
+def _is_title(fields):
+    """Returns whether what is read as names of fields may be a title, or a remark, above the header."""
+    if len(fields) == 1:
+        return len(fields[0].split()) > 1
+    return "" in fields[1:]  # the first column of pandas, with the numbers of the rows, has no name either
+
+
+def _counted(cells):
+    return "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
 
 
 def _reason(error):

@@ -36,6 +36,7 @@ class Format(abc.ABC):
     """Reads one kind of file. It has no state: everything depends only on the file."""
 
     pattern = "GLOB"  # describes the part after a source's colon, in an error
+    may_be_a_page = False  # whether a file of it may begin as HTML does
 
     def locate(self, name, split):
         """Returns the glob that matches the files of a source, a string.
@@ -79,6 +80,15 @@ class Format(abc.ABC):
             reason: string.
         """
         return record.error(reason)
+
+    def doubt(self, record, fields):
+        """Returns what may be wrong with a file that lacks a field, and what to do; "" if unknown.
+
+        Args:
+            record: `Record`, its first one.
+            fields: list of strings, the fields that it has.
+        """
+        return ""
 
     def class_names(self, path, field):  # noqa: B027 (most formats have none)
         """Returns the class names of an integer field, a tuple in order, if the file has them; else None."""

@@ -9,11 +9,16 @@ DOCUMENT_BYTES = 1 << 20  # text without blank lines is cut at the first line en
 class Text(Format):
     """Documents in the field "text"; see `documents`."""
 
+    may_be_a_page = True
+
     def records(self, file, fields):
         return documents(file.path, file.lines())
 
     def parse(self, data):
         return records.parse_text(data)
+
+    def doubt(self, record, fields):
+        return "text: holds texts alone; write texts and labels as csv: or jsonl:"
 
 
 def documents(path, lines):
