@@ -45,6 +45,35 @@ class ModelConfig:
         chosen = self.versions or sorted(on_disk)[-self.num_latest if self.num_latest else None :]
         return {version: on_disk[version] for version in chosen if version in on_disk}
 
+    def lacking(self):
+        """Returns what the policy wants and is not on disk, and what to do, a str; "" if nothing lacks."""
+        on_disk = self.on_disk()
+        if absent := [version for version in self.versions if version not in on_disk]:
+            return f"there is none of the versions {absent} in {self.base_path}"
+        return "" if on_disk else self._why_empty()
+
+    def _why_empty(self):
+        path = self.base_path
+        try:
+            names = sorted(os.listdir(path))
+        except FileNotFoundError:
+            return f"there is no directory {path}"
+        except NotADirectoryError:
+            return f"{path} is a file, not a directory with versions"
+        except OSError as error:
+            return f"{path} cannot be read: {error.strerror}"
+        none = f"there is no version directory (1, 2, ...) in {path}"
+        if "saved_model.pb" in names:
+            folder, name = os.path.split(os.path.normpath(path))
+            if name.isdecimal():
+                return f"{none}; it is a version itself: give {folder}"
+            return f"{none}; it is a SavedModel itself: move it to {path}/1"
+        if {"config.json", "model.weights.h5"}.issubset(names):
+            return f"{none}; it is a preset: export it"
+        others = (ModelConfig(self.name, os.path.join(path, name)) for name in names)
+        there = next((other.base_path for other in others if other.on_disk()), None)
+        return f"{none}; there is one in {there}" if there else none
+
     def on_disk(self):
         """Returns all versions on disk, as a dict of version to directory."""
         try:
@@ -133,12 +162,8 @@ class ModelManager:
                         f"model {name}: {config.base_path}/{version} does not load: {state.error_message}"
                     )
             if not self._states[name]:
-                none = (
-                    f"none of the versions {list(config.versions)}"
-                    if config.versions
-                    else "no version directory (1, 2, ...)"
-                )
-                raise ValueError(f"model {name}: there is {none} in {config.base_path}")
+                raise ValueError(f"model {name}: {config.lacking()}")
+            _warn_of_lack(config)
             if not allow_labels_for_unavailable:
                 for label, version in config.labels.items():
                     if version not in self._states[name]:
@@ -164,6 +189,7 @@ class ModelManager:
             self._configs = configs
             for config in configs.values():
                 self._update(config)
+                _warn_of_lack(config)
             for name in dropped:
                 for version in self._states[name]:
                     self._retire(name, version)
@@ -397,6 +423,12 @@ class ModelManager:
         """Replaces a model's states by a changed copy, because other threads may be reading them."""
         with self._lock:
             self._states[name] = {**self._states[name], version: state}
+
+
+def _warn_of_lack(config):
+    """Logs what a configuration wants and does not find: it is served as soon as it is there."""
+    if lacking := config.lacking():
+        _log.warning("model %s: %s", config.name, lacking)
 
 
 def _by_name(configs):

@@ -329,3 +329,34 @@ def test_what_cannot_be_served_at_the_start_is_named(base, policy, message):
     breaks(base / "2")
     with pytest.raises(ValueError, match="2 does not load: truncated"):
         ModelManager([ModelConfig("m", str(base))], load).load()
+
+
+@pytest.mark.parametrize(
+    ("files", "given", "reason"),
+    [
+        ([], "none", "there is no directory {base}/none"),
+        (["a.txt"], "a.txt", "{base}/a.txt is a file, not a directory with versions"),
+        (["a.txt"], "", "there is no version directory (1, 2, ...) in {base}"),
+        (["m/1/saved_model.pb"], "m/1", "{none} in {base}/m/1; it is a version itself: give {base}/m"),
+        (["m/saved_model.pb"], "m", "{none} in {base}/m; it is a SavedModel itself: move it to {base}/m/1"),
+        (["m/config.json", "m/model.weights.h5"], "m", "{none} in {base}/m; it is a preset: export it"),
+        (["b/1/saved_model.pb", "a/x", "c"], "", "{none} in {base}; there is one in {base}/b"),
+    ],
+)
+def test_why_a_directory_has_no_version(tmp_path, files, given, reason):
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError) as caught:
+        ModelManager([ModelConfig("m", str(tmp_path / given))], load).load()
+    none = "there is no version directory (1, 2, ...)"
+    assert str(caught.value) == f"model m: {reason.format(base=tmp_path, none=none)}"
+
+
+def test_what_a_new_configuration_does_not_find_is_said(base, caplog):
+    manager = manage(base, versions=(1, 7))
+    assert caplog.messages == [f"model m: there is none of the versions [7] in {base}"]
+    caplog.clear()
+    manager.reload([ModelConfig("m", str(base)), ModelConfig("n", str(base / "none"))])
+    assert caplog.messages == [f"model n: there is no directory {base}/none"]
+    assert manager.available() == [("m", 1)]
