@@ -56,8 +56,8 @@ def is_empty(x):
 
 
 def require_examples(x, name="x"):
-    """Raises ValueError if x, the argument `name`, holds no example."""
-    if is_empty(x):
+    """Raises ValueError if x, the argument `name`, is None or holds no example."""
+    if x is None or is_empty(x):
         raise ValueError(f"`{name}` must hold at least one example. Received: {x!r}")
 
 

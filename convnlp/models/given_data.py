@@ -1,12 +1,16 @@
 """Refuses data that `fit`, `evaluate` and `predict` cannot use, in one line, before a batch is made."""
 
 import numbers
+import re
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from convnlp.models import arrays
+
+_NO_FIELDS = "`{}` must be texts, or a tuple of two columns of texts; of a dict, pass its columns"
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a pair, of which no UTF-8 can be made
 
 
 def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
@@ -21,13 +25,16 @@ def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
         name: str. The caller's name for the data. Default "x".
     """
     arrays.require_examples(x, name)
+    takes_fields = getattr(model.preprocessor, "takes_fields", True)
     if isinstance(x, tf.data.Dataset):
-        _check_data_set(x, needs_y, name)
+        _check_data_set(x, needs_y, name, takes_fields)
         return
+    if isinstance(x, dict) and not takes_fields:
+        raise ValueError(f"{_NO_FIELDS.format(name)}. Received: a dict of {', '.join(map(repr, x))}")
     if needs_y and y is None and (isinstance(x, (list, tuple, dict, np.ndarray)) or tf.is_tensor(x)):
         raise ValueError(f"`y` must hold a target for each example of `{name}`. Received: y=None")
     if model.preprocessor is not None:
-        if hasattr(x, "__next__") or isinstance(x, keras.utils.PyDataset):
+        if hasattr(x, "__next__") or isinstance(x, (set, frozenset, keras.utils.PyDataset)):
             raise ValueError(
                 f"`{name}` must be lists, arrays or a data set of tf.data, as "
                 f"`tf.data.Dataset.from_generator` makes of a generator. Received: {x!r:.100}"
@@ -41,6 +48,8 @@ def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
         counts = ", ".join(str(count) for count in counts if count is not None)
         parts = f"`{name}`, its targets and its weights" if y is not None else f"The columns of `{name}`"
         raise ValueError(f"{parts} must have as many entries each. Received: {counts}")
+    if isinstance(sample_weight, (list, np.ndarray)):
+        _check_weights(np.asarray(sample_weight))
 
 
 def check_batch_size(batch_size):
@@ -66,7 +75,7 @@ def _columns(x, is_text=True):
 
 
 def check_texts(column, name, is_text=True):
-    """Raises ValueError if a list or an array holds anything besides texts.
+    """Raises ValueError if a list or an array holds anything besides texts that can be encoded.
 
     Args:
         column: list or array; anything else passes.
@@ -75,11 +84,15 @@ def check_texts(column, name, is_text=True):
     """
     if not isinstance(column, (list, np.ndarray)) or getattr(column, "ndim", 1) == 0:
         return
-    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in ("U", "S"):
+    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind == "S":
         return
     for place, value in enumerate(column):
         if isinstance(value, (str, bytes, tf.Tensor)):
             is_text = True
+            if isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
+                raise ValueError(
+                    f"`{name}` holds half of a surrogate pair. Received: {value!r:.100} at index {place}"
+                )
         elif is_text:
             is_row = isinstance(value, (list, tuple, np.ndarray))
             hint = "; for pairs of texts, pass a tuple of two lists" if is_row else ""
@@ -152,11 +165,43 @@ def listed(texts, name):
     return texts
 
 
-def _check_data_set(x, needs_y, name):
+def _check_weights(weights):
+    """Raises ValueError unless all are finite and >= 0; the model would take over NaN."""
+    flat = weights.ravel()
+    if weights.dtype.kind not in "biuf":
+        flat = np.array([value if isinstance(value, numbers.Real) else np.nan for value in flat], float)
+    wrong = np.flatnonzero(~((flat >= 0) & (flat < np.inf)))
+    if len(wrong):
+        received = weights.ravel().tolist()[wrong[0]]
+        raise ValueError(
+            f"`sample_weight` must be finite and >= 0. Received: {received!r} at index {wrong[0]}"
+        )
+
+
+def check_held_out(model, data):
+    """Raises ValueError if `validation_data` is neither None, nor (x, y), nor a data set.
+
+    Args:
+        model: as for `check`.
+        data: what the user has given.
+    """
+    is_known = data is None or isinstance(data, (tuple, list, tf.data.Dataset))
+    if model.preprocessor is not None and not is_known:
+        raise ValueError(
+            "`validation_data` must be a tuple (x, y) or a data set of tf.data. "
+            f"Received: {type(data).__name__}"
+        )
+
+
+def _check_data_set(x, needs_y, name, takes_fields):
     spec = x.element_spec
     if needs_y and not (isinstance(spec, tuple) and len(spec) > 1):
         raise ValueError(f"`{name}` must be a data set of (examples, targets). Received: {x!r}")
     first = spec[0] if isinstance(spec, tuple) else spec
+    if isinstance(first, dict) and not takes_fields:
+        raise ValueError(
+            f"{_NO_FIELDS.format(name)}. Received: a data set with {', '.join(map(repr, first))}"
+        )
     if any(isinstance(part, tf.TensorSpec) and part.shape.rank == 0 for part in tf.nest.flatten(first)):
         raise ValueError(f"`{name}` must be a data set of batches: call its `batch`. Received: {x!r}")
 

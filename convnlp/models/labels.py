@@ -96,21 +96,28 @@ def check_numbers(y, num_classes):
         raise ValueError(f"{rule}. Received: {received!r} at index {wrong[0]}")
 
 
-def weights_by_number(class_weight, labels):
-    """Turns a dict, name -> weight, into one by number; returns a dict by number or None unchanged.
+def weights_by_number(class_weight, labels, num_classes):
+    """Turns a dict, name or number -> weight, into one by number; returns None unchanged.
 
     Raises:
-        ValueError: if there are names, and they are not all the names of the classes.
+        ValueError: unless there is a finite weight >= 0 for each class, and for nothing else. Keras would
+            stop at the first example of a class that has none, or turn all weights of the model into NaN.
     """
-    if not isinstance(class_weight, dict) or not any(isinstance(key, str) for key in class_weight):
-        return class_weight
-    labels = labels or []
-    if set(class_weight) != set(labels):
+    if class_weight is None:
+        return None
+    if not isinstance(class_weight, dict):
+        raise ValueError(f"`class_weight` must be a dict, class -> weight. Received: {class_weight!r:.100}")
+    by_name = any(isinstance(key, str) for key in class_weight)
+    keys = (labels or ()) if by_name else range(num_classes)
+    if set(class_weight) != set(keys):
+        which = _shown(labels) if by_name and labels else f"by its number in [0, {num_classes})"
         raise ValueError(
-            f"`class_weight` must have a weight for each class: {_shown(labels) or 'by its number'}. "
-            f"Received: {class_weight}"
+            f"`class_weight` must have a weight for each class: {which}. Received: {class_weight!r:.100}"
         )
-    return {number: class_weight[label] for number, label in enumerate(labels)}
+    for key, weight in class_weight.items():
+        if not isinstance(weight, numbers.Real) or not 0 <= weight < float("inf"):
+            raise ValueError(f"`class_weight` must be finite and >= 0. Received: {weight!r:.100} for {key!r}")
+    return {number: class_weight[key] for number, key in enumerate(keys)}
 
 
 @contextlib.contextmanager

@@ -55,6 +55,7 @@ class RecipeModel(CheckedPreset):
         given_data.check_batch_size(batch_size)
         x, y, sample_weight = map(arrays.of_tables, (x, y, sample_weight))
         self._check_form(x)
+        given_data.check_held_out(self, validation_data)
         if isinstance(validation_data, tuple | list):
             validation_data = tuple(map(arrays.of_tables, validation_data))
             self._check_form(*validation_data[:1], name="validation_data")
@@ -82,6 +83,14 @@ class RecipeModel(CheckedPreset):
 
     def _check_form(self, x=None, name="x"):
         """Raises ValueError if the preprocessor cannot take x; here, every form passes."""
+
+    def save(self, filepath, *args, **kwargs):
+        """As in Keras, except that HDF5 is refused: Keras could not load the model from it again."""
+        if str(filepath).lower().endswith((".h5", ".hdf5")):
+            raise ValueError(
+                f"`filepath` must end in .keras; or call save_to_preset(DIR). Received: filepath={filepath}"
+            )
+        super().save(filepath, *args, **kwargs)
 
     def quantize(self, mode=None, **kwargs):
         """Not supported: raises NotImplementedError, whose message names what is."""

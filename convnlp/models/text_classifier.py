@@ -133,7 +133,9 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         arrays.require_examples(x)
         y = self._numbers(y)
         if "class_weight" in kwargs:
-            kwargs["class_weight"] = label_names.weights_by_number(kwargs["class_weight"], self.labels)
+            kwargs["class_weight"] = label_names.weights_by_number(
+                kwargs["class_weight"], self.labels, self.num_classes
+            )
         if isinstance(validation_data, (tuple, list)) and len(validation_data) > 1:
             held_out_x, held_out_y, *weight = map(arrays.of_tables, validation_data)
             validation_data = (held_out_x, self._numbers(held_out_y), *weight)

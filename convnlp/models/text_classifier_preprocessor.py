@@ -35,6 +35,7 @@ class TextClassifierPreprocessor(TextPreset, keras_nlp.models.TextClassifierPrep
 
     backbone_cls = Seq2SeqBackbone
     tokenizer_cls = Tokenizer
+    takes_fields = False  # whether an example may be a dict; see `given_data.check`
 
     def __init__(self, tokenizer, sequence_length=128, **kwargs):
         arguments.refuse_unknown(TextClassifierPreprocessor, kwargs, also=("config_file",))

@@ -40,6 +40,18 @@ def data_set(*columns):
 NOT_TEXTS = {
     "None": (["a", None], "`x` must hold only texts. Received: None at index 1"),
     "array": (np.array(["a", None], object), "`x` must hold only texts. Received: None at index 1"),
+    "no data": (None, "`x` must hold at least one example. Received: None"),
+    "half of a pair": (
+        ["a", "b\ud83d"],
+        r"`x` holds half of a surrogate pair. Received: 'b\\ud83d' at index 1",
+    ),
+    "half in an array": (
+        np.array(["a\udcff"]),
+        r"half of a surrogate pair. Received: .*'a\\udcff'.* at index 0",
+    ),
+    "fields": ({"text": ["a"]}, "or a tuple of two columns of texts; .* Received: a dict of 'text'"),
+    "fields of a data set": (data_set({"text": ["a"]}).batch(1), "Received: a data set with 'text'$"),
+    "set": ({"a", "b"}, "`x` must be lists, arrays or a data set of tf.data"),
     "one text": ("the river", "`x` must be a list of texts, even of one. Received: 'the river'"),
     "scalar": (tf.constant("a"), "`x` must be a list of texts, even of one. Received: <tf.Tensor"),
     "pair of texts": (("a", "b"), "`x` must be a list of texts, even of one. Received: 'a'"),
@@ -80,11 +92,31 @@ UNFIT = {
         {"sample_weight": [1.0]},
         "must have as many entries each. Received: 4, 4, 1",
     ),
+    "NaN as a weight": (
+        (TEXTS, NUMBERS),
+        {"sample_weight": np.array([1.0, np.nan, 1.0, 1.0])},
+        "`sample_weight` must be finite and >= 0. Received: nan at index 1",
+    ),
+    "no weight": (
+        (TEXTS, NUMBERS),
+        {"sample_weight": [1.0, None, 1.0, 1.0]},
+        "`sample_weight` must be finite and >= 0. Received: None at index 1",
+    ),
+    "NaN as a held-out weight": (
+        (TEXTS, NUMBERS),
+        {"validation_data": (TEXTS, NUMBERS, [0.0, 1.0, float("inf"), 1.0])},
+        "`sample_weight` must be finite and >= 0. Received: inf at index 2",
+    ),
     "no targets": ((data_set(TEXTS).batch(2),), {}, r"`x` must be a data set of \(examples, targets\)"),
     "nothing held out": (
         (TEXTS, NUMBERS),
         {"validation_data": ([], [])},
         "`validation_data` must hold at least one example",
+    ),
+    "a table held out": (
+        (TEXTS, NUMBERS),
+        {"validation_data": {"text": TEXTS, "label": NUMBERS}},
+        r"`validation_data` must be a tuple \(x, y\) or a data set of tf.data. Received: dict$",
     ),
     "no held-out y": (
         (TEXTS, NUMBERS),
@@ -185,8 +217,27 @@ def test_weights_of_classes_by_name(models):
         for name in NAMES
     ]
     assert losses[0] == 0 < losses[1]
-    with pytest.raises(ValueError, match="`class_weight` must have a weight for each class: 'bad', 'good'"):
-        model.fit(TEXTS, NUMBERS, class_weight={"good": 3.0}, verbose=0)
+    by_number = model.fit(TEXTS, [0] * 4, class_weight={np.int64(1): 1.0, np.int64(0): 0.0}, verbose=0)
+    assert by_number.history["loss"] == [0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"good": 3.0}, "must have a weight for each class: 'bad', 'good'. Received: {'good': 3.0}"),
+        ({0: 3.0}, r"must have a weight for each class: by its number in \[0, 2\). Received: {0: 3.0}"),
+        ({0: 3.0, 1: 1.0, 2: 1.0}, "must have a weight for each class: by its number"),
+        ({"good": 3.0, 0: 1.0}, "must have a weight for each class: 'bad', 'good'"),
+        ({"good": 3.0, "bad": float("nan")}, "must be finite and >= 0. Received: nan for 'bad'"),
+        ({0: 3.0, 1: None}, "must be finite and >= 0. Received: None for 1"),
+        ("balanced", "must be a dict, class -> weight. Received: 'balanced'"),
+        ([1.0, 2.0], r"must be a dict, class -> weight. Received: \[1.0, 2.0\]"),
+    ],
+    ids=str,
+)
+def test_what_gives_not_each_class_a_weight(models, weights, message):
+    with pytest.raises(ValueError, match=f"^`class_weight` {message}"):
+        models["classifier"].fit(TEXTS, NUMBERS, class_weight=weights, verbose=0)
 
 
 def test_a_language_model_needs_no_targets(backbone, tokenizer):
