@@ -8,7 +8,7 @@ SHARED := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # The packages whose docstrings make the API reference.
 REFERENCE := convnlp.models convnlp.layers convnlp.tasks convnlp.objectives convnlp.data convnlp.training convnlp.testing
 # What `make fuzz` feeds, and for how long each: make fuzz READERS=records SECONDS=3600
-READERS ?= tokenizer_model preset_files records rest_request http_bytes grpc_message
+READERS ?= tokenizer_model preset_files saved_model_graph records rest_request http_bytes grpc_message
 SECONDS ?= 60
 BENCHMARKS := kernels encoder train_step decode matmul cost input
 

@@ -14,7 +14,7 @@ import sys
 
 from absl import flags
 
-from convnlp import programs, saved_model_sums
+from convnlp import programs, saved_model_operations, saved_model_sums
 from convnlp.export import preset
 from convnlp.export.saved_models import signatures
 from convnlp.export.saved_models.versions import version_directory
@@ -57,6 +57,7 @@ def main(_):
     directory = version_directory(_MODEL.value)
     has_sums = saved_model_sums.check(directory)
     graph = Graph(directory)
+    saved_model_operations.check(graph.saved_model, directory)
     if _PRESET.value:
         model = preset.load(_PRESET.value)
         servable = signatures.servable(model, graph.max_length())

@@ -35,6 +35,7 @@ RULES = {
         ),
     ),
     "convnlp.presets": ((), ()),
+    "convnlp.saved_model_operations": ((), ("google", "tensorflow")),
     "convnlp.saved_model_sums": (("convnlp.sums",), ()),
     "convnlp.sums": ((), ()),
     "convnlp.data": (
@@ -54,7 +55,7 @@ RULES = {
         ("absl",),
     ),
     "convnlp.bulk": (
-        ("convnlp.data", "convnlp.prediction", "convnlp.saved_model_sums"),
+        ("convnlp.data", "convnlp.prediction", "convnlp.saved_model_operations", "convnlp.saved_model_sums"),
         ("numpy", "tensorflow", "tensorflow_text"),
     ),
     "convnlp.bulk.engine": ((), ("apache_beam", "distributed")),
@@ -126,6 +127,7 @@ RULES = {
             "convnlp.models",
             "convnlp.outputs",
             "convnlp.programs",
+            "convnlp.saved_model_operations",
             "convnlp.saved_model_sums",
             "convnlp.tables",
             "convnlp.tasks",
@@ -154,7 +156,12 @@ RULES = {
     "convnlp.serving.protos": ((), ("google",)),
     "convnlp.serving.core.lite": (("convnlp.export.edge_model", "convnlp.serving.core.servable"), ("numpy",)),
     "convnlp.serving": (
-        ("convnlp.saved_model_sums", "convnlp.serving.core.lite", "convnlp.serving.protos"),
+        (
+            "convnlp.saved_model_operations",
+            "convnlp.saved_model_sums",
+            "convnlp.serving.core.lite",
+            "convnlp.serving.protos",
+        ),
         (
             "absl",
             "google",

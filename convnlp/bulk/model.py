@@ -5,8 +5,9 @@ import os
 
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.saved_model import loader_impl
 
-from convnlp import saved_model_sums
+from convnlp import saved_model_operations, saved_model_sums
 from convnlp.bulk import outputs
 from convnlp.prediction import asking
 
@@ -72,7 +73,8 @@ class Predictor:
         batch_size: int >= 1, examples per batch.
 
     Raises:
-        ValueError: if the files do not match their checksums, if any; not checked behind a URL.
+        ValueError: if the files do not match their checksums, if any (not checked behind a URL), or the graph
+            reaches for more than it may (see `convnlp.saved_model_operations`).
     """
 
     def __init__(self, directory, signature, batch_size):
@@ -80,6 +82,7 @@ class Predictor:
 
         if "://" not in directory:
             saved_model_sums.check(directory)
+        saved_model_operations.check(loader_impl.parse_saved_model(directory), directory)
         self._model = tf.saved_model.load(directory)  # the function alone does not keep it alive
         self._lengths_of = asking.lengths_in_bytes
         vocabulary = os.path.join(directory, *_VOCABULARY)

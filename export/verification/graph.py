@@ -24,6 +24,7 @@ class Graph:
 
     Attributes:
         signatures: dict, name -> SignatureDef.
+        saved_model: SavedModel message, all that the file holds.
     """
 
     def __init__(self, directory):
@@ -34,6 +35,7 @@ class Graph:
             raise ValueError(f"{directory} holds no saved_model.pb") from None
         except DecodeError as error:
             raise ValueError(f"{file} is damaged: {error}") from error
+        self.saved_model = saved_model
         tagged = [meta for meta in saved_model.meta_graphs if list(meta.meta_info_def.tags) == ["serve"]]
         if not tagged:
             found = [list(meta.meta_info_def.tags) for meta in saved_model.meta_graphs]

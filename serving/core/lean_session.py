@@ -10,6 +10,8 @@ import tensorflow_text  # noqa: F401  (registers the tokenizer ops that exported
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow.python.saved_model import loader_impl
 
+from convnlp import saved_model_operations
+
 _TAGS = [tf.saved_model.SERVING]
 
 
@@ -19,6 +21,10 @@ class _Loader(loader_impl.SavedModelLoader):
     TF Serving lets the model's own ops decide whether a shape fits, whereas a Python Session first compares
     it with the shape of the placeholder. Signatures keep their shapes; only the placeholders lose them.
     """
+
+    def __init__(self, path):
+        super().__init__(path)
+        saved_model_operations.check(self._saved_model, path)
 
     def get_meta_graph_def_from_tags(self, tags):
         meta_graph = super().get_meta_graph_def_from_tags(tags)
@@ -48,6 +54,7 @@ class LeanSession:
         signatures: dict of str to SignatureDef.
 
     Raises:
+        ValueError: if the graph reaches for more than it may (see `convnlp.saved_model_operations`).
         Exception: whatever TensorFlow finds wrong with the directory.
     """
 
