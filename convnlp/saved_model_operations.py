@@ -99,11 +99,12 @@ class _Graph:
     def __init__(self, meta_graph, assets):
         graph = meta_graph.graph_def
         self._meta_graph = meta_graph
-        self._nodes = {None: {node.name: node for node in graph.node}}
+        self._bodies = [(None, graph.node)]
         self._arguments = {}
         for function in graph.library.function:
-            self._nodes[function.signature.name] = {node.name: node for node in function.node_def}
+            self._bodies.append((function.signature.name, function.node_def))
             self._arguments[function.signature.name] = [each.name for each in function.signature.input_arg]
+        self._nodes = {name: {node.name: node for node in nodes} for name, nodes in self._bodies}
         self._objects = meta_graph.object_graph_def
         names = {_node_of(asset.tensor_info.name) for asset in assets}
         self._assets = names - self._ends("inputs")  # what a client feeds
@@ -130,8 +131,9 @@ class _Graph:
         return None
 
     def _places(self):
-        for function, nodes in self._nodes.items():
-            for node in nodes.values():
+        """Yields all places, also those that share a name."""
+        for function, nodes in self._bodies:
+            for node in nodes:
                 yield function, node
 
     def _ends(self, side):

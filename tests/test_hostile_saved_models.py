@@ -113,6 +113,19 @@ def at_the_start(meta_graph, outside):
     meta_graph.collection_def["saved_model_main_op"].node_list.value.append(name)
 
 
+def hidden_by_a_name(meta_graph, outside):
+    """A later function of the same name is harmless."""
+    library = meta_graph.graph_def.library.function
+    (name,) = [each.signature.name for each in library if "signature_wrapper" in each.signature.name]
+    (sound,) = [each for each in library if each.signature.name == name]
+    others = [each for each in library if each.signature.name != name]
+    wrong = type(sound).FromString(sound.SerializeToString())
+    add_write(wrong.node_def, outside, "own/")
+    copies = [each.SerializeToString() for each in (*others, wrong, sound)]
+    del library[:]
+    library.extend(type(wrong).FromString(each) for each in copies)
+
+
 def saver_as_signature(meta_graph, outside):
     """A client chooses the path of a checkpoint, which the server writes."""
     signature = meta_graph.signature_def["serving_default"]
@@ -256,6 +269,7 @@ HOSTILE = {
     "writes as it restores": edited(on_restoring),
     "writes in the saver": edited(in_the_saver),
     "writes at the start": edited(at_the_start),
+    "writes in one of two functions": edited(hidden_by_a_name),
     "saves when asked": edited(saver_as_signature),
     "saves to restore": edited(saver_as_restorer),
     "saves as an initializer": edited(saver_as_initializer),
