@@ -11,9 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from convnlp.adamw import AdamW
 from convnlp.models import Seq2SeqBackbone
 from convnlp.objectives import OBJECTIVES, Seeds, build_objectives, pretraining_loss
+from convnlp.testing.learning import require_falling
 from convnlp.testing.requirements import require, require_variants
 
 VOCABULARY_SIZE = 60  # pads, end, unknown, text from 3, ten sentinels
@@ -166,23 +166,8 @@ def a_new_model_knows_nothing(case):
 def loss_falls(case):
     """A tiny model learns one batch by heart."""
     model, batch = model_of(case.backbone), case.examples()
-    loss, optimizer = case.loss(model), AdamW(0.01, weight_decay=0.0)
-    optimizer.build(model.trainable_variables)
-
-    @tf.function
-    def step():
-        with tf.GradientTape() as tape:
-            values = loss(batch, training=True)
-            mean = values["loss_sum"] / values["weight"]
-        gradients = tape.gradient(mean, model.trainable_variables)
-        pairs = [(g, v) for g, v in zip(gradients, model.trainable_variables, strict=True) if g is not None]
-        optimizer.apply_gradients(pairs)
-        return mean
-
-    first = float(step())
-    for _ in range(150):
-        last = float(step())
-    require(last < first / 2, f"the loss fell from {first:.3f} to {last:.3f} only")
+    loss = case.loss(model)
+    require_falling(model, lambda: loss(batch, training=True))
 
 
 def every_backbone_is_trained_or_refused(case):
