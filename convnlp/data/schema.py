@@ -64,37 +64,6 @@ class Schema:
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassSchema:
-    """Reads a label as stored in the record, before the classes are known.
-
-    Args:
-        field: string.
-    """
-
-    field: str
-
-    @property
-    def fields(self):
-        """The field in a tuple."""
-        return (self.field,)
-
-    def values(self, record):
-        """Returns the value in a list, a string or an integer >= 0; raises ValueError if it is neither.
-
-        True and False, of JSON or Parquet, are the names "True" and "False", as in tables of text.
-        """
-        value = value_of(self.field, record)
-        value = str(value) if isinstance(value, bool) else value
-        if isinstance(value, Cell) and value.is_missing:
-            raise ValueError(f"{self.field} is missing. Received: {short(str(value))}")
-        if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):
-            raise ValueError(f"`{self.field}` must be a string or an integer >= 0. Received: {short(value)}")
-        if isinstance(value, str):
-            utf8(self.field, value)  # else no report or model card with this name could be written
-        return [value.stripped if isinstance(value, Cell) else value]
-
-
-@dataclasses.dataclass(frozen=True)
 class OneField:
     """Reads a field as stored in the record.
 
@@ -112,6 +81,26 @@ class OneField:
     def values(self, record):
         """Returns the value in a list; raises ValueError if the field is missing."""
         return [value_of(self.field, record)]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassSchema(OneField):
+    """Reads a label as stored in the record, before the classes are known; see `OneField`."""
+
+    def values(self, record):
+        """Returns the value in a list, a string or an integer >= 0; raises ValueError if it is neither.
+
+        True and False, of JSON or Parquet, are the names "True" and "False", as in tables of text.
+        """
+        value = value_of(self.field, record)
+        value = str(value) if isinstance(value, bool) else value
+        if isinstance(value, Cell) and value.is_missing:
+            raise ValueError(f"{self.field} is missing. Received: {short(str(value))}")
+        if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):
+            raise ValueError(f"`{self.field}` must be a string or an integer >= 0. Received: {short(value)}")
+        if isinstance(value, str):
+            utf8(self.field, value)  # else no report or model card with this name could be written
+        return [value.stripped if isinstance(value, Cell) else value]
 
 
 @dataclasses.dataclass(frozen=True)
