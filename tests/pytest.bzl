@@ -1,6 +1,6 @@
 """The tests of a folder: a target for each file, which pytest runs."""
 
-def pytest_tests(deps = [], test_deps = [], shared = [], binaries = []):
+def pytest_tests(deps = [], test_deps = [], shared = [], binaries = [], data = []):
     """Declares a library of the folder's helpers, `support`, and a py_test for each test_*.py.
 
     Args:
@@ -8,12 +8,13 @@ def pytest_tests(deps = [], test_deps = [], shared = [], binaries = []):
         test_deps: labels that the tests alone need.
         shared: test files that others import.
         binaries: names of files that are programs.
+        data: other files that the tests read.
     """
     native.py_library(
         name = "support",
         testonly = True,
         srcs = native.glob(["*.py"], exclude = ["test_*.py"] + [name + ".py" for name in binaries]) + shared,
-        data = ["//:files"],
+        data = ["//:files"] + data,
         visibility = ["//tests:__subpackages__"],
         deps = deps,
     )

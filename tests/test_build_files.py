@@ -31,7 +31,7 @@ def targets(folder):
     def rule(kind):
         return lambda name, srcs=(), deps=(), **_: found.append((kind, name, srcs, list(deps)))
 
-    def pytest_tests(deps=(), test_deps=(), shared=(), binaries=()):
+    def pytest_tests(deps=(), test_deps=(), shared=(), binaries=(), data=()):
         tests = glob(["test_*.py"])
         assert set(shared) <= set(tests)
         files = [f"{name}.py" for name in binaries]

@@ -52,6 +52,7 @@ def servable(model, max_length=None, group_size=None):
     | | classify | inputs [B]: a tf.Example with the feature "text" | classes [B,C], scores [B,C] |
     | | ids | token_ids [B,T], pads = 0 | label [B], scores [B,C] |
     | | explain | text [B] | label [B], scores [B,C], tokens [B,L], importances [B,L]: see `explain` |
+    | | explain_pair | text [B], text_pair [B] | the same; the tokens of each text end with "" |
     | QuestionAnswerer | serving_default | question [B], context [B] | answer, score, start, end, [B] each |
     | | pair | text [B], the question, text_pair [B] | the same |
     | | ids | token_ids [B,T], pads = 0 | start_token [B], end_token [B], score [B] |
@@ -67,7 +68,7 @@ def servable(model, max_length=None, group_size=None):
         max_length: int >= 1. The most tokens to generate, including the end token. Default: the
             preprocessor's `decoder_sequence_length`.
         group_size: int >= 1. How many rows of similar length are computed together, in a loop of the graph,
-            except in `explain`, which has its own loop. Default: the whole batch.
+            except in explanations, which have their own loop. Default: the whole batch.
 
     Raises:
         ValueError: if the model has no preprocessor, `max_length` is out of range or given for a model that

@@ -26,19 +26,52 @@ export function showOutputs({ label, scores, ...others }, classes) {
   return parts;
 }
 
+/** Returns the pieces of the one or two texts of a row, a list of {token, value} for each; "" ends the first of two. */
+export function piecesOf({ tokens, importances }, count) {
+  const values = [importances].flat();
+  const pieces = [tokens].flat().map((token, i) => ({ token, value: values[i] }));
+  const end = count > 1 ? pieces.findIndex(({ token }) => token === "") : -1;
+  const parts = end < 0 ? [pieces, []] : [pieces.slice(0, end), pieces.slice(end)];
+  const kept = (part) => part.filter(({ token }) => token !== ""); // the rest are end tokens and pads
+  return parts.slice(0, count).map(kept);
+}
+
 /**
- * Shows the pieces of the text; the more a piece mattered for the label, the deeper its background. The scale is
- * absolute, so that answers can be compared. The depth is the share by which the label's probability falls without the
- * piece; for a piece that speaks against the label, it is the share by which the piece lowers that probability.
+ * Shows the pieces of the texts that share a row; the more a piece mattered for the label, the deeper its background.
+ * The scale is absolute, so that answers can be compared. The depth is the share by which the label's probability falls
+ * without the piece; for a piece that speaks against the label, it is the share by which the piece lowers that
+ * probability. `names` are those of the texts, such as "the text".
  */
-export function showTokens({ tokens, importances, label }) {
-  const pieces = [tokens].flat().map((token, i) => ({ token, value: [importances].flat()[i] }));
-  const kept = pieces.filter(({ token }) => token !== ""); // the rest are the end token and pads
-  const heading = element("h3", {}, "What mattered");
-  if (!kept.length) return [heading, element("p", { class: "quiet" }, "The model has not read any piece of the text.")];
+export function showTokens(outputs, names) {
+  const parts = piecesOf(outputs, names.length);
+  const kept = parts.flatMap((pieces, i) => pieces.map((piece) => ({ ...piece, of: names[i] })));
+  const bodies = parts.map(rowsOf);
+  const texts = parts.flatMap((pieces, i) => {
+    const heading = element("h3", {}, names.length > 1 ? `What mattered in ${names[i]}` : "What mattered");
+    const none = `The model has not read any piece of ${names[i]}.`;
+    return [heading, pieces.length ? textOf(pieces) : element("p", { class: "quiet" }, none)];
+  });
+  if (!kept.length) return texts;
+  if (names.length > 1) {
+    const title = (name) => element("th", { scope: "rowgroup", colspan: 2 }, capitalized(name));
+    bodies.forEach((body, i) => body.prepend(element("tr", {}, title(names[i]))));
+  }
+  const columns = [
+    element("th", { scope: "col" }, "Piece"),
+    element("th", { scope: "col", class: "number" }, "Importance"),
+  ];
+  const values = element("table", {}, element("thead", {}, element("tr", {}, ...columns)), ...bodies);
+  return [
+    ...texts,
+    element("p", { class: "quiet legend" }, legend(kept, outputs.label, names.length > 1)),
+    element("details", {}, element("summary", {}, "Values"), values),
+  ];
+}
+
+/** Returns the pieces of a text as a line in which each has a background. */
+function textOf(pieces) {
   const text = element("p", { class: "tokens" });
-  const rows = element("tbody");
-  for (const { token, value } of kept) {
+  for (const { token, value } of pieces) {
     const strength = depth(value);
     const classes = ["piece", value < 0 && "against", strength >= MUCH && "clearly"].filter(Boolean).join(" ");
     const piece = element("span", { class: classes, title: signed(value) });
@@ -46,20 +79,18 @@ export function showTokens({ tokens, importances, label }) {
     piece.append(token.trimStart(), element("span", { class: "unseen" }, ` (${signed(value)})`));
     if (token.startsWith(" ")) text.append(" ");
     text.append(piece);
+  }
+  return text;
+}
+
+/** Returns the pieces of a text as rows of a table. */
+function rowsOf(pieces) {
+  const rows = element("tbody");
+  for (const { token, value } of pieces) {
     const name = element("th", { scope: "row" }, token.trim() || "space");
     rows.append(element("tr", {}, name, element("td", { class: "number" }, signed(value))));
   }
-  const columns = [
-    element("th", { scope: "col" }, "Piece"),
-    element("th", { scope: "col", class: "number" }, "Importance"),
-  ];
-  const values = element("table", {}, element("thead", {}, element("tr", {}, ...columns)), rows);
-  return [
-    heading,
-    text,
-    element("p", { class: "quiet legend" }, legend(kept, label)),
-    element("details", {}, element("summary", {}, "Values"), values),
-  ];
+  return rows;
 }
 
 const MUCH = 0.05;
@@ -68,14 +99,15 @@ function depth(value) {
   return 1 - Math.exp(-Math.abs(value));
 }
 
-function legend(pieces, label) {
-  const { token, value } = pieces.reduce((most, one) => (depth(one.value) > depth(most.value) ? one : most));
+function legend(pieces, label, saysWhere) {
+  const { token, value, of } = pieces.reduce((most, one) => (depth(one.value) > depth(most.value) ? one : most));
   if (depth(value) < MUCH) {
     return `Nothing mattered much: without any one piece, the probability of “${shown(label)}” changes by less than 5%.`;
   }
   return (
     `Blue speaks for “${shown(label)}”; orange, underlined, against it: at half of the full depth, the piece doubles ` +
-    `or halves its probability. Strongest: “${token.trim()}”; without it, that ${change(value)}.`
+    `or halves its probability. Strongest: “${token.trim()}”${saysWhere ? ` in ${of}` : ""}; without it, that ` +
+    `${change(value)}.`
   );
 }
 
@@ -116,7 +148,11 @@ function shown(value) {
 }
 
 function readable(name) {
-  return (name[0].toUpperCase() + name.slice(1)).replaceAll("_", " ");
+  return capitalized(name).replaceAll("_", " ");
+}
+
+export function capitalized(text) {
+  return text[0].toUpperCase() + text.slice(1);
 }
 
 function percent(score) {

@@ -1,6 +1,6 @@
 // The page at `/`: sends texts to the served models, like any client of the REST interface.
 
-import { element, inShort, showOutputs, showTokens } from "./answer.js";
+import { capitalized, element, inShort, piecesOf, showOutputs, showTokens } from "./answer.js";
 import { cutAfter, cutByEmbedding } from "./cut.js";
 import { Unanswered, forget, predict, textInputs, versionsOf } from "./rest.js";
 
@@ -73,7 +73,7 @@ function row({ name, version, state, error, signatures, tasks }) {
     tasks.text && answers,
     tasks.pair && (label ? "labels pairs" : "takes pairs"),
     tasks.generate && "generates text",
-    tasks.explain && "shows what mattered",
+    (tasks.explain || tasks.explainPair) && "shows what mattered",
   ].filter(Boolean);
   const others = Object.keys(signatures).sort().join(", ");
   const use = uses.join(", ") || (others && `takes no text; its signatures: ${others}`);
@@ -152,21 +152,27 @@ async function answer(one, article, signal) {
 
 /** Shows what takes longer: generated text, the pieces of the text that mattered, and whether it was cut. */
 async function furtherAnswers(one, article, signal) {
-  const { generate, explain } = one.tasks;
-  const asked = isPair(one) ? `${text.value} ${second.value}` : text.value; // the two share a row
+  const texts = isPair(one) ? [text.value, second.value] : [text.value];
+  const { generate } = one.tasks;
+  const explain = isPair(one) ? one.tasks.explainPair : one.tasks.explain;
+  const asked = texts.join(" "); // the two share a row
   const of = (signature) => ({ [textInputs(one.signatures[signature])[0]]: asked });
   if (generate) {
     const { outputs } = await predict(one, generate, of(generate), signal);
     article.append(...showOutputs(outputs, []));
   }
-  let end;
-  if (explain && !isPair(one)) {
-    const { outputs } = await predict(one, explain, of(explain), signal);
-    article.append(...showTokens(outputs));
-    end = cutAfter(asked, [outputs.tokens].flat());
-    if (end) showCut(one, article, `The text was cut: the model reads it up to “${end}”, and nothing after that.`);
+  if (explain) {
+    const inputs = Object.fromEntries(textInputs(one.signatures[explain]).map((name, i) => [name, texts[i]]));
+    const { outputs } = await predict(one, explain, inputs, signal);
+    const names = texts.length > 1 ? ["the first text", "the second text"] : ["the text"];
+    article.append(...showTokens(outputs, names));
+    const tokens = piecesOf(outputs, texts.length).map((pieces) => pieces.map(({ token }) => token));
+    const ends = tokens.map((each, i) => cutAfter(texts[i], each));
+    const upTo = (end) => `was cut: the model reads it up to “${end}”, and nothing after that.`;
+    const sentences = ends.flatMap((end, i) => (end ? [`${capitalized(names[i])} ${upTo(end)}`] : []));
+    if (sentences.length) showCut(one, article, sentences.join(" "));
+    if (sentences.length || !ends.includes(undefined)) return;
   }
-  if (end !== undefined) return;
   const cut = await cutByEmbedding(one, asked, signal).catch((error) => {
     if (error.name === "AbortError") throw error; // other failures do not concern the answer
   });

@@ -100,6 +100,7 @@ function tasksOf(signatures) {
     text,
     pair: has("pair", 2) ? "pair" : undefined,
     explain: has("explain", 1, "tokens", "importances") ? "explain" : undefined,
+    explainPair: has("explain_pair", 2, "tokens", "importances") ? "explain_pair" : undefined,
     generate: has("generate", 1) && saysMore() ? "generate" : undefined,
     classes: signatures.classify?.outputs.classes ? "classify" : undefined,
     // Exports of this library have both signatures, and their embedding depends on every word.

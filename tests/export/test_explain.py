@@ -1,4 +1,4 @@
-"""The signature "explain" against the preset, asked a text at a time, without padding."""
+"""The signatures "explain" and "explain_pair" against the preset, asked a row at a time, without padding."""
 
 import numpy as np
 import pytest
@@ -67,6 +67,42 @@ def test_importances_are_those_of_a_loop_over_the_preset(classifier, answers):
         assert answers["label"][i] == b"%d" % label
         np.testing.assert_allclose(np.log(answers["scores"][i]), whole, atol=1e-5)
     assert np.abs(answers["importances"]).max() > 1e-3
+
+
+def test_the_pieces_of_both_texts_of_a_pair(classifier):
+    """Which share a row; the end token between them is no piece, and stays where it is."""
+    tokenizer, pairs = classifier.preprocessor.tokenizer, TEXTS[::-1]
+    explained = signatures.servable(classifier).signatures["explain_pair"]
+    outputs = explained(text=tf.constant(TEXTS), text_pair=tf.constant(pairs))
+    found = {name: value.numpy() for name, value in outputs.items()}
+    rows = classifier.preprocessor((TEXTS, pairs), y=None)
+    for i, (ids, mask) in enumerate(zip(*(value.numpy() for value in rows.values()), strict=True)):
+        ids = ids[mask].tolist()
+        whole = log_scores(classifier, ids)
+        label = int(whole.argmax())
+        expected = np.zeros(LENGTH)
+        for t, piece in enumerate(ids):
+            if piece != tokenizer.end_token_id:
+                expected[t] = whole[label] - log_scores(classifier, ids[:t] + ids[t + 1 :])[label]
+        np.testing.assert_allclose(found["importances"][i], expected, atol=1e-5)
+        assert found["label"][i] == b"%d" % label
+        ends = [t for t, piece in enumerate(ids) if piece == tokenizer.end_token_id]
+        texts = [b"".join(part).decode() for part in np.split(found["tokens"][i], ends)]
+        assert texts[2] == ""
+        expected = [tokenizer.detokenize(part) for part in np.split(np.array(ids), ends)[:2]]
+        assert [text.strip() for text in texts[:2]] == [text.strip() for text in expected]
+        assert not any(found["tokens"][i][ends])
+    assert np.abs(found["importances"]).max() > 1e-3
+
+    inputs = {"text": TEXTS, "text_pair": pairs}
+    inputs = {key: np.array([text.encode() for text in column], object) for key, column in inputs.items()}
+    expected = parity.reference(classifier)
+    assert expected.error("explain_pair", inputs, found) < 1e-5
+    moved = {**found, "importances": np.roll(found["importances"], 1, axis=1)}
+    assert expected.error("explain_pair", inputs, moved) > 1e-3
+    tokens = found["tokens"].copy()
+    tokens[0, tokens[0].tolist().index(b"")] = b"x"  # where the first text ends
+    assert expected.error("explain_pair", inputs, {**found, "tokens": tokens}) == np.inf
 
 
 def test_every_text_has_all_places(classifier, answers):

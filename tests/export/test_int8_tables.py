@@ -22,7 +22,7 @@ from tests.run_program import run_program
 from tests.small_classifier import small_classifier
 
 BUCKETS = 64
-SIGNATURES = {"serving_default", "pair", "classify", "ids", "explain", "embed"}
+SIGNATURES = {"serving_default", "pair", "classify", "ids", "explain", "explain_pair", "embed"}
 
 
 def rows_of_a_loop(table, ids):

@@ -52,13 +52,15 @@ def test_every_signature_is_asked_its_own_inputs(model, monkeypatch):
         "classify": {("inputs",)},
         "ids": {("token_ids",)},
         "explain": {("text",)},
+        "explain_pair": {("text", "text_pair")},
         "embed": {("text",)},
     }
     for inputs, size in zip(found["pair"], requests.BATCH_SIZES, strict=True):
         assert inputs["text"].tolist() == [text.encode() for text in requests.texts(size)]
         assert inputs["text_pair"].tolist() == inputs["text"].tolist()[::-1]
     longest = {name: max(map(len, given[-1]["text"])) for name, given in found.items() if "text" in given[-1]}
-    assert longest["explain"] == 100 < longest["embed"]
+    assert longest["explain"] == longest["explain_pair"] == 100 < longest["embed"]
+    assert max(map(len, found["explain_pair"][-1]["text_pair"])) == 100
     example = tf.train.Example.FromString(found["classify"][0]["inputs"][0])
     assert example.features.feature["text"].bytes_list.value[0] == requests.texts(1)[0].encode()
 

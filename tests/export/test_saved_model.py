@@ -23,7 +23,7 @@ from convnlp.tasks import task_of
 from tests.export.conftest import EVERY, GENERATED, KINDS, LABELS, LENGTH, SHORT
 from tests.run_program import ROOT, run_program
 
-CLASSIFIER_SIGNATURES = {"serving_default", "pair", "classify", "ids", "explain", "embed"}
+CLASSIFIER_SIGNATURES = {"serving_default", "pair", "classify", "ids", "explain", "explain_pair", "embed"}
 LM_SIGNATURES = {"serving_default", "generate", "pair", "ids", "embed"}
 SOME_KINDS = [
     pytest.param(kind, marks=[pytest.mark.slow] * (kind not in ("classifier", "lm"))) for kind in KINDS

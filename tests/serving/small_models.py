@@ -39,11 +39,11 @@ def save_upper(path):
     tf.saved_model.save(module, str(path), {"serving_default": upper})
 
 
-def save_classifier(path, strength, length=1000):
+def save_classifier(path, strength, length=1000, explains_pairs=True):
     """Writes a model that tells good texts from bad ones by their words, with all signatures of a classifier.
 
     A word is worth 1, -1 or 0; `strength` says how sure the model is of it. It reads `length` words, and has
-    pads in what it explains.
+    pads in what it explains. Without `explains_pairs`, it lacks the signature for that, as older exports do.
     """
     module = tf.Module()
     names = tf.constant(["bad", "good"])
@@ -63,13 +63,20 @@ def save_classifier(path, strength, length=1000):
         scores = tf.nn.softmax(tf.stack([-logit, logit], axis=1))
         return {"label": tf.gather(names, tf.argmax(scores, axis=1)), "scores": scores}
 
-    def explain(text):
-        words = words_of(text)
+    def explained(words):
         sign = 2.0 * tf.cast(tf.argmax(answer(words)["scores"], axis=1)[:, None], tf.float32) - 1.0
         pads = [[0, 0], [0, 3]]
         tokens = tf.pad(tf.where(words == "", "", " " + words), pads, constant_values="")
         importances = tf.pad(strength * sign * worth(words), pads)
         return {**answer(words), "tokens": tokens, "importances": importances}
+
+    def explain(text):
+        return explained(words_of(text))
+
+    def explain_pair(text, text_pair):
+        end = tf.RaggedTensor.from_tensor(tf.fill([tf.shape(text)[0], 1], ""))
+        row = tf.concat([ragged_words_of(text), end, tf.strings.split(text_pair)], axis=1)
+        return explained(row[:, : length + 1].to_tensor(""))
 
     def classify(inputs):
         text = tf.io.parse_example(inputs, {"text": tf.io.FixedLenFeature([], tf.string)})["text"]
@@ -89,6 +96,9 @@ def save_classifier(path, strength, length=1000):
         "explain": tf.function(explain, input_signature=[text("text")]),
         **_readings(ragged_words_of),
     }
+    if explains_pairs:
+        both = [text("text"), text("text_pair")]
+        functions["explain_pair"] = tf.function(explain_pair, input_signature=both)
     tf.saved_model.save(module, str(path), functions)
 
 

@@ -104,6 +104,7 @@ def test_the_file_answers_as_the_saved_model(both, saved_model_runs, signature, 
     ("signature", "columns"),
     [
         ("explain", {"text": strings(TEXTS)}),
+        ("explain_pair", {"text": strings(TEXTS), "text_pair": strings(TEXTS[::-1])}),
         ("embed", {"text": strings(TEXTS)}),
         ("serving_default", {"text": strings([b"\xff\xfe broken", "whole"])}),
         ("serving_default", {"text": strings([])}),

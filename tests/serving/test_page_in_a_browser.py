@@ -45,7 +45,7 @@ def folder(tmp_path_factory):
     save_classifier(folder / "reviews" / "1", 0.6)
     save_classifier(folder / "strict" / "7", 2.0)
     save_generator(folder / "backwards" / "1")
-    save_classifier(folder / "hasty" / "1", 0.03, 4)
+    save_classifier(folder / "hasty" / "1", 0.03, 4, explains_pairs=False)
     save_generator(folder / "hasty_backwards" / "1", 4)
     save_odd(folder / "odd" / "1")
     save_affine(folder / "affine" / "3", 1)
@@ -176,7 +176,11 @@ def test_pairs_where_the_model_takes_them(page, port):
     (answer,) = client(port).predict("reviews", [row], "pair")
     assert texts(page, ".bars .value")[0] == f"{100 * answer['scores'][0]:.1f}%"
     assert texts(page, ".label") == ["bad"]
-    assert texts(page, ".piece") == []
+    assert texts(page, "article h3") == [
+        "What mattered in the first text",
+        "What mattered in the second text",
+    ]
+    assert texts(page, ".piece") == [f"good ({MINUS}0.60)", "bad (+0.60)", "bad (+0.60)"]
     choose(page, "model", "backwards")
     assert page.script("return document.getElementById('second').offsetParent === null")
 

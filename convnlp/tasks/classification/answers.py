@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from convnlp.models import labels as label_names
 from convnlp.tasks.classification.explain import explain
-from convnlp.tasks.classification.reference import ClassifierReference
+from convnlp.tasks.classification.reference import EXPLANATIONS, ClassifierReference
 from convnlp.tasks.encoder_answers import EncoderAnswers
 from convnlp.tasks.rows import TEXT, signature
 
@@ -31,6 +31,7 @@ class ClassifierAnswers(EncoderAnswers):
             "classify": signature(self._classify, inputs=TEXT),
             "ids": shared["ids"],
             "explain": self.explaining(1),
+            "explain_pair": self.explaining(2),
         }, rows
 
     def explaining(self, num_texts):
@@ -40,7 +41,7 @@ class ClassifierAnswers(EncoderAnswers):
         return signature(self._explained, text=TEXT)
 
     def request(self, name, texts, rows):
-        if name == "explain":  # its cost grows with the square of the length
+        if name in EXPLANATIONS:  # its cost grows with the square of the length
             texts = [text[:100] for text in texts]
         examples = np.array([_example(text) for text in texts], object)
         return {**super().request(name, texts, rows), "inputs": examples}

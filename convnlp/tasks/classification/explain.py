@@ -1,4 +1,4 @@
-"""Shows which pieces of a text its label rests on, by the label's probability when each is left out once."""
+"""Shows which pieces of a text or pair its label rests on: the label's probability if each is left out."""
 
 import tensorflow as tf
 
@@ -16,12 +16,12 @@ def explain(classifier, rows, logits):
 
     Args:
         classifier: a `TextClassifier`.
-        rows: {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, one text per row.
+        rows: {"token_ids" int32 [B,T], "padding_mask" bool [B,T]}, one text or pair per row.
         logits: float [B,C], the classifier's logits for these rows.
 
     Returns:
         {"tokens" string [B,T], "importances" float32 [B,T]}. A token that begins a word begins with a space;
-        the end token and pads are "" and 0.
+        end tokens and pads are "" and 0.
     """
     token_ids, mask = rows["token_ids"], rows["padding_mask"]
     tokenizer = classifier.preprocessor.tokenizer

@@ -6,6 +6,8 @@ import tensorflow as tf
 from convnlp.tasks.encoder_answers import EncoderReference
 from convnlp.tasks.reference import relative_difference
 
+EXPLANATIONS = ("explain", "explain_pair")  # names of signatures
+
 
 class ClassifierReference(EncoderReference):
     """The expected answers of a classifier."""
@@ -25,24 +27,25 @@ class ClassifierReference(EncoderReference):
         if not all(right(outputs[key]) for key, right in labels_are_right.items() if key in outputs):
             return np.inf
         error = relative_difference(outputs["scores"], tf.nn.softmax(self.edge(inputs)))
-        return np.maximum(error, self._explanation_error(inputs, outputs)) if name == "explain" else error
+        return np.maximum(error, self._explanation_error(inputs, outputs)) if name in EXPLANATIONS else error
 
     def _explanation_error(self, inputs, outputs):
         """Does the same for an explanation, with a row of the batch for each piece that is left out."""
-        detokenize = self._model.preprocessor.tokenizer.detokenize
+        tokenizer = self._model.preprocessor.tokenizer
+        detokenize, end = tokenizer.detokenize, tokenizer.end_token_id
         rows = self.rows(inputs)
         worst = 0.0
         for i, (ids, mask) in enumerate(zip(*(row.numpy() for row in rows.values()), strict=True)):
-            count = mask.sum() - 1  # without the end token
+            is_piece = mask & (ids != end)
             tokens = outputs["tokens"][i]
             text = b"".join(tokens).decode()
-            if not all(tokens[:count]) or any(tokens[count:]) or text.strip() != detokenize(ids).strip():
+            if not np.array_equal(tokens != b"", is_piece) or text.strip() != detokenize(ids).strip():
                 return np.inf
-            all_and_without = np.stack([ids] + [np.append(np.delete(ids, t), 0) for t in range(count)])
-            logits = self.edge({"token_ids": all_and_without})
+            without = [np.append(np.delete(ids, t), 0) for t in np.flatnonzero(is_piece)]
+            logits = self.edge({"token_ids": np.stack([ids, *without])})
             log_scores = tf.nn.log_softmax(logits).numpy()[:, outputs["scores"][i].argmax()]
             expected = np.zeros(len(tokens))
-            expected[:count] = log_scores[0] - log_scores[1:]
+            expected[is_piece] = log_scores[0] - log_scores[1:]
             worst = np.maximum(worst, relative_difference(outputs["importances"][i], expected))
         return worst
 
