@@ -198,7 +198,8 @@ def _check_data_set(x, needs_y, name, takes_fields):
     if needs_y and not (isinstance(spec, tuple) and len(spec) > 1):
         raise ValueError(f"`{name}` must be a data set of (examples, targets). Received: {x!r}")
     first = spec[0] if isinstance(spec, tuple) else spec
-    if isinstance(first, dict) and not takes_fields:
+    # Of `validation_data`, `fit` passes the rows of tokens that it has made.
+    if isinstance(first, dict) and not takes_fields and "token_ids" not in first:
         raise ValueError(
             f"{_NO_FIELDS.format(name)}. Received: a data set with {', '.join(map(repr, first))}"
         )
