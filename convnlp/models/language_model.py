@@ -8,7 +8,7 @@ import keras_nlp
 import tensorflow as tf
 from keras import ops
 
-from convnlp.models import arrays, given_data
+from convnlp.models import arrays, given_data, recipe
 from convnlp.models.recipe_model import RecipeModel
 
 _SAMPLERS = ("greedy", "beam", "top_k", "top_p", "random")
@@ -41,10 +41,18 @@ class LanguageModel(RecipeModel):
             **kwargs: as in keras_nlp.
 
         Raises:
-            ValueError: if `generate` cannot use the sampler.
+            ValueError: if `generate` cannot use the sampler, or the loss takes the logits for probabilities.
         """
+        recipe.check_loss(loss)
         sampler = _usable(sampler, self.backbone.vocabulary_size)
         super().compile(optimizer=optimizer, loss=loss, sampler=sampler, **kwargs)
+
+    def get_compile_config(self):
+        """As in Keras, and the sampler, unless it is one that keras_nlp does not know."""
+        config = super().get_compile_config()
+        if config and isinstance(self.sampler, keras_nlp.samplers.Sampler):
+            config["sampler"] = keras_nlp.samplers.serialize(self.sampler)
+        return config
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As in keras_nlp. Raises the errors of `fit`."""

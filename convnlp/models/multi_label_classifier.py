@@ -2,7 +2,7 @@
 
 import keras
 
-from convnlp.models import given_data
+from convnlp.models import given_data, recipe
 from convnlp.models import labels as label_names
 from convnlp.models.pooled_head import PooledHead
 from convnlp.models.token_rows import check_length
@@ -47,6 +47,7 @@ class MultiLabelClassifier(PooledHead):
 
     def compile(self, optimizer="auto", loss="auto", **kwargs):
         """As for a `TextClassifier`; the loss "auto" is binary cross-entropy."""
+        recipe.check_loss(loss)
         if isinstance(loss, str) and loss == "auto":
             loss = keras.losses.BinaryCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)

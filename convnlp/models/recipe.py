@@ -4,6 +4,7 @@ tests/models/test_recipe.py keeps the two equal.
 """
 
 import contextlib
+import inspect
 
 import keras
 
@@ -28,6 +29,23 @@ def optimizer(model):
     undecayed = [v for v in model.variables if len(v.shape) < 2 or "embedding" in v.path]
     adamw.exclude_from_weight_decay(var_list=undecayed)
     return adamw
+
+
+def check_loss(loss):
+    """Raises ValueError for a loss that would take the logits of a model for probabilities.
+
+    A cross-entropy that is given by its name does: it cuts the logits off outside [0, 1], and learns little.
+    """
+    given = keras.losses.get(loss) if isinstance(loss, str) and loss != "auto" else loss
+    takes_logits = getattr(given, "from_logits", None)
+    if inspect.isfunction(given):
+        option = inspect.signature(given).parameters.get("from_logits")
+        takes_logits = option and option.default
+    if takes_logits is False:
+        raise ValueError(
+            "`loss` must take logits, as keras.losses.SparseCategoricalCrossentropy(from_logits=True) does. "
+            f"Received: loss={loss!r}"
+        )
 
 
 @contextlib.contextmanager

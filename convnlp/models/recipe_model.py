@@ -1,5 +1,7 @@
 """What all models that take texts share, beyond what keras_nlp gives them."""
 
+import keras
+
 from convnlp.models import arrays, given_data, precision, recipe
 from convnlp.models.checked_preset import CheckedPreset
 
@@ -77,6 +79,21 @@ class RecipeModel(CheckedPreset):
                 callbacks=callbacks,
                 **kwargs,
             )
+
+    def get_compile_config(self):
+        """As in Keras, and whether the model uses the recipe."""
+        config = super().get_compile_config()
+        return config and {**config, "uses_recipe": self._uses_recipe}
+
+    def compile_from_config(self, config):
+        """As in Keras, which calls it when it loads a file; so the loaded model can be trained on."""
+        config = dict(config)
+        uses_recipe = config.pop("uses_recipe", False)
+        sampler = {"sampler": config.pop("sampler")} if "sampler" in config else {}
+        config = keras.saving.deserialize_keras_object(config)
+        # Of the recipe's optimizer, the configuration does not say which variables have no weight decay.
+        self.compile(**config | ({"optimizer": "auto"} if uses_recipe else {}), **sampler)
+        self.optimizer.build(self.trainable_variables)
 
     def _check_targets(self, y=None):
         """Raises ValueError for targets that the model's loss cannot use; by default, all pass."""

@@ -1,9 +1,13 @@
 """A model that Keras itself has saved is the same when loaded; what Keras could not load is not saved."""
 
+import warnings
+
 import keras
+import keras_nlp
 import numpy as np
 import pytest
 
+from convnlp.models import TextClassifier
 from tests.small_classifier import small_classifier
 
 TEXTS = ["a fine day", "a lost day"]
@@ -20,6 +24,59 @@ def test_a_file_of_keras_holds_the_whole_classifier(classifier, tmp_path):
     assert type(loaded) is type(classifier)
     assert loaded.labels == classifier.labels
     np.testing.assert_array_equal(loaded.predict(TEXTS, verbose=0), classifier.predict(TEXTS, verbose=0))
+
+
+def test_a_loaded_classifier_trains_on_as_the_one_that_was_saved(classifier, tmp_path):
+    config = classifier.backbone.get_config() | {"dropout": 0.0}
+    backbone = type(classifier.backbone).from_config(config)
+    classifier = TextClassifier(backbone, 2, classifier.preprocessor, dropout=0.0, labels=["bad", "good"])
+    classifier.compile()
+    classifier.fit(TEXTS, ["good", "bad"], verbose=0, shuffle=False)
+    classifier.save(tmp_path / "a.keras")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Keras warns if it has not compiled the model
+        loaded = keras.models.load_model(tmp_path / "a.keras")
+    assert loaded.optimizer.iterations == classifier.optimizer.iterations
+    for model in (classifier, loaded):
+        model.fit(TEXTS, ["good", "bad"], epochs=2, verbose=0, shuffle=False)
+    for ours, its in zip(classifier.weights, loaded.weights, strict=True):
+        np.testing.assert_array_equal(ours, its, ours.path)
+
+
+def test_what_else_a_model_was_compiled_with_is_loaded(classifier, lm, tmp_path):
+    classifier.compile(keras.optimizers.SGD(0.25), metrics=["accuracy"])
+    lm.compile(sampler=keras_nlp.samplers.BeamSampler(num_beams=3))
+    for model in (classifier, lm):
+        model.save(tmp_path / "a.keras")
+        loaded = keras.models.load_model(tmp_path / "a.keras")
+        assert type(loaded.optimizer) is type(model.optimizer)
+        assert _without_name(loaded.optimizer) == _without_name(model.optimizer)
+        assert not model._uses_recipe or loaded._uses_recipe
+    assert loaded.sampler.get_config() == lm.sampler.get_config()
+    assert keras.models.load_model(tmp_path / "a.keras", compile=False).compiled is False
+
+
+def _without_name(optimizer):
+    return {name: value for name, value in optimizer.get_config().items() if name != "name"}
+
+
+LOSSES = [
+    "sparse_categorical_crossentropy",
+    "SparseCategoricalCrossentropy",
+    keras.losses.categorical_crossentropy,
+    keras.losses.BinaryCrossentropy(),
+]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_a_loss_of_probabilities_is_refused(classifier, lm, loss):
+    for model in (classifier, lm):
+        with pytest.raises(
+            ValueError, match=r"^`loss` must take logits, as .*\(from_logits=True\) does. Received"
+        ):
+            model.compile(loss=loss)
+    classifier.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    classifier.compile(loss="mse")
 
 
 @pytest.mark.parametrize("name", ["a.h5", "a.hdf5", "A.H5"])
