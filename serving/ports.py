@@ -1,5 +1,6 @@
 """Takes the ports of the server, and says in one clear line that one cannot be had."""
 
+import errno
 import socket
 import sys
 
@@ -100,7 +101,9 @@ def reserve_grpc(host, port):
 
 def _cannot_listen(host, port, error):
     reason = (error.strerror or str(error)).lower()
-    return ValueError(f"cannot listen on {host} port {port} (--rest_api_port): {reason}")
+    is_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+    flag = "--host" if is_host else "--rest_api_port"
+    return ValueError(f"cannot listen on {host} port {port} ({flag}): {reason}")
 
 
 def _no_grpc(host, port, error):

@@ -3,6 +3,7 @@
 import collections
 import functools
 import http.client
+import re
 import shutil
 import signal
 import socket
@@ -227,6 +228,12 @@ def test_nothing_to_serve_is_one_clear_line():
     assert errors_of("--rest_api_port=1") == [
         "error: nothing to serve: give --model_base_path=DIR or --model_config_file=FILE"
     ]
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "[::1]", "no.such.host.invalid"])
+def test_an_address_of_another_machine_is_one_clear_line(host):
+    (line,) = errors_of(f"--rest_api_port={free_port()}", "--model_base_path=none", f"--host={host}")
+    assert re.fullmatch(rf"error: cannot listen on {re.escape(host)} port \d+ \(--host\): .+", line)
 
 
 def test_a_model_behind_a_url_is_one_clear_line():
