@@ -60,15 +60,15 @@ def _without_name(optimizer):
     return {name: value for name, value in optimizer.get_config().items() if name != "name"}
 
 
-LOSSES = [
-    "sparse_categorical_crossentropy",
-    "SparseCategoricalCrossentropy",
-    keras.losses.categorical_crossentropy,
-    keras.losses.BinaryCrossentropy(),
-]
+LOSSES = {
+    "name of a function": "sparse_categorical_crossentropy",
+    "name of a class": "SparseCategoricalCrossentropy",
+    "function": keras.losses.categorical_crossentropy,
+    "object": keras.losses.BinaryCrossentropy(),
+}
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_a_loss_of_probabilities_is_refused(classifier, lm, loss):
     for model in (classifier, lm):
         with pytest.raises(
