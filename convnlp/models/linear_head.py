@@ -77,16 +77,28 @@ def fit_numbers(features, values, penalties):
 
 
 def _standardized(features):
-    """Returns z, float32 [N,D], of features [N,D], and a function that maps W and b for z to those for x."""
+    """Returns z, float32, of features [N,D], and a function that maps W and b for z to those for x.
+
+    If there are fewer examples than features, z is turned into the N dimensions that the examples span: W
+    has no part outside of these, since it would add to the penalty and change no logit.
+
+    Returns:
+        (z [N,min(N,D)], function)
+    """
     features = np.asarray(features, "float64")
     mean, deviation = features.mean(0), features.std(0)
     scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 1e-6)
+    z = (features - mean) * scale
+    turn = None
+    if len(z) < z.shape[1]:
+        turn, corner = np.linalg.qr(z.T)  # z = corner^T turn^T
+        z = corner.T
 
     def back(kernel, bias):
-        kernel = kernel * scale[:, np.newaxis]
+        kernel = (kernel if turn is None else turn @ kernel) * scale[:, np.newaxis]
         return kernel.astype("float32"), (bias - mean @ kernel).astype("float32")
 
-    return ((features - mean) * scale).astype("float32"), back
+    return z.astype("float32"), back
 
 
 def softmax_regression(features, labels, num_classes, penalty, start=None, weights=None):

@@ -94,3 +94,33 @@ def test_numbers_solve_the_equations_of_ridge_regression(data, penalty):
         assert np.mean(z * error[:, 0]) + penalty * kernel[d, 0] * deviation[d] == pytest.approx(0, abs=2e-3)
     assert kernel[6, 0] == 0  # never changes
     assert kernel[5, 0] == pytest.approx(kernel[0, 0], rel=1e-3)  # twins share
+
+
+@pytest.mark.parametrize("kind", ["classes", "labels", "numbers"])
+def test_with_fewer_examples_than_features_it_is_the_same_minimum(kind):
+    """Of twins of each feature, which are one of twice the variance, and of one that never changes."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=[12, 8]) + 3
+    classes = np.arange(12) % 3
+    fit, targets, arguments = {
+        "classes": (linear_head.fit, classes, [3]),
+        "labels": (linear_head.fit_several, np.eye(3)[classes], []),
+        "numbers": (linear_head.fit_numbers, features[:, 0] + classes, []),
+    }[kind]
+    (few,) = fit(features, targets, *arguments, [0.1])
+    wide = np.concatenate([features, 5 * features, np.full([12, 1], 7.0)], axis=1)  # 17 features
+    (many,) = fit(wide, targets, *arguments, [0.2])
+    assert many[0].shape == (17, few[0].shape[1])
+    np.testing.assert_array_equal(many[0][-1], 0.0)
+    np.testing.assert_allclose(many[0][:8], few[0] / 2, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(5 * many[0][8:16], few[0] / 2, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(wide @ many[0] + many[1], features @ few[0] + few[1], rtol=1e-3, atol=1e-3)
+
+
+def test_with_penalty_0_of_all_solutions_the_shortest_is_found_however_many_features():
+    random = np.random.default_rng(0)
+    features, values = random.normal(size=[6, 20]), random.normal(size=6)
+    kernel, _ = linear_head.fit_numbers(features, values, [0.0])[0]
+    z = (features - features.mean(0)) / features.std(0)
+    expected = np.linalg.pinv(z, 1e-6) @ (values - values.mean())
+    np.testing.assert_allclose(kernel[:, 0] * features.std(0), expected, rtol=1e-3, atol=1e-4)
