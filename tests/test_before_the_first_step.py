@@ -130,6 +130,20 @@ def test_a_pooling_that_cannot_be_is_refused_before_the_data_are_read(
         run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
 
 
+def test_an_encoder_that_cannot_point_is_refused_before_the_data_are_read(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "read_sources", lambda *_: pytest.fail("the data are read"))
+    fields = {"data_source": "good", "data_validation_split": "train", "task_kind": "question_answering"}
+    with pytest.raises(ValueError, match=r"^`backbone` must not merge positions.* pool_size=\[2\]$"):
+        run(
+            finetune,
+            finetune_classification.get_config(),
+            folder,
+            tmp_path / "run",
+            **fields,
+            model_pool_size=(2,),
+        )
+
+
 def test_obvious_columns_need_no_name(folder, tmp_path):
     rows = [{"Review": row["text"], "stars": row["label"]} for row in ROWS]
     write_table(folder / "table.csv", rows)

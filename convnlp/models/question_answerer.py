@@ -73,6 +73,15 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
     preprocessor_cls = QuestionAnswererPreprocessor
     head_arguments = ("question_summary",)
 
+    @staticmethod
+    def check_backbone(backbone):
+        """Raises ValueError if the encoder of a backbone merges positions: a pointer needs each token."""
+        if backbone.encoder.pool_factor > 1:
+            raise ValueError(
+                "`backbone` must not merge positions: an answer is pointed at token by token. "
+                f"Received: pool_size={backbone.encoder.pool_sizes}"
+            )
+
     def __init__(
         self, backbone, preprocessor=None, question_summary=False, dropout=0.1, compile=False, **kwargs
     ):
@@ -81,11 +90,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         # === Layers ===
         require_rate("dropout", dropout)
         self._take(backbone, preprocessor)
-        if self.backbone.encoder.pool_factor > 1:
-            raise ValueError(
-                "`backbone` must not merge positions: an answer is pointed at token by token. "
-                f"Received: pool_size={self.backbone.encoder.pool_sizes}"
-            )
+        self.check_backbone(self.backbone)
         end = Tokenizer.end_token_id
         self.segments = PairSegments(end, name="pair_segments")
         self.summary = QuestionSummary(self.backbone.hidden_dim, end) if question_summary else None

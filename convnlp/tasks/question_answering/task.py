@@ -69,6 +69,10 @@ class QuestionAnswering(Task):
         self.preprocessor  # noqa: B018 - before anything is read
 
     @classmethod
+    def check_backbone(cls, config, backbone):
+        QuestionAnswerer.check_backbone(backbone)
+
+    @classmethod
     def from_config(cls, config, tokenizer, train):
         task = config.task
         return cls(
