@@ -7,6 +7,10 @@ from convnlp.data.records import value_of
 from convnlp.data.rules import short
 
 SEVERAL = "\x1e"  # between the texts of one field; ASCII's record separator
+_OTHER_KINDS = {  # of labels that are no classes
+    float: "; with task.kind=regression, finetune learns numbers",
+    list: "; with task.kind=multi_label, finetune learns several labels of a text",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +101,10 @@ class ClassSchema(OneField):
         if isinstance(value, Cell) and value.is_missing:
             raise ValueError(f"{self.field} is missing. Received: {short(str(value))}")
         if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):
-            raise ValueError(f"`{self.field}` must be a string or an integer >= 0. Received: {short(value)}")
+            raise ValueError(
+                f"`{self.field}` must be a string or an integer >= 0{_OTHER_KINDS.get(type(value), '')}. "
+                f"Received: {short(value)}"
+            )
         if isinstance(value, str):
             utf8(self.field, value)  # else no report or model card with this name could be written
         return [value.stripped if isinstance(value, Cell) else value]

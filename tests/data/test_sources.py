@@ -420,9 +420,9 @@ def labelled(folder, values):
     ("values", "message"),
     [
         ([0, 1, True], "line 3: `label` must be all strings or all integers. Received: 'True' after 0"),
-        ([0, 1, 0.5], "line 3: `label` must be a string or an integer >= 0. Received: 0.5"),
+        ([0, 1, 0.5], "integer >= 0; with task.kind=regression, finetune learns numbers. Received: 0.5"),
         ([0, 1, None], "line 3: `label` must be a string or an integer >= 0. Received: None"),
-        ([0, 1, [1, 2]], r"line 3: `label` must be a string or an integer >= 0. Received: \[1, 2\]"),
+        ([0, 1, [1, 2]], r"integer >= 0; with task.kind=multi_label, .* Received: \[1, 2\]"),
         ([0, 1, {"a": 1}], "line 3: `label` must be a string or an integer >= 0. Received: {'a': 1}"),
         ([0, 1, -1], "line 3: `label` must be a string or an integer >= 0. Received: -1"),
         (["a", "b", ""], "line 3: `label` must be a string or an integer >= 0. Received: ''"),
