@@ -25,13 +25,13 @@ class TrainingHasBegunError(Exception):
 
 @pytest.fixture(autouse=True)
 def no_training(monkeypatch):
-    """No step is taken, and the backbones, which no test here asks anything of, are built once."""
+    """No step is taken, and one backbone is built for each `config.model`: no test asks anything of it."""
 
     def train(**arguments):
         raise TrainingHasBegunError(arguments["num_steps"])
 
     def backbone(config, *arguments):
-        key = config.model.mixer, config.model.num_decoder_layers
+        key = config.model.to_json()
         return BACKBONES.get(key) or BACKBONES.setdefault(key, build(config, *arguments))
 
     build = components.backbone
@@ -133,15 +133,9 @@ def test_a_pooling_that_cannot_be_is_refused_before_the_data_are_read(
 def test_an_encoder_that_cannot_point_is_refused_before_the_data_are_read(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(data, "read_sources", lambda *_: pytest.fail("the data are read"))
     fields = {"data_source": "good", "data_validation_split": "train", "task_kind": "question_answering"}
+    fields |= {"model_pool_size": (2,)}
     with pytest.raises(ValueError, match=r"^`backbone` must not merge positions.* pool_size=\[2\]$"):
-        run(
-            finetune,
-            finetune_classification.get_config(),
-            folder,
-            tmp_path / "run",
-            **fields,
-            model_pool_size=(2,),
-        )
+        run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
 
 
 def test_obvious_columns_need_no_name(folder, tmp_path):
