@@ -9,6 +9,10 @@ from convnlp.tasks.classification.reference import EXPLANATIONS, ClassifierRefer
 from convnlp.tasks.encoder_answers import EncoderAnswers
 from convnlp.tasks.rows import TEXT, signature
 
+# How much of each text a request for explanations has. They take a forward pass per piece, and the warm-up
+# sends these requests whenever a server starts.
+_EXPLAINED_CHARACTERS = 10
+
 
 class ClassifierAnswers(EncoderAnswers):
     """Labels and scores of texts, pairs, tf.Examples and token ids, and explanations; see `Answers`."""
@@ -41,8 +45,8 @@ class ClassifierAnswers(EncoderAnswers):
         return signature(self._explained, text=TEXT)
 
     def request(self, name, texts, rows):
-        if name in EXPLANATIONS:  # its cost grows with the square of the length
-            texts = [text[:100] for text in texts]
+        if name in EXPLANATIONS:
+            texts = [text[:_EXPLAINED_CHARACTERS] for text in texts]
         examples = np.array([_example(text) for text in texts], object)
         return {**super().request(name, texts, rows), "inputs": examples}
 
