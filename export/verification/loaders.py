@@ -1,5 +1,6 @@
 """Runs exported models in fresh processes, in every way that a server or program may load them."""
 
+import concurrent.futures
 import pathlib
 import pickle
 import subprocess
@@ -35,8 +36,8 @@ def ask(graphs, asked):
         given[path] = directory
         names = {signature: graph.tensor_names(signature) for signature, _ in asked[directory]}
         jobs.append((path, stock.uses_text_ops(graph), names, asked[directory]))
-    by_python = _run("fresh_run.py", jobs)
-    by_c_api, op_list = _run("c_api.py", jobs)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        by_python, (by_c_api, op_list) = pool.map(_run, ("fresh_run.py", "c_api.py"), (jobs, jobs))
     rows = [(given[path], *row) for path, *row in by_python + by_c_api]
     return rows, {definition.name for definition in op_def_pb2.OpList.FromString(op_list).op}
 
