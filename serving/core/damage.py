@@ -8,6 +8,8 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
+from convnlp.serving.core.errors import first_line
+
 
 def damaged_file(directory):
     """Looks for a file of a SavedModel that cannot be read completely.
@@ -61,9 +63,3 @@ def _damage_of_variables(prefix):
             file = os.path.join(folder, found[0] if len(found) == 1 else "variables.data-*")
             return file, f"it is missing, truncated or damaged: {first_line(error)} ({name})"
     return None
-
-
-def first_line(error):
-    """Returns the first line of a TensorFlow error, without the phrase that all of them begin with."""
-    message = str(getattr(error, "message", error)).replace("Graph execution error:", "")
-    return next((line.strip() for line in message.splitlines() if line.strip()), type(error).__name__)

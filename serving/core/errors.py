@@ -38,6 +38,15 @@ class ServingError(Exception):
         return f"{self.code}: {self.message}"
 
 
+def first_line(error):
+    """Returns the first line of an exception's message, or the name of its class if it has no message.
+
+    TensorFlow begins the messages of failed ops with a phrase that says nothing, which is left out.
+    """
+    message = str(getattr(error, "message", error)).replace("Graph execution error:", "")
+    return next((line.strip() for line in message.splitlines() if line.strip()), type(error).__name__)
+
+
 def invalid_argument(message):
     """Returns the error of an invalid request."""
     return ServingError("INVALID_ARGUMENT", message)

@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from convnlp.serving.core.errors import ServingError, invalid_argument
+from convnlp.serving.core.errors import ServingError, first_line, invalid_argument
 
 _MAX_VERSION = 2**63 - 1  # in TF Serving, and in the messages that name versions
 _log = logging.getLogger("serving")
@@ -383,7 +383,7 @@ class ModelManager:
         except PutOffError as error:
             state = VersionState("LOADING", error_message=str(error), attempts=attempts)
         except Exception as error:  # a broken directory fails in many ways, none of which may stop the server
-            message = str(getattr(error, "message", error)).strip().split("\n")[0]
+            message = first_line(error)
             _log.error("model %s version %d does not load: %s", name, version, message)
             state = VersionState(
                 state="LOADING" if attempts < self._max_retries else "END",

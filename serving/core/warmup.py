@@ -14,8 +14,8 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from convnlp import saved_model_sums
 from convnlp.serving.core import inference, messages
-from convnlp.serving.core.damage import damaged_file, first_line
-from convnlp.serving.core.errors import ServingError, invalid_argument
+from convnlp.serving.core.damage import damaged_file
+from convnlp.serving.core.errors import ServingError, first_line, invalid_argument
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.servable import Servable
 from convnlp.serving.core.spare_memory import give_back

@@ -8,7 +8,7 @@ import queue
 import signal
 import threading
 
-from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.errors import ServingError, first_line
 from convnlp.serving.core.models import ModelConfig, PutOffError
 from convnlp.serving.workers.channel import written
 
@@ -186,7 +186,7 @@ class Worker:
 def _told(error):
     """Returns (code, message) of an error, as it is reported to others."""
     code = getattr(error, "code", "INVALID_ARGUMENT" if isinstance(error, ValueError) else "UNKNOWN")
-    return code, str(getattr(error, "message", error)).strip().split("\n")[0]
+    return code, first_line(error)
 
 
 def _configs(found):

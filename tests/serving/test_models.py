@@ -189,6 +189,14 @@ def test_a_broken_version_is_reported_and_the_old_one_keeps_serving(base):
     assert states(manager) == {2: "AVAILABLE", 1: "END"}
 
 
+def test_an_error_without_a_message_is_named_by_its_class(base):
+    def out_of_memory(name, version, path):
+        raise MemoryError
+
+    with pytest.raises(ValueError, match="1 does not load: MemoryError"):
+        ModelManager([ModelConfig("m", str(base))], out_of_memory).load()
+
+
 def test_a_version_that_is_gone_from_disk_is_dropped_but_not_the_last_one(base):
     (base / "2").mkdir()
     manager = manage(base, num_latest=None)
