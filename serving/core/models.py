@@ -155,14 +155,16 @@ class ModelManager:
         for name, config in self._configs.items():
             self._load_kept(config, {version for of, version in kept if of == name})
             self._update(config)
+            while not self._states[name]:
+                if lacking := config.lacking():
+                    raise ValueError(f"model {name}: {lacking}")
+                self._update(config)  # a version has come in the meantime
             serves = any(state.servable for state in self._states[name].values())
             for version, state in self._states[name].items():
                 if state.servable is None and not (kept and serves):
                     raise ValueError(
                         f"model {name}: {config.base_path}/{version} does not load: {state.error_message}"
                     )
-            if not self._states[name]:
-                raise ValueError(f"model {name}: {config.lacking()}")
             _warn_of_lack(config)
             if not allow_labels_for_unavailable:
                 for label, version in config.labels.items():
@@ -352,7 +354,8 @@ class ModelManager:
         with self._update_lock:
             if self._configs.get(config.name) is not config:  # a reload has replaced it in the meantime
                 return
-            states = self._states.setdefault(config.name, {})
+            with self._lock:  # who lists all models must not see one come
+                states = self._states.setdefault(config.name, {})
             wanted = config.wanted()
             for version, path in wanted.items():
                 if self._is_due(states.get(version), path):
@@ -401,23 +404,29 @@ class ModelManager:
     def _retire(self, name, version):
         """Takes a version out of service; requests under way continue to use it."""
         with self._lock:
-            servable = self._states[name][version].servable
+            known = self._states[name][version]
+            if known.state == "UNLOADING":  # it ends with its last request
+                return
+            servable = known.servable
             in_use = servable in self._users
             state = VersionState("UNLOADING" if servable else "END")
             self._states[name] = {**self._states[name], version: state}
+        if not servable:
+            return
         _log.info("model %s version %d is no longer served", name, version)
-        if servable and not in_use:
+        if not in_use:
             self._unload(servable)
 
     def _unload(self, servable):
         try:
             servable.close()
-        finally:
-            with self._lock:
-                states = self._states[servable.name]
-                if states[servable.version].state == "UNLOADING":  # else it has been loaded again meanwhile
-                    ended = {servable.version: VersionState("END")}
-                    self._states[servable.name] = {**states, **ended}
+        except Exception:  # whoever retires a version has others to look after
+            _log.exception("model %s version %d could not be freed", servable.name, servable.version)
+        with self._lock:
+            states = self._states[servable.name]
+            if states[servable.version].state == "UNLOADING":  # else it has been loaded again meanwhile
+                ended = {servable.version: VersionState("END")}
+                self._states[servable.name] = {**states, **ended}
 
     def _set(self, name, version, state):
         """Replaces a model's states by a changed copy, because other threads may be reading them."""

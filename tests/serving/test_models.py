@@ -368,3 +368,70 @@ def test_what_a_new_configuration_does_not_find_is_said(base, caplog):
     manager.reload([ModelConfig("m", str(base)), ModelConfig("n", str(base / "none"))])
     assert caplog.messages == [f"model n: there is no directory {base}/none"]
     assert manager.available() == [("m", 1)]
+
+
+def test_a_version_that_cannot_be_freed_stops_no_reload(base, tmp_path_factory, caplog):
+    """Otherwise the other models would be dropped and loaded only in part, and never again looked at."""
+    other = tmp_path_factory.mktemp("other")
+    (other / "5").mkdir()
+    configs = [ModelConfig(name, str(base)) for name in ("a", "b", "c")]
+
+    class Stubborn(Fake):
+        def close(self):
+            super().close()
+            raise RuntimeError("will not go")
+
+    manager = ModelManager(configs, Stubborn)
+    manager.load()
+    manager.reload([ModelConfig("n", str(other))])
+    assert manager.available() == [("n", 5)]
+    assert [states(manager, name) for name in "abc"] == [{1: "END"}] * 3
+    assert caplog.text.count("will not go") == 3
+
+
+def test_a_dropped_model_says_that_a_request_still_uses_its_old_version(base, tmp_path_factory, caplog):
+    caplog.set_level("INFO")
+    other = tmp_path_factory.mktemp("other")
+    (other / "5").mkdir()
+    manager = manage(base)
+    old = manager.acquire("m")
+    (base / "2").mkdir()
+    poll(manager)
+    assert states(manager) == {2: "AVAILABLE", 1: "UNLOADING"}
+    manager.reload([ModelConfig("n", str(other))])
+    assert states(manager) == {2: "END", 1: "UNLOADING"}
+    manager.release(old)
+    while states(manager)[1] != "END":
+        time.sleep(0.01)
+    assert old.closed
+    ended = [message for message in caplog.messages if "no longer served" in message]
+    assert ended == [f"model m version {version} is no longer served" for version in (1, 2)]
+
+
+def test_what_is_served_can_be_listed_while_a_reload_brings_another_model(base, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    (other / "5").mkdir()
+    configs = [ModelConfig("m", str(base)), ModelConfig("n", str(other))]
+    reload = threading.Thread(target=lambda: manager.reload(configs))
+    begin = []
+
+    class Listed(Fake):
+        def __bool__(self):
+            if begin:
+                begin.pop().start()
+                reload.join(0.5)  # it waits until the list is complete
+            return True
+
+    manager = ModelManager(configs[:1], Listed)
+    manager.load()
+    begin.append(reload)
+    assert manager.available() == [("m", 1)]
+    reload.join(60)
+    assert manager.available() == [("m", 1), ("n", 5)]
+
+
+def test_a_version_that_comes_while_the_server_begins_is_served(base, monkeypatch):
+    """It came after the look for versions, and before that for the reason why there is none."""
+    wanted, looks = ModelConfig.wanted, itertools.count()
+    monkeypatch.setattr(ModelConfig, "wanted", lambda config: wanted(config) if next(looks) else {})
+    assert states(manage(base)) == {1: "AVAILABLE"}
