@@ -29,7 +29,8 @@ from convnlp.serving.core.batching import Batcher
 from convnlp.serving.core.config import read_batching_options
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.metrics import Metrics
-from convnlp.serving.core.models import ModelConfig, ModelManager
+from convnlp.serving.core.model_config import ModelConfig
+from convnlp.serving.core.models import ModelManager
 from convnlp.serving.core.warmup import Loader
 from convnlp.serving.rest import predict
 from convnlp.serving.rest.http_protocol import Protocol

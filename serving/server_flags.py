@@ -6,7 +6,7 @@ from absl import flags
 
 from convnlp.serving.core.batching import MAX_THREADS, BatchingOptions
 from convnlp.serving.core.limits import Limits
-from convnlp.serving.core.models import ModelConfig
+from convnlp.serving.core.model_config import ModelConfig
 from convnlp.serving.rest.hosts import allowed_hosts
 
 # The largest values of TF Serving's flags; the system's clocks and TensorFlow take no larger ones either.

@@ -6,7 +6,7 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from convnlp.serving.core.batching import BatchingOptions
-from convnlp.serving.core.models import ModelConfig
+from convnlp.serving.core.model_config import ModelConfig
 from convnlp.serving.protos import BatchingParameters, MonitoringConfig
 from convnlp.serving.rest.site import METRICS_PATH
 

@@ -9,7 +9,8 @@ import signal
 import threading
 
 from convnlp.serving.core.errors import ServingError, first_line
-from convnlp.serving.core.models import ModelConfig, PutOffError
+from convnlp.serving.core.model_config import ModelConfig
+from convnlp.serving.core.retries import PutOffError
 from convnlp.serving.workers.channel import written
 
 

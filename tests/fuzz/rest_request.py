@@ -5,7 +5,7 @@ import gzip
 import json
 
 from convnlp.serving.core.limits import Limits
-from convnlp.serving.core.models import ModelConfig
+from convnlp.serving.core.model_config import ModelConfig
 from tests.fuzz.reader import Reader
 from tests.serving.in_process import InProcess, request
 from tests.serving.small_models import save_grammar

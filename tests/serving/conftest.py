@@ -2,7 +2,7 @@
 
 import pytest
 
-from convnlp.serving.core.models import ModelConfig
+from convnlp.serving.core.model_config import ModelConfig
 from tests.serving.in_process import InProcess
 from tests.serving.small_models import save_affine, save_grammar
 

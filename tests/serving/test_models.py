@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from convnlp.serving.core import models
 from convnlp.serving.core.errors import ServingError
-from convnlp.serving.core.models import ModelConfig, ModelManager
+from convnlp.serving.core.model_config import ModelConfig
+from convnlp.serving.core.models import ModelManager
 from convnlp.serving.rest.interface import status_json
 
 
@@ -140,7 +142,7 @@ def test_a_model_whose_update_fails_stops_no_other(base, tmp_path_factory, monke
     monkeypatch.setattr(time, "sleep", two_rounds)
     (other / "2").mkdir()
     with pytest.raises(SystemExit):
-        manager._watch(1)
+        models._repeat(manager.look, 1)
     assert states(manager, "n") == {2: "AVAILABLE", 1: "END"}
     assert "model m could not be updated" in caplog.text
 
@@ -172,7 +174,7 @@ def test_a_new_version_takes_over_and_the_old_one_ends_after_its_last_user(base)
     while states(manager)[1] != "END":
         time.sleep(0.01)
     assert old.closed
-    assert manager._users == {}
+    assert manager._versions._users == {}
 
 
 def test_a_broken_version_is_reported_and_the_old_one_keeps_serving(base):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from convnlp.serving.client import Client
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.limits import Limits
-from convnlp.serving.core.models import ModelConfig
+from convnlp.serving.core.model_config import ModelConfig
 from tests.serving import axe, browser, server_thread
 from tests.serving.browser import CONTROL, ENTER, TAB
 from tests.serving.in_process import InProcess

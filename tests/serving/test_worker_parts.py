@@ -13,7 +13,9 @@ import pytest
 from convnlp.serving.core.drain import SIGNALS
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.metrics import Metrics
-from convnlp.serving.core.models import ModelConfig, ModelManager, PutOffError
+from convnlp.serving.core.model_config import ModelConfig
+from convnlp.serving.core.models import ModelManager
+from convnlp.serving.core.retries import PutOffError
 from convnlp.serving.workers.channel import Channel, written
 from convnlp.serving.workers.metrics_page import merged
 from convnlp.serving.workers.sockets import reserve, shared
