@@ -28,10 +28,10 @@ from convnlp import programs
 from convnlp.serving.core.batching import Batcher
 from convnlp.serving.core.config import read_batching_options
 from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.core.model_config import ModelConfig
 from convnlp.serving.core.models import ModelManager
-from convnlp.serving.core.warmup import Loader
 from convnlp.serving.rest import predict
 from convnlp.serving.rest.http_protocol import Protocol
 from convnlp.serving.rest.interface import RestApp

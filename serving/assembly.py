@@ -13,10 +13,10 @@ import uvicorn
 
 from convnlp.serving import ports, server_flags
 from convnlp.serving.core.batching import Batcher
+from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.core.models import ModelManager
 from convnlp.serving.core.runner import Runner
-from convnlp.serving.core.warmup import Loader
 from convnlp.serving.grpc.service import build_grpc_server
 from convnlp.serving.page.site import page_routes
 from convnlp.serving.rest.http_protocol import Protocol

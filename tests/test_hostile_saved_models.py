@@ -15,8 +15,8 @@ from tensorflow.python.client import pywrap_tf_session
 
 from convnlp import saved_model_operations, saved_model_sums
 from convnlp.bulk.model import Predictor
+from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics
-from convnlp.serving.core.warmup import Loader
 from tests.run_program import run_program
 from tests.serving.small_models import save_grammar, save_upper
 

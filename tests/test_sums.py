@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from convnlp import saved_model_sums, sums
 from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics
-from convnlp.serving.core.warmup import Loader
 from tests.serving.small_models import save_affine
 
 FILES = [
@@ -49,7 +49,7 @@ def nothing_is_read(monkeypatch):
         raise AssertionError("the model was read")
 
     monkeypatch.setattr("convnlp.serving.core.lean_session._Loader", refuse)
-    monkeypatch.setattr("convnlp.serving.core.warmup.damaged_file", refuse)
+    monkeypatch.setattr("convnlp.serving.core.loader.damaged_file", refuse)
 
 
 def load(folder):

@@ -6,6 +6,7 @@ The real server writes "/tensorflow/serving/request_count" as ":tensorflow:servi
 import bisect
 import re
 import threading
+import time
 
 # Further combinations of label values are counted without labels: clients must not be able to fill the
 # memory.
@@ -129,6 +130,11 @@ class Metrics:
     def page(self):
         """Returns the text of the page that Prometheus reads."""
         return "\n".join(line for metric in vars(self).values() for line in metric.lines()) + "\n"
+
+
+def microseconds(since):
+    """Returns the microseconds that have passed since a moment of the monotonic clock, as a float."""
+    return (time.monotonic() - since) * 1e6
 
 
 def _escaped(value):

@@ -19,6 +19,7 @@ from convnlp.serving.core import inference, messages
 from convnlp.serving.core.config import model_configs
 from convnlp.serving.core.errors import ServingError, invalid_argument
 from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.metrics import microseconds
 from convnlp.serving.grpc.calls import Careful, fail, wait
 
 _LARGEST_MESSAGE = 2**31 - 1  # in bytes; neither gRPC nor protobuf knows larger ones
@@ -202,7 +203,7 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
             name = spec.name if spec and spec.name in self._manager.names() else ""
             self._metrics.request_count.add(name, code)
             if code == "OK":
-                self._metrics.request_latency.observe(_microseconds(started), name, method, "GRPC")
+                self._metrics.request_latency.observe(microseconds(started), name, method, "GRPC")
 
         return self._guarded(context, lambda: self._run(method, spec, context, read, write), count)
 
@@ -214,7 +215,7 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
             started = time.monotonic()
             future = self._runner.submit(servable, computation.feeds, computation.fetches)
             values = wait(future, context, self._limits.timeout_ms / 1000 or None)
-            self._metrics.runtime_latency.observe(_microseconds(started), servable.name, method, "TF1")
+            self._metrics.runtime_latency.observe(microseconds(started), servable.name, method, "TF1")
             if method != "Predict":
                 examples = len(next(iter(computation.feeds.values())))
                 self._metrics.example_counts.observe(examples, servable.name)
@@ -270,7 +271,3 @@ class ModelService(_Service, model_service_pb2_grpc.ModelServiceServicer):
             return model_management_pb2.ReloadConfigResponse()
 
         return self._guarded(context, answer)
-
-
-def _microseconds(since):
-    return (time.monotonic() - since) * 1e6

@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 from convnlp.serving.core.errors import ServingError, invalid_argument, timed_out, too_large
 from convnlp.serving.core.limits import Gate, Limits
 from convnlp.serving.core.messages import model_status, to_dict
+from convnlp.serving.core.metrics import microseconds
 from convnlp.serving.rest import predict
 from convnlp.serving.rest.aside import Aside
 from convnlp.serving.rest.body import Body, header
@@ -114,7 +115,7 @@ class RestApp:
         name = self._known(asked.name)
         self._metrics.request_count.add(name, code)
         if status == 200:
-            self._metrics.request_latency.observe(_microseconds(started), name, asked.method, "REST")
+            self._metrics.request_latency.observe(microseconds(started), name, asked.method, "REST")
         await _send(send, status, text.encode("utf-8", "surrogateescape"), headers)
 
     def _known(self, name):
@@ -190,7 +191,7 @@ class RestApp:
             future = self._runner.submit(servable, computation.feeds, computation.fetches)
             values = await self._inbox_of(asyncio.get_running_loop()).result(future)
             self._metrics.runtime_latency.observe(
-                _microseconds(started), servable.name, method.capitalize(), "TF1"
+                microseconds(started), servable.name, method.capitalize(), "TF1"
             )
             if method != "predict":
                 (examples,) = computation.feeds.values()
@@ -257,7 +258,3 @@ def target(scope):
 
 def _decoded(text):
     return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
-
-
-def _microseconds(since):
-    return (time.monotonic() - since) * 1e6

@@ -12,8 +12,8 @@ import pytest
 from benchmarks.soaking import disturbances, serving, versions
 from benchmarks.soaking.ledger import Ledger
 from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics
-from convnlp.serving.core.warmup import Loader
 from tests.run_program import Program
 
 

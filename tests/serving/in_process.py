@@ -3,11 +3,11 @@
 import asyncio
 
 from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.core.model_config import ModelConfig
 from convnlp.serving.core.models import ModelManager
 from convnlp.serving.core.runner import Runner
-from convnlp.serving.core.warmup import Loader
 from convnlp.serving.page.site import page_routes
 from convnlp.serving.rest.interface import RestApp
 from convnlp.serving.rest.site import build_site

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from convnlp.serving.core.config import read_model_configs
+from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.core.models import ModelManager
 from convnlp.serving.core.runner import Runner
-from convnlp.serving.core.warmup import Loader
 from convnlp.serving.page.site import page_routes
 from convnlp.serving.rest.interface import RestApp
 from convnlp.serving.rest.site import build_site

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from convnlp.serving.core import warmup
+from convnlp.serving.core import loader
 from convnlp.serving.core.metrics import Metrics
 from tests.serving import server_process
 
@@ -41,8 +41,8 @@ def test_freed_memory_is_given_back():
 
 def test_it_is_after_every_load(model_folder, monkeypatch, tmp_path):
     given_back = []
-    monkeypatch.setattr(warmup, "give_back", lambda: given_back.append(True))
-    load = warmup.Loader(Metrics())
+    monkeypatch.setattr(loader, "give_back", lambda: given_back.append(True))
+    load = loader.Loader(Metrics())
     load("affine", 1, str(model_folder / "affine" / "1")).close()
     assert len(given_back) == 1
     with pytest.raises(Exception, match="saved_model"):

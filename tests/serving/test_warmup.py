@@ -10,8 +10,9 @@ from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.inference import CLASSIFY_METHOD, REGRESS_METHOD
 from convnlp.serving.core.limits import Limits
+from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics
-from convnlp.serving.core.warmup import FILE_NAME, Loader
+from convnlp.serving.core.warmup import FILE_NAME
 
 
 def write_requests(version, *logs):

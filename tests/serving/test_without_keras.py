@@ -15,7 +15,7 @@ import sys
 from convnlp.serving.core.without_keras import import_tensorflow
 import_tensorflow()
 from convnlp.serving.core.metrics import Metrics
-from convnlp.serving.core.warmup import Loader
+from convnlp.serving.core.loader import Loader
 import convnlp.serving.grpc.service, convnlp.serving.rest.interface, convnlp.serving.core.lite
 assert not {"keras", "sklearn", "matplotlib"} & sys.modules.keys()
 import tensorflow as tf
