@@ -51,7 +51,9 @@ def warm_up(servable, num_iterations, limits, metrics):
                     computation.finish(servable.run(computation.feeds, computation.fetches))
     except Exception as error:
         status = getattr(error, "code", "INVALID_ARGUMENT")
-        raise invalid_argument(f"warm-up request {count} of {file}: {error}") from error
+        # The error of a run is a `ServingError`, so TensorFlow's own is about the record after the last one.
+        number = count + isinstance(error, tf.errors.OpError)
+        raise invalid_argument(f"warm-up request {number} of {file}: {error}") from error
     finally:
         metrics.warmup_latency.observe(microseconds(started), servable.path, status)
         metrics.warmup_records.add(servable.path, status, by=count)

@@ -76,9 +76,17 @@ def test_a_version_that_fails_its_warm_up_is_not_served(version):
         Loader(metrics)("g", 1, str(version))
     assert metrics.load_attempts.value(str(version), "fail") == 1
     assert metrics.warmup_records.value(str(version), "INVALID_ARGUMENT") == 2
+
+
+def test_a_warm_up_request_that_cannot_be_read_is_the_one_named(version):
+    write_requests(version, *all_kinds()[:2])
+    content = (version / FILE_NAME).read_bytes()
+    (version / FILE_NAME).write_bytes(content[:-1])
+    with pytest.raises(ServingError, match=r"warm-up request 2 of .*: .*truncated record"):
+        Loader(Metrics())("g", 1, str(version))
     (version / FILE_NAME).write_bytes(b"no record file")
-    with pytest.raises(ServingError, match="warm-up request 0"):
-        Loader(metrics)("g", 1, str(version))
+    with pytest.raises(ServingError, match="warm-up request 1 of "):
+        Loader(Metrics())("g", 1, str(version))
 
 
 def use_an_unknown_op(version):
