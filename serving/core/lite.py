@@ -32,19 +32,20 @@ class LiteServable(Servable):
         name, version: as for `Servable`.
         file: str. The TFLite file.
         path, timeout_ms: as for `Servable`.
-        num_interpreters: int. The most runs at the same time. Default: one per core.
+        num_interpreters: int or None. The most runs of the file at the same time. Default: one per core.
+        num_runs: as for `Servable`.
 
     Raises:
         ValueError: if the file was not written by `convnlp.export.tflite` for token ids.
         Exception: as for `Servable`.
     """
 
-    def __init__(self, name, version, file, path, timeout_ms=0, num_interpreters=None):
+    def __init__(self, name, version, file, path, timeout_ms=0, num_interpreters=None, num_runs=None):
         self._interpreters = queue.LifoQueue()  # the last one to run still has its memory in the cache
         for _ in range(num_interpreters or os.cpu_count() or 1):
             model = EdgeModel(file)
             self._interpreters.put(model)
-        super().__init__(name, version, path, timeout_ms)
+        super().__init__(name, version, path, timeout_ms, num_runs)
         self._num_ids = model.num_token_ids
         self._answers = _answers(model.facts)
         self._asked = {}  # the tensors fed to a signature -> (its columns, tensor -> output)

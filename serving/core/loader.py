@@ -76,7 +76,9 @@ class Loader:
                 from convnlp.serving.core.lite import LiteServable  # loads LiteRT only if it is needed
 
                 file = os.path.join(path, _TFLITE_NAME)
-                return LiteServable(name, version, file, path, self._timeout_ms, self._num_interpreters)
+                return LiteServable(
+                    name, version, file, path, self._timeout_ms, self._num_interpreters, self._num_runs
+                )
             return Servable(name, version, path, self._timeout_ms, self._num_runs)
         except Exception as error:  # a broken directory fails in many ways
             if damage := damaged_file(path):

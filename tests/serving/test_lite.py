@@ -1,5 +1,6 @@
 """`--prefer_tflite_model`: the answers of model.tflite are those of the SavedModel beside it."""
 
+import os
 import threading
 import time
 
@@ -12,7 +13,10 @@ from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import versions
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.lite import LiteServable
+from convnlp.serving.core.loader import Loader
+from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.core.servable import Servable
+from convnlp.serving.core.stop_switch import POOL
 from tests.serving import server_process
 from tests.small_classifier import small_classifier
 
@@ -174,6 +178,17 @@ def test_a_run_that_waits_for_an_interpreter_ends_though_the_model_is_unloaded(b
     assert not any(request.is_alive() for request in requests)
     with pytest.raises(ServingError, match="m version 1 has been unloaded"):
         ask(lite, "serving_default", text=strings(["a"]))
+
+
+@pytest.mark.parametrize("prefer_tflite", [False, True])
+def test_the_saved_model_has_a_thread_for_each_run_that_there_may_be(base, prefer_tflite):
+    """Otherwise loops that run in all of its threads could not be stopped."""
+    num_runs = 5 * (os.cpu_count() or 1)
+    servable = Loader(Metrics(), prefer_tflite=prefer_tflite, num_runs=num_runs)("m", 1, str(base / "1"))
+    assert isinstance(servable, LiteServable) == prefer_tflite
+    pools = servable._session._config.session_inter_op_thread_pool
+    servable.close()
+    assert pools[POOL].num_threads > num_runs
 
 
 def test_the_server_prefers_it(base, both, tmp_path):
