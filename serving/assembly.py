@@ -46,14 +46,6 @@ def start(listener, grpc_port, worker=None):
     loader = _loader(metrics, limits, runner, worker)
     any_labels, host = server_flags.ANY_LABELS.value, server_flags.HOST.value
 
-    def build_manager(configs=None):
-        return ModelManager(
-            configs or server_flags.model_configs(),
-            worker.in_step(loader) if worker else loader,
-            server_flags.MAX_RETRIES.value,
-            server_flags.RETRY_MICROS.value / 1e6,
-        )
-
     def build_grpc(manager, reload=None):
         num_threads = server_flags.num_threads()
         return build_grpc_server(
@@ -62,14 +54,14 @@ def start(listener, grpc_port, worker=None):
 
     if worker:
         worker.start(metrics)
-        manager = worker.load(build_manager, any_labels)
+        manager = worker.load(functools.partial(_manager, worker.in_step(loader)), any_labels)
         site = _site(worker, manager)
         # Its port is taken last: requests that arrive before it answers would have to wait.
         grpc_server = build_grpc(manager, worker.reload)
         ports.bind_grpc(grpc_server, host, grpc_port)
         ports.listen(listener)
     else:
-        manager = build_manager()
+        manager = _manager(loader)
         site = _site(metrics, manager)
         grpc_server = build_grpc(manager)
         grpc_port = ports.bind_grpc(grpc_server, host, grpc_port)
@@ -102,6 +94,16 @@ def announce(served, address, grpc_port):
         print(f"page to try them: http://{address}/", flush=True)
     if grpc_port:
         print(f"gRPC on port {grpc_port}", flush=True)
+
+
+def _manager(load, configs=None):
+    """Returns the `ModelManager` of a list of `ModelConfig`, which may be empty, or of those of the flags."""
+    return ModelManager(
+        server_flags.model_configs() if configs is None else configs,
+        load,
+        server_flags.MAX_RETRIES.value,
+        server_flags.RETRY_MICROS.value / 1e6,
+    )
 
 
 def _runner(metrics, limits):
