@@ -1,6 +1,5 @@
 """Runs computations in threads, one by one; `convnlp.serving.core.batching` runs several as one."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from convnlp.serving.core.cancellation import CancellableFuture, Cancellation
@@ -22,7 +21,6 @@ class Runner:
         self.num_runs = num_threads
         self._pool = ThreadPoolExecutor(num_threads, "model")
         self._gate = Gate(num_threads + queue_length, "requests wait for a model (--max_queue_length)")
-        self._lock = threading.Lock()
 
     def submit(self, servable, feeds, fetches):
         """Runs a model's graph.
@@ -39,17 +37,12 @@ class Runner:
         Raises:
             ServingError: if too many computations are waiting already.
         """
-        with self._lock:
-            self._gate.enter()
+        self._gate.enter()
         future = CancellableFuture()
-        future.add_done_callback(self._leave)
+        future.add_done_callback(lambda _: self._gate.leave())
         queued = self._pool.submit(_run, future, servable, feeds, fetches)
         queued.add_done_callback(lambda done: done.cancelled() and future.cancel())  # after `close`
         return future
-
-    def _leave(self, _):
-        with self._lock:
-            self._gate.leave()
 
     def close(self):
         """Ends the threads once they have nothing to do."""
