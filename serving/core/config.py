@@ -6,7 +6,7 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from convnlp.serving.core.batching import BatchingOptions
-from convnlp.serving.core.model_config import ModelConfig
+from convnlp.serving.core.model_config import ModelConfig, by_name
 from convnlp.serving.protos import BatchingParameters, MonitoringConfig
 from convnlp.serving.rest.site import METRICS_PATH
 
@@ -70,8 +70,14 @@ def _read(path, message):
 
 
 def model_configs(models):
-    """Converts a list of ModelConfig messages to `ModelConfig`; raises ValueError if one is wrong."""
-    return [_model_config(model) for model in models]
+    """Converts a list of ModelConfig messages to `ModelConfig`.
+
+    Raises:
+        ValueError: if one is wrong, or two have the same name.
+    """
+    configs = [_model_config(model) for model in models]
+    by_name(configs)
+    return configs
 
 
 def _model_config(model):
@@ -80,6 +86,8 @@ def _model_config(model):
         raise ValueError("every config must have a name")
     if not os.path.isabs(model.base_path):
         raise ValueError(f"{where}: base_path must be absolute, got {model.base_path!r}")
+    if "\0" in model.base_path:  # which no directory of the system can have
+        raise ValueError(f"{where}: base_path must not hold a NUL character, got {model.base_path!r}")
     if model.model_platform != "tensorflow":
         raise ValueError(f"{where}: model_platform must be 'tensorflow', got {model.model_platform!r}")
     policy = model.model_version_policy

@@ -103,7 +103,16 @@ def test_the_messages_know_their_fields_only(message):
     [
         ('name: "m" base_path: "m" model_platform: "tensorflow"', "base_path must be absolute, got 'm'"),
         ('name: "m" base_path: "/m" model_platform: "jax"', "model_platform must be 'tensorflow', got 'jax'"),
+        (
+            r'name: "m" base_path: "/m\000n" model_platform: "tensorflow"',
+            r"model 'm': base_path must not hold a NUL character, got '/m\x00n'",
+        ),
         ('base_path: "/m" model_platform: "tensorflow"', "every config must have a name"),
+        (
+            'name: "m" base_path: "/m" model_platform: "tensorflow" } config { name: "m" base_path: "/n"'
+            ' model_platform: "tensorflow"',
+            "models must have different names, got ['m', 'm']",
+        ),
         ('nam: "m"', 'no field named "nam"'),
     ],
 )
