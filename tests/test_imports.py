@@ -154,14 +154,18 @@ RULES = {
     ),
     "convnlp.serving.client.grpc_messages": (("convnlp.serving.protos",), ("google",)),
     "convnlp.serving.protos": ((), ("google",)),
-    "convnlp.serving.core.lite": (("convnlp.export.edge_model", "convnlp.serving.core.servable"), ("numpy",)),
-    "convnlp.serving": (
+    "convnlp.serving.core": (
         (
             "convnlp.saved_model_operations",
             "convnlp.saved_model_sums",
             "convnlp.serving.core.lite",
             "convnlp.serving.protos",
         ),
+        ("google", "numpy", "tensorflow", "tensorflow_serving", "tensorflow_text"),
+    ),
+    "convnlp.serving.core.lite": (("convnlp.export.edge_model", "convnlp.serving.core.servable"), ("numpy",)),
+    "convnlp.serving": (
+        ("convnlp.serving.core", "convnlp.serving.protos"),
         (
             "absl",
             "google",
@@ -247,6 +251,8 @@ def test_every_module_keeps_its_rule():
         ("convnlp.export.saved_model", "convnlp.training"),
         ("convnlp.serving.client", "tensorflow"),
         ("convnlp.serving.rest.interface", "convnlp.models"),
+        ("convnlp.serving.core.config", "convnlp.serving.rest.site"),
+        ("convnlp.serving.core.drain", "grpc"),
         ("convnlp.pretrain", "benchmarks.baselines"),
         ("convnlp.export.tflite", "tests.corpus"),
         ("convnlp.pretrain", "convnlp.serving.client"),

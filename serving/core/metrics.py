@@ -8,6 +8,7 @@ import re
 import threading
 import time
 
+METRICS_PATH = "/monitoring/prometheus/metrics"  # unless a configuration says otherwise
 # Further combinations of label values are counted without labels: clients must not be able to fill the
 # memory.
 _MAX_CELLS = 1000

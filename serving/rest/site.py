@@ -4,10 +4,9 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from convnlp.serving.core.metrics import METRICS_PATH
 from convnlp.serving.rest.http_protocol import VERBS
 from convnlp.serving.rest.interface import not_found, target
-
-METRICS_PATH = "/monitoring/prometheus/metrics"
 
 
 def build_site(metrics=None, metrics_path=METRICS_PATH, routes=()):

@@ -8,9 +8,9 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from convnlp.serving.core.batching import BatchingOptions
 from convnlp.serving.core.config import read_batching_options, read_metrics_path, read_model_configs
+from convnlp.serving.core.metrics import METRICS_PATH
 from convnlp.serving.core.model_config import ModelConfig
 from convnlp.serving.protos import BatchingParameters, MonitoringConfig
-from convnlp.serving.rest.site import METRICS_PATH
 
 FOLDER = Path(__file__).resolve().parents[2] / "serving"
 
