@@ -24,7 +24,10 @@ def listener(host, port):
     """
     if not port:
         raise ValueError("no REST port: give --rest_api_port=PORT")
-    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:  # a system without IPv6
+        raise _cannot_listen(host, port, error) from error
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host, port))
@@ -101,7 +104,7 @@ def reserve_grpc(host, port):
 
 def _cannot_listen(host, port, error):
     reason = (error.strerror or str(error)).lower()
-    is_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+    is_host = isinstance(error, socket.gaierror) or error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
     flag = "--host" if is_host else "--rest_api_port"
     return ValueError(f"cannot listen on {host} port {port} ({flag}): {reason}")
 

@@ -274,6 +274,27 @@ def test_numbers_that_no_clock_or_library_knows_are_refused(name):
     assert any(f"flag --{name}={10**20}: {10**20} is not an integer in the range" in line for line in lines)
 
 
+WITHOUT_IPV6 = """
+import errno, os, socket
+from convnlp.serving import ports
+def refuse(family):
+    assert family == socket.AF_INET6
+    raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+socket.socket = refuse
+try:
+    ports.listener("::1", 8501)
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_an_address_of_a_family_that_the_system_does_not_have_is_one_clear_line():
+    command = [sys.executable, "-c", WITHOUT_IPV6]
+    done = subprocess.run(command, cwd=server_process.ROOT, capture_output=True, text=True, timeout=400)
+    line = "cannot listen on ::1 port 8501 (--host): address family not supported by protocol\n"
+    assert done.stdout == line, done.stderr
+
+
 TWO_ON_A_PORT = """
 import sys
 from convnlp.serving import ports
