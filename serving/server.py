@@ -42,6 +42,8 @@ def main(argv):
         drain_this_process()  # this starts threads, which a supervisor must not have
     try:
         server_flags.check()
+        if warning := server_flags.warning():
+            print(warning, file=sys.stderr)
         listener = ports.listener(server_flags.HOST.value, server_flags.REST_PORT.value)
         grpc_port = server_flags.GRPC_PORT.value
         if server_flags.NUM_WORKERS.value > 1:

@@ -131,6 +131,17 @@ def check():
         raise ValueError("--batching_parameters_file needs --enable_batching")
 
 
+def warning():
+    """Returns a line that names the flags that were given and are ignored, or None if there are none."""
+    if not _MODEL_CONFIG_FILE.value:
+        return None
+    given = [f"--{flag.name}" for flag in (_MODEL_NAME, _MODEL_BASE_PATH) if is_given(flag)]
+    if not given:
+        return None
+    are = "are" if len(given) > 1 else "is"
+    return f"warning: {' and '.join(given)} {are} ignored: --model_config_file names the models"
+
+
 def is_given(flag):
     """Whether a flag was set on the command line."""
     return flags.FLAGS[flag.name].present > 0

@@ -266,6 +266,25 @@ def test_flags_that_cannot_be_meant_are_one_clear_line(flag, line):
 
 
 @pytest.mark.parametrize(
+    ("flags", "warnings"),
+    [
+        ([], []),
+        (
+            ["--model_base_path=none"],
+            ["warning: --model_base_path is ignored: --model_config_file names the models"],
+        ),
+        (
+            ["--model_name=default", "--model_base_path=none", "--num_workers=2"],
+            ["warning: --model_name and --model_base_path are ignored: --model_config_file names the models"],
+        ),
+    ],
+)
+def test_a_model_beside_a_file_of_models_is_said_to_be_ignored(flags, warnings):
+    lines = errors_of("--model_config_file=none", *flags)
+    assert lines == [*warnings, "error: no REST port: give --rest_api_port=PORT"]
+
+
+@pytest.mark.parametrize(
     "name",
     ["rest_api_timeout_in_ms", "drain_timeout_in_ms", "max_body_bytes", "file_system_poll_wait_seconds"],
 )
