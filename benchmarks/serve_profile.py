@@ -26,7 +26,7 @@ from benchmarks.number_flags import numbers
 from benchmarks.serving_load import run_load, write_request
 from convnlp import programs
 from convnlp.serving.core.batching import Batcher
-from convnlp.serving.core.config import read_batching_options
+from convnlp.serving.core.config_files import read_batching_options
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics

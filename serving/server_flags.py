@@ -4,7 +4,7 @@ import os
 
 from absl import flags
 
-from convnlp.serving.core.batching import MAX_THREADS, BatchingOptions
+from convnlp.serving.core.batching_options import MAX_THREADS, BatchingOptions
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.model_config import ModelConfig
 from convnlp.serving.rest.hosts import allowed_hosts
@@ -153,7 +153,7 @@ def model_configs():
     Raises:
         ValueError: if there is something wrong with that file.
     """
-    from convnlp.serving.core.config import read_model_configs
+    from convnlp.serving.core.config_files import read_model_configs
 
     if _MODEL_CONFIG_FILE.value:
         return read_model_configs(_path(_MODEL_CONFIG_FILE))
@@ -171,7 +171,7 @@ def batching_options():
     Raises:
         ValueError: if there is something wrong with --batching_parameters_file.
     """
-    from convnlp.serving.core.config import read_batching_options
+    from convnlp.serving.core.config_files import read_batching_options
 
     if not _BATCHING.value:
         return None
@@ -185,7 +185,7 @@ def metrics_path():
     Raises:
         ValueError: if there is something wrong with --monitoring_config_file.
     """
-    from convnlp.serving.core.config import read_metrics_path
+    from convnlp.serving.core.config_files import read_metrics_path
 
     file = _path(_MONITORING_CONFIG_FILE)
     return read_metrics_path(file) if file else None

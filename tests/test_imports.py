@@ -251,7 +251,7 @@ def test_every_module_keeps_its_rule():
         ("convnlp.export.saved_model", "convnlp.training"),
         ("convnlp.serving.client", "tensorflow"),
         ("convnlp.serving.rest.interface", "convnlp.models"),
-        ("convnlp.serving.core.config", "convnlp.serving.rest.site"),
+        ("convnlp.serving.core.config_files", "convnlp.serving.rest.site"),
         ("convnlp.serving.core.drain", "grpc"),
         ("convnlp.pretrain", "benchmarks.baselines"),
         ("convnlp.export.tflite", "tests.corpus"),

@@ -14,10 +14,8 @@ an idle server can run at once is never refused, whatever `max_enqueued_batches`
 
 import itertools
 import math
-import os
 import threading
 import time
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -25,64 +23,9 @@ import numpy as np
 
 from convnlp.serving.core.cancellation import CancellableFuture, Cancellation
 from convnlp.serving.core.errors import ServingError, invalid_argument
+from convnlp.serving.core.split_requests import Joined
 
-MAX_THREADS = 4096  # more than any machine has cores, and fewer than a system refuses to start
 _MAX_TURNS = 1000  # queues to remember at most: clients choose their outputs, and must not fill the memory
-
-
-@dataclass(frozen=True)
-class BatchingOptions:
-    """TF Serving's BatchingParameters with its defaults.
-
-    Args:
-        max_batch_size: int. The most examples per request, and per batch unless large ones are split.
-        batch_timeout_micros: int. How long a batch waits to be filled.
-        max_enqueued_batches: int. How many batches of a queue may wait; further requests are refused.
-        num_batch_threads: int. How many batches run at the same time, at most `MAX_THREADS`.
-        allowed_batch_sizes: tuple of int. If not empty, batches are padded to the next of these sizes.
-        pad_variable_length_inputs: bool. Whether tensors of different lengths are padded to the longest.
-        enable_large_batch_splitting: bool. Whether requests larger than `max_execution_batch_size` are split.
-            No request may be larger than `max_batch_size`, split or not.
-        max_execution_batch_size: int. The most examples per batch when requests are split.
-    """
-
-    max_batch_size: int = 1000
-    batch_timeout_micros: int = 0
-    max_enqueued_batches: int = 10
-    num_batch_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
-    allowed_batch_sizes: tuple = ()
-    pad_variable_length_inputs: bool = False
-    enable_large_batch_splitting: bool = False
-    max_execution_batch_size: int = 1000
-
-    def __post_init__(self):
-        counts = ("max_batch_size", "max_enqueued_batches", "num_batch_threads", "max_execution_batch_size")
-        for name in counts:
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be positive. Received: {name}={getattr(self, name)}")
-        if self.num_batch_threads > MAX_THREADS:
-            raise ValueError(
-                f"`num_batch_threads` must be at most {MAX_THREADS}."
-                f" Received: num_batch_threads={self.num_batch_threads}"
-            )
-        if self.batch_timeout_micros < 0:
-            raise ValueError(
-                "`batch_timeout_micros` must not be negative."
-                f" Received: batch_timeout_micros={self.batch_timeout_micros}"
-            )
-        sizes = list(self.allowed_batch_sizes)
-        if sizes and (sizes != sorted(set(sizes)) or sizes[-1] != self.batch_limit):
-            raise ValueError(
-                "`allowed_batch_sizes` must increase and end with the size of the largest batch."
-                f" Received: allowed_batch_sizes={sizes}, largest batch={self.batch_limit}"
-            )
-
-    @property
-    def batch_limit(self):
-        """The most examples that run as one batch."""
-        if self.enable_large_batch_splitting:
-            return min(self.max_batch_size, self.max_execution_batch_size)
-        return self.max_batch_size
 
 
 @dataclass
@@ -164,7 +107,7 @@ class Batcher:
         self._metrics.input_batch_size.observe(size)
         for task in tasks:
             task.future.when_abandoned(partial(self._forget, key))
-        return tasks[0].future if len(tasks) == 1 else _Joined([task.future for task in tasks])
+        return tasks[0].future if len(tasks) == 1 else Joined([task.future for task in tasks])
 
     def close(self):
         """Ends the threads once the waiting batches are done."""
@@ -327,65 +270,6 @@ class Batcher:
             results.append([array[start : start + task.size] for array in merged])
             start += task.size
         return results
-
-
-class _Joined(Future):
-    """The values of all parts of a request, joined in order; cancelling it cancels all parts.
-
-    Args:
-        parts: list of `CancellableFuture`.
-    """
-
-    def __init__(self, parts):
-        super().__init__()
-        self._parts = parts
-        self._num_missing = len(parts)
-        self._is_decided = False
-        self._count_lock = threading.Lock()
-        for part in parts:
-            part.add_done_callback(self._arrived)
-
-    def cancel(self):
-        """Like `Future.cancel`."""
-        if not super().cancel():
-            return False
-        for part in self._parts:
-            part.cancel()
-        return True
-
-    def _arrived(self, part):
-        """Called when a part is done; the last part, or the first that fails, completes the request."""
-        failed = part.cancelled() or part.exception() is not None
-        with self._count_lock:
-            self._num_missing -= 1
-            if self._is_decided or (self._num_missing and not failed):
-                return
-            self._is_decided = True
-        if not self.set_running_or_notify_cancel():
-            return
-        try:
-            if failed:
-                for other in self._parts:
-                    other.cancel()
-                raise part.exception()
-            values = zip(*(each.result() for each in self._parts), strict=True)
-            self.set_result([_concatenated(arrays) for arrays in values])
-        except Exception as error:  # any error must reach whoever waits
-            self.set_exception(error)
-
-
-def _concatenated(arrays):
-    """Returns the values of the parts of a request as one array."""
-    rows = {array.shape[1:] for array in arrays}
-    if len(rows) > 1:
-        shapes = " and ".join(sorted({str(list(row)) for row in rows})[:2])
-        raise ServingError(
-            "FAILED_PRECONDITION",
-            "The parts of a split request cannot be joined: an output of the model has rows of the shapes"
-            f" {shapes}. The size of an output must not depend on its batch; otherwise a request must not be"
-            " larger than max_execution_batch_size",
-        )
-    return np.concatenate(arrays)
 
 
 def _batch_size(feeds):

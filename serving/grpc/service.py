@@ -16,7 +16,7 @@ from tensorflow_serving.apis import (
 )
 
 from convnlp.serving.core import inference, messages
-from convnlp.serving.core.config import model_configs
+from convnlp.serving.core.config_files import model_configs
 from convnlp.serving.core.errors import ServingError, invalid_argument
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.metrics import microseconds

@@ -7,7 +7,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from convnlp.serving.core.batching import Batcher, BatchingOptions
+from convnlp.serving.core.batching import Batcher
+from convnlp.serving.core.batching_options import BatchingOptions
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.metrics import Metrics
 from tests.serving import server_thread

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from convnlp.serving.core import batching
-from convnlp.serving.core.batching import Batcher, BatchingOptions
+from convnlp.serving.core import split_requests
+from convnlp.serving.core.batching import Batcher
+from convnlp.serving.core.batching_options import BatchingOptions
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.metrics import Metrics
 
@@ -278,7 +279,7 @@ def test_whatever_goes_wrong_with_the_answers_reaches_the_client(make, monkeypat
     def out_of_memory(arrays):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(batching, "_concatenated", out_of_memory)
+    monkeypatch.setattr(split_requests, "_concatenated", out_of_memory)
     with pytest.raises(MemoryError, match="no room"):
         ask(batcher, model, *range(8)).result(60)
 

@@ -6,8 +6,8 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from convnlp.serving.core.batching import BatchingOptions
-from convnlp.serving.core.config import read_batching_options, read_metrics_path, read_model_configs
+from convnlp.serving.core.batching_options import BatchingOptions
+from convnlp.serving.core.config_files import read_batching_options, read_metrics_path, read_model_configs
 from convnlp.serving.core.metrics import METRICS_PATH
 from convnlp.serving.core.model_config import ModelConfig
 from convnlp.serving.protos import BatchingParameters, MonitoringConfig

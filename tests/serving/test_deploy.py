@@ -29,7 +29,7 @@ from grafana_foundation_sdk.cog import plugins
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from convnlp.serving.core.config import read_batching_options, read_metrics_path, read_model_configs
+from convnlp.serving.core.config_files import read_batching_options, read_metrics_path, read_model_configs
 from convnlp.serving.core.metrics import Histogram, Metrics
 
 SERVING = Path(__file__).resolve().parents[2] / "serving"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from convnlp.serving.core.config import read_model_configs
+from convnlp.serving.core.config_files import read_model_configs
 from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.core.models import ModelManager

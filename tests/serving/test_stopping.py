@@ -13,7 +13,8 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from convnlp.serving.core import prepared_run
-from convnlp.serving.core.batching import Batcher, BatchingOptions
+from convnlp.serving.core.batching import Batcher
+from convnlp.serving.core.batching_options import BatchingOptions
 from convnlp.serving.core.cancellation import CancellableFuture, Cancellation
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.limits import Limits

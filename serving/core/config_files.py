@@ -5,7 +5,7 @@ import os
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from convnlp.serving.core.batching import BatchingOptions
+from convnlp.serving.core.batching_options import BatchingOptions
 from convnlp.serving.core.metrics import METRICS_PATH
 from convnlp.serving.core.model_config import ModelConfig, by_name
 from convnlp.serving.protos import BatchingParameters, MonitoringConfig
