@@ -156,7 +156,7 @@ def model_configs():
     from convnlp.serving.core.config_files import read_model_configs
 
     if _MODEL_CONFIG_FILE.value:
-        return read_model_configs(_path(_MODEL_CONFIG_FILE))
+        return _content(_MODEL_CONFIG_FILE, read_model_configs)
     return [ModelConfig(_MODEL_NAME.value, os.path.abspath(_path(_MODEL_BASE_PATH)))]
 
 
@@ -175,8 +175,7 @@ def batching_options():
 
     if not _BATCHING.value:
         return None
-    file = _path(_BATCHING_FILE)
-    return read_batching_options(file) if file else BatchingOptions()
+    return _content(_BATCHING_FILE, read_batching_options) or BatchingOptions()
 
 
 def metrics_path():
@@ -187,8 +186,7 @@ def metrics_path():
     """
     from convnlp.serving.core.config_files import read_metrics_path
 
-    file = _path(_MONITORING_CONFIG_FILE)
-    return read_metrics_path(file) if file else None
+    return _content(_MONITORING_CONFIG_FILE, read_metrics_path)
 
 
 def limits():
@@ -232,6 +230,20 @@ def num_warmups():
 def share(number):
     """Returns a worker's share of a number of threads, at least 1."""
     return max(1, number // NUM_WORKERS.value)
+
+
+def _content(flag, read):
+    """Returns what `read` finds in the file that a flag names, or None; an OSError becomes a ValueError."""
+    if not flag.value:
+        return None
+    path = _path(flag)
+    try:
+        return read(path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(
+            f"--{flag.name} must be a file that can be read. Received: {path} ({reason})"
+        ) from error
 
 
 def _path(flag):

@@ -242,6 +242,21 @@ def test_a_model_behind_a_url_is_one_clear_line():
     ]
 
 
+@pytest.mark.parametrize(
+    ("flag", "others"),
+    [
+        ("model_config_file", []),
+        ("batching_parameters_file", ["--model_base_path=none", "--enable_batching"]),
+        ("monitoring_config_file", ["--model_base_path=none"]),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_clear_line(flag, others):
+    line = one_line_error(f"--rest_api_port={free_port()}", f"--{flag}=none", *others)
+    assert line == (
+        f"error: --{flag} must be a file that can be read. Received: none (no such file or directory)"
+    )
+
+
 def test_what_cannot_be_served_is_one_clear_line(tmp_path):
     port = f"--rest_api_port={free_port()}"
     assert "there is no version directory" in one_line_error(port, f"--model_base_path={tmp_path}")
