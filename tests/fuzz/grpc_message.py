@@ -132,5 +132,5 @@ class GrpcMessage(Reader):
         except _Ended as ended:
             outcome = str(ended)
         assert outcome == "OK" or outcome in ALLOWED, outcome
-        assert self._models.manager._users == {}
+        assert self._models.manager._versions._users == {}
         return outcome

@@ -119,7 +119,7 @@ def check(models, count):
     statuses = fuzz(models, count)
     assert statuses.keys() >= {200, 400, 404, 413, 501}  # it gets behind the first line of defence
     assert models.app._gate.inside == 0
-    assert models.manager._users == {}
+    assert models.manager._versions._users == {}
     assert models.post("/v1/models/g:predict", b'{"instances": [1]}')[0] == 200
 
 

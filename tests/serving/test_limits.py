@@ -250,6 +250,6 @@ def test_what_a_request_gave_up_is_counted_until_it_ends(model_folder, model_con
     assert models.app._in_flight.inside > 0
     gate.set()
     deadline = time.monotonic() + 60
-    while models.app._in_flight.inside or models.manager._users:
+    while models.app._in_flight.inside or models.manager._versions._users:
         assert time.monotonic() < deadline
         time.sleep(0.01)
