@@ -4,6 +4,7 @@ tests/models/test_recipe.py keeps the two equal.
 """
 
 import contextlib
+import functools
 import inspect
 
 import keras
@@ -16,6 +17,7 @@ WEIGHT_DECAY = 0.01
 BETA_2 = 0.98
 CLIP_NORM = 1.0
 
+_BY_TARGETS = ("crossentropy", "ce")  # of which Keras chooses one by the targets, always for probabilities
 _OTHER_SCHEDULES = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 
 
@@ -35,17 +37,27 @@ def check_loss(loss):
     """Raises ValueError for a loss that would take the logits of a model for probabilities.
 
     A cross-entropy that is given by its name does: it cuts the logits off outside [0, 1], and learns little.
+
+    Args:
+        loss: the argument of `compile`: a loss, its name or class, or a list or dict of them.
     """
-    given = keras.losses.get(loss) if isinstance(loss, str) and loss != "auto" else loss
-    takes_logits = getattr(given, "from_logits", None)
-    if inspect.isfunction(given):
-        option = inspect.signature(given).parameters.get("from_logits")
-        takes_logits = option and option.default
-    if takes_logits is False:
+    if any(map(_takes_probabilities, keras.tree.flatten(loss))):
         raise ValueError(
             "`loss` must take logits, as keras.losses.SparseCategoricalCrossentropy(from_logits=True) does. "
             f"Received: loss={loss!r}"
         )
+
+
+def _takes_probabilities(loss):
+    """Returns whether a single loss is one of those that take logits only if they are told to."""
+    if isinstance(loss, str) and loss.lower() in _BY_TARGETS:
+        return True
+    is_name = isinstance(loss, str) and loss != "auto"
+    given = keras.losses.get(loss) if is_name or inspect.isclass(loss) else loss  # Keras calls a class, too
+    if inspect.isfunction(given) or isinstance(given, functools.partial):
+        option = inspect.signature(given).parameters.get("from_logits")
+        return option is not None and option.default is False
+    return getattr(given, "from_logits", None) is False
 
 
 @contextlib.contextmanager

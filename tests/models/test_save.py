@@ -1,5 +1,6 @@
 """A model that Keras itself has saved is the same when loaded; what Keras could not load is not saved."""
 
+import functools
 import warnings
 
 import keras
@@ -7,7 +8,7 @@ import keras_nlp
 import numpy as np
 import pytest
 
-from convnlp.models import TextClassifier
+from convnlp.models import MultiLabelClassifier, QuestionAnswerer, TextClassifier
 from tests.small_classifier import small_classifier
 
 TEXTS = ["a fine day", "a lost day"]
@@ -60,23 +61,44 @@ def _without_name(optimizer):
     return {name: value for name, value in optimizer.get_config().items() if name != "name"}
 
 
+PROBABILITIES = keras.losses.sparse_categorical_crossentropy
 LOSSES = {
     "name of a function": "sparse_categorical_crossentropy",
     "name of a class": "SparseCategoricalCrossentropy",
     "function": keras.losses.categorical_crossentropy,
     "object": keras.losses.BinaryCrossentropy(),
+    "class": keras.losses.SparseCategoricalCrossentropy,
+    "chosen by the targets": "CrossEntropy",
+    "function with an option": functools.partial(PROBABILITIES, ignore_class=0),
+    "list": ["mse", PROBABILITIES],
+    "dict": {"head": "sparse_categorical_crossentropy"},
+    "dict of lists": {"other": None, "head": ["mse", keras.losses.SparseCategoricalCrossentropy()]},
 }
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_a_loss_of_probabilities_is_refused(classifier, lm, loss):
-    for model in (classifier, lm):
+    answerer = QuestionAnswerer(classifier.backbone)
+    several = MultiLabelClassifier(classifier.backbone, 2)
+    for model in (classifier, lm, answerer, several):
         with pytest.raises(
             ValueError, match=r"^`loss` must take logits, as .*\(from_logits=True\) does. Received"
         ):
             model.compile(loss=loss)
-    classifier.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    classifier.compile(loss="mse")
+
+
+def test_a_loss_of_logits_is_taken(classifier):
+    logits = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    for loss in (
+        logits,
+        "mse",
+        keras.losses.MeanSquaredError,
+        functools.partial(PROBABILITIES, from_logits=True),
+        [logits],
+        {"head": logits},
+        None,
+    ):
+        classifier.compile(loss=loss)
 
 
 @pytest.mark.parametrize("name", ["a.h5", "a.hdf5", "A.H5"])
