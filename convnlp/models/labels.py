@@ -49,7 +49,7 @@ def to_numbers(y, labels):
         int32 array [B], or an int32 tensor [B] inside a graph.
 
     Raises:
-        ValueError: if a name is unknown, or if the classes have no names.
+        ValueError: if a name is unknown, an example has several, or the classes have no names.
         tf.errors.InvalidArgumentError: likewise, while a `tf.data` pipeline runs; see `explained`.
     """
     if tf.is_tensor(y):
@@ -60,15 +60,19 @@ def to_numbers(y, labels):
         y = y.numpy()
     elif not isinstance(y, (str, bytes)) and not _holds_strings(y):
         return y
-    y = np.asarray(y, dtype=object)
     number = {label: i for i, label in enumerate(_required(labels))}
-    flat = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in y.flat]
-    for row, name in enumerate(flat):
-        if name not in number:
+    found = []
+    for row, names in enumerate(np.atleast_1d(np.asarray(y, dtype=object)).tolist()):
+        names = names if isinstance(names, (list, tuple)) else [names]
+        if len(names) != 1:
+            raise ValueError(f"{_RULE}, one for each example. Received: {names!r:.100} at index {row}")
+        (name,) = (each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in names)
+        if not isinstance(name, str) or name not in number:
             near = difflib.get_close_matches(str(name), labels, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"{_RULE}: {_shown(labels)}. Received: {name!r} at index {row}{hint}")
-    return np.array([number[name] for name in flat], "int32")
+        found.append(number[name])
+    return np.array(found, "int32")
 
 
 def check_numbers(y, num_classes):
@@ -82,8 +86,11 @@ def check_numbers(y, num_classes):
     """
     if not isinstance(y, (list, np.ndarray)) and not (tf.is_tensor(y) and hasattr(y, "numpy")):
         return
-    values = np.asarray(y)
     rule = f"`y` must hold the number of a class, in [0, {num_classes}), for each example"
+    try:
+        values = np.asarray(y)
+    except ValueError as error:
+        raise ValueError(f"{rule}. Received: rows of unequal length") from error
     if values.ndim > 1 and values.shape[1:] != (1,):
         raise ValueError(f"{rule}. Received: numbers of the shape {values.shape}")
     if values.dtype.kind == "O":

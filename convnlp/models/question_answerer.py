@@ -307,7 +307,7 @@ def _byte_spans(x, y):
     Raises:
         ValueError: if `x` is not a pair, or if no answer of an example occurs in its context.
     """
-    y = arrays.of_tables(y)
+    y = _as_array(arrays.of_tables(y))
     if y is None or not len(y) or not isinstance(y[0], str | bytes | list | tuple | np.ndarray):
         return y
     if isinstance(y[0], np.ndarray) and y[0].dtype.kind == "i":
@@ -318,15 +318,21 @@ def _byte_spans(x, y):
             f"Received: {len(y)} answers, x={x!r:.100}"
         )
     found = []
-    for number, (context, answers) in enumerate(zip(x[1], y, strict=True)):
-        answers = [answers] if isinstance(answers, str | bytes) else answers
-        span = answer_places.find(_text(context), map(_text, answers))
+    for number, (context, answers) in enumerate(zip(_as_array(x[1]), y, strict=True)):
+        given = answers if isinstance(answers, list | tuple | np.ndarray) else [answers]
+        texts = [_text(each) for each in given if isinstance(each, str | bytes)]
+        span = answer_places.find(_text(context), texts)
         if span is None:
             raise ValueError(
                 f"`y` must hold answers that stand in their context. Received: {answers} of example {number}"
             )
         found.append(span)
     return np.array(found, "int32")
+
+
+def _as_array(values):
+    """Returns a tensor of texts as an array of them, whose entries are bytes; anything else unchanged."""
+    return values.numpy() if tf.is_tensor(values) and values.dtype == tf.string else values
 
 
 def _text(value):

@@ -157,6 +157,7 @@ def assert_refused(model, y, message):
         ([0.0, 0.5, 0, 0], "0.5 at index 1"),
         (tf.constant([0, 1, 2, 1]), "2 at index 2"),
         (np.eye(2)[NUMBERS], r"numbers of the shape \(4, 2\)"),
+        ([[0], [0, 1], [1], [0]], "rows of unequal length"),
     ],
     ids=str,
 )

@@ -84,6 +84,19 @@ def test_a_name_that_is_none_of_them(trained, call):
         assert str(error.value).endswith("at index 3; did you mean 'earn'?")
 
 
+@pytest.mark.parametrize(
+    ("second", "received"),
+    [(["earn", "grain"], r"\['earn', 'grain'\]"), ([], r"\[\]")],
+    ids=["two", "none"],
+)
+def test_an_example_with_several_names_or_none(trained, second, received):
+    message = rf"^`y` must hold names of the classes, one for each example. Received: {received} at index 1$"
+    for call in (trained.fit, trained.evaluate):
+        for others in ("acq", ["acq"]):
+            with pytest.raises(ValueError, match=message):
+                call(TEXTS, [others, second, others, others], verbose=0)
+
+
 def test_a_classifier_whose_classes_have_no_names(backbone, tokenizer):
     classifier = TextClassifier(backbone.encoder_only(), 2, TextClassifierPreprocessor(tokenizer, 8))
     classifier.compile()

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.models import QuestionAnswerer, QuestionAnswererPreprocessor, Seq2SeqBackbone, TextClassifier
+from convnlp.models import (
+    QuestionAnswerer,
+    QuestionAnswererPreprocessor,
+    Seq2SeqBackbone,
+    TextClassifier,
+    question_answerer,
+)
 from tests import corpus
 from tests.models.test_best_spans import best_by_loop, rows_by_loop
 from tests.models.test_token_offsets import offsets
@@ -123,6 +129,22 @@ def test_it_learns_the_word_behind_a_marker(tokenizer):
     questions, contexts, answers = marked(100, seed=2)
     found = [answer["answer"] for answer in model.predict(questions, contexts)]
     assert np.mean([a == b for a, b in zip(found, answers, strict=True)]) > 0.9  # a guess has 1/3
+
+
+@pytest.mark.parametrize("form", [list, tf.constant, lambda texts: np.array(texts, object)])
+def test_answers_in_any_form_are_found_at_the_same_places(form):
+    contexts = form(["the old river", "Gr\u00fc\u00dfe aus K\u00f6ln"])
+    for answers in (["old", "K\u00f6ln"], [["none", "old"], ["K\u00f6ln"]]):
+        answers = form(answers) if isinstance(answers[0], str) else answers
+        spans = question_answerer._byte_spans((form(["what", "where"]), contexts), answers)
+        assert spans.tolist() == [[4, 7], [12, 17]]
+
+
+@pytest.mark.parametrize("answers", [["old", None], [["old"], []], ["old", float("nan")], [["old"], [None]]])
+def test_an_example_without_an_answer_is_named(answers):
+    x = (["what", "where"], ["the old river", "None nan"])
+    with pytest.raises(ValueError, match=r"answers that stand in their context\. Received: .* of example 1$"):
+        question_answerer._byte_spans(x, answers)
 
 
 @pytest.mark.slow
