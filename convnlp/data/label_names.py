@@ -113,7 +113,7 @@ def multi_label_names(source, field="label", separator=None):
     if source.kind == "tfds":
         raise SourceError(f"{source}: several labels in one field cannot be read; set label_fields")
     stream = stream_of(source, OneField(field))
-    values = [(record, *stream.values(record)) for record in stream.records()]
+    values = [(record.without_data(), *stream.values(record)) for record in stream.records()]
     texts = [value for _, value in values if isinstance(value, str)]
     used = [each for each in SEPARATORS if any(each in text for text in texts)]
     separator = separator or (used or SEPARATORS)[0]

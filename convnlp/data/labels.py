@@ -221,7 +221,8 @@ class MultiLabel:
     def _split(self, value):
         separators = [self.separator] if self.separator else SEPARATORS
         parts = [parts_of(self.field, value, separator) for separator in separators]
-        return next((part for part in parts if {*part} <= {*self.names}), parts[0])
+        # Not sets: a record may hold lists or objects in place of names.
+        return next((part for part in parts if all(name in self.names for name in part)), parts[0])
 
     def _index(self, name):
         if isinstance(name, str) and name in self.names:

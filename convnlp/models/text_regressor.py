@@ -39,11 +39,11 @@ class TextRegressor(PooledHead):
         compile=False,
         **kwargs,
     ):
-        for value in (mean, scale):
-            if not isinstance(value, numbers.Real) or not math.isfinite(value) or scale <= 0:
-                raise ValueError(
-                    f"`mean` must be finite and `scale` positive. Received: mean={mean!r}, scale={scale!r}"
-                )
+        are_finite = all(isinstance(each, numbers.Real) and math.isfinite(each) for each in (mean, scale))
+        if not are_finite or scale <= 0:
+            raise ValueError(
+                f"`mean` must be finite and `scale` positive. Received: mean={mean!r}, scale={scale!r}"
+            )
         self._moments = (float(mean), float(scale))
         super().__init__(backbone, 1, preprocessor, pooling, dropout, compile, **kwargs)
         self.mean, self.scale = self._moments

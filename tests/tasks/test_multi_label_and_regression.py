@@ -1,6 +1,7 @@
 """Several labels per text, and numbers: what is read, scored, trained and given by the models."""
 
 import json
+import tracemalloc
 
 import keras
 import numpy as np
@@ -67,6 +68,8 @@ def test_several_labels_are_zeros_and_ones(label, value, expected):
         (MultiLabel("l", NAMES), ["music"], "l 'music' is not one of the 3 labels"),
         (MultiLabel("l", NAMES), "arts,music", "l 'music' is not one of the 3 labels"),
         (MultiLabel("l", NAMES), [3], "l 3 is not one of the 3 labels"),
+        (MultiLabel("l", NAMES), [["arts"]], r"l \['arts'\] is not one of the 3 labels"),
+        (MultiLabel("l", NAMES), ["arts", {"name": "arts"}], "l {'name': 'arts'} is not one of the 3 labels"),
         (MultiLabel("l", NAMES), 1, "`l` must be a list of labels, or a string of labels with separators"),
         (MultiLabel("l", NAMES), None, "`l` must be a list of labels"),
         (MultiLabel(NAMES, NAMES), (1, 2, 0), r"`food, drinks` must be a number in \[0, 1\]"),
@@ -101,6 +104,17 @@ def test_labels_in_one_column(tmp_path, labels, names, expected):
 def test_a_missing_value_is_no_label(tmp_path):
     with pytest.raises(SourceError, match=r"line 3: label is missing\. Received: ' NaN'"):
         sources.multi_label_names(write(tmp_path, ["a,b", " NaN"]))
+
+
+def test_the_texts_are_not_kept_while_labels_are_looked_for(tmp_path):
+    rows = [{"text": "x" * 50_000, "label": ["a", "b"][i % 2 :]} for i in range(300)]
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+    tracemalloc.start()
+    try:
+        assert sources.multi_label_names(source)[0] == ("a", "b")
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000  # of 15 MB
+    finally:
+        tracemalloc.stop()
 
 
 def test_labels_in_columns_of_their_own(tmp_path):
