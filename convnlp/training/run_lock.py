@@ -255,7 +255,7 @@ class Lease:
             except LockedError:
                 return  # the run notices before its next write
             except storage.ERRORS as error:  # the network is down for a while
-                logging.warning("Could not renew %s: %s", self._path, str(error).splitlines()[0])
+                logging.warning("Could not renew %s: %s", self._path, storage.reason(error))
 
     def release(self):
         """Removes the lease if this process still holds it."""

@@ -45,8 +45,11 @@ def normal(path, name="workdir"):
 
 
 def reason(error):
-    """Returns the first line of an error's message, without the names of TensorFlow's operations."""
-    return without_operations(str(error)).splitlines()[0]
+    """Returns the first line of an error's message, without the names of TensorFlow's operations.
+
+    An error without a message, such as a time-out, is called by its class.
+    """
+    return (without_operations(str(error)).strip() or type(error).__name__).splitlines()[0]
 
 
 def without_operations(message):

@@ -10,6 +10,8 @@ import re
 
 import tensorflow as tf
 
+from convnlp.training import storage
+
 _UNREACHABLE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker", "tpu")
@@ -58,9 +60,8 @@ def build(name, tpu="", num_virtual_devices=0):
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
-        reason = str(error).splitlines()[0]
         raise ValueError(
-            f"`tpu` must name a TPU that can be reached. Received: tpu={tpu!r} ({reason})"
+            f"`tpu` must name a TPU that can be reached. Received: tpu={tpu!r} ({storage.reason(error)})"
         ) from error
     return tf.distribute.TPUStrategy(resolver)
 

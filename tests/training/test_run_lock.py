@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -170,6 +171,26 @@ def test_of_two_that_begin_at_once_one_goes_on(path):
     assert len(outcomes) == 2
     leases[0].check()
     leases[0].release()
+
+
+def test_a_lease_is_renewed_again_after_a_failure_without_a_message(path, monkeypatch, caplog):
+    write, failed = storage.write_json, threading.Event()
+
+    def write_or_fail(*args, **kwargs):
+        if not failed.is_set():
+            failed.set()
+            raise TimeoutError
+        write(*args, **kwargs)
+
+    lease = run_lock.Lease(path, **QUICK)
+    before = storage.read_json(path)["beat"]
+    monkeypatch.setattr(storage, "write_json", write_or_fail)
+    assert failed.wait(60)
+    while storage.read_json(path)["beat"] == before:
+        assert lease._thread.is_alive()
+        time.sleep(0.01)
+    lease.release()
+    assert "TimeoutError" in caplog.text
 
 
 def test_a_lease_that_was_taken_over_stops_the_run_before_it_writes(path, monkeypatch):

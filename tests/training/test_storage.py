@@ -88,6 +88,9 @@ def test_the_reason_is_one_line_without_the_operation():
         "{{function_node __wrapped__SaveV2_device_/job:localhost/task:0}} a/b; No space [Op:SaveV2]\nat",
     )
     assert storage.reason(error) == "a/b; No space"
+    assert storage.reason(TimeoutError()) == "TimeoutError"
+    assert storage.reason(OSError("\nthe disk\nis gone")) == "the disk"
+    assert storage.reason(storage.tf.errors.AbortedError(None, None, " [Op:SaveV2]")) == "AbortedError"
 
 
 def test_moves_and_copies_directories(directory):
