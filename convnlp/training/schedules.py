@@ -71,7 +71,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step):
         step = tf.cast(step, tf.float32)
         if self.name == "constant":
-            return tf.constant(self.learning_rate)
+            return tf.constant(self.learning_rate, tf.float32)  # it may be an int
         if self.name == "inverse_sqrt":
             return self.learning_rate * tf.math.rsqrt(tf.maximum(step, max(self.warmup_steps, 1)))
         warmup = (step + 1) / max(self.warmup_steps, 1)

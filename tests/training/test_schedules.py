@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from convnlp.training.schedules import SCHEDULES, Schedule
 
@@ -20,6 +21,12 @@ def test_values(name):
     schedule = Schedule(name, learning_rate=P, num_steps=N, warmup_steps=W, decay_steps=D)
     values = [float(schedule(step)) for step in STEPS]
     np.testing.assert_allclose(values, EXPECTED[name], rtol=1e-6)  # float32
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_whole_number_is_a_rate_like_any_other(name):
+    schedule = Schedule(name, learning_rate=1, num_steps=N)
+    assert schedule(0).dtype == schedule(np.int64(3)).dtype == tf.float32
 
 
 @pytest.mark.parametrize("name", ["warmup_linear", "warmup_flat_linear"])
