@@ -1,7 +1,6 @@
 """Presets by name: those that ship with the package, listed as keras_nlp lists its own."""
 
 import atexit
-import functools
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ from keras_hub.src.utils import preset_utils  # there is no public form
 
 _MARKS = ("config.json", "tokenizer.json")  # a preset has one of them
 _directories = {}  # name -> directory of its files
+_copies = {}  # URL -> directory of its copy
 
 
 def register(presets, backbone_cls):
@@ -74,15 +74,16 @@ def locate(preset):
         return _directories[preset]
     scheme, separator, _ = preset.partition("://")
     is_remote = bool(separator) and scheme in tf.io.gfile.get_registered_schemes()
-    if is_remote and (copied := _copy_of(preset)):
-        return copied
+    if is_remote and preset not in _copies and (copied := _copy_of(preset)):
+        _copies[preset] = copied  # where there is none yet, the next call looks again
+    if preset in _copies:
+        return _copies[preset]
     if os.path.isdir(preset) or (separator and not is_remote):
         return preset
     named = f", or one of: {', '.join(names())}" if _directories else ""
     raise ValueError(f"preset {preset}: no such directory. Expected one written by `save_to_preset`{named}")
 
 
-@functools.cache
 def _copy_of(url):
     """Returns a copy of the preset behind a URL, or None if there is none."""
     gfile = tf.io.gfile

@@ -169,6 +169,8 @@ def test_a_path_stays_a_path_and_a_name_a_name(folder, lm, monkeypatch, tmp_path
 
 def test_a_directory_behind_a_url_is_copied_once_and_checked(saved):
     url, damaged = "ram://preset_names/tiny_en", "ram://preset_names/damaged"
+    with pytest.raises(ValueError, match=r"no such directory"):
+        preset_names.locate(url)  # before it is written, which is not remembered
     for target in (url, damaged):
         for path in saved.rglob("*"):
             if path.is_file():
