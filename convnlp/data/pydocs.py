@@ -147,9 +147,10 @@ def _cache_folder():
 def _write(file, documents):
     """Writes a file under a temporary name, so that a half-written one is never read."""
     lines = "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in documents)
-    with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as temporary:
-        temporary.write(gzip.compress(lines.encode("utf-8"), compresslevel=6, mtime=0))
-    os.replace(temporary.name, file)
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:  # which goes, whatever happens
+        whole = pathlib.Path(folder, file.name)
+        whole.write_bytes(gzip.compress(lines.encode("utf-8"), compresslevel=6, mtime=0))
+        os.replace(whole, file)
 
 
 def _read(file):

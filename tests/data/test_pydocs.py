@@ -1,5 +1,6 @@
 """The documentation corpus, from a small tree that stands for the installed packages."""
 
+import errno
 import gzip
 import json
 import os
@@ -96,6 +97,17 @@ def test_the_file_is_written_once_and_nothing_else_is_left(installed):
     assert pydocs.path() == path
     assert os.stat(path).st_mtime_ns == before
     assert os.listdir(installed / "cache" / "convnlp") == [os.path.basename(path)]
+
+
+def test_a_full_disk_leaves_nothing(installed, monkeypatch):
+    def full(path, content):
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pydocs.pathlib.Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        pydocs.path()
+    assert os.listdir(installed / "cache" / "convnlp") == []
 
 
 def test_a_cache_that_cannot_be_written_is_replaced(installed, monkeypatch):
