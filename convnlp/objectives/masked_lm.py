@@ -36,12 +36,10 @@ class MaskedLanguageModeling(Objective):
 
     @tf.autograph.experimental.do_not_convert
     def examples(self, tokens, seeds, tokenizer):
-        sentinels = tokenizer.sentinel_token_ids
         masked, positions, targets = mask(
             tokens,
             seeds.own,
-            mask_token_id=sentinels[0],
-            num_text_tokens=tokenizer.vocabulary_size() - len(sentinels),
+            **replacements(tokenizer),
             noise_density=self.noise_density,
             end_token_id=tokenizer.end_token_id,
         )
@@ -59,6 +57,24 @@ def num_predictions(length, noise_density=NOISE_DENSITY):
     """Returns the number of tokens to predict in each sequence of `length` tokens, at least 1."""
     DENSITY.check("noise_density", noise_density)
     return max(round(length * noise_density), 1)
+
+
+def replacements(tokenizer):
+    """Returns what `mask` and `hide` put in the place of tokens: their arguments, by name.
+
+    Args:
+        tokenizer: see `Objective.examples`. Its first sentinel stands for the mask.
+
+    Raises:
+        ValueError: if it has no sentinel.
+    """
+    sentinels = tokenizer.sentinel_token_ids
+    if not sentinels:
+        raise ValueError("`tokenizer` must have a sentinel, which stands for the mask. Received: one without")
+    return {
+        "mask_token_id": sentinels[0],
+        "num_text_tokens": tokenizer.vocabulary_size() - len(sentinels),
+    }
 
 
 def mask(tokens, seed, mask_token_id, num_text_tokens, *, noise_density=NOISE_DENSITY, end_token_id=1):

@@ -92,10 +92,7 @@ class UnifiedLanguageModeling(Objective):
         batch_size, length = tf.shape(tokens)[0], tokens.shape[1]
         places_seed, hide_seed, prefix_seed = tf.unstack(tf.random.experimental.stateless_split(seeds.own, 3))
         positions = self._positions(tokens, places_seed, tokenizer.end_token_id)
-        sentinels = tokenizer.sentinel_token_ids
-        masked, targets = masked_lm.hide(
-            tokens, positions, hide_seed, sentinels[0], tokenizer.vocabulary_size() - len(sentinels)
-        )
+        masked, targets = masked_lm.hide(tokens, positions, hide_seed, **masked_lm.replacements(tokenizer))
         mode = self._mode(seeds.shared)
         prefix_length = tf.random.stateless_uniform([batch_size, 1], prefix_seed, 1, length, tf.int32)
         prefix_mask = tf.range(length) < prefix_length  # [B,S]

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.objectives import masked_lm
+from convnlp.models import Tokenizer
+from convnlp.objectives import Seeds, build_objectives, masked_lm
+from tests import corpus
 
 MASK, NUM_TEXT_TOKENS, END = 119, 100, 1
 
@@ -55,6 +57,14 @@ def test_the_seed_decides():
     one, same, other = (masked(tokens, (0, seed))[1] for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
+
+
+@pytest.mark.parametrize("name", ["masked_lm", "unilm"])
+def test_a_tokenizer_without_a_mask_is_refused(name):
+    (objective,) = build_objectives([name], 16)
+    tokenizer, seed = Tokenizer(corpus.tiny_proto(), num_sentinels=0), tf.constant([0, 1], tf.int64)
+    with pytest.raises(ValueError, match=r"^`tokenizer` must have a sentinel, which stands for the mask"):
+        objective.examples(tf.fill([2, 16], 5), Seeds(seed, seed), tokenizer)
 
 
 @pytest.mark.parametrize("density", [0.0, 1.0])
