@@ -66,7 +66,8 @@ class EncoderReference(Reference):
         if name == "embed":
             return relative_difference(outputs["embedding"], self._model.embed(self.rows(inputs)))
         expected = self._answers.answer(self.rows(inputs))
-        return max(_error(outputs[key], np.asarray(value)) for key, value in expected.items())
+        # Not Python's maximum, which loses NaN.
+        return float(np.max([_error(outputs[key], np.asarray(value)) for key, value in expected.items()]))
 
     def edge(self, inputs):
         return np.asarray(self._answers.edge(self.rows(inputs)))

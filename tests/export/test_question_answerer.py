@@ -58,6 +58,20 @@ def test_a_saved_model_answers_in_a_fresh_process(model, preset, tmp_path):
     assert "TFText>FastSentencepieceTokenize" not in Graph(str(ids)).op_names()
 
 
+@pytest.mark.parametrize("name", ["serving_default", "ids"])
+def test_a_score_that_is_no_number_is_an_error(model, name):
+    answers = tasks.task_of(model).answers(model)
+    served, rows = answers.signatures()
+    request = answers.request(name, QUESTIONS[:2], rows)
+    inputs = {spec.name: request[spec.name] for spec in served[name].input_signature}
+    asked = {key: tf.constant(value) for key, value in inputs.items()}
+    outputs = {key: value.numpy() for key, value in served[name](**asked).items()}
+    reference = answers.reference()
+    assert reference.error(name, inputs, outputs) < 1e-4
+    outputs["score"][-1] = np.nan
+    assert np.isnan(reference.error(name, inputs, outputs))
+
+
 @pytest.mark.slow
 def test_tflite(model, preset, tmp_path):
     answers = tasks.task_of(model).answers(model)

@@ -85,5 +85,8 @@ class SpanReference(EncoderReference):
 
 
 def _error(best, chosen, score):
-    """Returns how far the score of a chosen span is from the best one, and from what was answered."""
-    return max(best - chosen, abs(score - chosen))
+    """Returns how far the score of a chosen span is from the best one, and from what was answered.
+
+    If the answer's score is not a number, neither is the result: Python's own maximum would lose that.
+    """
+    return np.maximum(best - chosen, abs(score - chosen))
