@@ -186,6 +186,6 @@ def entry(preset, name, *keys):
             value = json.load(file)
         for key in keys:
             value = value[key]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None  # if it is damaged, from_preset says so
     return value

@@ -108,4 +108,5 @@ def of_preset(model, directory, source, **given):
 
 def _recorded(directory):
     """Returns the `task` of the config that a preset was trained by; an empty dict if it does not say."""
-    return presets.entry(directory, "experiment.json", "task") or {}
+    found = presets.entry(directory, "experiment.json", "task")
+    return found if isinstance(found, dict) else {}

@@ -19,6 +19,12 @@ def found(folder, cls, recorded, rows, **given):
     return fields.of_preset(object.__new__(cls), str(folder), source, **given)
 
 
+@pytest.mark.parametrize("content", ['{"task": [1]}', '{"task": "x"}', "[" * 100_000, '["task"]', "{"])
+def test_a_preset_that_does_not_say_what_it_was_trained_on(tmp_path, content):
+    (tmp_path / "experiment.json").write_text(content)
+    assert fields.trained_on(str(tmp_path)) == ()
+
+
 def renamed(text, label):
     return [{text: row["text"], label: row["label"]} for row in ROWS]
 
