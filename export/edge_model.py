@@ -268,18 +268,20 @@ def runner(interpreter):
     """Returns a function that runs a LiteRT interpreter with one input array and one output array.
 
     Batch size and length may change from call to call: the tensors are resized whenever the shape changes.
+    Threads take turns: one must not resize or fill the input while another runs.
     """
     source, target = interpreter.get_input_details()[0]["index"], interpreter.get_output_details()[0]["index"]
-    shape = None
+    shape, in_use = None, threading.Lock()
 
     def run(array):
         nonlocal shape
-        if shape != array.shape:
-            interpreter.resize_tensor_input(source, array.shape)
-            interpreter.allocate_tensors()
-            shape = array.shape
-        interpreter.set_tensor(source, array)
-        interpreter.invoke()
-        return interpreter.get_tensor(target)
+        with in_use:
+            if shape != array.shape:
+                interpreter.resize_tensor_input(source, array.shape)
+                interpreter.allocate_tensors()
+                shape = array.shape
+            interpreter.set_tensor(source, array)
+            interpreter.invoke()
+            return interpreter.get_tensor(target)
 
     return run

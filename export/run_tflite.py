@@ -5,7 +5,7 @@
 
 Prints one JSON object per text: {"label", "scores"}, or {"embedding"} for a language model's encoder. A file
 for --input has one text per line or, if its name ends in .jsonl, one object with "text" and, for pairs,
-"text_pair"; "-" is standard input.
+"text_pair", where blank lines are skipped; "-" is standard input.
 """
 
 import codecs
@@ -49,12 +49,14 @@ def examples():
         if not _INPUT.value.endswith(".jsonl"):
             yield line, None
             continue
+        if not line.strip():
+            continue
         try:
             example = json.loads(line)
             text, pair = example["text"], example.get("text_pair")
             if not isinstance(text, str) or not isinstance(pair, str | None):
                 raise TypeError
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ValueError(
                 f'{_INPUT.value}, line {number}: not a JSON object whose "text" is a string'
             ) from None

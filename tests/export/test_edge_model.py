@@ -295,6 +295,47 @@ def test_an_archive_that_says_less_than_unpacks(tmp_path, fp32_file):
     tracemalloc.stop()
 
 
+class SlowInterpreter:
+    """Adds one to its input, in two halves of a run."""
+
+    def __init__(self):
+        self.filled, self.begun = [], threading.Event()
+
+    def get_input_details(self):
+        return [{"index": 0}]
+
+    get_output_details = get_input_details
+
+    def resize_tensor_input(self, index, shape):
+        pass
+
+    def allocate_tensors(self):
+        pass
+
+    def set_tensor(self, index, array):
+        self.input = array
+        self.filled.append(threading.current_thread())
+
+    def invoke(self):
+        self.begun.set()
+        time.sleep(0.2)  # in which another thread could fill the input
+        self.output = self.input + 1
+
+    def get_tensor(self, index):
+        return self.output
+
+
+def test_threads_that_share_an_interpreter_get_answers_of_their_own():
+    interpreter = SlowInterpreter()
+    run = edge_model.runner(interpreter)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(run, np.array([[1]]))
+        assert interpreter.begun.wait(60)
+        second = pool.submit(run, np.array([[7, 8]]))
+        assert (first.result().tolist(), second.result().tolist()) == ([[2]], [[8, 9]])
+    assert len({*interpreter.filled}) == 2
+
+
 RUNNER = """
 import runpy, sys
 try:
@@ -375,7 +416,8 @@ def test_a_text_too_long_is_cut_where_the_metadata_says(model, fp32_file):
 @pytest.mark.multiprocess
 def test_runner_needs_no_tensorflow(model, fp32_file, tmp_path):
     lines = [{"text": TEXTS[0]}, {"text": TEXTS[1], "text_pair": PAIRS[1]}, {"text": TEXTS[2]}]
-    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    blank = "\n \t\n"  # such lines are skipped, as by the other programs
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" + blank for line in lines))
     done = run_tflite(f"--model={fp32_file}", f"--text={TEXTS[2]}", f"--input={tmp_path / 'texts.jsonl'}")
     assert done.returncode == 0, done.stderr
     assert "imported: []" in done.stderr
@@ -389,9 +431,10 @@ def test_runner_needs_no_tensorflow(model, fp32_file, tmp_path):
 
     done = run_tflite(f"--model={fp32_file}", "--input=-", stdin="one\ntwo\n")
     assert [sorted(json.loads(line)) for line in done.stdout.splitlines()] == [["label", "scores"]] * 2
-    (tmp_path / "numbers.jsonl").write_text('{"text": "one"}\n{"text": 2}\n')
-    done = run_tflite(f"--model={fp32_file}", f"--input={tmp_path / 'numbers.jsonl'}")
-    assert f'error: {tmp_path}/numbers.jsonl, line 2: not a JSON object whose "text" is a str' in done.stderr
+    for wrong in ('{"text": 2}', "[" * 100_000):
+        (tmp_path / "wrong.jsonl").write_text(f'{{"text": "one"}}\n{wrong}\n')
+        done = run_tflite(f"--model={fp32_file}", f"--input={tmp_path / 'wrong.jsonl'}")
+        assert f'error: {tmp_path}/wrong.jsonl, line 2: not a JSON object whose "text" is' in done.stderr
     done = run_tflite(f"--model={tmp_path / 'none.tflite'}", "--text=one")
     assert done.returncode == 1
     assert [line for line in done.stderr.splitlines() if line.startswith("error: ")]
