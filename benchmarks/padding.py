@@ -21,8 +21,8 @@ from benchmarks.rows import Row
 from convnlp.data import Source, sources
 from convnlp.data.packing import first_fit
 from convnlp.models import Tokenizer
+from convnlp.models.reading import ROUND_TO
 from convnlp.prediction import asking
-from convnlp.tasks.rows import ROUND_TO
 
 NAME = "tokens computed per token"
 _PRESET = "dynamic_conv_mini_en"

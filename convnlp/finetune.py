@@ -19,7 +19,8 @@ from convnlp import adaptation, components, estimate, experiment, programs, stag
 from convnlp.data import validation
 from convnlp.finetuning import data, results, steps
 from convnlp.finetuning.outcome import LeftOut, Outcome
-from convnlp.tasks import fields, rows
+from convnlp.models.reading import mixes_any_length
+from convnlp.tasks import fields
 from convnlp.training import graphs, loop, optimizers
 from convnlp.training import strategy as strategy_lib
 from convnlp.training.shards import Sharded
@@ -62,7 +63,7 @@ def run(config, workdir, strategy, finish=False):
     labelled, scored = np.arange(len(found)), held_out.values()
     found = _for_training(config, task, found, scored, tokenizer)  # may take long: teachers are asked
     batch_size = config.train.batch_size // num_workers
-    groups = config.data.group_by_length and task.takes_group and rows.mixes_any_length(backbone)
+    groups = config.data.group_by_length and task.takes_group and mixes_any_length(backbone)
     group, one = ({"group": config.train.steps_per_call}, {"group": 1}) if groups else ({}, {})
     own_shards = experiment.own_shards(workdir, strategy)
     parts = [*_parts(config, tokenizer, train, is_trained_on, task, found, scored, own_shards, group)]

@@ -38,7 +38,7 @@ LAYOUTS = {
     "c_c_c_t": (_coatnet(1), "relative_attention"),
     "c_c_t_t": (_coatnet(2), "relative_attention"),
     "c_t_t_t": (_coatnet(3), "relative_attention"),
-    # Lee-Thorp et al., 2022, "FNet": its hybrids, with attention in the place of the last two transforms (?).
+    # Lee-Thorp et al., 2022, "FNet": its hybrids, with attention in the place of the last two transforms.
     "fnet_hybrid": (_on_top("self_attention", below="fourier"), "self_attention"),
     # Tay et al., 2021, section 5.1: attention relates two texts in a row, which convolutions alone do not.
     "cross_segment_attention": (_on_top("self_attention"), "dynamic_conv"),

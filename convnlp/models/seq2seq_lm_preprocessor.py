@@ -114,9 +114,8 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
         rows = {
             "encoder_token_ids": ids,
             "encoder_padding_mask": mask,
-            "decoder_token_ids": self._shift_right(
-                start
-            ),  # the mask now ends where the prompt's end token was
+            # With the start token in front, the mask ends where the prompt's end token was.
+            "decoder_token_ids": self._shift_right(start),
             "decoder_padding_mask": start_mask,
         }
         return _unbatched(rows, single)

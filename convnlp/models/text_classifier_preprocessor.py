@@ -39,9 +39,8 @@ class TextClassifierPreprocessor(TextPreset, keras_nlp.models.TextClassifierPrep
 
     def __init__(self, tokenizer, sequence_length=128, **kwargs):
         arguments.refuse_unknown(TextClassifierPreprocessor, kwargs, also=("config_file",))
-        kwargs.pop(
-            "truncate", None
-        )  # truncation is always longest first; the base class writes it into its config
+        # The base class writes it into its config; here, the longest text is always cut first.
+        kwargs.pop("truncate", None)
         super().__init__(
             tokenizer, sequence_length=check_length("sequence_length", sequence_length, 3), **kwargs
         )

@@ -4,19 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.data import batching
-from convnlp.models.reading import ROUND_TO, mixes_any_length, reading_mixers, shortened
+from convnlp.models.reading import ROUND_TO, mixes_any_length, shortened
 from convnlp.tasks.length_groups import in_groups
-
-__all__ = [
-    "TEXT",
-    "TOKEN_IDS",
-    "EncoderRows",
-    "mixes_any_length",
-    "outputs_of",
-    "reading_mixers",
-    "signature",
-    "vectors_of",
-]
 
 TEXT = tf.TensorSpec([None], tf.string)
 TOKEN_IDS = tf.TensorSpec([None, None], tf.int32)

@@ -4,7 +4,8 @@ import tensorflow as tf
 
 from convnlp.export.lite import conversion
 from convnlp.export.saved_models import signatures
-from convnlp.tasks.rows import reading_mixers, signature
+from convnlp.models.reading import reading_mixers
+from convnlp.tasks.rows import signature
 
 _BATCH, _LENGTH = 2, 8
 

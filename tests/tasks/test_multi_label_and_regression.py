@@ -284,6 +284,8 @@ def test_the_models_of_keras(cls):
     [
         ({"scale": 0.0}, "`scale` positive. Received: mean=0.0, scale=0.0"),
         ({"mean": float("nan")}, "`mean` must"),
+        ({"mean": None}, "`mean` must be finite and `scale` positive. Received: mean=None, scale=1.0"),
+        ({"scale": "2"}, "`scale` positive. Received: mean=0.0, scale='2'"),
     ],
 )
 def test_the_scale_of_a_regressor(arguments, message):

@@ -38,9 +38,8 @@ def explain(classifier, rows, logits):
         without = {
             name: tf.gather(tf.gather(values, row), kept, batch_dims=1) for name, values in padded.items()
         }
-        without = {
-            name: tf.ensure_shape(values, mask.shape) for name, values in without.items()
-        }  # T, if known
+        # Mixers with weights for each position must know T while the graph is made.
+        without = {name: tf.ensure_shape(values, mask.shape) for name, values in without.items()}
         left = tf.nn.log_softmax(classifier(without, training=False))  # [n,C]
         left = tf.gather(left, tf.gather(label, row), batch_dims=1)  # [n]
         fallen = tf.gather(whole, row) - left

@@ -11,12 +11,13 @@ from convnlp.data import Label, examples, rules, sources
 from convnlp.layers import HashedNgrams, dropout_seed
 from convnlp.layers.hashed_ngrams import MAX_BUCKETS
 from convnlp.models import TextClassifier, linear_head
+from convnlp.models.reading import mixes_any_length
 from convnlp.options import option
 from convnlp.tasks.classification import heads, ngrams, review, self_training
 from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.teachers import soft_labels
 from convnlp.tasks.pooled_head import PooledHeadTask
-from convnlp.tasks.rows import mixes_any_length, outputs_of
+from convnlp.tasks.rows import outputs_of
 
 TAUGHT_SHARE = 0.75  # of the target, if there are teachers
 
