@@ -25,16 +25,3 @@ def check_dtype(dtype=None):
             f"`dtype` must be one of {', '.join(DTYPES)}, whose weights are float32; smaller files are made "
             f"by `convnlp export-tflite` (fp16, int8). Received: dtype={name!r}{origin}"
         )
-
-
-def refuse_quantize(mode):
-    """Raises NotImplementedError: Keras would quantize only the head, and warn about each other layer.
-
-    Args:
-        mode: the argument of `keras.Model.quantize`.
-    """
-    raise NotImplementedError(
-        "`quantize` is not supported. For int8 weights export with `convnlp export-tflite --mode=dynamic` "
-        "(`--mode=int8` quantizes the activations too); to compute in 16 bits load with "
-        f"dtype='mixed_bfloat16'. Received: mode={mode!r}"
-    )

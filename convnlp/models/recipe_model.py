@@ -2,11 +2,11 @@
 
 import keras
 
-from convnlp.models import arrays, given_data, precision, recipe
-from convnlp.models.checked_preset import CheckedPreset
+from convnlp.models import arrays, given_data, recipe
+from convnlp.models.model_preset import ModelPreset
 
 
-class RecipeModel(CheckedPreset):
+class RecipeModel(ModelPreset):
     """Trains by the project's recipe, and has presets with sums.
 
     Comes before a keras_nlp class among the bases of a model.
@@ -108,7 +108,3 @@ class RecipeModel(CheckedPreset):
                 f"`filepath` must end in .keras; or call save_to_preset(DIR). Received: filepath={filepath}"
             )
         super().save(filepath, *args, **kwargs)
-
-    def quantize(self, mode=None, **kwargs):
-        """Not supported: raises NotImplementedError, whose message names what is."""
-        precision.refuse_quantize(mode)

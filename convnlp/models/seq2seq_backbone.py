@@ -16,11 +16,11 @@ from convnlp.models import (
     precision,
     presets,
 )
-from convnlp.models.checked_preset import CheckedPreset
+from convnlp.models.model_preset import ModelPreset
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
+class Seq2SeqBackbone(ModelPreset, keras_nlp.models.Backbone):
     """Encoder and causal decoder with cross-attention and one tied embedding, around any token mixer.
 
     Source: Tay et al., 2021, section 3, https://arxiv.org/abs/2105.03322; sizes and skeleton of T5 (Raffel
@@ -372,10 +372,6 @@ class Seq2SeqBackbone(CheckedPreset, keras_nlp.models.Backbone):
         """
         lora.check(self, rank, target_layer_names)
         super().enable_lora(rank, target_layer_names)
-
-    def quantize(self, mode=None, **kwargs):
-        """Not supported: raises NotImplementedError, whose message names what is."""
-        precision.refuse_quantize(mode)
 
     def encoder_only(self):
         """Returns a new backbone without the decoder, with copies of the embedding and the encoder's weights.
