@@ -40,7 +40,22 @@ def label_names(source, field="label"):
     stream = stream_of(source, ClassSchema(field))
     if names := format_of(source).class_names(paths(source)[0], field):
         return names
-    first, count = {}, 0  # value -> where it occurs first
+    first, count = _first_of_each(stream, field)
+    if len(first) < 2:
+        raise SourceError(f"{source}: `{field}` must have at least two classes. Received: {short([*first])}")
+    is_table = isinstance(next(iter(first)), Cell)
+    if is_table and all(cell.is_natural for cell in first):
+        numbers = {int(cell): place for cell, place in first.items()}
+        if max(numbers) + 1 <= 2 * len(numbers):  # else they are names that look like numbers
+            first = numbers
+    if isinstance(next(iter(first)), str):
+        return _of_strings(source, field, first, count)
+    return _of_integers(source, field, first, is_table)
+
+
+def _first_of_each(stream, field):
+    """Returns (dict, value of a field -> the place where it occurs first; the number of records)."""
+    first, count = {}, 0
     for record in stream.records():
         count += 1
         (value,) = stream.values(record)
@@ -52,37 +67,38 @@ def label_names(source, field="label"):
                     f"Received: {short(value)} after {short(other)}"
                 )
             first[value] = record.without_data()
-    if len(first) < 2:
-        raise SourceError(f"{source}: `{field}` must have at least two classes. Received: {short([*first])}")
-    is_table = isinstance(next(iter(first)), Cell)
-    if is_table and all(cell.is_natural for cell in first):
-        numbers = {int(cell): place for cell, place in first.items()}
-        if max(numbers) + 1 <= 2 * len(numbers):  # else they are names that look like numbers
-            first = numbers
-    if isinstance(next(iter(first)), str):
-        are_fractions = is_table and _are_fractions(first)
-        several = _several(first)
-        if len(first) > max(MAX_RARE_CLASSES, count / 2):
-            raise SourceError(
-                f"{source}: {field} has {len(first)} different strings in {count} examples; if they are "
-                f"classes, list them in label_names{_TO_NUMBERS * are_fractions}"
-                + (f"; if {short(several)} is several labels, set task.kind=multi_label" if several else "")
-            )
-        if are_fractions:
-            message = "%s: %s has %d different numbers, taken for classes%s"
-            logging.warning(message, source, field, len(first), _TO_NUMBERS)
-        if several:
-            message = "%s: %s has several labels in %s, taken for one class%s"
-            logging.warning(message, source, field, short(several), _TO_LABELS)
-        _warn_of_likeness(source, field, first)
-        return tuple(sorted(map(str, first)))
-    highest = max(first)
-    if highest + 1 > 2 * len(first):
-        raise first[highest].error(
-            f"{field} {short(highest)} would make {short(highest + 1)} classes, of which only {len(first)} "
+    return first, count
+
+
+def _of_strings(source, field, names, count):
+    """Returns the names of classes that are strings, sorted, unless they seem to be something else."""
+    are_fractions = isinstance(next(iter(names)), Cell) and _are_fractions(names)
+    several = _several(names)
+    if len(names) > max(MAX_RARE_CLASSES, count / 2):
+        raise SourceError(
+            f"{source}: {field} has {len(names)} different strings in {count} examples; if they are "
+            f"classes, list them in label_names{_TO_NUMBERS * are_fractions}"
+            + (f"; if {short(several)} is several labels, set task.kind=multi_label" if several else "")
+        )
+    if are_fractions:
+        message = "%s: %s has %d different numbers, taken for classes%s"
+        logging.warning(message, source, field, len(names), _TO_NUMBERS)
+    if several:
+        message = "%s: %s has several labels in %s, taken for one class%s"
+        logging.warning(message, source, field, short(several), _TO_LABELS)
+    _warn_of_likeness(source, field, names)
+    return tuple(sorted(map(str, names)))
+
+
+def _of_integers(source, field, places, is_table):
+    """Returns the numbers of classes as names, from 0 to the highest, of which at least half must occur."""
+    highest = max(places)
+    if highest + 1 > 2 * len(places):
+        raise places[highest].error(
+            f"{field} {short(highest)} would make {short(highest + 1)} classes, of which only {len(places)} "
             "have examples; if this is intended, list all of them in label_names"
         )
-    if unused := [number for number in range(highest) if number not in first]:
+    if unused := [number for number in range(highest) if number not in places]:
         what = "1 class has" if len(unused) == 1 else f"{len(unused)} classes have"
         # In JSON, 1 stays the second class, whatever its name is.
         advice = f"; for 1 to {highest} alone, list them in label_names" if is_table and unused == [0] else ""
