@@ -2,8 +2,6 @@
 
 from convnlp.models.checked_preset import CheckedPreset
 
-EXPORT_FORMATS = ("tf_saved_model", "litert")
-
 
 class ModelPreset(CheckedPreset):
     """A `CheckedPreset` of a Keras model, a task's or a backbone."""
@@ -12,14 +10,14 @@ class ModelPreset(CheckedPreset):
         """As in Keras, a model that takes token ids and their mask; `convnlp export` writes one for texts.
 
         Raises:
-            ValueError: if the format is not one of `EXPORT_FORMATS`. Keras would only name the package that
-                it would need next, and which cannot convert these layers.
+            ValueError: if the format is "onnx". With tf2onnx installed, Keras would write a file with
+                operations of TensorFlow in it, which ONNX Runtime does not load.
         """
-        if format not in EXPORT_FORMATS:
+        if format == "onnx":
             raise ValueError(
-                f"`format` must be one of {', '.join(EXPORT_FORMATS)}, or use `convnlp export` or `convnlp "
-                "export-tflite`, whose models also take texts; an ONNX file comes from the model's twin in "
-                f"PyTorch (benchmarks/peers/pytorch_deployed.py). Received: format={format!r}"
+                "`format` must be tf_saved_model, litert or openvino, because tf2onnx, which Keras takes for "
+                "ONNX, cannot convert all of our operations; an ONNX file comes from the twin in PyTorch, by "
+                f"benchmarks/peers/pytorch_deployed.py. Received: format={format!r}"
             )
         super().export(filepath, format, *args, **kwargs)
 

@@ -7,6 +7,8 @@ import keras
 import keras_nlp
 import numpy as np
 import pytest
+import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
 
 from convnlp.models import MultiLabelClassifier, QuestionAnswerer, TextClassifier
 from tests.small_classifier import small_classifier
@@ -108,3 +110,33 @@ def test_hdf5_is_refused(classifier, tmp_path, name):
     ):
         classifier.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
+
+
+def test_onnx_is_refused_and_says_what_is_not(classifier, tmp_path):
+    message = r"^`format` must be tf_saved_model, litert or openvino, .* PyTorch.* Received: format='onnx'$"
+    for model in (classifier, classifier.backbone):
+        with pytest.raises(ValueError, match=message):
+            model.export(tmp_path / "a.onnx", format="onnx")
+        with pytest.raises(ValueError, match="Unrecognized format=onxn"):  # Keras's own message
+            model.export(tmp_path / "a.onnx", format="onxn")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_what_keras_exports_answers_the_same(classifier, tmp_path):
+    rows = {name: value.numpy() for name, value in classifier.preprocessor(TEXTS, y=None).items()}
+    expected = classifier.predict(TEXTS, verbose=0)
+    classifier.export(tmp_path / "saved", verbose=False)
+    loaded = tf.saved_model.load(tmp_path / "saved")
+    np.testing.assert_allclose(loaded.serve(rows), expected, atol=1e-5)  # float32, other kernels
+    classifier.export(tmp_path / "a.tflite", "litert", verbose=False)
+    interpreter = Interpreter(str(tmp_path / "a.tflite"))
+    for details in interpreter.get_input_details():
+        interpreter.resize_tensor_input(details["index"], rows["token_ids"].shape)
+    interpreter.allocate_tensors()
+    for details in interpreter.get_input_details():
+        (name,) = (name for name in rows if name in details["name"])
+        interpreter.set_tensor(details["index"], rows[name])
+    interpreter.invoke()
+    found = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
