@@ -100,11 +100,10 @@ def test_the_file_is_written_once_and_nothing_else_is_left(installed):
 
 
 def test_a_full_disk_leaves_nothing(installed, monkeypatch):
-    def full(path, content):
-        path.touch()
+    def full(path, target):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(pydocs.pathlib.Path, "write_bytes", full)
+    monkeypatch.setattr(pydocs.os, "replace", full)
     with pytest.raises(OSError, match="No space left"):
         pydocs.path()
     assert os.listdir(installed / "cache" / "convnlp") == []
