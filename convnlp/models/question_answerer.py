@@ -319,8 +319,8 @@ def _byte_spans(x, y):
         )
     found = []
     for number, (context, answers) in enumerate(zip(_as_array(x[1]), y, strict=True)):
-        given = answers if isinstance(answers, list | tuple | np.ndarray) else [answers]
-        texts = [_text(each) for each in given if isinstance(each, str | bytes)]
+        answers = answers if isinstance(answers, list | tuple | np.ndarray) else [answers]
+        texts = [_text(each) for each in answers if isinstance(each, str | bytes)]
         span = answer_places.find(_text(context), texts)
         if span is None:
             raise ValueError(
