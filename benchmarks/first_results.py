@@ -18,7 +18,7 @@ from benchmarks import pages
 from benchmarks.number_flags import numbers
 from benchmarks.scoring import minilm, page, peers
 from benchmarks.scoring.ours import PRESET, Runs
-from benchmarks.scoring.sets import SETS
+from benchmarks.scoring.sets import ALL_SETS, SETS
 from convnlp import programs
 
 OURS = {
@@ -60,22 +60,22 @@ def main(argv):
         for model in args.models:
             for seed in args.seeds if model == "finetune" else args.seeds[:1]:
                 done = found["cells"].setdefault(name, {}).setdefault(model, {})
-                if seed in done or (model in WITH_OTHER_TEXTS and not SETS[name].is_part):
+                if seed in done or (model in WITH_OTHER_TEXTS and not ALL_SETS[name].is_part):
                     continue
-                done[seed] = cell(model, SETS[name], seed, runs, args.minilm)
-                found["labels"][name] = SETS[name].read(args.data_dir, "test")[1]
+                done[seed] = cell(model, ALL_SETS[name], seed, runs, args.minilm)
+                found["labels"][name] = ALL_SETS[name].read(args.data_dir, "test")[1]
                 write(found, figures, text)
     write(found, figures, text)
 
 
 def check(sets, models, data_dir, minilm_dir=None):
     """Raises ValueError before the first run for what would make it fail later."""
-    for what, given, known in (("sets", sets, SETS), ("models", models, MODELS)):
+    for what, given, known in (("sets", sets, ALL_SETS), ("models", models, MODELS)):
         for name in given:
             if name not in known:
                 raise ValueError(f"`{what}` must be among {', '.join(known)}. Received: {name!r}")
     for name in sets:
-        for text_set in (SETS[name], *([SETS[SETS[name].after]] if SETS[name].after else [])):
+        for text_set in (ALL_SETS[name], *([ALL_SETS[ALL_SETS[name].after]] if ALL_SETS[name].after else [])):
             for part in text_set.parts:
                 path = pathlib.Path(text_set.source(data_dir, part).partition(":")[2])
                 if not path.exists():

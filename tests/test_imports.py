@@ -75,6 +75,7 @@ RULES = {
     "convnlp.tasks": (
         (
             "convnlp.data",
+            "convnlp.kernels",
             "convnlp.layers",
             "convnlp.losses",
             "convnlp.models",

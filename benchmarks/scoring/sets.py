@@ -76,3 +76,26 @@ SETS = {
         TextSet("sst5_1000", "SST-5, 1,000 texts", 5, file="sst5", **_FEW),
     )
 }
+
+_SPLIT = {"has_validation": False}
+
+# Of `benchmarks.scoring.other_sets`: no choice of this project ever used them.
+OTHER_SETS = {
+    found.name: found
+    for found in (
+        TextSet("rt_polarity", "film reviews, sentences (MR)", 2, **_SPLIT),
+        TextSet("custrev", "product reviews, sentences (CR)", 2, **_SPLIT),
+        TextSet("mpqa", "polarity of phrases (MPQA)", 2, **_SPLIT),
+        TextSet("subj", "subjectivity (SUBJ)", 2, **_SPLIT),
+        TextSet("clinc150", "150 intents (CLINC150)", 150),
+        TextSet("tweet_emotion", "tweets, emotion", 4),
+        TextSet("tweet_hate", "tweets, hate", 2),
+        TextSet("tweet_irony", "tweets, irony", 2),
+        TextSet("tweet_offensive", "tweets, offensive", 2),
+        TextSet("hate_speech", "tweets, hateful or offensive", 3, **_SPLIT),
+        TextSet("r8", "Reuters news (R8)", 8, **_SPLIT),
+        TextSet("newsgroups", "20 Newsgroups, bodies", 20, **_SPLIT),
+        TextSet("sms_spam", "spam in short messages", 2, **_SPLIT),
+    )
+}
+ALL_SETS = SETS | OTHER_SETS

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import optimize, special
 
 MAX_ITERATIONS = 300
+_TOLERANCE = 1e-4  # along axes that all bend alike
 
 
 def fit(features, labels, num_classes, penalties):
@@ -21,12 +22,11 @@ def fit(features, labels, num_classes, penalties):
     Returns:
         list of pairs, one per penalty: float32 [D,C] and [C], to be applied to x itself.
     """
-    z, back = _standardized(features)
-    found, start = [], None
-    for penalty in penalties:
-        start = softmax_regression(z, labels, num_classes, penalty, start)
-        found.append(back(*start))
-    return found
+
+    def solve(z, penalty, start):
+        return softmax_regression(z, labels, num_classes, penalty, start, tolerance=_TOLERANCE)
+
+    return _along_axes(solve, features, penalties)
 
 
 def fit_several(features, labels, penalties):
@@ -42,18 +42,16 @@ def fit_several(features, labels, penalties):
     Returns:
         list of pairs, one per penalty: float32 [D,C] and [C], to be applied to x itself.
     """
-    z, back = _standardized(features)
-    found, start = [], None
-    for penalty in penalties:
-        start = _logistic_regression(z, np.asarray(labels, "float64"), penalty, start)
-        found.append(back(*start))
-    return found
+    labels = np.asarray(labels, "float64")
+    return _along_axes(
+        lambda z, penalty, start: _logistic_regression(z, labels, penalty, start), features, penalties
+    )
 
 
 def fit_numbers(features, values, penalties):
     """Minimises mean_n (w z_n + b - y_n)^2 / 2 + penalty / 2 |w|^2 over w and b: ridge regression, solved.
 
-    z is as in `fit`. One decomposition, Z^T Z / N = V diag(e) V^T, serves all penalties.
+    z is as in `fit`.
 
     Args:
         features: float [N,D], x.
@@ -63,58 +61,80 @@ def fit_numbers(features, values, penalties):
     Returns:
         list of pairs, one per penalty: float32 [D,1] and [1], to be applied to x itself.
     """
-    z, back = _standardized(features)
-    z, values = z.astype("float64"), np.asarray(values, "float64")
-    mean = values.mean()
-    variances, directions = np.linalg.eigh(z.T @ z / len(z))
-    slopes = directions.T @ (z.T @ (values - mean)) / len(z)
-    is_there = variances > 1e-9 * max(variances[-1], 1e-9)
-    found = []
+    z, variances, back = _principal(features)
+    values = np.asarray(values, "float64")
+    slopes = z.T @ (values - values.mean()) / len(z)
+    bias = np.array([values.mean()])
+    return [back((slopes / (variances + penalty))[:, np.newaxis], bias) for penalty in penalties]
+
+
+def _along_axes(solve, features, penalties):
+    """Solves for each penalty along the axes of the examples, each scaled so that all bend alike.
+
+    Along an axis of variance e, the loss bends by about a quarter of e, the largest variance of a label, and
+    the penalty adds its own. After division by the root of both, the search takes a quarter of the steps.
+
+    Args:
+        solve: function of (z [N,R], penalties of the R features, start) -> (W [R,C], b [C]).
+        features: float [N,D].
+        penalties: sequence of float.
+
+    Returns:
+        list of pairs, one per penalty: float32 [D,C] and [C].
+    """
+    z, variances, back = _principal(features)
+    found, kernel, bias = [], None, None
     for penalty in penalties:
-        along = np.divide(slopes, variances + penalty, out=np.zeros_like(slopes), where=is_there)
-        found.append(back((directions @ along)[:, np.newaxis], np.array([mean])))
+        scale = 1 / np.sqrt(variances / 4 + penalty)
+        start = None if kernel is None else (kernel / scale[:, np.newaxis], bias)
+        kernel, bias = solve((z * scale).astype("float32"), penalty * scale**2, start)
+        kernel = kernel * scale[:, np.newaxis]
+        found.append(back(kernel, bias))
     return found
 
 
-def _standardized(features):
-    """Returns z, float32, of features [N,D], and a function that maps W and b for z to those for x.
+def _principal(features):
+    """Returns the examples along the axes on which they vary, without correlations.
 
-    If there are fewer examples than features, z is turned into the N dimensions that the examples span: W
-    has no part outside of these, since it would add to the penalty and change no logit.
+    Args:
+        features: float [N,D], x.
 
     Returns:
-        (z [N,min(N,D)], function)
+        (z, float64 [N,R]: x standardized and turned; its variances, float64 [R]; a function that maps W [R,C]
+        and b [C] for z to those for x). Axes on which no example differs are left out: they would change no
+        logit.
     """
     features = np.asarray(features, "float64")
     mean, deviation = features.mean(0), features.std(0)
     scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 1e-6)
     z = (features - mean) * scale
-    turn = None
-    if len(z) < z.shape[1]:
-        turn, corner = np.linalg.qr(z.T)  # z = corner^T turn^T
-        z = corner.T
+    variances, axes = np.linalg.eigh(z.T @ z / len(z))  # z^T z / N = axes diag(variances) axes^T
+    varies = variances > 1e-9 * max(variances[-1], 1e-9)
+    variances, axes = variances[varies], axes[:, varies]
 
     def back(kernel, bias):
-        kernel = (kernel if turn is None else turn @ kernel) * scale[:, np.newaxis]
+        kernel = (axes @ kernel) * scale[:, np.newaxis]
         return kernel.astype("float32"), (bias - mean @ kernel).astype("float32")
 
-    return z.astype("float32"), back
+    return z @ axes, variances, back
 
 
-def softmax_regression(features, labels, num_classes, penalty, start=None, weights=None):
+def softmax_regression(features, labels, num_classes, penalty, start=None, weights=None, tolerance=3e-5):
     """Minimises mean_n w_n CE(W x_n + b, y_n) + penalty / 2 |W|^2 over W and b, by L-BFGS.
 
     Args:
         features: float array or SciPy's sparse array [N,D], x.
         labels: int [N], y, each in [0, num_classes).
         num_classes: int, C.
-        penalty: float, at least 0.
+        penalty: float, at least 0; or float array [D], one for the weights of each feature.
         start: (W, b) to start from. Default None: zeros.
         weights: float [N], w. Default None: all 1.
+        tolerance: float. The search ends where no derivative is larger. Default 3e-5.
 
     Returns:
         (W, b): float64 [D,C] and [C].
     """
+    penalty = np.reshape(penalty, [-1, 1])
     targets = np.eye(num_classes)[labels]  # [N,C]
     shares = np.reshape(1.0 if weights is None else weights, [-1, 1]) / len(targets)  # [N,1] or [1,1]
     transposed = features.T if isinstance(features, np.ndarray) else features.T.tocsr()
@@ -123,15 +143,16 @@ def softmax_regression(features, labels, num_classes, penalty, start=None, weigh
         kernel, bias = _parts(flat, num_classes)
         log_probabilities = log_softmax(features @ kernel.astype(features.dtype) + bias)
         error = (np.exp(log_probabilities) - targets) * shares
-        loss = penalty / 2 * np.sum(kernel**2) - np.sum(log_probabilities * targets * shares)
+        loss = np.sum(penalty * kernel**2) / 2 - np.sum(log_probabilities * targets * shares)
         slope = transposed @ error.astype(features.dtype) + penalty * kernel
         return loss, np.concatenate([slope.ravel(), error.sum(0)])
 
-    return _minimum(objective, start, features.shape[1], num_classes)
+    return _minimum(objective, start, features.shape[1], num_classes, tolerance)
 
 
 def _logistic_regression(features, targets, penalty, start):
     """Does the same as `softmax_regression` for targets [N,C] of 0 and 1, each label on its own."""
+    penalty = np.reshape(penalty, [-1, 1])
 
     def objective(flat):
         kernel, bias = _parts(flat, targets.shape[1])
@@ -139,17 +160,17 @@ def _logistic_regression(features, targets, penalty, start):
         error = (special.expit(logits) - targets) / len(targets)
         loss = np.sum(np.logaddexp(0, logits) - targets * logits) / len(targets)
         slope = features.T @ error.astype(features.dtype) + penalty * kernel
-        return loss + penalty / 2 * np.sum(kernel**2), np.concatenate([slope.ravel(), error.sum(0)])
+        return loss + np.sum(penalty * kernel**2) / 2, np.concatenate([slope.ravel(), error.sum(0)])
 
-    return _minimum(objective, start, features.shape[1], targets.shape[1])
+    return _minimum(objective, start, features.shape[1], targets.shape[1], _TOLERANCE)
 
 
-def _minimum(objective, start, num_features, num_outputs):
+def _minimum(objective, start, num_features, num_outputs, tolerance):
     """Returns (W, b) at the minimum; `objective` takes them, and returns their gradient, as one vector."""
     if start is None:
         start = np.zeros([num_features, num_outputs]), np.zeros(num_outputs)
     first = np.concatenate([part.ravel() for part in start])
-    options = {"maxiter": MAX_ITERATIONS, "maxcor": 5, "gtol": 1e-5}
+    options = {"maxiter": MAX_ITERATIONS, "maxcor": 5, "gtol": tolerance}
     found = optimize.minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
     return _parts(found.x, num_outputs)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from convnlp import kernels
 from convnlp.data import batching
 from convnlp.models.reading import ROUND_TO, mixes_any_length, shortened
 from convnlp.tasks.length_groups import in_groups
@@ -37,16 +38,22 @@ def vectors_of(model, found, batch_size=64):
 
 
 def _in_order(model, any_length, found, batch_size):
-    """Returns a model's outputs; with `any_length`, batches may be as short as their longest text."""
+    """Returns a model's outputs; with `any_length`, batches may be as short as their longest text.
+
+    The fast form of kernels is compiled for each length, which takes longer than most sets of texts.
+    """
     (ids,), (length,) = found.columns, found.lengths
     shape = [None, None if any_length else length]
     specs = {"token_ids": tf.TensorSpec(shape, tf.int32), "padding_mask": tf.TensorSpec(shape, tf.bool)}
     call = tf.function(lambda rows: model(rows, training=False), input_signature=[specs], autograph=False)
+    with kernels.implementation("inference"):
+        call = call.get_concrete_function()
     order = np.argsort(ids.row_lengths().numpy(), kind="stable")
     outputs = []
     for first in range(0, len(order), batch_size):
         rows = tf.gather(ids, order[first : first + batch_size])
-        longest = int(rows.bounding_shape(axis=1)) if any_length else length
+        longest = -(-int(rows.bounding_shape(axis=1)) // ROUND_TO) * ROUND_TO
+        longest = min(longest, length) if any_length else length
         token_ids, padding_mask = batching.dense(rows, [int(rows.nrows()), longest])
         outputs.append(call({"token_ids": token_ids, "padding_mask": padding_mask}).numpy())
     outputs = np.concatenate(outputs)

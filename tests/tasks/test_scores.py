@@ -7,22 +7,8 @@ from convnlp.data import Source
 from convnlp.data.schema import SEVERAL
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
 from convnlp.tasks import Fields, TextToText
-from convnlp.tasks.classification import classification_scores
 from convnlp.tasks.text_to_text import greedy_predictions, text_to_text_scores
 from tests import corpus
-
-
-def batches(logits, labels, batch_size):
-    """Rows whose "classifier" finds its logits in the token ids; the last batch is filled up."""
-    for start in range(0, len(labels), batch_size):
-        rows, truth = logits[start : start + batch_size], labels[start : start + batch_size]
-        fill = batch_size - len(truth)
-        yield {
-            "token_ids": tf.constant(np.concatenate([rows, np.full([fill, rows.shape[1]], 9.0)]), tf.float32),
-            "padding_mask": tf.ones([batch_size, 1], tf.bool),
-            "label": tf.constant([*truth, *[0] * fill], tf.int32),
-            "weight": tf.constant([1.0] * len(truth) + [0.0] * fill),
-        }
 
 
 def plain_f1(predicted, labels, cls):
@@ -32,10 +18,10 @@ def plain_f1(predicted, labels, cls):
 
 
 @pytest.mark.parametrize("num_classes", [2, 4])
-def test_classification_scores_equal_the_definitions(num_classes):
+def test_scores_of_classes_equal_the_definitions(num_classes):
     random = np.random.default_rng(0)
     logits, labels = random.normal(size=[23, num_classes]), random.integers(0, num_classes, 23)
-    result = classification_scores(lambda inputs, training: inputs["token_ids"], batches(logits, labels, 5))
+    result = scores.of_logits(logits, labels)
     predicted = logits.argmax(-1)
     each = [plain_f1(predicted, labels, cls) for cls in range(num_classes)]
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))

@@ -2,7 +2,6 @@ from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.task import (
     Classification,
     classification_loss,
-    classification_scores,
     read_classification,
 )
 
@@ -10,6 +9,5 @@ __all__ = [
     "Classification",
     "ClassifierAnswers",
     "classification_loss",
-    "classification_scores",
     "read_classification",
 ]

@@ -11,7 +11,6 @@ from convnlp.data import Label, examples, rules, sources
 from convnlp.layers import HashedNgrams, dropout_seed
 from convnlp.layers.hashed_ngrams import MAX_BUCKETS
 from convnlp.models import TextClassifier, linear_head
-from convnlp.models.reading import mixes_any_length
 from convnlp.options import option
 from convnlp.tasks.classification import heads, ngrams, review, self_training
 from convnlp.tasks.classification.answers import ClassifierAnswers
@@ -195,10 +194,8 @@ class Classification(PooledHeadTask):
         return ngrams.fit(counts, labels, self.label.num_classes, penalties, ratio_share=share)
 
     def scores(self, model, found, batch_size=32, outputs=None):
-        if outputs is not None:
-            return scores.of_logits(outputs, found.labels)
-        group = 1 if mixes_any_length(model.backbone) else None
-        return classification_scores(model, self.batches(found, batch_size, group=group))
+        outputs = outputs_of(model, found, batch_size) if outputs is None else outputs
+        return scores.of_logits(outputs, found.labels)
 
     def review(self, model, found, batch_size=32, outputs=None):
         if outputs is not None:
@@ -304,26 +301,3 @@ def classification_loss(classifier, r_drop=0.0):
         return {"loss_sum": loss_sum, "weight": weight, "accuracy": (hits, weight)}
 
     return loss_fn
-
-
-def classification_scores(classifier, batches):
-    """Scores a classifier on a finite data set.
-
-    Args:
-        classifier: function of {"token_ids", "padding_mask"} that returns logits [B,C].
-        batches: iterable of dicts with these keys and "label" int [B], "weight" float [B] (0: a filler row).
-
-    Returns:
-        dict of floats: "accuracy", "f1" (of class 1, with two classes only), "f1_macro", "loss" (nats) and
-        "num_examples".
-    """
-    predict = tf.function(
-        lambda inputs: classifier(inputs, training=False), reduce_retracing=True, autograph=False
-    )
-    logits, labels = [], []
-    for batch in batches:
-        is_real = np.asarray(batch["weight"]) > 0
-        inputs = {name: batch[name] for name in ("token_ids", "padding_mask")}
-        logits.append(predict(inputs).numpy()[is_real])
-        labels.append(np.asarray(batch["label"])[is_real])
-    return scores.of_logits(np.concatenate(logits), np.concatenate(labels))
