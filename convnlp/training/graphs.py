@@ -81,12 +81,15 @@ def replica_step(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulat
 
 
 def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):
-    """Returns a function (super-batch [N, B, ...] per replica, steps done) -> list of N dicts of metrics.
+    """Returns a function (super-batch [N, B, ...] per replica, steps done, spec) -> list of N metrics.
 
     The metrics are those of `replica_step`, and so are the arguments. The N steps run in one call of one
-    graph.
+    graph. The spec, a structure of `tf.TensorSpec` like the super-batch, is optional: on one device that is
+    not a TPU, one graph then serves all sizes of the axes that it leaves open. Otherwise each size has its
+    own, which takes several seconds to trace.
     """
     names = []
+    one_for_all = strategy.num_replicas_in_sync == 1 and not isinstance(strategy, tf.distribute.TPUStrategy)
     step = replica_step(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps, averages)
 
     @tf.autograph.experimental.do_not_convert
@@ -103,14 +106,23 @@ def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumul
             rows = rows.write(index, strategy.experimental_local_results(sums)[0])
         return rows.stack()  # [N,M,2]
 
-    def steps(batches, first_step):
+    def steps(batches, first_step, spec=None):
         first = strategy.experimental_local_results(batches)[0]
         num_steps = len(tf.nest.flatten(first)[0])
+        if one_for_all and spec is not None and not names:
+            number = tf.TensorSpec([], tf.int32)
+            call.get_concrete_function(tf.nest.map_structure(_open, first, spec), number, number)
         # NumPy numbers, because TensorFlow keeps a tensor for every Python number it has ever converted.
         rows = call(batches, tf.constant(np.int32(first_step)), tf.constant(np.int32(num_steps)))
         return [dict(zip(names, row, strict=True)) for row in rows.numpy().tolist()]
 
     return steps
+
+
+def _open(x, spec):
+    """Returns the `tf.TensorSpec` of a tensor, with the axes open that are open in `spec`."""
+    sizes = (size if known else None for size, known in zip(x.shape, spec.shape, strict=True))
+    return tf.TensorSpec([*sizes], x.dtype)
 
 
 def evaluation(strategy, loss_fn):

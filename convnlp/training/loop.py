@@ -195,7 +195,7 @@ class _Run:
             ) from None
         heartbeat.mark(ready=self.step)
         began = time.monotonic()
-        rows = steps(strategy_lib.split(self._strategy, batch), self.step)
+        rows = steps(strategy_lib.split(self._strategy, batch), self.step, self._reader.batches.spec)
         for number, row in enumerate(rows, self.step + 1):
             _check_finite("the loss", row["loss"][0], number, self._checkpoints)
         self.step += len(rows)

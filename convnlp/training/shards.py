@@ -59,6 +59,7 @@ class Batches:
     Attributes:
         iterators: dict, shard number -> its iterator, which a checkpoint saves and restores.
         count: int, number of shards of the run.
+        spec: dict of `tf.TensorSpec`, of a super-batch; axes whose size may vary are open.
 
     Raises:
         ValueError: if the shards in `data` are not those that this worker reads.
@@ -78,6 +79,7 @@ class Batches:
         self.iterators = {
             shard: iter(data.datasets[shard].batch(num_steps, drop_remainder=True)) for shard in wanted
         }
+        self.spec = self.iterators[wanted[0]].element_spec
 
     def __iter__(self):
         return self
