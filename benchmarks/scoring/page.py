@@ -19,7 +19,7 @@ _HEADER = (
     "seeds",
     "gain over the best peer",
 )
-_OTHERS = "**Sets of which no choice of this project ever knew** (`benchmarks.scoring.other_sets`):"
+_OTHERS = "**Sets that played no part in any choice** (`benchmarks.scoring.other_sets`):"
 _TAUGHT_HEADER = (
     *("test accuracy", "texts without labels", "`fit-head`", "with them", "gain"),
     *("fine-tuned", "taught by that head", "gain"),
