@@ -42,9 +42,13 @@ def difference(test):
     Example:
     >>> difference((-0.023, -0.04, -0.005, 0.012))
     '-2.3 (-4.0 to -0.5), p 0.012'
+    >>> difference((0.2, 0.1, 0.3, 0.0))
+    '+20.0 (+10.0 to +30.0), p < 1e-99'
     """
     mean, low, high = (100 * value for value in test[:3])
-    p_value = "" if test[3] is None else f", p {test[3]:.2g}"
+    p_value = ""
+    if test[3] is not None:
+        p_value = f", p {test[3]:.2g}" if test[3] > 1e-99 else ", p < 1e-99"  # 0 if it underflows
     return f"{mean:+.1f} ({low:+.1f} to {high:+.1f}){p_value}"
 
 
