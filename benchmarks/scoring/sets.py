@@ -77,25 +77,25 @@ SETS = {
     )
 }
 
-_SPLIT = {"has_validation": False}
+_NO_VALIDATION = {"has_validation": False}
 
-# Of `benchmarks.scoring.other_sets`: no choice of this project ever used them.
+# Of `benchmarks.scoring.other_sets`: no score on them ever decided anything.
 OTHER_SETS = {
     found.name: found
     for found in (
-        TextSet("rt_polarity", "film reviews, sentences (MR)", 2, **_SPLIT),
-        TextSet("custrev", "product reviews, sentences (CR)", 2, **_SPLIT),
-        TextSet("mpqa", "polarity of phrases (MPQA)", 2, **_SPLIT),
-        TextSet("subj", "subjectivity (SUBJ)", 2, **_SPLIT),
+        TextSet("rt_polarity", "film reviews, sentences (MR)", 2, **_NO_VALIDATION),
+        TextSet("custrev", "product reviews, sentences (CR)", 2, **_NO_VALIDATION),
+        TextSet("mpqa", "polarity of phrases (MPQA)", 2, **_NO_VALIDATION),
+        TextSet("subj", "subjectivity (SUBJ)", 2, **_NO_VALIDATION),
         TextSet("clinc150", "150 intents (CLINC150)", 150),
         TextSet("tweet_emotion", "tweets, emotion", 4),
         TextSet("tweet_hate", "tweets, hate", 2),
         TextSet("tweet_irony", "tweets, irony", 2),
         TextSet("tweet_offensive", "tweets, offensive", 2),
-        TextSet("hate_speech", "tweets, hateful or offensive", 3, **_SPLIT),
-        TextSet("r8", "Reuters news (R8)", 8, **_SPLIT),
-        TextSet("newsgroups", "20 Newsgroups, bodies", 20, **_SPLIT),
-        TextSet("sms_spam", "spam in short messages", 2, **_SPLIT),
+        TextSet("hate_speech", "tweets, hateful or offensive", 3, **_NO_VALIDATION),
+        TextSet("r8", "Reuters news (R8)", 8, **_NO_VALIDATION),
+        TextSet("newsgroups", "20 Newsgroups, bodies", 20, **_NO_VALIDATION),
+        TextSet("sms_spam", "spam in short messages", 2, **_NO_VALIDATION),
     )
 }
 ALL_SETS = SETS | OTHER_SETS

@@ -81,7 +81,7 @@ def replica_step(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulat
 
 
 def training_steps(strategy, model, optimizer, loss_fn, clip_norm, seed, accumulate_steps=1, averages=None):
-    """Returns a function (super-batch [N, B, ...] per replica, steps done, spec) -> list of N metrics.
+    """Returns a function (super-batch [N, B, ...] per replica, steps done, spec) -> N dicts of metrics.
 
     The metrics are those of `replica_step`, and so are the arguments. The N steps run in one call of one
     graph. The spec, a structure of `tf.TensorSpec` like the super-batch, is optional: on one device that is
