@@ -12,6 +12,7 @@ from convnlp.kernels.fourier import real_dft, real_dft_of_texts
 from convnlp.kernels.full_conv import full_conv, full_conv_valid
 from convnlp.kernels.gated_linear_unit import gated_linear_unit
 from convnlp.kernels.gram import banded, block_size, fold_time, merge_blocks, to_blocks, unfold_time
+from convnlp.kernels.head_products import mix_by_head, scores_by_head
 from convnlp.kernels.implementations import current_implementation, implementation
 from convnlp.kernels.layer_norm import layer_norm
 from convnlp.kernels.long_conv import (
@@ -75,12 +76,14 @@ __all__ = [
     "merge_blocks",
     "merge_heads",
     "merge_softmax_parts",
+    "mix_by_head",
     "pad_for_taps",
     "project",
     "real_dft",
     "real_dft_of_texts",
     "relu",
     "same_segment",
+    "scores_by_head",
     "seen_with_prefix",
     "segment_numbers",
     "shifted",

@@ -11,10 +11,10 @@ _LOWEST = tf.float32.min
 _LANES = 16
 
 
-def masked_softmax(scores, allowed=None):
+def masked_softmax(scores, allowed=None, bias=None):
     """Softmax over the last axis, in float32, with weight 0 for masked scores.
 
-        w[s] = exp(z[s] - max z) / sum exp(z - max z)        z[s] = scores[s] if allowed, else lowest
+        w[s] = exp(z[s] - max z) / sum exp(z - max z)        z[s] = scores[s] + bias[s] if allowed, or lowest
 
     Masked scores get weight 0 whatever the scores are. If a whole row is masked, its weights are finite but
     undefined.
@@ -31,6 +31,7 @@ def masked_softmax(scores, allowed=None):
     Args:
         scores: tensor [..., S], float; attention has [B,H,T,S].
         allowed: bool tensor that broadcasts to the scores, False = masked. Defaults to all allowed.
+        bias: float32 tensor [...,S], the scores' shape without the batch axis. Defaults to no bias.
 
     Returns:
         Tensor of the shape and dtype of `scores`.
@@ -43,8 +44,9 @@ def masked_softmax(scores, allowed=None):
     scores = tf.convert_to_tensor(scores)
     form = current_implementation(scores)
     if scores.dtype == tf.bfloat16 and form == "fast":
-        return _fast(scores, tf.ones([1] * scores.shape.rank, tf.bool) if allowed is None else allowed)
-    wide = float32(scores)
+        allowed = tf.ones([1] * scores.shape.rank, tf.bool) if allowed is None else allowed
+        return _fast(scores, allowed) if bias is None else _fast_with_bias(scores, allowed, bias)
+    wide = float32(scores) if bias is None else float32(scores) + bias
     if allowed is None:
         return tf.cast(tf.nn.softmax(wide), scores.dtype)
     if form == "edge":
@@ -74,6 +76,20 @@ def _fast(scores, allowed):
     return softmax(scores)
 
 
+def _fast_with_bias(scores, allowed, bias):
+    @tf.custom_gradient
+    def softmax(scores, bias):
+        weights = tf.ensure_shape(_forward(scores, allowed, bias), scores.shape)
+
+        def grad(dweights):
+            dscores = tf.ensure_shape(_backward(dweights, weights), scores.shape)
+            return dscores, tf.ensure_shape(_over_batch(dscores), bias.shape)
+
+        return weights, grad
+
+    return softmax(scores, bias)
+
+
 def _halves(x, combine):
     """Halves the last axis while it is even: [...,S] -> [...,1], or an odd number of partial results."""
     while x.shape[-1] is not None and x.shape[-1] % 2 == 0:
@@ -91,8 +107,8 @@ def _over_row(x, reduce, combine):
 
 
 @compiled
-def _forward(scores, allowed):
-    seen = tf.where(allowed, float32(scores), _LOWEST)
+def _forward(scores, allowed, bias=0.0):
+    seen = tf.where(allowed, float32(scores) + bias, _LOWEST)
     exponential = tf.exp(seen - _over_row(seen, tf.reduce_max, tf.maximum))
     total = _over_row(exponential, tf.reduce_sum, tf.add)  # [B,H,T,1]
     return rounded(exponential * (1.0 / total), scores.dtype)
@@ -104,3 +120,8 @@ def _backward(dweights, weights):
     product = weights * float32(dweights)
     total = tf.reduce_sum(_halves(product, tf.add), axis=-1, keepdims=True)  # [B,H,T,1]
     return rounded(product - weights * total, dweights.dtype)
+
+
+@compiled
+def _over_batch(dscores):
+    return tf.reduce_sum(float32(dscores), axis=0)

@@ -2,7 +2,15 @@
 
 import tensorflow as tf
 
-from convnlp.kernels import channels_by_head, masked_softmax, merge_heads, split_heads, zero_pads
+from convnlp.kernels import (
+    channels_by_head,
+    masked_softmax,
+    merge_heads,
+    mix_by_head,
+    scores_by_head,
+    split_heads,
+    zero_pads,
+)
 from convnlp.layers.cache import write
 from convnlp.layers.checks import require_heads, require_rate
 from convnlp.layers.dropout import Dropout
@@ -79,11 +87,9 @@ class AttentionMixer(TokenMixer):
         Returns:
             Tensor [B,Q,D].
         """
-        logits = tf.einsum("bqhd,bkhd->bhqk", split_heads(queries, self.num_heads), keys)  # [B,H,Q,K]
-        logits = tf.cast(logits, tf.float32) + tf.expand_dims(bias, 0)
-        weights = masked_softmax(logits, None if visible is None else tf.expand_dims(visible, 1))
-        weights = self._dropout(tf.cast(weights, self.compute_dtype), training=training)
-        mixed = tf.einsum("bhqk,bkhd->bqhd", weights, values)  # [B,Q,H,D/H]
+        scores = scores_by_head(split_heads(queries, self.num_heads), keys)  # [B,H,Q,K]
+        weights = masked_softmax(scores, None if visible is None else tf.expand_dims(visible, 1), bias)
+        mixed = mix_by_head(self._dropout(weights, training=training), values)  # [B,Q,H,D/H]
         return self.output_projection(merge_heads(mixed))  # [B,Q,D]
 
     def mix(self, x, masks, training):

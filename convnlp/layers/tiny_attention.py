@@ -43,8 +43,8 @@ class TinyAttention(keras.layers.Layer):
         `visible` is bool [B or 1,Q or 1,K], or None if all keys are visible.
         """
         logits = tf.matmul(queries, keys, transpose_b=True)  # [B,Q,K]
-        weights = masked_softmax(tf.cast(logits, tf.float32), visible)  # [B,Q,K]
-        return self.output_projection(tf.matmul(tf.cast(weights, values.dtype), values))
+        weights = masked_softmax(logits, visible)  # [B,Q,K]
+        return self.output_projection(tf.matmul(weights, values))
 
     def call(self, x, visible):
         """Maps x [B,T,D], zero at pads, to [B,T,E]; `visible` is from `Masks.visible_keys`."""

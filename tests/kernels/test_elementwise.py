@@ -47,16 +47,36 @@ def masked_softmax(dtype, length=7):
     return kernels.masked_softmax, [2.0 * normal(2, 3, 4, length, dtype=dtype), tf.constant(allowed)], 1
 
 
+def softmax_with_a_bias(dtype, length=7):
+    """Scores, a bias that all texts share, and which scores are allowed."""
+    function, (scores, allowed), _ = masked_softmax(dtype, length)
+    bias = tf.reverse(normal(3, 4, length), [1])
+
+    def biased(scores, bias, allowed):
+        return function(scores, allowed, bias)
+
+    return biased, [scores, bias, allowed], 2
+
+
 def cross_entropy(dtype, size=11):
     targets = np.random.default_rng(1).integers(0, size, [2, 5])
     return kernels.cross_entropy, [2.0 * normal(2, 5, size, dtype=dtype), tf.constant(targets, tf.int32)], 1
 
 
-KERNELS = (layer_norm, gated_linear_unit, gate_with_a_mask, zero_pads, relu, masked_softmax, cross_entropy)
+KERNELS = (
+    layer_norm,
+    gated_linear_unit,
+    gate_with_a_mask,
+    zero_pads,
+    relu,
+    masked_softmax,
+    softmax_with_a_bias,
+    cross_entropy,
+)
 # Sizes at which the sums over a row take another path: in lanes, with a rest, without.
 SETTINGS = [
     *((make, {}) for make in KERNELS),
-    *((masked_softmax, {"length": length}) for length in (16, 96)),
+    *((make, {"length": length}) for make in (masked_softmax, softmax_with_a_bias) for length in (16, 96)),
     *((cross_entropy, {"size": size}) for size in (2048, 2500)),
 ]
 settings = pytest.mark.parametrize(
@@ -79,11 +99,13 @@ def expected(make, arguments):
         return [x * others[0][..., np.newaxis]]
     if make is relu:
         return [np.maximum(x, 0.0)]
-    if make is masked_softmax:
+    if make is softmax_with_a_bias:
+        x, others = x + others[0], others[1:]
+    if make in (masked_softmax, softmax_with_a_bias):
         x = np.where(others[0] > 0, x, -1e9)
     probabilities = np.exp(x - x.max(-1, keepdims=True))
     probabilities /= probabilities.sum(-1, keepdims=True)
-    if make is masked_softmax:
+    if make in (masked_softmax, softmax_with_a_bias):
         return [probabilities]
     return [-np.log(np.take_along_axis(probabilities, others[0].astype(int)[..., None], -1))[..., 0]]
 

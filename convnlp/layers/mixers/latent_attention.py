@@ -7,6 +7,8 @@ from convnlp.kernels import (
     channels_by_head,
     masked_softmax,
     merge_heads,
+    mix_by_head,
+    scores_by_head,
     segment_numbers,
     split_heads,
     zero_pads,
@@ -123,9 +125,8 @@ class LatentAttention(TokenMixer):
 
         `visible` is a bool mask that broadcasts to the scores, or None if all keys are visible.
         """
-        weights = masked_softmax(tf.cast(scores, tf.float32), visible)
-        weights = self._dropout(tf.cast(weights, values.dtype), training=training)
-        return tf.einsum("bhqk,bkhd->bqhd", weights, values)
+        weights = masked_softmax(scores, visible)
+        return mix_by_head(self._dropout(weights, training=training), values)
 
     @property
     def exit_projections(self):
@@ -152,7 +153,7 @@ class LatentAttention(TokenMixer):
         latent_keys, latent_values = (
             split_heads(layer(latents), self.num_heads) for layer in (self.latent_key, self.latent_value)
         )
-        scores = tf.einsum("bqhd,bkhd->bhqk", queries, latent_keys)  # [B,H,T,G*M]
+        scores = scores_by_head(queries, latent_keys)  # [B,H,T,G*M]
         return self.output_projection(merge_heads(self._attend(scores, seen_by, latent_values, training)))
 
     def receptive_field(self, length):

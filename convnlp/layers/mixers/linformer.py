@@ -3,7 +3,14 @@
 import keras
 import tensorflow as tf
 
-from convnlp.kernels import merge_heads, split_heads, zero_pads
+from convnlp.kernels import (
+    masked_softmax,
+    merge_heads,
+    mix_by_head,
+    scores_by_head,
+    split_heads,
+    zero_pads,
+)
 from convnlp.layers.checks import require_count, require_heads, require_rate
 from convnlp.layers.dropout import Dropout
 from convnlp.layers.projection import projection
@@ -107,9 +114,8 @@ class Linformer(TokenMixer):
             for sums, layer in ((self.key_sums, self.key), (self.value_sums, self.value))
         )  # [B,R,H,D/H] each
         queries = split_heads(self.query(x), self.num_heads)  # [B,T,H,D/H]
-        logits = tf.cast(tf.einsum("bqhd,brhd->bhqr", queries, keys), tf.float32)
-        weights = self._dropout(tf.cast(tf.nn.softmax(logits), x.dtype), training=training)
-        return self.output_projection(merge_heads(tf.einsum("bhqr,brhd->bqhd", weights, values)))
+        weights = self._dropout(masked_softmax(scores_by_head(queries, keys)), training=training)
+        return self.output_projection(merge_heads(mix_by_head(weights, values)))
 
     def receptive_field(self, length):
         return length
