@@ -23,6 +23,7 @@ from convnlp.kernels.long_conv import (
     long_conv_step,
 )
 from convnlp.kernels.masked_softmax import masked_softmax
+from convnlp.kernels.offset_table import look_up_offsets
 from convnlp.kernels.project import by_rows, project
 from convnlp.kernels.relu import relu
 from convnlp.kernels.shifts import (
@@ -72,6 +73,7 @@ __all__ = [
     "long_conv_cost",
     "long_conv_state_shape",
     "long_conv_step",
+    "look_up_offsets",
     "masked_softmax",
     "merge_blocks",
     "merge_heads",

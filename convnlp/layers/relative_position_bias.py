@@ -5,7 +5,7 @@ import math
 import keras
 import tensorflow as tf
 
-from convnlp.kernels import current_implementation
+from convnlp.kernels import current_implementation, look_up_offsets
 
 INITIALIZERS = ("normal", "alibi")
 
@@ -126,16 +126,18 @@ class RelativePositionBias(keras.layers.Layer):
         return tf.cast(alibi_table(*shape, self.max_distance, self.bidirectional), dtype)
 
     def call(self, query_positions, key_positions):
-        """Returns the bias float32 [H,Q,K] for int32 positions [Q] and [K]."""
-        offset = key_positions - tf.expand_dims(query_positions, 1)  # [Q,K]
-        buckets = relative_position_bucket(offset, self.bidirectional, self.num_buckets, self.max_distance)
+        """Returns the bias float32 [H,Q,K] for int32 positions [Q] and [K] as in `look_up_offsets`."""
         if current_implementation() == "plain":
             # A TPU looks up the numbers one by one, and adds up their gradients one by one; a product with
             # zeros and ones takes a thirteenth of the cycles (docs/tpu.md). It rounds to bfloat16, like the
             # products that the bias is added to.
+            buckets = self._bucket(key_positions - tf.expand_dims(query_positions, 1))  # [Q,K]
             one_hot = tf.one_hot(buckets, self.num_buckets, dtype=self.table.dtype)  # [Q,K,N]
             return tf.einsum("hn,qkn->hqk", self.table, one_hot)  # [H,Q,K]
-        return tf.gather(self.table, buckets, axis=1)  # [H,Q,K]
+        return look_up_offsets(tf.convert_to_tensor(self.table), self._bucket, query_positions, key_positions)
+
+    def _bucket(self, offset):
+        return relative_position_bucket(offset, self.bidirectional, self.num_buckets, self.max_distance)
 
     def get_config(self):
         return {

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from convnlp.kernels import look_up_offsets
 from convnlp.layers.attention_mixer import AttentionMixer
 from convnlp.layers.checks import require_count
 
@@ -75,10 +76,12 @@ class RelativeAttention(AttentionMixer):
         )
 
     def position_bias(self, query_positions, key_positions):
-        offset = key_positions - tf.expand_dims(query_positions, 1)  # [Q,K]
+        weights = tf.convert_to_tensor(self.offset_weights)
+        return look_up_offsets(weights, self._slot, query_positions, key_positions)
+
+    def _slot(self, offset):
         # A causal mask hides the offsets above 0.
-        slot = tf.clip_by_value(offset + self.max_sequence_length - 1, 0, self._num_offsets - 1)
-        return tf.gather(self.offset_weights, slot, axis=1)  # [H,Q,K]
+        return tf.clip_by_value(offset + self.max_sequence_length - 1, 0, self._num_offsets - 1)
 
     def cost(self, length):
         cost = super().cost(length)
