@@ -65,8 +65,8 @@ def _by_products(scores, allowed):
 def _fast(scores, allowed, *bias):
     @tf.custom_gradient
     def softmax(scores, *bias):
-        weights = tf.nn.softmax(_seen(scores, allowed, *bias))
-        weights = tf.ensure_shape(island(rounded, weights, dtype=scores.dtype), scores.shape)
+        seen = tf.ensure_shape(_seen(scores, allowed, *bias), scores.shape)
+        weights = tf.ensure_shape(island(rounded, tf.nn.softmax(seen), dtype=scores.dtype), scores.shape)
 
         def grad(dweights):
             dscores = tf.ensure_shape(_backward(dweights, weights), scores.shape)
