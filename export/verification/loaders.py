@@ -36,25 +36,41 @@ def ask(graphs, asked):
         given[path] = directory
         names = {signature: graph.tensor_names(signature) for signature, _ in asked[directory]}
         jobs.append((path, stock.uses_text_ops(graph), names, asked[directory]))
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        by_python, (by_c_api, op_list) = pool.map(_run, ("fresh_run.py", "c_api.py"), (jobs, jobs))
+    by_python, (by_c_api, op_list) = _side_by_side(("fresh_run.py", "c_api.py"), jobs)
     rows = [(given[path], *row) for path, *row in by_python + by_c_api]
     return rows, {definition.name for definition in op_def_pb2.OpList.FromString(op_list).op}
 
 
-def _run(file, jobs):
-    """Runs a file of this folder on the jobs, and returns its results."""
+def _side_by_side(files, jobs):
+    """Returns the results of files of this folder, run on the jobs; if one fails, the others are killed."""
+    running = []
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        try:
+            answers = [pool.submit(_run, file, jobs, running) for file in files]
+            for answer in concurrent.futures.as_completed(answers):
+                answer.result()
+        finally:  # an interruption ends here too
+            for process in running:
+                process.kill()
+    return [answer.result() for answer in answers]
+
+
+def _run(file, jobs, running):
     with tempfile.TemporaryDirectory() as scratch:
         jobs_path, results_path = pathlib.Path(scratch, "jobs"), pathlib.Path(scratch, "results")
         jobs_path.write_bytes(pickle.dumps(jobs))
-        done = _isolated(str(_FOLDER / file), str(jobs_path), str(results_path), directory=scratch)
-        if done.returncode:
-            last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-            raise ValueError(f"{file} ends with exit code {done.returncode} in a fresh process: {last[0]}")
+        with open(pathlib.Path(scratch, "messages"), "w+") as messages:
+            arguments = str(_FOLDER / file), str(jobs_path), str(results_path)
+            process = _isolated(*arguments, directory=scratch, stderr=messages)
+            running.append(process)
+            if code := process.wait():
+                messages.seek(0)
+                last = messages.read().strip().splitlines()[-1:] or ["no message"]
+                raise ValueError(f"{file} ends with exit code {code} in a fresh process: {last[0]}")
         return pickle.loads(results_path.read_bytes())
 
 
-def _isolated(file, *arguments, directory):
-    """Returns the finished process of `python -I file arguments`."""
+def _isolated(file, *arguments, directory, stderr):
+    """Starts `python -I file arguments`."""
     command = [sys.executable, "-I", file, *arguments]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    return subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=stderr)

@@ -32,7 +32,7 @@ from convnlp.models import (
 )
 from tests import corpus
 from tests.mixer_table import SAMPLE
-from tests.run_program import run_program
+from tests.run_program import Program
 from tests.small_classifier import small_classifier
 
 LABELS = ["bad", "fair", "good"]
@@ -59,7 +59,7 @@ def _fresh_processes_start_sooner():
     """Those of `loaders.ask` are forked from one that has imported TensorFlow and nothing else."""
     start = loaders._isolated
     loaders._isolated = lambda file, *rest, **kwargs: (
-        run_program(file, *rest, **kwargs) if file.endswith("fresh_run.py") else start(file, *rest, **kwargs)
+        Program(file, *rest, **kwargs) if file.endswith("fresh_run.py") else start(file, *rest, **kwargs)
     )
     yield
     loaders._isolated = start
