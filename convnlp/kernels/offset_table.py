@@ -67,9 +67,13 @@ def _spread(values, rows):
 
 
 def _sums(dy):
-    """The gradient of `_spread`, by the same trick backwards: [H,Q,K] -> [H,Q+K-1]."""
-    heads, num_rows = dy.shape[0], length(dy)
-    count = num_rows + length(dy, 2) - 1
-    rows = tf.pad(dy, [[0, 0], [0, 1], [num_rows - 1, 0]])  # [H,Q+1,Q+K-1]
-    flat = tf.reshape(rows, [heads, (num_rows + 1) * count])[:, : num_rows * (count + 1)]
-    return tf.reduce_sum(tf.reshape(flat, [heads, num_rows, count + 1]), axis=1)[:, :count]
+    """The gradient of `_spread`: [H,Q,K] -> [H,Q+K-1]; head by head, because padding doubles the size."""
+    return tf.map_fn(_sums_of_head, dy, parallel_iterations=1)
+
+
+def _sums_of_head(dy):
+    """The same trick backwards: [Q,K] -> [Q+K-1]."""
+    num_rows, count = length(dy, 0), length(dy, 0) + length(dy) - 1
+    rows = tf.pad(dy, [[0, 1], [num_rows - 1, 0]])  # [Q+1,Q+K-1]
+    flat = tf.reshape(rows, [(num_rows + 1) * count])[: num_rows * (count + 1)]
+    return tf.reduce_sum(tf.reshape(flat, [num_rows, count + 1]), axis=0)[:count]
