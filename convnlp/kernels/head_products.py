@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from convnlp.kernels.implementations import current_implementation
 
-# TensorFlow's einsum takes 1.6 times as long on a CPU, forwards and backwards, as transposing what the
+# TensorFlow's einsum takes 1.5 times as long on a CPU, forwards and backwards, as transposing what the
 # products read and write: measured for 64 texts of 128 tokens and four heads of 64 channels in bfloat16.
 
 
