@@ -8,8 +8,10 @@ import tensorflow as tf
 from convnlp.data import rules
 from convnlp.data.source import ALL
 
-POOLED_GROUPS = 10  # groups of batches that are cut from a pool of examples sorted by length
-NUM_BUCKETS = 8  # different lengths of batches; the training step is traced for each
+# How many groups of batches are cut from a pool of examples sorted by length: as many as make an epoch, but
+# within these bounds. With more groups there are fewer pads, but in a pool of many epochs, equal texts meet.
+MIN_POOLED_GROUPS, MAX_POOLED_GROUPS = 10, 30
+NUM_BUCKETS = 8  # different lengths of batches; the fast kernels are compiled for each
 _SEED_KEY = 498247692  # any number with many bits: a key of zeros hardly mixes the permutations
 
 
@@ -93,9 +95,9 @@ def order(count, batch_size, *, training, seed=0, num_epochs=None, shard=ALL):
 def order_by_length(lengths, batch_size, group, *, training, seed=0, shard=ALL):
     """Like `order`, with examples of similar length next to each other.
 
-    In training, the examples of `POOLED_GROUPS` groups are sorted by length and cut into these groups; the
-    order of the groups is random, and so is the order within each group. In evaluation, all examples are
-    sorted.
+    In training, the examples of an epoch, or of `MAX_POOLED_GROUPS` groups if that is less, are sorted by
+    length and cut into groups; the order of the groups is random, and so is the order within each group. In
+    evaluation, all examples are sorted.
 
     Args:
         lengths: int array [n], tokens of each example.
@@ -139,20 +141,22 @@ def order_by_length(lengths, batch_size, group, *, training, seed=0, shard=ALL):
 
         return order(len(lengths), group * global_batch_size, training=False).map(sorted_group)
 
+    in_epoch = len(lengths) // (group * global_batch_size)
+    num_groups = min(max(in_epoch, MIN_POOLED_GROUPS), MAX_POOLED_GROUPS)
+
     @tf.autograph.experimental.do_not_convert
     def pool(number, taken):
         indices, weights = taken
         indices = tf.gather(indices, tf.argsort(tf.gather(lengths, indices), stable=True))
-        groups = tf.reshape(indices, [POOLED_GROUPS, group * global_batch_size])
+        groups = tf.reshape(indices, [num_groups, group * global_batch_size])
         key = tf.stack([tf.constant(seed, tf.int64), number])
         groups = tf.random.experimental.stateless_shuffle(groups, key)
         # Shuffling within groups, all by the same permutation, makes each batch a random part of its group.
         mixed = tf.transpose(tf.random.experimental.stateless_shuffle(tf.transpose(groups), key))
-        shape = [POOLED_GROUPS, group, global_batch_size]
+        shape = [num_groups, group, global_batch_size]
         return own(tf.reshape(mixed, shape), tf.reshape(weights, shape))
 
-    size = POOLED_GROUPS * group * global_batch_size
-    pools = order(len(lengths), size, training=True, seed=seed).enumerate()
+    pools = order(len(lengths), num_groups * group * global_batch_size, training=True, seed=seed).enumerate()
     return pools.map(pool).unbatch()
 
 

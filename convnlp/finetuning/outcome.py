@@ -22,9 +22,35 @@ class LeftOut(typing.NamedTuple):
     model: typing.Any = None
     outputs: np.ndarray | None = None
 
+
+class Judged(typing.NamedTuple):
+    """What the scores of a set and its review come from.
+
+    Attributes:
+        model: the model.
+        examples: `Examples`, n of them.
+        outputs: answers to the examples, as `Task.outputs` returns them; None if the task asks the model.
+        is_own: bool, whether the outputs are those of `model`.
+        batch_size: int, examples per batch if the model is asked.
+    """
+
+    model: typing.Any
+    examples: Examples
+    outputs: typing.Any
+    is_own: bool
+    batch_size: int
+
+    def scores(self, task):
+        """Returns `Task.scores`."""
+        return task.scores(self.model, self.examples, self.batch_size, **self._given)
+
+    def review(self, task):
+        """Returns `Task.review`."""
+        given = self._given | ({} if self.is_own else {"is_own": False})
+        return task.review(self.model, self.examples, self.batch_size, **given)
+
     @property
-    def answers(self):
-        """Returns these outputs as keyword arguments of `Task.scores` and `Task.review`."""
+    def _given(self):
         return {} if self.outputs is None else {"outputs": self.outputs}
 
 
@@ -54,14 +80,17 @@ class Outcome:
     summary: dict
     left_out: LeftOut | None = None
 
-    def judged(self, name):
-        """Returns what the scores of "validation" or "test" come from: (model, `Examples`, answers).
-
-        The answers are keyword arguments of `Task.scores` and `Task.review`.
-        """
+    def judged(self, name, batch_size):
+        """Asks the model for its answers to "validation" or "test", unless they are known: a `Judged`."""
+        model, outputs = self.model, None
         if name == "validation" and self.left_out is not None:
-            return self.left_out.model or self.model, self.left_out.examples, self.left_out.answers
-        return self.model, self.held_out[name], {}
+            examples, model, outputs = self.left_out
+            model = model or self.model
+        else:
+            examples = self.held_out[name]
+        is_own = outputs is None
+        outputs = self.task.outputs(model, examples, batch_size) if is_own else outputs
+        return Judged(model, examples, outputs, is_own, batch_size)
 
     @property
     def judged_names(self):

@@ -13,10 +13,8 @@ def save(config, workdir, outcome):
         outcome: `Outcome`.
     """
     task, summary, size = outcome.task, outcome.summary, config.train.batch_size
-    results = {}
-    for name in outcome.judged_names:
-        model, examples, answers = outcome.judged(name)
-        results[name] = task.scores(model, examples, size, **answers)
+    judged = {name: outcome.judged(name, size) for name in outcome.judged_names}
+    results = {name: each.scores(task) for name, each in judged.items()}
     card = run_preset.card(config, summary, outcome.model.backbone, task.decoder_length)
     card["objective"] = task.name
     named = [(f"{s} {name}", name, v, values) for s, values in results.items() for name, v in values.items()]
@@ -30,6 +28,6 @@ def save(config, workdir, outcome):
     storage.write_json(f"{workdir}/results.json", {**summary, **results})
     for title, name, value, _ in named:
         print(f"{title}: {value:.0f}" if name == "num_examples" else f"{title}: {value:.4f}")
-    report.write(workdir, outcome, results, card)
+    report.write(workdir, outcome, results, judged, card)
     print(f"report: {workdir}/report.html")
     print(f"preset: {workdir}/preset")

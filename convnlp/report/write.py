@@ -11,13 +11,14 @@ FILES = ("report.html", "report.json")
 _REVIEWED = ("test", "validation")  # the first one that exists
 
 
-def write(workdir, outcome, results, card):
+def write(workdir, outcome, results, judged, card):
     """Writes report.json and report.html.
 
     Args:
         workdir: str, the directory of the run, with its metrics.jsonl.
         outcome: `convnlp.finetuning.outcome.Outcome`.
         results: dict, name of a split -> its scores.
+        judged: dict, name of a split -> `convnlp.finetuning.outcome.Judged`, what its scores come from.
         card: dict, entries of the model card.
 
     Returns:
@@ -25,8 +26,7 @@ def write(workdir, outcome, results, card):
     """
     task, left_out = outcome.task, outcome.left_out
     name = next(name for name in _REVIEWED if name in results)
-    model, examples, answers = outcome.judged(name)
-    review = task.review(model, examples, **answers)
+    review = judged[name].review(task)
     names = getattr(getattr(task, "label", None), "names", None)
     facts = {
         split: data_facts.of_split(each, outcome.tokenizer, names)

@@ -7,6 +7,7 @@ from convnlp.data import batching, examples
 from convnlp.layers import dropout_seed
 from convnlp.models import TextClassifierPreprocessor, Tokenizer
 from convnlp.models.pooled_encoder import POOLING, keeps_texts_apart, require_pooling
+from convnlp.tasks.rows import outputs_of
 from convnlp.tasks.task import Task
 
 _FAR = 2**16  # tokens, beyond which no convolution sees
@@ -108,6 +109,9 @@ class PooledHeadTask(Task):
     def _model_arguments(self):
         """Returns further arguments of the model, a dict."""
         return {}
+
+    def outputs(self, model, found, batch_size=32):
+        return outputs_of(model, found, batch_size) if self.fits_head else None
 
     def loss(self, model):
         def loss_fn(batch, seed, training=True):

@@ -228,8 +228,8 @@ class Task(abc.ABC):
             penalties: sequence of float, on the size of the weights.
 
         Returns:
-            (the model; dict, what was chosen; float array [h,U], outputs of the `head` for the held-out
-            examples, from a fit without them, with the penalty that the other folds choose).
+            (the model; dict, what was chosen; float array [h,U], outputs as `scores` takes them for the
+            held-out examples, from a fit without them, with the penalty that the other folds choose).
 
         A task that `teaches_itself` also takes `unlabelled`: (`Examples`, their features [u,D]), or None. If
         it is given, what was chosen has "self_training", a named tuple whose `str` says what came of it.
@@ -260,16 +260,25 @@ class Task(abc.ABC):
     def scores(self, model, found, batch_size=32):
         """Scores a model on what was read: dict of floats by `known_metrics`, and "num_examples".
 
-        A task that `fits_head` also takes `outputs`, float array [n,U] of a `head` for these examples, to
-        use instead of the model's own. Default None.
+        A task whose `outputs` are not None also takes `outputs`, to use instead of asking the model. One that
+        `fits_head` takes those of any model for these examples, a float array [n,U]. Default None.
         """
 
     def review(self, model, found, batch_size=32):
         """Returns what a run's report shows besides the scores: a `convnlp.tasks.review.Review`.
 
-        The default has no section. Takes the arguments of `scores`.
+        The default has no section. Takes the arguments of `scores`. A task that `fits_head` also takes
+        `is_own`, a bool: whether `outputs` are those of this model, so that it can be asked for reasons.
+        Default True.
         """
         return Review()
+
+    def outputs(self, model, found, batch_size=32):
+        """Returns what `scores` and `review` take as `outputs`, so that the model is asked only once.
+
+        By default there are none, and both ask the model themselves.
+        """
+        return None  # noqa: RET501
 
     def edge_scores(self, outputs, found):
         """Scores a TFLite file on what was read; the default has no scores.

@@ -104,11 +104,15 @@ def test_groups_hold_texts_of_about_the_same_length():
     assert any(list(row) != sorted(row) for row in rows)  # in a group the order is random
 
 
-def test_every_epoch_of_groups_is_a_permutation():
-    pool = 10 * 3 * 8  # examples that are sorted together; 700 examples are three of them, nearly
-    indices = np.concatenate([indices.ravel() for indices in grouped(count=30)])[: 3 * pool]
-    plain = examples.order(700, 3 * pool, training=True).as_numpy_iterator()
-    assert sorted(indices) == sorted(next(plain)[0])
+@pytest.mark.parametrize(("batch_size", "num_groups"), [(8, 29), (1, 30), (40, 10)])
+def test_about_an_epoch_is_sorted_together(batch_size, num_groups):
+    """700 examples make 29 groups of 3 batches of 8, 233 of batches of 1, or 5 of batches of 40."""
+    groups = grouped(count=2 * num_groups, batch_size=batch_size)
+    plain = examples.order(700, num_groups * 3 * batch_size, training=True).as_numpy_iterator()
+    for pool in (groups[:num_groups], groups[num_groups:]):
+        assert sorted(np.ravel(pool)) == sorted(next(plain)[0])
+        by_length = sorted((LENGTHS[indices].min(), LENGTHS[indices].max()) for indices in pool)
+        assert all(longest <= shortest for (_, longest), (shortest, _) in itertools.pairwise(by_length))
 
 
 def test_groups_follow_each_other_in_random_order():

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp import kernels
 from convnlp.layers import (
     CrossAttention,
     Decoder,
@@ -234,6 +235,13 @@ def test_layers_round_trip_through_their_config():
         assert keras.saving.serialize_keras_object(again) == config
 
 
+@pytest.fixture(params=["fast", "plain"])
+def form(request):
+    with kernels.implementation(request.param):
+        yield request.param
+
+
+@pytest.mark.usefixtures("form")
 class TestDropout:
     x = np.ones([64, 64], "float32")
 
@@ -252,6 +260,44 @@ class TestDropout:
         y = self.masks([5, 5])[0]
         assert abs((y == 0).mean() - 0.25) < 4 * (0.25 * 0.75 / y.size) ** 0.5  # 4 standard deviations
         np.testing.assert_allclose(y[y != 0], 1 / 0.75, rtol=1e-6)
+
+    @pytest.mark.parametrize("rate", [1e-6, 0.1, 0.5, 0.999])
+    def test_keeps_the_mean_for_small_and_large_rates(self, rate):
+        x = np.ones([1000, 1001], "float32")  # no multiple of four
+        with dropout_seed(tf.constant([0, 9])):
+            y = Dropout(rate)(x, training=True).numpy()
+        share, tolerance = (y != 0).mean(), 1 / 2**16
+        assert abs(share - (1 - rate)) < tolerance + 4 * (rate * (1 - rate) / y.size) ** 0.5
+        np.testing.assert_allclose(y[y != 0], 1 / (1 - rate), rtol=1e-5 if rate < 0.9 else 1e-2)
+
+    def test_neighbours_and_halves_of_a_word_are_independent(self):
+        (y,) = self.masks([3, 8], 1)
+        kept = (y.ravel() != 0) - 0.75
+        for distance in (1, 2, 3, 4, 64):
+            correlation = np.mean(kept[distance:] * kept[:-distance]) / (0.25 * 0.75)
+            assert abs(correlation) < 4 / 64, distance
+
+    def test_the_gradient_is_scaled_as_the_value_is(self):
+        x = tf.constant(np.random.default_rng(0).normal(size=[8, 9]).astype("float32"))
+        with tf.GradientTape() as tape, dropout_seed(tf.constant([4, 4])):
+            tape.watch(x)
+            y = Dropout(0.25)(x, training=True)
+        np.testing.assert_allclose(tape.gradient(y, x), y / x, rtol=1e-6)
+
+    def test_a_graph_of_open_sizes_drops_the_same(self):
+        dropout = Dropout(0.25)
+
+        @tf.function(input_signature=[tf.TensorSpec([None, None, 7])], autograph=False)
+        def call(x):
+            with dropout_seed(tf.constant([1, 2])):
+                return dropout(x, training=True)
+
+        x = np.ones([3, 5, 7], "float32")
+        with dropout_seed(tf.constant([1, 2])):
+            expected = dropout(x, training=True)
+        np.testing.assert_array_equal(call(x), expected)
+        assert call.get_concrete_function().structured_outputs.shape.as_list() == [None, None, 7]
+        assert call(x[:0]).shape == (0, 5, 7)
 
     def test_is_the_identity_without_training(self):
         np.testing.assert_array_equal(Dropout(0.5)(self.x), self.x)

@@ -173,7 +173,10 @@ def test_once_weighed_n_grams_learn_from_the_held_out_examples_too(
         else None
         for name in ("labels", "weights")
     )
-    ((table, bias),) = ngrams.fit(sparse.csr_array(rows), labels, NUM_CLASSES, weights=weights)
+    (start,) = ngrams.fit(
+        ngrams.features(joined.ngrams, found), found.labels, NUM_CLASSES, weights=found.weights
+    )
+    ((table, bias),) = ngrams.fit(sparse.csr_array(rows), labels, NUM_CLASSES, weights=weights, start=start)
     np.testing.assert_allclose(kept.ngrams.get_weights()[0], table, rtol=1e-3, atol=1e-5)
     (kernel, _), (kept_kernel, kept_constant) = judged.head.get_weights(), kept.head.get_weights()
     np.testing.assert_array_equal(kept_kernel, kernel)
@@ -181,6 +184,17 @@ def test_once_weighed_n_grams_learn_from_the_held_out_examples_too(
     own = share * model.head.get_weights()[1] + kernel[-1, -1] * 10 * bias
     np.testing.assert_allclose(kept_constant, own, rtol=1e-3, atol=1e-5)
     assert np.abs(kept.ngrams.get_weights()[0] - judged.ngrams.get_weights()[0]).max() > 1e-3
+
+
+def test_a_search_goes_on_from_where_it_starts(joined, found, monkeypatch):
+    counts = ngrams.features(joined.ngrams, found)
+    ((table, bias),) = ngrams.fit(counts, found.labels, NUM_CLASSES)
+    ((again, _),) = ngrams.fit(counts, found.labels, NUM_CLASSES, start=(-table, bias))
+    np.testing.assert_allclose(again, table, rtol=1e-2, atol=1e-2 * np.abs(table).max())
+    monkeypatch.setattr(linear_head, "MAX_ITERATIONS", 0)
+    ((same, same_bias),) = ngrams.fit(counts, found.labels, NUM_CLASSES, start=(table, bias))
+    np.testing.assert_allclose(same, table, rtol=1e-6)
+    np.testing.assert_allclose(same_bias, bias, rtol=1e-6)
 
 
 def test_the_mixture_has_the_smallest_loss():

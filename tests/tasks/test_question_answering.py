@@ -128,7 +128,7 @@ def test_scores_are_squads_with_the_best_of_the_answers(tmp_path, monkeypatch):
     found = task.read(write(tmp_path, *ROWS[:3]))
     given = ["The mountain!", "paints the market", ""]
     answered = [{"answer": text, "score": 0.5} for text in given]
-    monkeypatch.setattr(QuestionAnswering, "_answered", lambda *_: answered)
+    monkeypatch.setattr(QuestionAnswering, "outputs", lambda *_: answered)
     expected = {
         "squad_exact_match": 1 / 3,
         "squad_f1": (1 + scores.squad_f1("paints the market", "paints")) / 3,
@@ -146,9 +146,7 @@ def test_scores_are_of_what_is_exported(tmp_path):
     task = build()
     found, model = task.read(write(tmp_path, *ROWS)), small_model(task)
     answers = model.predict(found.texts["question"], found.texts["context"])
-    assert [each["answer"] for each in task._answered(model, found, 2)] == [
-        each["answer"] for each in answers
-    ]
+    assert [each["answer"] for each in task.outputs(model, found, 2)] == [each["answer"] for each in answers]
 
 
 @pytest.mark.parametrize(

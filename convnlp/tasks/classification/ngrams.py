@@ -68,13 +68,13 @@ def join(model, num_buckets, found, held_out, learns=False):
     layer = HashedNgrams(num_buckets, model.num_classes)
     counts, held_counts = features(layer, found), features(layer, held_out)
 
-    def fitted(counts, *parts):
+    def fitted(counts, *parts, start=None):
         labels = np.concatenate([part.labels for part in parts])
         weights = None
         if found.weights is not None:
             weights = np.concatenate([part.weights for part in parts])
         share = ratio_share_for(model.num_classes)
-        (linear,) = fit(counts, labels, model.num_classes, weights=weights, ratio_share=share)
+        (linear,) = fit(counts, labels, model.num_classes, weights=weights, ratio_share=share, start=start)
         return linear
 
     head, linear = model.head.get_weights(), fitted(counts, found)
@@ -84,7 +84,7 @@ def join(model, num_buckets, found, held_out, learns=False):
     judged = joined(model, head, linear, shares)
     if not learns:
         return judged, judged
-    linear = fitted(sparse.vstack([counts, held_counts], "csr"), found, held_out)
+    linear = fitted(sparse.vstack([counts, held_counts], "csr"), found, held_out, start=linear)
     return judged, joined(model, head, linear, shares)
 
 
@@ -119,7 +119,7 @@ def joined(model, head, linear, shares):
     return classifier
 
 
-def fit(counts, labels, num_classes, penalties=(PENALTY,), weights=None, ratio_share=RATIO_SHARE):
+def fit(counts, labels, num_classes, penalties=(PENALTY,), weights=None, ratio_share=RATIO_SHARE, start=None):
     """Fits a softmax regression to x, in which each count is multiplied by the weight of its bucket.
 
     Args:
@@ -129,6 +129,7 @@ def fit(counts, labels, num_classes, penalties=(PENALTY,), weights=None, ratio_s
         penalties: sequence of float, divided by the number of examples. Defaults to `PENALTY` alone.
         weights: float [N], how much each example counts. Default None: all 1.
         ratio_share: float in [0, 1], see `bucket_weights`.
+        start: (U, c) where the search starts, for example from fewer texts. Default None: zeros.
 
     Returns:
         list of pairs (U, c), one per penalty: float64 [M,C] and [C], to be applied to the counts themselves.
@@ -136,7 +137,11 @@ def fit(counts, labels, num_classes, penalties=(PENALTY,), weights=None, ratio_s
     used = np.unique(counts.indices)  # all others have zero weights, and would take most of the time
     scale = bucket_weights(counts, labels, num_classes, ratio_share)[used]
     x = sparse.csr_array(counts[:, used] * scale[None])
-    found, start = [], None
+    found = []
+    if start is not None:
+        table, bias = start
+        inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+        start = table[used] * inverse[:, None], bias
     for penalty in penalties:
         start = linear_head.softmax_regression(
             x, labels, num_classes, penalty / len(labels), start, weights=weights

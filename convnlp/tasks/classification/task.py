@@ -16,7 +16,6 @@ from convnlp.tasks.classification import heads, ngrams, review, self_training
 from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.teachers import soft_labels
 from convnlp.tasks.pooled_head import PooledHeadTask
-from convnlp.tasks.rows import outputs_of
 
 TAUGHT_SHARE = 0.75  # of the target, if there are teachers
 
@@ -194,13 +193,12 @@ class Classification(PooledHeadTask):
         return ngrams.fit(counts, labels, self.label.num_classes, penalties, ratio_share=share)
 
     def scores(self, model, found, batch_size=32, outputs=None):
-        outputs = outputs_of(model, found, batch_size) if outputs is None else outputs
+        outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
         return scores.of_logits(outputs, found.labels)
 
-    def review(self, model, found, batch_size=32, outputs=None):
-        if outputs is not None:
-            return review.review(model, found, outputs, explains=False)
-        return review.review(model, found, outputs_of(model, found, batch_size))
+    def review(self, model, found, batch_size=32, outputs=None, is_own=True):
+        outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
+        return review.review(model, found, outputs, explains=is_own)
 
     def edge_scores(self, outputs, found):
         return {"accuracy": float(np.mean(outputs.argmax(axis=1) == found.labels))}

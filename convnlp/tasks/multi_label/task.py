@@ -14,7 +14,6 @@ from convnlp.options import option
 from convnlp.tasks.multi_label import review
 from convnlp.tasks.multi_label.answers import MultiLabelAnswers
 from convnlp.tasks.pooled_head import PooledHeadTask
-from convnlp.tasks.rows import outputs_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,11 +95,11 @@ class MultiLabelClassification(PooledHeadTask):
         return found["f1_macro"], -found["loss"]
 
     def scores(self, model, found, batch_size=32, outputs=None):
-        outputs = outputs_of(model, found, batch_size) if outputs is None else outputs
+        outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
         return scores.of_several_labels(outputs, found.labels)
 
-    def review(self, model, found, batch_size=32, outputs=None):
-        outputs = outputs_of(model, found, batch_size) if outputs is None else outputs
+    def review(self, model, found, batch_size=32, outputs=None, is_own=True):
+        outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
         return review.review(self.label.names, found, outputs)
 
     def edge_scores(self, outputs, found):

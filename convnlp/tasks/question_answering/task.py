@@ -249,24 +249,24 @@ class QuestionAnswering(Task):
 
         return loss_fn
 
-    def scores(self, model, found, batch_size=32):
-        each = self.scores_of_each(model, found, batch_size)
+    def scores(self, model, found, batch_size=32, outputs=None):
+        each = self.scores_of_each(model, found, batch_size, outputs)
         return {name: float(np.mean(values)) for name, values in each.items()} | {
             "num_examples": float(len(each["squad_f1"]))
         }
 
-    def scores_of_each(self, model, found, batch_size=32):
+    def scores_of_each(self, model, found, batch_size=32, outputs=None):
         """Returns SQuAD's scores of each example, whose means are `scores`: dict of lists of floats."""
-        answers = [answer["answer"] for answer in self._answered(model, found, batch_size)]
-        return self._each_score(found, answers)
+        outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
+        return self._each_score(found, [answer["answer"] for answer in outputs])
 
-    def review(self, model, found, batch_size=32):
-        answered = self._answered(model, found, batch_size)
-        each = self._each_score(found, [answer["answer"] for answer in answered])
+    def review(self, model, found, batch_size=32, outputs=None):
+        outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
+        each = self.scores_of_each(model, found, batch_size, outputs)
         questions, wanted = found.texts[self.question_field], self._wanted(found)
-        return review.review(questions, wanted, answered, each["squad_exact_match"], each["squad_f1"])
+        return review.review(questions, wanted, outputs, each["squad_exact_match"], each["squad_f1"])
 
-    def _answered(self, model, found, batch_size):
+    def outputs(self, model, found, batch_size=32):
         """Returns the model's answers, as exported: list of dicts, "answer" a str and "score" a float."""
         serve = self.answers(model).signatures()[0]["serving_default"]
         texts = (found.texts[field] for field in (self.question_field, self.context_field))

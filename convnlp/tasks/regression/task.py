@@ -11,7 +11,6 @@ from convnlp.models import TextRegressor, linear_head
 from convnlp.tasks.pooled_head import PooledHeadTask
 from convnlp.tasks.regression import review
 from convnlp.tasks.regression.answers import RegressionAnswers
-from convnlp.tasks.rows import outputs_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,21 +66,23 @@ class Regression(PooledHeadTask):
         return linear_head.fit_numbers(features, (labels - self.mean) / self.scale, penalties)
 
     def head_rank(self, outputs, labels):
-        return (-scores.of_numbers(self._numbers(outputs), labels)["rmse"],)
+        return (-scores.of_numbers(self._numbers(outputs)[:, 0], labels)["rmse"],)
+
+    def fitted(self, model, found, features, fold_of, penalties):
+        model, chosen, outputs = super().fitted(model, found, features, fold_of, penalties)
+        return model, chosen, self._numbers(outputs)
 
     def scores(self, model, found, batch_size=32, outputs=None):
-        return scores.of_numbers(self._answers(model, found, batch_size, outputs), found.labels)
+        outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
+        return scores.of_numbers(outputs[:, 0], found.labels)
 
-    def review(self, model, found, batch_size=32, outputs=None):
-        return review.review(self.tokenizer, found, self._answers(model, found, batch_size, outputs))
+    def review(self, model, found, batch_size=32, outputs=None, is_own=True):
+        outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
+        return review.review(self.tokenizer, found, outputs[:, 0])
 
     def _numbers(self, outputs):
-        """Returns the numbers, float [n], that the outputs [n,1] of a `head` stand for."""
-        return outputs[:, 0] * self.scale + self.mean
-
-    def _answers(self, model, found, batch_size, outputs):
-        """Returns the numbers for examples, float [n], from the outputs of a `head` if they are given."""
-        return outputs_of(model, found, batch_size)[:, 0] if outputs is None else self._numbers(outputs)
+        """Returns the numbers that the outputs of a `head` stand for, in the same shape."""
+        return outputs * self.scale + self.mean
 
     def edge_scores(self, outputs, found):
         found = scores.of_numbers(outputs[:, 0], found.labels)
