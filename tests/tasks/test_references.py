@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from convnlp.tasks import EncoderReference
+from convnlp.tasks.classification.answers import ClassifierAnswers
+from tests.small_classifier import small_classifier
 
 FLOATS = np.array([0.25, 0.5], "float32")
 
@@ -31,3 +33,17 @@ def test_what_is_no_float_must_be_equal():
     for names, error in (([b"x", b"y"], 0.0), ([b"x", b"z"], np.inf)):
         outputs = {"names": np.array(names, object), "scores": FLOATS}
         assert judge.error("serving_default", {"text": ["a", "b"]}, outputs) == error
+
+
+def test_rows_that_are_asked_about_again_keep_their_logits():
+    """As text and as ids: two signatures, and two requests that differ in one token."""
+    model = small_classifier(["lightweight_conv"], 8, ["a", "b", "c"])
+    judge = ClassifierAnswers(model).reference()
+    rows = {name: np.asarray(values) for name, values in model.preprocessor(["the river"]).items()}
+    other = {**rows, "token_ids": rows["token_ids"] + (np.arange(8) == 0)}
+    first, second = (model(each, training=False).numpy() for each in (rows, other))
+    assert np.abs(first - second).max() > 1e-4
+    for _ in range(2):
+        np.testing.assert_array_equal(judge.edge({"text": ["the river"]}), first)
+        np.testing.assert_array_equal(judge.edge({"token_ids": other["token_ids"]}), second)
+    np.testing.assert_array_equal(judge.edge({"token_ids": rows["token_ids"]}), first)
