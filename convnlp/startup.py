@@ -82,13 +82,16 @@ def _module():
 
 
 def begin():
-    """Prepares a program before it imports TensorFlow: hides notes, and makes Ctrl-C end without a traceback.
+    """Prepares a program before it imports NumPy and TensorFlow: hides notes, and Ctrl-C gives no traceback.
 
     `convnlp.programs.run` and the training loop take over the signals while they run.
     """
     # Block size for gs://. TensorFlow's default, 64 MB, is fetched even for a single line, and is held for
     # each of the 64 files that are open at a time. A larger read, such as a tensor, still comes as a whole.
     os.environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "4")
+    # NumPy and SciPy work on matrices too small to share: the threads of their BLAS wait for each other in
+    # busy loops, four times as long as one thread takes for a linear head, and longer if a core is in use.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
     hide_notes()

@@ -147,6 +147,34 @@ def test_a_program_reads_object_stores_in_small_pieces():
     assert (run(code).stdout, run(code, GCS_READ_CACHE_BLOCK_SIZE_MB="64").stdout) == ("4\n", "64\n")
 
 
+def test_a_program_has_one_thread_for_small_matrices():
+    code = "startup.begin(); print(os.environ['OPENBLAS_NUM_THREADS'])"
+    assert (run(code).stdout, run(code, OPENBLAS_NUM_THREADS="2").stdout) == ("1\n", "2\n")
+
+
+@pytest.mark.parametrize("arguments", [["convnlp", "fit-head"], ["convnlp.fit_head"]])
+def test_a_program_begins_before_numpy_is_imported(tmp_path, arguments):
+    """NumPy's BLAS reads its number of threads when it is loaded."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "def note(event, args):\n"
+        "    if event == 'os.putenv' and args[0] == b'OPENBLAS_NUM_THREADS':\n"
+        "        print('begun, with numpy' if 'numpy' in sys.modules else 'begun')\n"
+        "sys.addaudithook(note)\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    found = subprocess.run(
+        [sys.executable, "-m", *arguments, "--help"],
+        cwd=ROOT,
+        env=environment | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert found.stdout.splitlines()[:1] == ["begun"], found.stderr
+
+
 def test_with_stderr_closed():
     done = run("os.close(2); startup.hide_notes(); print('went on')")
     assert done.stdout == "went on\n"

@@ -108,9 +108,13 @@ def _principal(features):
     mean, deviation = features.mean(0), features.std(0)
     scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 1e-6)
     z = (features - mean) * scale
-    variances, axes = np.linalg.eigh(z.T @ z / len(z))  # z^T z / N = axes diag(variances) axes^T
+    # z^T z / N = axes diag(variances) axes^T. With fewer examples than features, z z^T is the smaller matrix.
+    is_wide = len(z) < z.shape[1]
+    variances, axes = np.linalg.eigh((z @ z.T if is_wide else z.T @ z) / len(z))
     varies = variances > 1e-9 * max(variances[-1], 1e-9)
     variances, axes = variances[varies], axes[:, varies]
+    if is_wide:
+        axes = z.T @ axes / np.sqrt(variances * len(z))
 
     def back(kernel, bias):
         kernel = (axes @ kernel) * scale[:, np.newaxis]
