@@ -77,7 +77,8 @@ class Dropout(keras.layers.Layer):
     """Inverted dropout: y = x * m / (1 - rate) with m ~ Bernoulli(1 - rate), only when `training`.
 
     Args:
-        rate: float in [0, 1). Share of the elements set to zero.
+        rate: float in [0, 1). Share of the elements set to zero; the fast form rounds it to 16 bits, and
+            scales by what it is then.
 
     Raises:
         ValueError: if `rate` is outside [0, 1).
