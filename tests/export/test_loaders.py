@@ -2,7 +2,10 @@
 
 import os
 import pathlib
+import signal
 import textwrap
+import threading
+import time
 
 import pytest
 
@@ -49,3 +52,31 @@ def test_a_failure_ends_the_other_process(tmp_path, monkeypatch):
     ):
         loaders.ask({}, {})
     assert not is_running(int((tmp_path / "pid").read_text()))  # nor has it slept to its end
+
+
+def test_an_interruption_ends_both_processes(tmp_path, monkeypatch):
+    code = f"""
+        import os, pathlib, sys, time
+        pid = pathlib.Path({str(tmp_path)!r}, pathlib.Path(sys.argv[0]).stem)
+        pid.with_suffix(".new").write_text(str(os.getpid()))
+        pid.with_suffix(".new").rename(pid)
+        time.sleep(300)
+        """
+    names = ("fresh_run", "c_api")
+    for name in names:
+        write(tmp_path, f"{name}.py", code)
+
+    def interrupt():
+        while not all((tmp_path / name).exists() for name in names):
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(loaders, "_FOLDER", tmp_path)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    try:
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            loaders.ask({}, {})
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not any(is_running(int((tmp_path / name).read_text())) for name in names)
