@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp import kernels
-from tests.kernels.test_project import UNIT, rounded
+from tests.kernels.test_project import UNIT, as_product, rounded
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def test_in_float32(adds):
 def test_in_bfloat16_factors_and_products_are_rounded(adds):
     x, inner, outer, offset = values()
     offset = offset if adds else None
-    product = rounded((rounded(x).astype("float64") @ rounded(inner)).astype("float32"))
+    product = as_product((rounded(x).astype("float64") @ rounded(inner)).astype("float32"))
     hidden = rounded(np.maximum(product + (offset if adds else 0.0), 0.0).astype("float32"))
     expected = hidden.astype("float64") @ rounded(outer)
     matrices = (tf.cast(matrix, tf.bfloat16) for matrix in (inner, outer))

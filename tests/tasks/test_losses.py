@@ -126,7 +126,7 @@ def test_r_drop_is_the_divergence_of_two_passes_beside_their_cross_entropy():
         one, other = log_softmax(one), log_softmax(other)
         divergence = sum(np.exp(a) * (a - b) + np.exp(b) * (b - a) for a, b in zip(one, other, strict=True))
         expected += -(one[label] + other[label]) / 2 + r_drop * divergence / 4
-        hits += ((one.argmax() == label) + (other.argmax() == label)) / 2
+        hits += sum(float(each.argmax() == label) for each in (one, other)) / 2
     np.testing.assert_allclose(result["loss_sum"], expected, rtol=1e-5)
     assert result["weight"] == 3
     assert result["accuracy"] == (hits, 3)
