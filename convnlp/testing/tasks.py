@@ -151,6 +151,18 @@ def scores_are_the_known_ones(case):
         require(is_whole and 0 <= scores[name] <= 1, f"{name} is {scores[name]}, no share of the examples")
 
 
+def outputs_score_as_their_model(case):
+    """`scores` and `review` take the `outputs` of a model, if there are any, instead of asking it."""
+    model, task = case.model(), case.task
+    outputs = task.outputs(model, case.found, 3)
+    if outputs is None:
+        return
+    expected = task.scores(model, case.found, 3)
+    for name, value in task.scores(model, case.found, 3, outputs=outputs).items():
+        np.testing.assert_allclose(value, expected[name], rtol=ROUNDING, err_msg=name)
+    task.review(model, case.found, 3, outputs=outputs, **({"is_own": False} if task.fits_head else {}))
+
+
 def a_saved_model_is_known_and_scores_the_same(case):
     """`load` finds a model's class, `task_of` its task, and `from_model` scores as the config's task does."""
     model, task = case.model(), case.task
@@ -236,6 +248,7 @@ TASK_SUITE = (
     the_best_step_can_be_told,
     loss_falls,
     scores_are_the_known_ones,
+    outputs_score_as_their_model,
     a_saved_model_is_known_and_scores_the_same,
     signatures_answer_as_the_reference,
     answers_become_rows,

@@ -107,6 +107,10 @@ def scored(**changes):
     return scores
 
 
+def of_outputs_otherwise(self, model, found, batch_size=32, outputs=None):
+    return Sound.scores(self, model, found, batch_size, None if outputs is None else 2 * outputs)
+
+
 def other_classes(cls, model, source, fields):
     label = Label(fields.label, names=tuple(reversed(model.labels)))
     return dataclasses.replace(super(Sound, cls).from_model(model, source, fields), label=label)
@@ -197,6 +201,7 @@ DEFECTS = {
         {"share_metrics": ("exact_match",)},
         {"share_metrics": ("loss",)},
     ],
+    "outputs_score_as_their_model": [{"scores": of_outputs_otherwise}, {"scores": scored()}],
     "a_saved_model_is_known_and_scores_the_same": [
         {"model_cls": TextClassifier},
         {"from_model": classmethod(other_classes)},
@@ -258,7 +263,7 @@ def test_a_check_passes_without_its_defect_and_fails_with_it(name, registered, m
         monkeypatch.setattr(TaskCase, "model", lambda case: model)
     run(name, {})
     for members in DEFECTS[name]:
-        with pytest.raises((AssertionError, ValueError)):
+        with pytest.raises((AssertionError, TypeError, ValueError)):
             run(name, members)
 
 
