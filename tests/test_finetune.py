@@ -7,6 +7,7 @@ import keras_nlp
 import pytest
 
 import convnlp
+from convnlp.finetuning.outcome import LeftOut, Outcome
 from tests import corpus
 from tests.run_program import run_program
 
@@ -129,3 +130,39 @@ def test_an_unknown_task_is_one_line(directory):
     kinds = "classification, multi_label, regression, question_answering, text_to_text, continuation"
     expected = f"error: `task.kind` must be one of {kinds}. Received: 'tagging'"
     assert process.stderr.strip().splitlines()[-1] == expected
+
+
+class Asked:
+    """A task that counts how often its model is asked."""
+
+    count = 0
+
+    def outputs(self, model, examples, batch_size):
+        self.count += 1
+        return f"{model} on {examples}"
+
+    def scores(self, model, examples, batch_size, outputs):
+        return outputs
+
+    def review(self, model, examples, batch_size, outputs, is_own=True):
+        return outputs, is_own
+
+
+def test_a_model_is_asked_once_for_its_scores_and_its_review():
+    task = Asked()
+    judged = Outcome(task, "final", None, None, {"test": "these"}, {}, {}).judged("test", 4)
+    assert (judged.scores(task), judged.review(task)) == ("final on these", ("final on these", True))
+    assert task.count == 1
+
+
+@pytest.mark.parametrize(
+    ("left_out", "expected"),
+    [
+        (LeftOut("those", model="earlier"), ("earlier on those", True)),
+        (LeftOut("those", outputs="the folds' answers"), ("the folds' answers", False)),
+    ],
+)
+def test_what_was_learned_from_is_judged_by_what_had_not_seen_it(left_out, expected):
+    task = Asked()
+    outcome = Outcome(task, "final", None, None, {"validation": "these"}, {}, {}, left_out)
+    assert outcome.judged("validation", 4).review(task) == expected

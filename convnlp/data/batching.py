@@ -95,9 +95,9 @@ def order(count, batch_size, *, training, seed=0, num_epochs=None, shard=ALL):
 def order_by_length(lengths, batch_size, group, *, training, seed=0, shard=ALL):
     """Like `order`, with examples of similar length next to each other.
 
-    In training, the examples of an epoch, or of `MAX_POOLED_GROUPS` groups if that is less, are sorted by
-    length and cut into groups; the order of the groups is random, and so is the order within each group. In
-    evaluation, all examples are sorted.
+    In training, the examples of an epoch, but of at least `MIN_POOLED_GROUPS` and at most `MAX_POOLED_GROUPS`
+    groups, are sorted by length and cut into these groups; the order of the groups is random, and so is the
+    order within each group. In evaluation, all examples are sorted.
 
     Args:
         lengths: int array [n], tokens of each example.

@@ -270,6 +270,12 @@ class TestDropout:
         assert abs(share - (1 - rate)) < tolerance + 4 * (rate * (1 - rate) / y.size) ** 0.5
         np.testing.assert_allclose(y[y != 0], 1 / (1 - rate), rtol=1e-5 if rate < 0.9 else 1e-2)
 
+    def test_a_rate_that_would_round_to_1_still_gives_numbers(self):
+        with dropout_seed(tf.constant([0, 9])):
+            y = Dropout(1 - 1e-7)(np.ones([512, 512], "float32"), training=True).numpy()
+        assert np.isfinite(y).all()
+        assert (y != 0).mean() < 1e-3
+
     def test_neighbours_and_halves_of_a_word_are_independent(self):
         (y,) = self.masks([3, 8], 1)
         kept = (y.ravel() != 0) - 0.75
