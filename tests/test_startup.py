@@ -14,12 +14,13 @@ from tests.run_program import ROOT
 
 pytestmark = pytest.mark.multiprocess
 
-# By its path, since importing convnlp imports TensorFlow.
+# Without what convnlp/__init__.py does: it imports TensorFlow.
 LOAD = """
-import importlib.util, os, sys
-spec = importlib.util.spec_from_file_location("startup", "convnlp/startup.py")
-startup = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(startup)
+import os, sys, types
+package = types.ModuleType("convnlp")
+package.__path__ = ["convnlp"]
+sys.modules["convnlp"] = package
+from convnlp import startup
 """
 CODE = """
 startup.hide_notes()
@@ -42,11 +43,11 @@ SHOWN = {
 }
 
 
-def run(code, **environment):
-    """Runs that code in a fresh process, without TensorFlow's log level of the tests."""
+def run(code, before=LOAD, **environment):
+    """Runs that code after `before`, in a fresh process without TensorFlow's log level of the tests."""
     inherited = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     return subprocess.run(
-        [sys.executable, "-c", LOAD + code],
+        [sys.executable, "-c", before + code],
         cwd=ROOT,
         env=inherited | environment,
         capture_output=True,
@@ -215,7 +216,7 @@ def test_a_module_is_not_the_command(monkeypatch, module):
 
 def test_importing_convnlp_leaves_the_process_alone():
     code = """
-import signal
+import os, signal, sys
 def state():
     return os.readlink("/proc/self/fd/2"), sys.stderr, signal.getsignal(signal.SIGINT), children()
 def children():
@@ -226,7 +227,7 @@ os.dup2 = lambda *_: print("redirected")
 import convnlp
 print(state() == before, convnlp.__version__ != "")
 """
-    assert run(code).stdout == "True True\n"
+    assert run(code, before="").stdout == "True True\n"
 
 
 @pytest.mark.parametrize(
