@@ -38,7 +38,8 @@ def test_both_objectives_are_summed_by_their_means():
 def test_encoder_use_is_the_cost_of_another_examples_encoder_output():
     model, data = backbone(), batch()
     result = loss_of(model, "span_corruption")(data, SEED, training=False)
-    other = {**data, "encoder_token_ids": tf.roll(data["encoder_token_ids"], 1, axis=0)}
+    names = ("encoder_token_ids", "encoder_padding_mask")
+    other = data | {name: tf.roll(data[name], 1, axis=0) for name in names}
     targets, mask = data["target_token_ids"].numpy(), data["decoder_padding_mask"].numpy()
     expected = nats(logits_of(model, other), targets, mask) - nats(logits_of(model, data), targets, mask)
     np.testing.assert_allclose(result["encoder_use"][0], expected, rtol=1e-3, atol=1e-3)

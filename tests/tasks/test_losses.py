@@ -30,6 +30,7 @@ def backbone(**changes):
 
 def batch(size=4, length=6, target_length=5, seed=0):
     random = np.random.default_rng(seed)
+    encoder_mask = np.arange(length) < np.linspace(length, 2, size, dtype=int)[:, None]
     mask = np.arange(target_length) < random.integers(2, target_length + 1, [size, 1])
     ids = {
         "encoder_token_ids": random.integers(3, 50, [size, length]),
@@ -39,7 +40,7 @@ def batch(size=4, length=6, target_length=5, seed=0):
         "masked_positions": np.tile([1, 4], [size, 1]),
         "masked_targets": random.integers(3, 50, [size, 2]),
     }
-    masks = {"encoder_padding_mask": np.ones([size, length], bool), "decoder_padding_mask": mask}
+    masks = {"encoder_padding_mask": encoder_mask, "decoder_padding_mask": mask}
     return {
         **{k: tf.constant(v, tf.int32) for k, v in ids.items()},
         **{k: tf.constant(v) for k, v in masks.items()},
@@ -56,8 +57,9 @@ def nats(logits, targets, mask):
 
 
 def logits_of(model, data):
-    encoded = model.encode(data["encoder_token_ids"])
-    return model.logits(model.decode(data["decoder_token_ids"], encoded)).numpy()
+    mask = data["encoder_padding_mask"]
+    encoded = model.encode(data["encoder_token_ids"], padding_mask=mask)
+    return model.logits(model.decode(data["decoder_token_ids"], encoded, encoder_padding_mask=mask)).numpy()
 
 
 def test_text_to_text_loss_is_the_cross_entropy_of_the_targets_that_are_no_padding():
