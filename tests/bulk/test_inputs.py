@@ -8,7 +8,7 @@ import pytest
 
 from convnlp import prepare_tfds
 from convnlp.bulk import inputs, lines
-from convnlp.data import SourceError
+from convnlp.data import SourceError, pydocs
 from tests import corpus
 
 ROWS = corpus.reviews(25)
@@ -165,8 +165,10 @@ def test_a_table_with_two_columns_of_one_name_is_refused_at_once(tmp_path):
     ("source", "available"),
     [("lines:{}/a.txt", "'text'"), ("text:{}/a.txt", "'text'"), ("pydocs", "'text', 'label'")],
 )
-def test_a_field_that_no_example_has_is_said_at_once(tmp_path, source, available):
+def test_a_field_that_no_example_has_is_said_at_once(tmp_path, monkeypatch, source, available):
     (tmp_path / "a.txt").write_text("one\n")
+    documents = corpus.write_jsonl(tmp_path / "a.jsonl.gz", [{"text": "one", "label": "json"}])
+    monkeypatch.setattr(pydocs, "path", lambda selection: str(documents))  # collecting them takes long
     assert examples(inputs.open_input(source.format(tmp_path), fields=("text",)))
     with pytest.raises(SourceError, match=rf"no field 'body' \(available: {available}\)"):
         inputs.open_input(source.format(tmp_path), fields=("text", "body"))
