@@ -80,6 +80,14 @@ def test_what_is_learned_of_an_example(tmp_path, caplog):
     assert batch["weight"].numpy().all()
 
 
+def test_the_longest_answer_counts_in_tokens_with_both_ends(tmp_path):
+    source = write(tmp_path, ("who", "the river the old river", "old river"))
+    first, last = build(max_answer_length=3).read(source).columns[1][0].numpy()
+    for longest, is_usable in ((last - first + 1, True), (last - first, False)):
+        spans = build(max_answer_length=int(longest)).read(source).columns[1]
+        assert spans.row_lengths().numpy().tolist() == [2 * is_usable]
+
+
 def test_answers_that_stand_nowhere_cannot_be_trained_on(tmp_path):
     task = build()
     found = task.read(write(tmp_path, *ROWS[2:]))
