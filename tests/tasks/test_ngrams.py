@@ -106,6 +106,14 @@ def test_buckets_that_all_classes_use_alike_keep_their_rarity():
     )
 
 
+def test_a_search_may_start_where_buckets_weigh_nothing():
+    """By classes alone, those that all classes use alike do."""
+    counts, start = sparse.csr_array(np.ones([4, 2])), (np.ones([2, 2]), np.zeros(2))
+    ((table, bias),) = ngrams.fit(counts, np.array([0, 0, 1, 1]), 2, ratio_share=1.0, start=start)
+    assert not table.any()
+    np.testing.assert_allclose(bias[0], bias[1], atol=1e-6)
+
+
 def test_logits_are_in_the_order_of_the_examples(model, held_out):
     found = outputs_of(model, held_out)
     for row, ids in zip(found, held_out.columns[0].to_list(), strict=True):
