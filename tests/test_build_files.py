@@ -81,6 +81,7 @@ def test_every_program_is_a_binary():
         "launching/fake_worker.py",
         "launching/run_fakes.py",
         "mutation/mutate.py",
+        "mutation/mutate_files.py",
     )
     assert binaries == programs | {ROOT / "tests" / name for name in in_tests}
 
