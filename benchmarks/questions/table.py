@@ -130,6 +130,7 @@ QUESTIONS = {
             "cross_segment_attention",
             "linear_attention_on_top",
             "dynamic_conv:task.pooling=pair",
+            f"{BASELINE}:task.pooling=pair",
             "latent_attention_on_top",
         ),
         PAIRS,
