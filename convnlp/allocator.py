@@ -1,4 +1,4 @@
-"""How the C library keeps memory, set before a program has threads: large arrays get pages that are there.
+"""How the C library keeps memory: what a program frees is kept for the next large array.
 
 By default, glibc maps new pages for arrays above 32 MB and for what does not fit into a thread's pool of
 64 MB, and returns them when the array is freed. A step of pre-training then asks for a gigabyte in pages.

@@ -17,7 +17,7 @@ from convnlp import allocator
 
 PROGRAMS = ("benchmarks", "convnlp", "export")  # our packages whose modules are programs
 LIGHT = ("convnlp.launch",)  # programs that need no TensorFlow
-TRAINERS = ("benchmarks.comparison.worker",)  # benchmarks that do a program's work
+TRAINERS = ("benchmarks.comparison.worker",)  # benchmarks that train as our programs do
 _STDERR = 2
 # Information with its heading and continuation lines. Errors are shown, except those of every start (GPU
 # libraries registered twice, no driver (303), attributes newer than the code that reads them, integers that
@@ -95,7 +95,7 @@ def begin():
     # NumPy and SciPy work on matrices too small to share: the threads of their BLAS wait for each other in
     # busy loops, four times as long as one thread takes for a linear head, and longer if a core is in use.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if _module() in TRAINERS or not _module().startswith("benchmarks."):  # others choose for both sides
+    if _module() in TRAINERS or not _module().startswith("benchmarks."):  # others set it for both sides
         allocator.keep_memory()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)

@@ -2,13 +2,10 @@
 
 import os
 import platform
-import subprocess
-import sys
 
 import pytest
 
-from tests.run_program import ROOT
-from tests.test_startup import LOAD
+from tests import test_startup
 
 pytestmark = [
     pytest.mark.multiprocess,
@@ -40,21 +37,15 @@ os.cpu_count = lambda: 2
 """
 
 
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("MALLOC_") or name == "GLIBC_TUNABLES"]:
+        monkeypatch.delenv(name)
+
+
 def run(code, **environment):
-    """Returns what that code prints in a fresh process, in words."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    inherited.pop("GLIBC_TUNABLES", None)
-    command = [sys.executable, "-c", LOAD + CODE + code]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=inherited | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout.split()
+    """Returns the words that this code prints in a fresh process."""
+    return test_startup.run(CODE + code, **environment).stdout.split()
 
 
 def test_a_program_reuses_the_pages_of_a_large_array_in_any_thread():

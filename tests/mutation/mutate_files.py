@@ -5,8 +5,8 @@ r"""Do the tests of any file notice? Breaks it in small ways, one at a time, and
 
 The changes are those of `tests.mutation.mutate`, which is about mixers; files are changed in a copy of the
 tree. The tests run in the given order up to the first that fails, without the slow ones, so name fast ones
-first. Prints what was noticed and by which test; continues where it was stopped. That a change goes
-unnoticed may also mean that it changes nothing, or that tests elsewhere notice it.
+first. Prints what was noticed and by which test. Continues where it was stopped, unless these files have
+changed since. If a change goes unnoticed, it may also change nothing, or be noticed by other tests.
 """
 
 import glob
@@ -70,6 +70,7 @@ def main(_):
     results = pathlib.Path(args.workdir, "files.json")
     results.parent.mkdir(parents=True, exist_ok=True)
     known = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
+    texts_of_tests = [(ROOT / name).read_text(encoding="utf-8") for name in tests]
     missed = total = 0
     with tempfile.TemporaryDirectory() as folder:
         tree = copy(pathlib.Path(folder))
@@ -79,7 +80,7 @@ def main(_):
             source = (ROOT / name).read_text(encoding="utf-8")
             for mutant in changes(ROOT / name, args.kinds, args.every):
                 text = mutant.apply(source)
-                key = hashlib.sha256(f"{name}\n{text}\n{tests}".encode()).hexdigest()[:16]
+                key = hashlib.sha256("\n".join([name, text, *texts_of_tests]).encode()).hexdigest()[:16]
                 if key not in known:
                     (tree / name).write_text(text, encoding="utf-8")
                     known[key] = run(tree, tests)
