@@ -193,7 +193,9 @@ def _closed(runs, mixer, convolution, scores):
 
 
 def variants(plans, find, costs):
-    """RQ5: what each variant sees and costs, its held-out loss, and its accuracy.
+    """RQ5: what each variant sees and costs, its held-out losses, and its accuracy.
+
+    The first loss is that of the best trial, at any of the rates that were tried.
 
     Args:
         plans: as for `gains`.
@@ -206,6 +208,7 @@ def variants(plans, find, costs):
     for mixer in mixers:
         cost, of_long = costs[mixer].values()
         runs = [runs_of(plan, mixer, find).get("pretrained", {}) for _, _, plan in plans]
+        trials = [trial["score"] for trial in trials_of(plans[0][2], mixer, find) if trial]
         pretraining = pretraining_of(plans[0][2], mixer, find)
         lines.append(
             [
@@ -213,13 +216,27 @@ def variants(plans, find, costs):
                 of_long["receptive_field"],
                 f"{cost['parameters'] / 1e6:.2f}M",
                 f"{cost['multiply_adds'] / 1e6:.1f}M",
-                f"{-pretraining['score']:.3f}" if pretraining else "",
+                _loss(max((score for score in trials if score is not None), default=None)) if trials else "",
+                _loss(pretraining["score"]) if pretraining else "",
                 *map(accuracy, runs),
             ]
         )
     length = next(iter(next(iter(costs.values()))))
-    header = ["variant", "tokens seen", "parameters", f"multiply-adds at {length} tokens", "held-out loss"]
+    pretraining = plans[0][2].pretraining
+    amounts = (pretraining.trial_amount, pretraining.amount)
+    header = [
+        "variant",
+        "tokens seen",
+        "parameters",
+        f"multiply-adds at {length} tokens",
+        *(f"held-out loss, {amount / 1e6:g}M tokens" for amount in amounts),
+    ]
     return pages.table([*header, *(task for _, task, _ in plans)], lines)
+
+
+def trials_of(plan, mixer, find):
+    """Returns the results of a row's trials of pre-training, None for each that has not been run."""
+    return [find(cell) for cell in plan.cells(mixer) if cell.kind == "pretrain_trial"]
 
 
 def pretraining_of(plan, mixer, find):
@@ -241,7 +258,7 @@ def pretrainings(plans, find):
             rows.setdefault((tokens, str(Variant.parse(mixer).without("task"))), plan)
     rates, lines = plans[0][2].pretraining.learning_rates, []
     for (tokens, mixer), plan in rows.items():
-        trials = [find(cell) for cell in plan.cells(mixer) if cell.kind == "pretrain_trial"]
+        trials = trials_of(plan, mixer, find)
         if not any(trials):
             continue
         losses = ["" if trial is None else _loss(trial["score"]) for trial in trials]

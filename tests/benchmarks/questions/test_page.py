@@ -179,6 +179,25 @@ def test_rates_and_losses_of_the_encoders():
     assert "dynamic_conv:task.pooling=pair" not in lines_of(tables.pretrainings(plans("rq4"), result_of))
 
 
+def test_a_variant_has_the_loss_of_its_best_trial_before_it_is_pretrained():
+    scores = {5e-4: -5.25, 1e-3: -5.0, 2e-3: None}
+
+    def find(cell):
+        if cell.kind != "pretrain_trial" or cell.settings["mixer"] == "dilated_conv":
+            return None
+        if cell.settings["mixer"] == "self_attention":
+            return {"score": None}
+        return {"score": scores[cell.settings["learning_rate"]]}
+
+    cost = {48: {"parameters": 6e6, "multiply_adds": 3e8}, 512: {"receptive_field": 91}}
+    found = lines_of(tables.variants(plans("rq5"), find, dict.fromkeys(table.QUESTIONS["rq5"].rows, cost)))
+    none = [""] * 4
+    assert found["variant"][3:5] == ["held-out loss, 2M tokens", "held-out loss, 10M tokens"]
+    assert found["dynamic_conv"] == ["91", "6.00M", "300.0M", "5.000", *none]
+    assert found["self_attention"] == ["91", "6.00M", "300.0M", "diverged", *none]
+    assert found["dilated_conv"] == ["91", "6.00M", "300.0M", "", *none]
+
+
 def test_costs_are_counted_once_for_each_cell():
     known = {
         cell.name: {"kind": cell.kind, "settings": cell.settings, "result": result_of(cell)}
