@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from convnlp import components, config_files, config_help, config_rules, inputs, outputs
+from convnlp import components, config_files, config_help, config_rules, given_fields, inputs, outputs
 from convnlp.configs import common
 from convnlp.data import Shard
 from convnlp.training import checkpoints, heartbeat, run_config, run_lock, shards, storage
@@ -109,8 +109,8 @@ def start(open_fields=lambda config: ()):
         (config, workdir, strategy).
 
     Raises:
-        ValueError: if a field does not exist, is missing or out of range, if the strategy is not available,
-            or if the directory is in use or holds a run with a different config.
+        ValueError: if a field does not exist, is missing or out of range, or is given in vain, if the
+            strategy is not available, or if the directory is in use or holds a run with a different config.
     """
     args = flags.FLAGS
     if args.help_config:
@@ -119,6 +119,7 @@ def start(open_fields=lambda config: ()):
     for name in ("config", "workdir"):  # not by absl, because --help_config needs neither
         if args[name].value is None:
             raise ValueError(f"`--{name}` must be given; see --help")
+    given_fields.check_model(args.config, given_fields.given())
     workdir = storage.normal(args.workdir)
     strategy = prepare(
         args.config,

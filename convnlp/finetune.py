@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from convnlp import adaptation, components, estimate, experiment, programs, stages, tasks
+from convnlp import adaptation, components, estimate, experiment, given_fields, programs, stages, tasks
 from convnlp.data import validation
 from convnlp.finetuning import data, results, steps
 from convnlp.finetuning.outcome import LeftOut, Outcome
@@ -31,6 +31,7 @@ def main(argv):
     """Flags -> run."""
     del argv
     with experiment.begun(steps.open_fields) as begun:
+        given_fields.check_counts(begun[0], given_fields.given())
         run(*begun, finish=flags.FLAGS.finish)
 
 

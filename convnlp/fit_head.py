@@ -18,9 +18,9 @@ With few labels, every example is needed for fitting, so none are held out: with
 the validation scores are those of the answers to the folds, each answered as the other folds choose. If you
 give a validation split, it is used neither for the choice nor for fitting; it scores the finished model. Of
 the config, only `init_from`, `data`, `train.batch_size`, `train.dtype`, the fields of `task` that describe
-the data, `task.unlabelled_source` and `task.options.ngram_buckets` are used, and `task.pooling` for pairs
-of texts ("pair") and encoders that merge positions. The other fields, such as `class_weights`, are kept in
-config.json as they were given, and have no effect.
+the data, `task.unlabelled_source`, the options `ngram_buckets` and `class_weights` are used, and
+`task.pooling` for pairs of texts ("pair") and encoders that merge positions. The other fields are kept in
+config.json as they were given, and have no effect; a line names those that the command gives.
 """
 
 import time
@@ -28,7 +28,7 @@ import time
 import numpy as np
 from absl import flags, logging
 
-from convnlp import components, experiment, programs, tasks
+from convnlp import components, experiment, given_fields, programs, tasks
 from convnlp.data import validation
 from convnlp.finetuning import data, results
 from convnlp.finetuning.outcome import LeftOut, Outcome
@@ -43,6 +43,8 @@ def main(argv):
     """Flags -> run."""
     del argv
     with experiment.begun(fields.open_fields) as begun:
+        if ignored := given_fields.without_effect_on_a_head(given_fields.given()):
+            logging.warning("without effect, since only a head is fitted: %s", ", ".join(ignored))
         run(*begun)
 
 

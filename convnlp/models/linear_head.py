@@ -7,8 +7,8 @@ MAX_ITERATIONS = 300
 _TOLERANCE = 1e-4  # along axes that all bend alike
 
 
-def fit(features, labels, num_classes, penalties):
-    """Minimises mean_n CE(W z_n + b, y_n) + penalty / 2 |W|^2 over W and b.
+def fit(features, labels, num_classes, penalties, weights=None):
+    """Minimises mean_n w_n CE(W z_n + b, y_n) + penalty / 2 |W|^2 over W and b.
 
     z is x, shifted and scaled to mean 0 and variance 1. Each penalty starts from the solution of the previous
     one. The problem is convex, so neither a seed nor the order of the examples matters.
@@ -18,13 +18,14 @@ def fit(features, labels, num_classes, penalties):
         labels: int [N], y, each in [0, num_classes).
         num_classes: int, C.
         penalties: sequence of float, at least 0.
+        weights: float [N], w. Default None: all 1.
 
     Returns:
         list of pairs, one per penalty: float32 [D,C] and [C], to be applied to x itself.
     """
 
     def solve(z, penalty, start):
-        return softmax_regression(z, labels, num_classes, penalty, start, tolerance=_TOLERANCE)
+        return softmax_regression(z, labels, num_classes, penalty, start, weights, tolerance=_TOLERANCE)
 
     return _along_axes(solve, features, penalties)
 

@@ -17,17 +17,18 @@ def data():
     return features.astype("float32"), labels
 
 
-def gradient(features, labels, kernel, bias, penalty):
+def gradient(features, labels, kernel, bias, penalty, weights=None):
     """Of the objective in the docstring, by a loop over the examples; [D+1,C]."""
     mean, deviation = features.mean(0), features.std(0)
     total = np.zeros([NUM_FEATURES + 1, NUM_CLASSES])
-    for x, label in zip(features.astype("float64"), labels, strict=True):
+    weights = np.ones(len(labels)) if weights is None else weights
+    for x, label, weight in zip(features.astype("float64"), labels, weights, strict=True):
         logits = x @ kernel + bias
         error = np.exp(logits - logits.max())
         error /= error.sum()
         error[label] -= 1
         z = np.append((x - mean) / deviation, 1.0)
-        total += np.outer(z, error) / len(labels)
+        total += weight * np.outer(z, error) / len(labels)
     total[:-1] += penalty * kernel * deviation[:, None]
     return total
 
@@ -39,6 +40,13 @@ def test_each_head_is_the_minimum_for_its_penalty(data, penalty):
     found = gradient(*data, *heads[1], penalty)
     at_zero = gradient(*data, np.zeros([NUM_FEATURES, NUM_CLASSES]), np.zeros(NUM_CLASSES), penalty)
     assert abs(found).max() < 1e-3 < 0.05 < abs(at_zero).max()
+
+
+def test_examples_count_by_their_weights(data):
+    weights = np.random.default_rng(2).uniform(0, 4, NUM_EXAMPLES)
+    ((kernel, bias),) = linear_head.fit(*data, NUM_CLASSES, [0.1], weights)
+    assert abs(gradient(*data, kernel, bias, 0.1, weights)).max() < 1e-3
+    assert abs(gradient(*data, kernel, bias, 0.1)).max() > 1e-2
 
 
 def test_the_order_of_examples_and_the_scale_of_features_play_no_part(data):

@@ -1,14 +1,19 @@
 """Linear classifiers that are joined by folds: against plain loops, and against labels that mean nothing."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from scipy import sparse
 
-from convnlp.data import examples
-from convnlp.models import linear_head
+from convnlp import tasks
+from convnlp.configs import common
+from convnlp.data import Source, examples
+from convnlp.models import Tokenizer, linear_head
 from convnlp.tasks import cross_fitting
 from convnlp.tasks.classification import heads, joint, ngrams
+from tests import corpus
 
 NUM_EXAMPLES, NUM_CLASSES, NUM_BUCKETS = 120, 3, 40
 PENALTIES, NGRAM_PENALTIES = (1.0, 0.1), (0.3, 0.03)
@@ -55,14 +60,20 @@ def out_of_fold(parts, labels, fold_of):
     return [found[:, fold_of >= 0] for found in answers]
 
 
-def test_the_outputs_are_those_of_a_plain_loop(parts, labels, fold_of):
+@pytest.mark.parametrize("is_weighed", [False, True])
+def test_the_outputs_are_those_of_a_plain_loop(parts, labels, fold_of, is_weighed):
     keep = np.arange(30)  # a fit for each example in the loop
+    weights = np.where(labels[keep] == 0, 20.0, 1.0) if is_weighed else None
     few = [heads.Part(p.name, p.features[keep], p.fit, p.penalties) for p in parts]
-    found = heads.fit(few, labels[keep], fold_of[keep])
+    found = heads.fit(few, labels[keep], fold_of[keep], weights)
     expected = out_of_fold(few, labels[keep], fold_of[keep])
     for n in keep:
         others = fold_of[keep] != fold_of[n]
-        best = joint.choose([each[:, others] for each in expected], labels[keep][others])
+        best = joint.choose(
+            [each[:, others] for each in expected],
+            labels[keep][others],
+            weights[others] if is_weighed else None,
+        )
         logits = sum(
             share * each[index, n]
             for share, index, each in zip(best.shares, best.chosen, expected, strict=True)
@@ -144,6 +155,35 @@ def test_the_candidate_of_the_smallest_loss_is_chosen_however_sure_it_is(labels)
     assert np.argmin(np.min(losses, 1)) == 1 != np.argmin(np.array(losses)[:, -1])
     logits = found.logits([candidates, np.zeros([1, NUM_EXAMPLES, 3])])
     np.testing.assert_allclose(logits, found.shares[0] * 30 * good)
+
+
+def test_the_weights_of_classes_hold_for_a_head_alone(tmp_path, fold_of):
+    """One text in ten is of the rare class, and its vector says hardly more than that."""
+    rows = [{"text": "x", "label": "rare" if n % 10 == 0 else "often"} for n in range(NUM_EXAMPLES)]
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+    config = common.get_config()
+    config.data.input_length = 8
+    config.task.options.ngram_buckets = 0
+    taken = []
+    model = types.SimpleNamespace(head=types.SimpleNamespace(set_weights=taken.append))
+
+    def share_of_rare(class_weights):
+        config.task.options.class_weights = class_weights
+        task = tasks.build_task(config, Tokenizer(corpus.tiny_proto()), source)
+        found = task.read(source)
+        is_rare = found.labels == task.label.names.index("rare")
+        features = np.random.default_rng(6).normal(size=[NUM_EXAMPLES, 2]) + 0.3 * is_rare[:, None]
+        task.fitted(model, found, features, fold_of, (0.1,))
+        counts = sparse.csr_array(np.random.default_rng(7).poisson(0.5, [NUM_EXAMPLES, 9]).astype(float))
+        weights = None if class_weights is None else np.where(is_rare, 5.0, 5 / 9)
+        ((table, _),) = task._ngram_heads(counts, found.labels, (0.1,))
+        ((expected, _),) = ngrams.fit(counts, found.labels, 2, (0.1,), weights)
+        np.testing.assert_allclose(table, expected, rtol=1e-4, atol=1e-6)
+        kernel, bias = taken[-1]
+        return np.mean((features @ kernel + bias).argmax(1) == task.label.names.index("rare"))
+
+    assert share_of_rare(None) < 0.05
+    assert 0.25 < share_of_rare("balanced") < 0.75
 
 
 def test_each_answer_is_of_what_has_not_seen_it():

@@ -219,6 +219,20 @@ def test_the_mixture_has_the_smallest_loss():
         assert objective(best) < objective(best + step)
 
 
+def test_the_mixture_counts_an_example_of_weight_two_twice():
+    random = np.random.default_rng(4)
+    labels, counts = random.integers(0, NUM_CLASSES, 60), random.integers(0, 3, 60)
+    members = [np.eye(NUM_CLASSES)[labels] + random.normal(size=[60, NUM_CLASSES]) for _ in range(2)]
+    weighted = joint.mixture(members, labels, counts)
+    often = np.repeat(np.arange(60), counts)
+    np.testing.assert_allclose(
+        weighted, joint.mixture([member[often] for member in members], labels[often]), rtol=1e-3
+    )
+    assert np.abs(weighted - joint.mixture(members, labels)).max() > 1e-2
+    losses = [loss(members[0][n : n + 1], labels[n : n + 1]) for n in often]
+    assert joint.loss(members[0], labels, counts) == pytest.approx(np.mean(losses))
+
+
 def test_all_right_gives_finite_weights():
     logits = np.eye(NUM_CLASSES)[[0, 1, 2]]
     assert max(joint.mixture([logits, logits], np.array([0, 1, 2]))) < 5

@@ -45,7 +45,7 @@ class Fitted(typing.NamedTuple):
     by_others: dict
 
 
-def fit(parts, labels, fold_of):
+def fit(parts, labels, fold_of, weights=None):
     """Fits linear classifiers whose summed logits fit best to examples that they have not seen.
 
     Each part is fitted with each of its penalties to the examples outside a fold, and answers those in it.
@@ -56,15 +56,17 @@ def fit(parts, labels, fold_of):
         parts: sequence of M `Part`.
         labels: int array [n].
         fold_of: int array [n], from `cross_fitting.folds`.
+        weights: float array [n], how much each example counts in these choices. Default None: all 1.
 
     Returns:
         `Fitted`.
     """
     members = [_answers(part, labels, fold_of) for part in parts]  # [P,h,C] each
-    held = labels[fold_of >= 0]
+    weights = np.ones(len(labels)) if weights is None else weights
+    held, counted = labels[fold_of >= 0], weights[fold_of >= 0]
 
     def chosen_by(is_seen):
-        return joint.choose([each[:, is_seen] for each in members], held[is_seen])
+        return joint.choose([each[:, is_seen] for each in members], held[is_seen], counted[is_seen])
 
     groups = cross_fitting.halves(fold_of)
     by_others = {group: chosen_by(groups != group) for group in np.unique(groups).tolist()}
@@ -72,7 +74,7 @@ def fit(parts, labels, fold_of):
         lambda _, is_asked: by_others[groups[is_asked][0]].logits([each[:, is_asked] for each in members]),
         groups,
     )
-    found, chosen = joint.choose(members, held), {}
+    found, chosen = joint.choose(members, held, counted), {}
     for part, index, share in zip(parts, found.chosen, found.shares, strict=True):
         chosen |= {f"{part.name}penalty": part.penalties[index], f"{part.name}share": float(share)}
     return Fitted(refitted(parts, labels, found), found.shares, chosen, outputs, by_others)

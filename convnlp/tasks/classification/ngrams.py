@@ -80,7 +80,7 @@ def join(model, num_buckets, found, held_out, learns=False):
     head, linear = model.head.get_weights(), fitted(counts, found)
     table, bias = linear
     members = outputs_of(model, held_out), held_counts @ table + bias
-    shares = joint.mixture(members, held_out.labels)
+    shares = joint.mixture(members, held_out.labels, held_out.weights)
     judged = joined(model, head, linear, shares)
     if not learns:
         return judged, judged

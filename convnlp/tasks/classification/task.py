@@ -149,10 +149,13 @@ class Classification(PooledHeadTask):
         return ngrams.join(model, num_buckets, found, self._weighed(held_out), learns)
 
     def _weighed(self, found):
+        return dataclasses.replace(found, weights=self._weights(found.labels))
+
+    def _weights(self, labels):
+        """Returns how much each of n examples counts, by its label: float32 [n]; None if all are equal."""
         if self.class_weights is None:
-            return found
-        weights = class_weights(self.class_weights, self.label.names, found.labels)
-        return dataclasses.replace(found, weights=weights[found.labels])
+            return None
+        return class_weights(self.class_weights, self.label.names, labels)[labels]
 
     @property
     def _num_buckets(self):
@@ -163,24 +166,27 @@ class Classification(PooledHeadTask):
         return classification_loss(model, self.r_drop)
 
     def linear_heads(self, features, labels, penalties):
-        return linear_head.fit(features, labels, self.label.num_classes, penalties)
+        weights = self._weights(labels)
+        return linear_head.fit(features, labels, self.label.num_classes, penalties, weights)
 
     def fitted(self, model, found, features, fold_of, penalties, unlabelled=None):
         """As in `Task`, joined to a linear classifier on n-grams: the logits are a z + b u, see `ngrams`.
 
         The penalties of both, a and b minimise the loss on the held-out examples; see `heads`. If there are
-        texts without labels, both also learn from them, by `self_training.teach`.
+        texts without labels, both also learn from them, by `self_training.teach`. `class_weights` hold in
+        all of this.
         """
         parts = [heads.Part("", features, self.linear_heads, penalties)]
         if num_buckets := self._num_buckets:
             layer = HashedNgrams(num_buckets, self.label.num_classes)
             counts = ngrams.features(layer, found)
             parts.append(heads.Part("ngram_", counts, self._ngram_heads, ngrams.PENALTIES))
-        best, chosen = heads.fit(parts, found.labels, fold_of), {}
+        weights = self._weights(found.labels)
+        best, chosen = heads.fit(parts, found.labels, fold_of, weights), {}
         if unlabelled is not None:
             texts, more = unlabelled
             more = [more, *([ngrams.features(layer, texts)] if num_buckets else [])]
-            best, report = self_training.teach(best, parts, found.labels, fold_of, more)
+            best, report = self_training.teach(best, parts, found.labels, fold_of, more, weights)
             chosen = {"self_training": report}
         if num_buckets:
             model = ngrams.joined(model, *best.weights, best.shares)
@@ -190,7 +196,8 @@ class Classification(PooledHeadTask):
 
     def _ngram_heads(self, counts, labels, penalties):
         share = ngrams.ratio_share_for(self.label.num_classes)
-        return ngrams.fit(counts, labels, self.label.num_classes, penalties, ratio_share=share)
+        weights = self._weights(labels)
+        return ngrams.fit(counts, labels, self.label.num_classes, penalties, weights, share)
 
     def scores(self, model, found, batch_size=32, outputs=None):
         outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
