@@ -85,9 +85,9 @@ FIELDS = {
     "task.answers_field": "field that holds the answer, or a list of acceptable answers",
     "task.pack": "whether rows of text_to_text hold several examples",
     "task.num_epochs": "None chooses by the size of the data; 0 takes train.num_steps",
-    "task.pooling": "how the encoder's output becomes one vector: mean_max, mean or max; attention or "
-    "class_attention, which are learned; pair, which pools two texts separately; auto is pair for two texts "
-    "in an encoder of limited range, and mean_max otherwise",
+    "task.pooling": "how the encoder's output becomes one vector: mean_max, mean or max; layers, the means "
+    "of all layers; attention or class_attention, which are learned; pair, which pools two texts apart; "
+    "auto is pair for two texts in an encoder of limited range, and mean_max otherwise",
     "task.head_dropout": "share of units dropped before the last layer",
     "task.options": "further options of the task, by name (docs/training.md)",
 }

@@ -11,7 +11,7 @@ from convnlp.serving.rest.hosts import allowed_hosts
 
 # The largest values of TF Serving's flags; the system's clocks and TensorFlow take no larger ones either.
 _INT32, _INT64 = 2**31 - 1, 2**63 - 1
-REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface; 0 for none.", 0, 65535)
+REST_PORT = flags.DEFINE_integer("rest_api_port", 0, "Port of the REST interface. Required.", 0, 65535)
 GRPC_PORT = flags.DEFINE_integer(
     "port", 8500, "Port of the gRPC interface; 0 for none. The default port may be in use.", 0, 65535
 )

@@ -9,8 +9,8 @@
 | `ellipses` | if more than 30 % of its lines end with an ellipsis |
 | `letters` | if less than 80 % of its words have a letter |
 | `stop_words` | with fewer than two of the, be, to, of, and, that, have, with: only for English |
-| `repeated_lines` | if over 30 % of its lines, or lines with over 20 % of its characters, repeat earlier ones
-| | `repeated_paragraphs` | likewise for paragraphs |
+| `repeated_lines` | if over 30 % of its lines, or over 20 % of its characters, repeat earlier ones |
+| `repeated_paragraphs` | likewise for paragraphs |
 | `top_ngram` | whose most frequent run of 2, 3 or 4 words has more than 20, 18 or 16 % of its characters |
 | `repeated_ngrams` | if over 15, 14, ... 10 % of it is repeated runs of 5, 6, ... 10 words |
 | `placeholder` | with "lorem ipsum" |
