@@ -85,12 +85,12 @@ def define_finish_flag():
 
 
 @contextlib.contextmanager
-def begun(open_fields=lambda config: ()):
+def begun(open_fields=lambda config: (), has_steps=True):
     """Context manager for `start`: a run that is refused leaves nothing behind, as if it had not been begun.
 
     What is written from the first step on stays.
     """
-    config, workdir, strategy = start(open_fields)
+    config, workdir, strategy = start(open_fields, has_steps)
     try:
         yield config, workdir, strategy
     except BaseException:
@@ -98,12 +98,13 @@ def begun(open_fields=lambda config: ()):
         raise
 
 
-def start(open_fields=lambda config: ()):
+def start(open_fields=lambda config: (), has_steps=True):
     """Begins the run that the flags describe: sets up config, strategy, determinism and seeds.
 
     Args:
         open_fields: function of a config that returns the names of the fields that the program sets from
             its data.
+        has_steps: bool, see `run_config.check_config`.
 
     Returns:
         (config, workdir, strategy).
@@ -129,6 +130,7 @@ def start(open_fields=lambda config: ()):
         args.num_virtual_devices,
         open_fields=open_fields(args.config),
         resume_with_changes=args.resume_with_changes,
+        has_steps=has_steps,
     )
     return args.config, workdir, strategy
 
@@ -142,6 +144,7 @@ def prepare(
     *,
     open_fields=(),
     resume_with_changes=False,
+    has_steps=True,
     strategy=None,
 ):
     """Does what `start` does for a config that does not come from a flag: a process may do several runs.
@@ -155,6 +158,7 @@ def prepare(
         open_fields: names of fields, such as "train.num_steps", that the program sets from its data and
             passes to `write_resolved`. They are not compared with those of the run in the directory.
         resume_with_changes: bool, see `--resume_with_changes`.
+        has_steps: bool, see `run_config.check_config`.
         strategy: the strategy of that name, if the process already has it. Default None: it is made.
 
     Returns:
@@ -181,7 +185,7 @@ def prepare(
         heartbeat.mark(connecting=True)
         strategy = strategy or strategy_lib.build(strategy_name, tpu, num_virtual_devices)
         heartbeat.mark(connecting=False)
-        _check_config(config, workdir, strategy_name, strategy, open_fields, resume_with_changes)
+        _check_config(config, workdir, strategy_name, strategy, open_fields, resume_with_changes, has_steps)
         stack.pop_all()  # the lock stays with the run
     if config.train.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -189,7 +193,7 @@ def prepare(
     return strategy
 
 
-def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_with_changes):
+def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_with_changes, has_steps):
     worker, num_workers = strategy_lib.workers(strategy)
     num_replicas = strategy.num_replicas_in_sync
     train = config.train
@@ -222,6 +226,7 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
         on_request=_ON_REQUEST,
         requested=resume_with_changes,
         defaults=common.get_config().to_dict(),
+        has_steps=has_steps,
     )
 
 

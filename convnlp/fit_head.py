@@ -42,7 +42,7 @@ PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # from the simplest model to
 def main(argv):
     """Flags -> run."""
     del argv
-    with experiment.begun(fields.open_fields) as begun:
+    with experiment.begun(fields.open_fields, has_steps=False) as begun:
         if ignored := given_fields.without_effect_on_a_head(given_fields.given()):
             logging.warning("without effect, since only a head is fitted: %s", ", ".join(ignored))
         run(*begun)

@@ -113,7 +113,7 @@ def test_a_run_that_is_refused_leaves_nothing(tmp_path, folder, monkeypatch, exi
     if exists:
         workdir.mkdir()
 
-    def start(open_fields):
+    def start(open_fields, has_steps):
         config = pretraining(folder)
         return config, str(workdir), experiment.prepare(config, str(workdir))
 

@@ -119,7 +119,7 @@ def test_batches_of_a_stage_are_for_all_replicas(folder, tmp_path):
     with pytest.raises(
         ValueError, match=r"`train.stage_batch_sizes` must be a multiple of .* Received: .*=3, 2"
     ):
-        experiment._check_config(config, str(tmp_path), "mirrored", Two(), (), False)
+        experiment._check_config(config, str(tmp_path), "mirrored", Two(), (), False, True)
 
 
 def test_parts_divide_the_batch_of_each_replica(folder, tmp_path):
@@ -129,7 +129,7 @@ def test_parts_divide_the_batch_of_each_replica(folder, tmp_path):
         match=r"`train.stage_batch_sizes` must be a multiple of train.accumulate_steps for each replica. "
         r"Received: train.stage_batch_sizes=4, 2 replicas, train.accumulate_steps=4",
     ):
-        experiment._check_config(config, str(tmp_path), "mirrored", Two(), (), False)
+        experiment._check_config(config, str(tmp_path), "mirrored", Two(), (), False, True)
 
 
 def rows(workdir, name="loss"):

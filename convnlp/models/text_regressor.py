@@ -6,6 +6,7 @@ import numbers
 import keras
 import numpy as np
 
+from convnlp.layers.rescaling import Rescaling
 from convnlp.models import given_data
 from convnlp.models.pooled_head import PooledHead
 
@@ -49,8 +50,7 @@ class TextRegressor(PooledHead):
         self.mean, self.scale = self._moments
 
     def _output(self, values):
-        mean, scale = self._moments
-        return values * scale + mean
+        return Rescaling(*self._moments, dtype="float32", name="rescaling")(values)
 
     def compile(self, optimizer="auto", loss="auto", **kwargs):
         """As for a `TextClassifier`; the loss "auto" is the mean squared error."""

@@ -13,7 +13,17 @@ from convnlp.training import checkpoints, storage
 INPUTS, HISTORY = "inputs", "history"
 
 
-def check_config(workdir, config, *, write=True, always=(), on_request=(), requested=False, defaults=None):
+def check_config(
+    workdir,
+    config,
+    *,
+    write=True,
+    always=(),
+    on_request=(),
+    requested=False,
+    defaults=None,
+    has_steps=True,
+):
     """Writes `config` to WORKDIR/config.json, or compares it with the existing one.
 
     Args:
@@ -28,16 +38,25 @@ def check_config(workdir, config, *, write=True, always=(), on_request=(), reque
         requested: bool. Defaults to False.
         defaults: nested dict, values of fields that the file lacks because a newer version added them; these
             values do not change a run. Default None: fields that the file lacks count as changed.
+        has_steps: bool. Whether the run trains in steps, with checkpoints. Otherwise it is made again as a
+            whole, in place of what it wrote before. Defaults to True.
 
     Raises:
-        ValueError: if the directory holds checkpoints with a different config, naming each field, or if its
-            config.json cannot be read.
+        ValueError: if the directory holds checkpoints or a preset with a different config, naming each field,
+            or those of a run of the other kind (`has_steps`), or if its config.json cannot be read.
     """
     path = storage.join(workdir, "config.json")
     config, defaults = json.loads(json.dumps([config, defaults or {}]))
     steps = checkpoints.steps(workdir)
     exists = storage.gfile.exists(path)
-    if not steps or not exists:  # nothing to spoil, or nothing to compare with
+    is_finished = storage.gfile.exists(storage.join(workdir, "preset"))
+    if (is_finished and not steps) if has_steps else steps:
+        what = "the checkpoints of a run in steps" if steps else "a preset without checkpoints"
+        raise ValueError(
+            f"`workdir` {workdir} holds {what}, which this program cannot continue; another directory begins "
+            "a new run"
+        )
+    if not (steps or is_finished) or not exists:  # nothing to spoil, or nothing to compare with
         if write:
             if steps:
                 logging.warning("%s is missing; the run is taken to be of the config given now", path)
@@ -52,12 +71,15 @@ def check_config(workdir, config, *, write=True, always=(), on_request=(), reque
     if refused and not (requested and can_be_requested):
         advice = "another directory begins a new one"
         if can_be_requested:
-            advice = f"--resume_with_changes continues it from its last checkpoint, {advice}"
+            what = "continues it from its last checkpoint" if steps else "makes it again in place of that one"
+            advice = f"--resume_with_changes {what}, {advice}"
         raise ValueError(
             f"`workdir` {workdir} holds a run with a different config ({'; '.join(refused.values())}); "
             f"{advice}"
         )
-    if changed and write:
+    if changed and write and not steps:
+        storage.write_json(path, config)
+    elif changed and write:
         values = {name: [old, new] for name, (_, old, new) in changed.items()}
         for text, *_ in changed.values():
             logging.warning("Changed from step %d on: %s", steps[-1], text)

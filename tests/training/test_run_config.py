@@ -102,6 +102,35 @@ def test_another_rate_needs_the_flag_and_is_written_down(workdir):
     assert len(stored(workdir)["history"]) == 1
 
 
+def test_a_run_without_steps_is_made_again_only_as_it_was_or_on_request(tmp_path):
+    run_config.check_config(tmp_path, changed(seed=1), **RULES, has_steps=False)
+    run_config.check_config(tmp_path, CONFIG, **RULES, has_steps=False)  # nothing was finished
+    (tmp_path / "preset").mkdir()
+    run_config.check_config(tmp_path, CONFIG, **RULES, has_steps=False)
+    config = changed(optimizer__learning_rate=0.1)
+    with pytest.raises(
+        ValueError, match=r"different config .* --resume_with_changes makes it again in place of"
+    ):
+        run_config.check_config(tmp_path, config, **RULES, has_steps=False)
+    assert stored(tmp_path) == json.loads(json.dumps(CONFIG))
+    with pytest.raises(ValueError, match=r"different config .*; another directory begins a new one"):
+        run_config.check_config(tmp_path, changed(seed=1), **RULES, has_steps=False, requested=True)
+    run_config.check_config(tmp_path, config, **RULES, has_steps=False, requested=True)
+    assert stored(tmp_path) == json.loads(json.dumps(config))
+
+
+def test_runs_with_and_without_steps_do_not_mix(workdir, tmp_path_factory):
+    with pytest.raises(
+        ValueError, match=r"holds the checkpoints of a run in steps, which .* cannot continue"
+    ):
+        run_config.check_config(workdir, CONFIG, **RULES, has_steps=False)
+    fitted = tmp_path_factory.mktemp("fitted")
+    (fitted / "preset").mkdir()
+    with pytest.raises(ValueError, match=r"holds a preset without checkpoints, which .* cannot continue"):
+        run_config.check_config(fitted, CONFIG, **RULES)
+    assert not (fitted / "config.json").exists()
+
+
 def test_other_workers_write_nothing(workdir):
     config = {**changed(optimizer__learning_rate=0.1)}
     del config["inputs"]
