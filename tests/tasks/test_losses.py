@@ -7,11 +7,15 @@ import tensorflow as tf
 
 from convnlp import tasks
 from convnlp.configs import common
-from convnlp.data import Source
+from convnlp.data import Label, Source
+from convnlp.data.examples import Examples
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
-from convnlp.tasks.classification import classification_loss
+from convnlp.tasks import Classification
+from convnlp.tasks.classification import classification_loss, ngrams
 from convnlp.tasks.text_to_text import text_to_text_loss
+from convnlp.testing import task_checks
 from tests import corpus
+from tests.task_table import TASK_TABLE
 
 SIZE = {
     "vocabulary_size": 50,
@@ -73,6 +77,34 @@ def test_text_to_text_loss_is_the_cross_entropy_of_the_targets_that_are_no_paddi
     assert result["weight"] == mask.sum()
     hits = (logits.argmax(-1) == data["target_token_ids"].numpy())[mask].sum()
     assert result["token_accuracy"] == (hits, mask.sum())
+
+
+def test_examples_packed_into_a_row_are_learned_as_in_rows_of_their_own():
+    model, random = backbone(), np.random.default_rng(0)
+    sizes = ((3, 2), (4, 3), (2, 4))  # of sources and targets
+    sides = {"encoder_token_ids": 0, "decoder_token_ids": 1, "target_token_ids": 1}
+    rows = [{n: random.integers(3, 50, [1, size[side]]) for n, side in sides.items()} for size in sizes]
+    packed = {
+        name: np.concatenate([row[name] for row in rows] + [np.zeros([1, 2], int)], 1) for name in sides
+    }
+
+    def loss(data, segments):
+        masks = {f"{name}_padding_mask": ids > 0 for name, ids in segments.items()}
+        segments = {f"{name}_segment_ids": ids for name, ids in segments.items()}
+        data = {name: tf.constant(values, tf.int32) for name, values in (data | segments).items()}
+        result = text_to_text_loss(model)(data | masks, SEED, training=False)
+        return float(result["loss_sum"]), float(result["weight"])
+
+    def numbered(side):
+        return np.array([[n + 1 for n, size in enumerate(sizes) for _ in range(size[side])] + [0, 0]])
+
+    found = loss(packed, {"encoder": numbered(0), "decoder": numbered(1)})
+    alone = [
+        loss(row, {name: np.ones_like(row[f"{name}_token_ids"]) for name in ("encoder", "decoder")})
+        for row in rows
+    ]
+    np.testing.assert_allclose(found, np.sum(alone, 0), rtol=1e-5)
+    assert found[1] == 9
 
 
 def test_examples_of_weight_zero_do_not_count_in_classification():
@@ -194,6 +226,18 @@ def test_dropout_follows_the_seed():
     assert first == again != other
 
 
+@pytest.mark.parametrize("name", TASK_TABLE)
+def test_every_task_drops_units_by_the_seed_and_in_training_alone(name):
+    case = task_checks(name, Tokenizer(corpus.tiny_proto()), **TASK_TABLE[name])[0].case
+    layers = {"num_decoder_layers": int(case.task.decoder_length > 0), "dropout": 0.5}
+    model = case.task.model(Seq2SeqBackbone(case.tokenizer.vocabulary_size(), 1, 2, 8, 16, **layers))
+    data, loss = next(iter(case.task.batches(case.found, 4))), case.task.loss(model)
+    first, again, other = (float(loss(data, tf.constant([1, n]))["loss_sum"]) for n in (1, 1, 2))
+    assert first == again != other
+    whole = [float(loss(data, tf.constant([1, n]), training=False)["loss_sum"]) for n in (1, 2)]
+    assert whole[0] == whole[1] not in (first, other)
+
+
 def test_a_weight_of_no_class_is_refused_before_anything_is_read(tmp_path):
     rows = [{"text": "x", "label": label} for label in ("bad", "good")]
     source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
@@ -202,6 +246,23 @@ def test_a_weight_of_no_class_is_refused_before_anything_is_read(tmp_path):
     config.task.options.class_weights = {"bad": 2, "ugly": 5}
     with pytest.raises(ValueError, match=r"`class_weights` must name classes, of .*Received: 'ugly'"):
         tasks.build_task(config, Tokenizer(corpus.tiny_proto()), source)
+
+
+def test_held_out_examples_that_are_learned_from_have_the_weights_of_their_classes(monkeypatch):
+    given = []
+    monkeypatch.setattr(ngrams, "join", lambda *arguments: given.append(arguments))
+    label = Label("label", names=("bad", "good"))
+    task = Classification(tokenizer=None, label=label, sequence_length=8, class_weights={"good": 3})
+    found, held_out = (
+        Examples((tf.ragged.constant([[5, 1]] * len(labels)),), (8,), np.array(labels))
+        for labels in ([0, 1], [1, 1, 0])
+    )
+    found = task.for_training(found)
+    task.trained("model", found, held_out, learns=True)
+    ((model, num_buckets, trained_on, held_out, learns),) = given
+    assert (model, num_buckets, learns) == ("model", 2**16, True)
+    assert trained_on is found
+    assert [each.weights.tolist() for each in (found, held_out)] == [[1.0, 3.0], [3.0, 3.0, 1.0]]
 
 
 def test_the_weights_of_classes_hold_in_training_alone(tmp_path):

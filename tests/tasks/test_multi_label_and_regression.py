@@ -82,6 +82,39 @@ def test_what_is_no_set_of_labels(label, value, message):
         label.parse(value)
 
 
+@pytest.mark.parametrize(("kind", "given"), [("classification", "cba"), ("multi_label", ["c,b", "b", "a"])])
+def test_labels_that_a_slice_lacks_are_labels(tmp_path, kind, given):
+    source = write(tmp_path, given)
+    assert build(Source(source.name, "train[:2]"), kind).label.names == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("kind", ["classification", "multi_label", "regression"])
+def test_the_texts_of_a_pair_are_read_in_their_order(tmp_path, kind):
+    source = write(tmp_path, [], label=[0, 1], one=["the river", "a"], other=["garden", "b"])
+    names = {"task.text_field": "one", "task.second_text_field": "other", "task.label_names": ("0", "1")}
+    task = build(source, kind, **(names if kind != "regression" else {**names, "task.label_names": ()}))
+    model = task.model(Seq2SeqBackbone(TOKENIZER.vocabulary_size(), 1, 2, 8, 16, num_decoder_layers=0))
+    again = tasks.task_of(model).from_model(model, source, Fields(("one", "other")))
+    expected = [*TOKENIZER("the river").numpy(), 1, *TOKENIZER("garden").numpy(), 1]
+    for each in (task, again):
+        assert each.read(source).columns[0][0].numpy().tolist() == expected
+
+
+def test_what_reaches_the_threshold_is_the_second_of_two_classes(tmp_path):
+    task = build(write(tmp_path, [0.2, 0.5, 0.9]), "classification", **{"task.label_threshold": 0.5})
+    assert task.label.names == ("0", "1")
+    assert task.read(write(tmp_path, [0.2, 0.5, 0.9])).labels.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["classification", "multi_label", "regression", "question_answering"])
+def test_the_head_drops_as_many_units_as_the_config_says(tmp_path, kind):
+    source = write(tmp_path, ["a", "b"] if kind == "multi_label" else [0, 1])
+    more = {"data.input_length": 16, "task.options.max_answer_length": 2} if kind[0] == "q" else {}
+    task = build(source, kind, **{"task.head_dropout": 0.25, **more})
+    backbone = Seq2SeqBackbone(TOKENIZER.vocabulary_size(), 1, 2, 8, 16, num_decoder_layers=0)
+    assert task.model(backbone).dropout == 0.25
+
+
 @pytest.mark.parametrize(
     ("labels", "names", "expected"),
     [
@@ -173,9 +206,49 @@ def test_labels_that_are_none(tmp_path, labels, message):
         build(write(tmp_path, labels), "multi_label")
 
 
+def loss_of(task, outputs, labels, weights):
+    """What the loss says about a model with these outputs."""
+    batch = {"token_ids": None, "padding_mask": None}
+    batch |= {"label": tf.constant(labels, tf.float32), "weight": tf.constant(weights, tf.float32)}
+    return task.loss(lambda inputs, training: tf.constant(outputs, tf.float32))(batch, tf.constant([1, 2]))
+
+
+def test_the_loss_of_several_labels_is_that_of_a_plain_loop(tmp_path):
+    random, weights = np.random.default_rng(0), [1.0, 0.0, 2.0, 1.0, 0.0]
+    logits, labels = random.normal(size=[5, 3]), random.integers(0, 2, [5, 3])
+    logits[3] = np.where(labels[3], [2.0, 1.0, 0.0], -1.0)  # all right; a probability of one half is a label
+    labels[3, 2], logits[3, 2] = 1, 0.0
+    result = loss_of(build(write(tmp_path, ["a,b,c"]), "multi_label"), logits, labels, weights)
+    nats = right = hits = both = 0.0
+    for row, wanted, weight in zip(logits, labels, weights, strict=True):
+        p = 1 / (1 + np.exp(-row))
+        nats -= weight * np.mean([np.log(a if y else 1 - a) for a, y in zip(p, wanted, strict=True)])
+        right += weight * all((a >= 0.5) == y for a, y in zip(p, wanted, strict=True))
+        hits += weight * sum(a >= 0.5 and y for a, y in zip(p, wanted, strict=True))
+        both += weight * (sum(p >= 0.5) + sum(wanted))
+    np.testing.assert_allclose(result["loss_sum"], nats, rtol=1e-5)
+    assert result["weight"] == 4
+    assert result["accuracy"] == (right, 4)
+    assert 0 < right < 4
+    assert result["f1_micro"] == (2 * hits, both)
+
+
+def test_the_loss_of_numbers_is_in_units_of_their_deviation(tmp_path):
+    given = [10.0, 50.0, 90.0, 90.0]
+    task = build(write(tmp_path, given), "regression")
+    assert (task.mean, task.scale) == (60.0, pytest.approx(np.std(given)))
+    found, weights = np.array([12.0, 0.0, 95.0, 70.0]), np.array([1.0, 0.0, 2.0, 1.0])
+    result = loss_of(task, found[:, None], given, weights)
+    expected = np.sum(weights * ((found - given) / np.std(given)) ** 2)
+    np.testing.assert_allclose(result["loss_sum"], expected, rtol=1e-5)
+    assert result["weight"] == 4
+    assert build(write(tmp_path, [5, 5]), "regression").scale == 1  # which nothing may be divided by 0 for
+
+
 def test_the_scores_of_several_labels_equal_the_definitions():
     random = np.random.default_rng(0)
     logits, labels = random.normal(size=[40, 3]).astype("float32"), random.integers(0, 2, [40, 3])
+    logits[:5] = 0  # a probability of one half
     found = scores.of_several_labels(logits, labels.astype("float32"))
     predicted, p = logits >= 0, 1 / (1 + np.exp(-logits))
     counts = [(np.sum(a & b), np.sum(a) + np.sum(b)) for a, b in zip(predicted.T, labels.T == 1, strict=True)]

@@ -88,6 +88,23 @@ def test_the_longest_answer_counts_in_tokens_with_both_ends(tmp_path):
         assert spans.row_lengths().numpy().tolist() == [2 * is_usable]
 
 
+def test_the_loss_is_the_mean_of_both_pointers_and_a_span_is_right_if_both_are():
+    random = np.random.default_rng(0)
+    logits, labels = random.normal(size=[4, 2, 6]), random.integers(0, 6, [4, 2])
+    is_right, weights = [[True, True], [True, False], [True, True], [False, True]], [1.0, 2.0, 0.0, 1.0]
+    logits[np.arange(4)[:, None], np.arange(2), labels] = np.where(is_right, 9.0, -9.0)
+    batch = {"token_ids": None, "padding_mask": None, "weight": tf.constant(weights)}
+    batch["label"] = tf.constant(labels, tf.int32)
+    loss = build().loss(lambda inputs, training: tf.constant(logits, tf.float32))
+    result, nats = loss(batch, tf.constant([1, 2])), 0.0
+    for row, places, weight in zip(logits, labels, weights, strict=True):
+        for pointer, place in zip(row, places, strict=True):
+            nats += weight * (np.log(np.exp(pointer).sum()) - pointer[place]) / 2
+    np.testing.assert_allclose(result["loss_sum"], nats, rtol=1e-5)
+    assert result["weight"] == 4
+    assert result["span_accuracy"] == (1, 4)
+
+
 def test_answers_that_stand_nowhere_cannot_be_trained_on(tmp_path):
     task = build()
     found = task.read(write(tmp_path, *ROWS[2:]))
