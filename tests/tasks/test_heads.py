@@ -9,9 +9,9 @@ from scipy import sparse
 
 from convnlp import tasks
 from convnlp.configs import common
-from convnlp.data import Source, examples
+from convnlp.data import Label, MultiLabel, Number, Source, examples
 from convnlp.models import Tokenizer, linear_head
-from convnlp.tasks import cross_fitting
+from convnlp.tasks import Classification, MultiLabelClassification, Regression, cross_fitting
 from convnlp.tasks.classification import heads, joint, ngrams
 from tests import corpus
 
@@ -197,3 +197,106 @@ def test_each_answer_is_of_what_has_not_seen_it():
 
     np.testing.assert_array_equal(cross_fitting.in_turn(answer, fold_of)[:, 0], [0, 20, 30, 40, 50])
     assert asked == [[2, 5], [0, 3], [4]]
+
+
+class Head:
+    """A model whose head alone matters here."""
+
+    def __init__(self):
+        self.head = types.SimpleNamespace(set_weights=lambda weights: setattr(self, "weights", weights))
+
+    def answers(self, features):
+        kernel, bias = self.weights
+        return features @ kernel + bias
+
+
+def labelled(labels):
+    rows = tf.ragged.constant([[number, 1] for number in range(3, 3 + len(labels))], tf.int32)
+    return examples.Examples((rows,), (8,), labels)
+
+
+def noisy():
+    """Vectors and numbers that hang together a little: no extreme penalty is best."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=[40, 8])
+    return features, features[:, :3].sum(1) + 1.5 * random.normal(size=40)
+
+
+def a_regression(values):
+    """Returns a task, its labels, their mean and scale, a fit to them, and how good outputs are."""
+    labels = (300 + 50 * values).astype("float32")
+    mean, scale = float(labels.mean()), float(labels.std())
+    task = Regression(tokenizer=None, sequence_length=8, label=Number("label"), mean=mean, scale=scale)
+
+    def fit(features, labels, penalties):
+        return linear_head.fit_numbers(features, (labels - mean) / scale, penalties)
+
+    return task, labels, mean, scale, fit, lambda found, labels: -np.mean((found[:, 0] - labels) ** 2)
+
+
+def a_classification_of_several(values):
+    labels = np.stack([values > 0, values > 1], 1).astype("float32")
+    task = MultiLabelClassification(tokenizer=None, sequence_length=8, label=MultiLabel("label", ("a", "b")))
+
+    def rank(outputs, labels):
+        f1 = 2 * np.sum((outputs >= 0) * labels, 0) / (np.sum(outputs >= 0, 0) + np.sum(labels, 0))
+        return np.mean(f1), -np.mean(np.log1p(np.exp((1 - 2 * labels) * outputs)))
+
+    return task, labels, 0.0, 1.0, linear_head.fit_several, rank
+
+
+@pytest.mark.parametrize("kind", [a_regression, a_classification_of_several])
+@pytest.mark.parametrize("is_one_fold", [False, True])
+def test_what_is_fitted_and_how_it_answers_others_is_that_of_a_plain_loop(kind, is_one_fold, fold_of):
+    features, values = noisy()
+    task, labels, mean, scale, fit, rank = kind(values)
+    penalties = (100.0, 10.0, 1.0, 0.1, 0.01)
+    fold_of = np.where(fold_of[:40] == 1, 0, -1) if is_one_fold else fold_of[:40]
+    held = np.flatnonzero(fold_of >= 0)
+    by_penalty = np.empty([5, 40, labels[0].size])
+    for fold in set(fold_of[held]):
+        is_asked = fold_of == fold
+        for number, (kernel, bias) in enumerate(fit(features[~is_asked], labels[~is_asked], penalties)):
+            by_penalty[number, is_asked] = (features[is_asked] @ kernel + bias) * scale + mean
+    by_penalty = by_penalty[:, held]
+
+    def best(places):
+        return max(range(5), key=lambda p: rank(by_penalty[p, places], labels[held][places]))
+
+    groups = np.arange(len(held)) % 2 if is_one_fold else fold_of[held]
+    expected = np.empty_like(by_penalty[0])
+    for group in set(groups):
+        expected[groups == group] = by_penalty[best(groups != group), groups == group]
+    assert any(best(groups == group) != best(groups != group) for group in set(groups))
+    model, chosen, outputs = task.fitted(Head(), labelled(labels), features, fold_of, penalties)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5)
+    assert chosen == {"penalty": penalties[best(slice(None))]}
+    assert chosen["penalty"] not in (penalties[0], penalties[-1])
+    ((kernel, bias),) = fit(features, labels, [chosen["penalty"]])
+    np.testing.assert_allclose(model.answers(features), features @ kernel + bias, rtol=1e-5)
+
+
+def test_of_labels_found_alike_the_smaller_loss_is_better():
+    task = MultiLabelClassification(tokenizer=None, sequence_length=8, label=MultiLabel("label", ("a", "b")))
+    labels = np.array([[1, 0], [1, 1], [0, 1], [0, 1]], "float32")
+    sure, unsure = (size * np.where(labels, 1.0, -1.0) for size in (2, 1))
+    wrong = np.where([[1, 1]] * 3 + [[1, 0]], 9 * sure, -0.01)  # of a smaller loss than the unsure ones
+    ranks = [task.head_rank(outputs, labels) for outputs in (sure, unsure, wrong)]
+    assert ranks[0] > ranks[1] > ranks[2]
+    assert ranks[1][-1] < ranks[2][-1]
+
+
+def test_a_classifier_without_n_grams_is_as_sure_as_the_folds_let_it_be(parts, labels, fold_of):
+    task = Classification(
+        tokenizer=None, sequence_length=8, label=Label("label", names=tuple("abc")), ngram_buckets=0
+    )
+    features = parts[0].features
+    model, chosen, outputs = task.fitted(Head(), labelled(labels), features, fold_of, PENALTIES)
+    best = heads.fit(parts[:1], labels, fold_of)
+    assert chosen == best.chosen
+    np.testing.assert_array_equal(outputs, best.outputs)
+    ((kernel, bias),), (share,) = best.weights, best.shares
+    assert abs(share - 1) > 0.01
+    np.testing.assert_allclose(
+        model.answers(features), share * (features @ kernel + bias), rtol=1e-4, atol=1e-4
+    )

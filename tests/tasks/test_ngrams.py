@@ -114,6 +114,22 @@ def test_a_search_may_start_where_buckets_weigh_nothing():
     np.testing.assert_allclose(bias[0], bias[1], atol=1e-6)
 
 
+@pytest.mark.parametrize("is_weighed", [False, True])
+def test_the_fit_is_where_the_penalised_loss_has_no_slope(joined, found, is_weighed):
+    counts, penalties = ngrams.features(joined.ngrams, found), (3.0, 0.1)
+    weights = 1.0 + found.labels if is_weighed else np.ones(len(found))
+    fits = ngrams.fit(counts, found.labels, NUM_CLASSES, penalties, weights=weights if is_weighed else None)
+    scale = ngrams.bucket_weights(counts, found.labels, NUM_CLASSES)
+    x = counts.toarray() * scale
+    for penalty, (table, bias) in zip(penalties, fits, strict=True):
+        kernel = table / scale[:, None]
+        error = np.exp(linear_head.log_softmax(x @ kernel + bias)) - np.eye(NUM_CLASSES)[found.labels]
+        error *= weights[:, None] / len(found)
+        assert np.abs(x.T @ error + penalty / len(found) * kernel).max() < 1e-4
+        assert np.abs(error.sum(0)).max() < 1e-4
+        assert np.abs(kernel).max() * penalty / len(found) > 1e-3
+
+
 def test_logits_are_in_the_order_of_the_examples(model, held_out):
     found = outputs_of(model, held_out)
     for row, ids in zip(found, held_out.columns[0].to_list(), strict=True):
@@ -153,6 +169,8 @@ def test_n_grams_that_are_wrong_get_no_share(held_out):
     right = np.eye(NUM_CLASSES)[held_out.labels] + np.random.default_rng(0).normal(size=[70, NUM_CLASSES])
     share, ngram_share = joint.mixture([right, -np.eye(NUM_CLASSES)[held_out.labels]], held_out.labels)
     assert (share > 0.1, ngram_share) == (True, 0.0)
+    least, _ = joint.mixture([-right, right], held_out.labels)
+    assert least == 0.01  # the encoder keeps some
 
 
 def test_the_examples_that_chose_the_step_do_not_decide_whether_n_grams_join(model, found, held_out):
