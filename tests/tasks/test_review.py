@@ -7,8 +7,10 @@ import tensorflow as tf
 
 from convnlp.data.examples import Examples
 from convnlp.models import Tokenizer
+from convnlp.prediction import words
 from convnlp.tasks.classification import review as of_classifier
 from convnlp.tasks.multi_label import review as of_several
+from convnlp.tasks.question_answering import review as of_answers
 from convnlp.tasks.regression import review as of_numbers
 from convnlp.tasks.rows import outputs_of
 from tests import corpus
@@ -66,12 +68,22 @@ def test_of_a_classifier(found):
     assert calibration.error == pytest.approx(error, rel=1e-4)
     assert sum(number for *_, number in calibration.bins) == NUMBER
 
+    tokenizer = model.preprocessor.tokenizer
     wrong = [i for i in np.argsort(-probabilities, kind="stable") if answers[i] != found.labels[i]]
     assert len(mistakes.rows) == 10
     for row, i in zip(mistakes.rows, wrong, strict=False):
         assert (row["wanted"], row["found"]) == (LABELS[found.labels[i]], LABELS[answers[i]])
         assert row["probability"] == pytest.approx(probabilities[i])
         assert " ".join(word for word, _ in row["words"]) == row["text"].strip()
+        ids = found.columns[0][int(i)].numpy()[:-1]
+        without = np.stack([np.append(np.delete(ids, t), [1, 0]) for t in range(len(ids))])
+        left = tf.nn.log_softmax(model({"token_ids": without, "padding_mask": without > 0})).numpy()
+        fallen = np.log(probabilities[i]) - left[:, answers[i]]
+        pieces = [
+            piece.decode().replace("\u2581", " ") for piece in tokenizer.pieces(tf.constant(ids)).numpy()
+        ]
+        for found_word, word in zip(row["words"], words.of_pieces(pieces, fallen), strict=True):
+            assert found_word == [word[0], pytest.approx(word[1], rel=1e-3, abs=1e-5)]
 
 
 def test_the_texts_of_a_pair_are_told_apart():
@@ -98,7 +110,9 @@ def test_words_are_not_weighed_where_the_logits_are_not_of_this_model(found):
 
 def test_of_a_classifier_that_is_always_right(found):
     model = small_classifier(["lightweight_conv"], LENGTH, LABELS)
-    made = of_classifier.review(model, found, 20 * np.eye(3, dtype="float32")[found.labels])
+    logits = np.where(np.arange(NUMBER) % 2, 20, 4)[:, None] * np.eye(3, dtype="float32")[found.labels]
+    made = of_classifier.review(model, found, logits.astype("float32"))
+    assert made.sections[2].bins == [(pytest.approx((1 + 1 / (1 + 2 * np.exp(-4))) / 2), 1.0, NUMBER)]
     assert [section.kind for section in made.sections] == ["table", "confusion", "calibration"]
     assert made.intervals["f1_macro"] == (1.0, 1.0)
 
@@ -108,10 +122,15 @@ def test_of_many_classes(found):
     model = small_classifier(["lightweight_conv"], LENGTH, labels)
     logits = np.zeros([NUMBER, 40], "float32")
     logits[:, 7] = 1.0
-    confused = of_classifier.review(model, found, logits).sections[1]
-    counts = np.bincount(found.labels)
+    given = np.repeat([0, 1, 7, 2], [9, 10, 30, 11])  # class 7 is right, and so in no row
+    seven = Examples(found.columns, found.lengths, given)
+    per_class, confused = of_classifier.review(model, seven, logits).sections[:2]
     assert confused.kind == "table"
-    assert sorted(confused.rows) == [[f"class {i}", "class 7", int(counts[i])] for i in range(3)]
+    assert confused.rows == [[f"class {i}", "class 7", count] for i, count in ((2, 11), (1, 10), (0, 9))]
+    assert [row[:2] for row in per_class.rows[:4]] == [
+        ["class 7", 30],
+        *([r[0], r[2]] for r in confused.rows),
+    ]
 
 
 def test_of_several_labels(found):
@@ -120,6 +139,29 @@ def test_of_several_labels(found):
     several = Examples(found.columns, found.lengths, wanted)
     (table,) = of_several.review(("a", "b"), several, logits).sections
     assert table.rows == [["a", 2, 1.0, 0.5, pytest.approx(2 / 3)], ["b", 1, 0.5, 1.0, pytest.approx(2 / 3)]]
+
+
+def test_of_questions():
+    words = [*["What"] * 5, *["how"] * 6, *["who"] * 4, "is", *["Say, when"] * 5]
+    questions = [f"{word} the river?" for word in words]
+    exact = [float(i % 2) for i in range(21)]
+    f1 = [1.0 if each else 0.5 * (i % 4 == 0) for i, each in enumerate(exact)]
+    answers = [{"answer": f"answer {i}", "score": (i * 8 % 21) / 21} for i in range(21)]
+    kinds, mistakes = of_answers.review(questions, [["a", "b", "a"]] * 21, answers, exact, f1).sections
+
+    def row(name, places):
+        return [name, len(places), np.mean([exact[i] for i in places]), np.mean([f1[i] for i in places])]
+
+    assert kinds.rows[0] == row("how", range(5, 11))
+    others = [row("what", range(5)), row("(others)", range(11, 16)), row("when", range(16, 21))]
+    assert sorted(kinds.rows[1:]) == sorted(others)  # "who" is asked too seldom
+    wrong = sorted((i for i in range(21) if f1[i] == 0), key=lambda i: -answers[i]["score"])
+    assert [(m["text"], m["wanted"], m["found"], m["probability"]) for m in mistakes.rows] == [
+        (questions[i], "a | b", answers[i]["answer"], answers[i]["score"]) for i in wrong
+    ]
+    many = [{"answer": "x", "score": i / 50} for i in range(50)]
+    few = of_answers.review(["who"] * 50, [["a"]] * 50, many, [0] * 50, [0] * 50).sections[1]
+    assert [mistake["probability"] for mistake in few.rows] == [i / 50 for i in range(49, 29, -1)]
 
 
 def test_of_numbers(found):

@@ -8,6 +8,7 @@ from convnlp.data.schema import SEVERAL
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
 from convnlp.tasks import Fields, TextToText
 from convnlp.tasks.text_to_text import greedy_predictions, text_to_text_scores
+from convnlp.tasks.text_to_text import task as text_to_text_task
 from tests import corpus
 
 
@@ -55,6 +56,20 @@ def test_a_class_that_does_not_occur_is_not_in_the_mean():
     np.add.at(counts, (labels, logits.argmax(-1)), 1)
     of_four, of_two = scores.f1_intervals(10 * counts), scores.f1_intervals(10 * counts[1:3, 1:3])
     assert of_four["f1_macro"] == of_two["f1_macro"]
+
+
+def test_intervals_hold_the_scores_of_examples_drawn_again():
+    counts = np.array([[12, 3], [4, 6]])
+    labels, answers = (np.repeat(each.ravel(), counts.ravel()) for each in np.indices([2, 2]))
+    random, draws = np.random.default_rng(1), []
+    for _ in range(2_000):
+        again = random.integers(0, 25, 25)
+        draws.append([plain_f1(answers[again], labels[again], cls) for cls in (0, 1)])
+    found = scores.f1_intervals(counts)
+    draws = {"f1": np.array(draws)[:, 1], "f1_macro": np.mean(draws, 1)}
+    assert found.keys() == draws.keys()
+    for name, values in draws.items():
+        np.testing.assert_allclose(found[name], np.quantile(values, (0.025, 0.975)), atol=0.02)
 
 
 @pytest.fixture(scope="module")
@@ -140,11 +155,42 @@ def test_ranking_takes_the_most_probable_name(lm):
     assert {"ranked_f1", "ranked_f1_macro"} <= set(result)
 
 
+@pytest.mark.parametrize("names", [None, ("garden", "music"), ("garden", "music", "river")])
+def test_the_scores_of_texts_and_classes_are_the_known_ones(lm, tmp_path, names):
+    rows = [{"text": "a", "label": name} for name in names or ("garden", "river")]
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+    given = {"target": "label"} if names is None else {"label_names": names}
+    task = TextToText.from_model(lm, source, Fields(**given))
+    assert {*task.scores(lm, task.read(source))} == {*task.known_metrics, "num_examples"}
+
+
 def test_classes_are_ranked_that_a_slice_lacks(lm, tmp_path):
     rows = [{"text": "a", "label": name} for name in ("garden", "river", "music")]
     name = f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}"
     task = TextToText.from_model(lm, Source(name, "train[:2]"), Fields())
     assert task.label_names == ("garden", "music", "river")
+
+
+def test_the_texts_of_a_pair_are_scored_in_their_order(lm, tmp_path, monkeypatch):
+    rows = [{"a": f"one {i}", "b": f"other {i}", "c": "river"} for i in range(3)]
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+    given = []
+    monkeypatch.setattr(text_to_text_task, "text_to_text_scores", lambda *arguments: given.append(arguments))
+    for texts in (("a", "b"), ("b",)):
+        task = TextToText.from_model(lm, source, Fields(texts, target="c"))
+        task.scores(lm, task.read(source), 2)
+    columns = [[row[name] for row in rows] for name in "abc"]
+    assert given == [(lm, (columns[0], columns[1]), columns[2], None, 2), (lm, *columns[1:], None, 2)]
+
+
+def test_names_of_classes_are_ranked_however_long_they_are(lm, tmp_path):
+    names = ("a", "the old river paints the garden and finds the market")
+    rows = [{"text": "a", "label": name} for name in names]
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+    task = TextToText.from_model(lm, source, Fields())
+    found = task.read(source)
+    longest = max(len(row) for row in found.columns[1].to_list())
+    assert longest == task.target_length > lm.preprocessor.decoder_sequence_length  # with the end token
 
 
 def test_greedy_predictions_are_what_generate_writes():
