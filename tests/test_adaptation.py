@@ -176,9 +176,11 @@ def test_it_takes_1000_steps_whatever_fine_tuning_takes_at_once(folder, tmp_path
     monkeypatch.setattr(adaptation.pretrain, "run", lambda *arguments: run_of.append(arguments))
     workdir = str(tmp_path)
     strategy = experiment.prepare(config, workdir, open_fields=steps.open_fields(config))
-    adaptation.run(config, workdir, strategy)
+    adaptation.run(config, workdir, strategy, longest_text=64)
     experiment.finish(workdir)
     ((own, *_),) = run_of
+    assert own.data.input_length == 64
+    assert own.optimizer.warmup_steps == 100
     assert (own.train.num_steps, own.train.num_steps % own.train.steps_per_call) == (1000, 0)
     assert own.task.text_field == "remarks"
 

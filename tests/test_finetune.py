@@ -164,5 +164,7 @@ def test_a_model_is_asked_once_for_its_scores_and_its_review():
 )
 def test_what_was_learned_from_is_judged_by_what_had_not_seen_it(left_out, expected):
     task = Asked()
-    outcome = Outcome(task, "final", None, None, {"validation": "these"}, {}, {}, left_out)
+    held_out = {"validation": "these", "test": "others"}
+    outcome = Outcome(task, "final", None, None, held_out, {}, {}, left_out)
     assert outcome.judged("validation", 4).review(task) == expected
+    assert outcome.judged("test", 4).review(task) == ("final on others", True)

@@ -19,13 +19,14 @@ def tokenizer():
     return Tokenizer(corpus.tiny_proto())
 
 
-def taken(tmp_path, tokenizer, counts, longest=None, **names):
+def taken(tmp_path, tokenizer, counts, longest=None, has_encoder=True, **names):
     """What `take` makes of texts of so many words."""
     rows = [{"text": " ".join([WORD] * count), "other": WORD, "label": 0} for count in counts]
     corpus.write_jsonl(tmp_path / "texts.jsonl", rows)
     config = finetune_classification.get_config()
     config.task.update(names)
-    limit = types.SimpleNamespace(num_layers=1, longest_text=lambda side: longest)
+    sides = {"encoder": longest if has_encoder else None, "decoder": None if has_encoder else longest}
+    limit = types.SimpleNamespace(num_layers=int(has_encoder), longest_text=sides.get)
     fields.take_length(config, tokenizer, Source(f"jsonl:{tmp_path}/texts.jsonl"), limit)
     return config.data.input_length
 
@@ -41,7 +42,8 @@ def test_nineteen_of_twenty_texts_fit(tmp_path, tokenizer, caplog):
     assert taken(tmp_path, tokenizer, [191] * 100) == 192  # with the end token
     assert taken(tmp_path, tokenizer, [192] * 100) == 256
     assert taken(tmp_path, tokenizer, [2000] * 100) == 1_024
-    assert taken(tmp_path, tokenizer, [2000] * 100, longest=200) == 200
+    for has_encoder in (True, False):  # or a decoder alone, which reads the text then
+        assert taken(tmp_path, tokenizer, [2000] * 100, 200, has_encoder) == 200
     assert taken(tmp_path, tokenizer, [20] * 100, longest=64) == 64
     assert "using data.input_length=64" in caplog.text
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from convnlp.data import minhash, overlap
+from convnlp.data import minhash, overlap, rules
 from convnlp.data.examples import Examples
 from convnlp.finetuning import data
 from tests import corpus
@@ -74,11 +74,13 @@ def test_the_program_says_so_in_one_line(tokenizer, caplog):
         "validation": examples(tokenizer, ["a river", "the old engine"]),
         "test": examples(tokenizer, ["a river", texts[3].lower(), texts[5], "the old engine"]),
     }
-    data.report_overlap(examples(tokenizer, texts), held_out, tokenizer)
+    counts = data.report_overlap(examples(tokenizer, texts), held_out, tokenizer)
+    assert counts == {"validation": 0, "test": 2}
     (line,) = caplog.messages
     assert line.startswith(
         "2 of 4 test examples (50.0%) are equal or nearly equal to a training example, such as "
     )
+    assert line.endswith(rules.short(texts[3].lower()))
     assert "\n" not in line
 
 
@@ -88,3 +90,10 @@ def test_what_is_cut_is_compared_as_far_as_it_is_read(tokenizer, caplog):
     data.report_overlap(train, {"test": others}, tokenizer)
     expected = "equal or nearly equal to a training example in the 4 tokens that are read, such as 'the "
     assert expected in caplog.text
+
+
+def test_texts_of_unknown_characters_are_among_others_if_they_are_equal(tokenizer):
+    unknown = ["\U0001f600", "\U0001f600 \U0001f680 \U0001f600"]  # which near-duplicates do not tell apart
+    texts, others = [*unknown, "The old river."], [unknown[1], "the old river", "a letter"]
+    labelled = [examples(tokenizer, [text]) for text in others]
+    assert data.is_among(examples(tokenizer, texts), labelled, tokenizer).tolist() == [False, True, True]

@@ -18,6 +18,12 @@ def test_every_task_has_a_row():
     assert list(TASK_TABLE) == list(TASKS)
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_the_best_step_has_the_smallest_loss_or_the_most_that_is_right(name):
+    metric, direction = TASKS[name].best
+    assert direction == ("min" if metric == "valid/loss" else "max")
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=str)
 def test_contract(check):
     check()

@@ -9,6 +9,7 @@ import tensorflow as tf
 from convnlp.data import Label, Source, SourceError, examples
 from convnlp.data.schema import SEVERAL
 from convnlp.models import Seq2SeqLMPreprocessor, TextClassifierPreprocessor
+from convnlp.tasks import TextToText
 from convnlp.tasks.classification import read_classification
 from convnlp.tasks.text_to_text import read_text_to_text, text_to_text_batches
 from tests import corpus
@@ -186,6 +187,24 @@ def test_packed_rows_hold_the_same_examples(pairs, tokenizer):
     assert len(expected) == 50
     assert len(found) > 16
     assert found <= expected
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_rows_are_packed_in_training_alone_and_if_the_task_says_so(pairs, tokenizer, pack):
+    task = TextToText(
+        tokenizer=tokenizer,
+        input_fields=("inputs",),
+        target_field="targets",
+        input_length=48,
+        target_length=64,
+        pack=pack,
+    )
+    found = task.read(Source(pairs), training=True)
+    is_packed = [
+        "decoder_segment_ids" in task.batches(found, 2, training=training).element_spec
+        for training in (True, False)
+    ]
+    assert is_packed == [pack, False]
 
 
 @pytest.mark.parametrize("pack", [False, True])
