@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.configs import common
 from convnlp.data import Label, Source, SourceError, examples
 from convnlp.data.schema import SEVERAL
 from convnlp.models import Seq2SeqLMPreprocessor, TextClassifierPreprocessor
-from convnlp.tasks import TextToText
+from convnlp.tasks import build_task
 from convnlp.tasks.classification import read_classification
 from convnlp.tasks.text_to_text import read_text_to_text, text_to_text_batches
 from tests import corpus
@@ -191,14 +192,11 @@ def test_packed_rows_hold_the_same_examples(pairs, tokenizer):
 
 @pytest.mark.parametrize("pack", [False, True])
 def test_rows_are_packed_in_training_alone_and_if_the_task_says_so(pairs, tokenizer, pack):
-    task = TextToText(
-        tokenizer=tokenizer,
-        input_fields=("inputs",),
-        target_field="targets",
-        input_length=48,
-        target_length=64,
-        pack=pack,
+    config = common.get_config()
+    config.update_from_flattened_dict(
+        {"task.kind": "text_to_text", "task.pack": pack, "data.input_length": 48, "data.target_length": 64}
     )
+    task = build_task(config, tokenizer, Source(pairs))
     found = task.read(Source(pairs), training=True)
     is_packed = [
         "decoder_segment_ids" in task.batches(found, 2, training=training).element_spec

@@ -201,6 +201,13 @@ def test_r_drop_without_dropout_is_the_plain_loss_and_it_has_no_part_in_evaluati
     assert float(losses[0]["loss_sum"]) == float(losses[1]["loss_sum"])
 
 
+def test_r_drop_is_an_option_of_the_task():
+    classifier, data, label = classifier_with_dropout(), labelled_batch(), Label("label", names=tuple("abc"))
+    task = Classification(tokenizer=None, label=label, sequence_length=6, r_drop=3.0)
+    expected = classification_loss(classifier, 3.0)(data, SEED)["loss_sum"]
+    assert task.loss(classifier)(data, SEED)["loss_sum"] == expected
+
+
 def test_r_drop_brings_the_passes_together():
     """Its gradient, that of the labels taken away."""
     classifier, data = classifier_with_dropout(), labelled_batch()

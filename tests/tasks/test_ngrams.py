@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 from scipy import sparse
 
-from convnlp.data import examples
+from convnlp.data import Label, examples
 from convnlp.models import Seq2SeqBackbone, TextClassifier, linear_head
+from convnlp.tasks import Classification
 from convnlp.tasks.classification import joint, ngrams
 from convnlp.tasks.rows import outputs_of
 
@@ -97,6 +98,19 @@ def test_with_many_classes_rarity_alone_weighs(model, found, held_out, monkeypat
         many, ngrams.fit(counts, found.labels, NUM_CLASSES, ratio_share=0.0)[0][0], rtol=1e-5, atol=1e-6
     )
     assert np.abs(few - many).max() > 1e-2
+
+
+@pytest.mark.parametrize(("num_classes", "share"), [(8, 0.5), (9, 0.0)])
+def test_without_training_rarity_alone_weighs_too_if_there_are_many_classes(num_classes, share):
+    random = np.random.default_rng(0)
+    labels, counts = np.arange(36) % num_classes, sparse.csr_array(random.poisson(0.3, [36, 20]) * 1.0)
+    label = Label("label", names=tuple(map(str, range(num_classes))))
+    task = Classification(tokenizer=None, label=label, sequence_length=LENGTH)
+    (found,), (expected,) = (
+        task._ngram_heads(counts, labels, [0.1]),
+        ngrams.fit(counts, labels, num_classes, [0.1], ratio_share=share),
+    )
+    np.testing.assert_array_equal(found[0], expected[0])
 
 
 def test_buckets_that_all_classes_use_alike_keep_their_rarity():

@@ -188,6 +188,15 @@ def test_options_out_of_their_range(options, message):
         build(**options)
 
 
+@pytest.mark.parametrize("is_summed_up", [False, True])
+def test_the_model_has_the_options_of_the_task(is_summed_up):
+    model = small_model(build(question_summary=is_summed_up))
+    assert model.question_summary == is_summed_up
+    preprocessor = model.preprocessor
+    assert (preprocessor.sequence_length, preprocessor.stride) == (LENGTH, 4)
+    assert preprocessor.max_answer_length == LONGEST
+
+
 RECORDED = {"kind": "question_answering", "question_field": "q", "context_field": "c", "answers_field": "a"}
 
 

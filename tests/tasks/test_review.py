@@ -135,7 +135,7 @@ def test_of_many_classes(found):
 
 def test_of_several_labels(found):
     wanted = np.array([[1, 0], [1, 1], [0, 0]], "float32")
-    logits = np.array([[1.0, 1.0], [-1.0, 2.0], [-1.0, -3.0]])
+    logits = np.array([[0.0, 1.0], [-1.0, 2.0], [-1.0, -3.0]])  # one half is enough for a label
     several = Examples(found.columns, found.lengths, wanted)
     (table,) = of_several.review(("a", "b"), several, logits).sections
     assert table.rows == [["a", 2, 1.0, 0.5, pytest.approx(2 / 3)], ["b", 1, 0.5, 1.0, pytest.approx(2 / 3)]]
