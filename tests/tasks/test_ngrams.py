@@ -160,6 +160,10 @@ def test_the_joined_logits_are_a_sum_of_both(model, joined, found, held_out):
     ngram_share = kernel[-1, -1] * 10
     constant = bias - share * model.head.get_weights()[1]
     assert share >= 0 < ngram_share
+    ((table, own_bias),) = ngrams.fit(ngrams.features(joined.ngrams, found), found.labels, NUM_CLASSES)
+    members = own, ngrams.features(joined.ngrams, held_out) @ table + own_bias
+    best = joint.mixture(members, held_out.labels)
+    np.testing.assert_allclose([share, ngram_share], best, rtol=1e-3)
     np.testing.assert_allclose(both, share * own + ngram_share * linear + constant, rtol=1e-3, atol=1e-4)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import types
 
 import keras
 import numpy as np
@@ -103,6 +104,16 @@ def test_the_loss_is_the_mean_of_both_pointers_and_a_span_is_right_if_both_are()
     np.testing.assert_allclose(result["loss_sum"], nats, rtol=1e-5)
     assert result["weight"] == 4
     assert result["span_accuracy"] == (1, 4)
+
+
+def test_an_answer_may_be_the_first_token_of_its_context(tmp_path):
+    task, context = build(), "river finds the old mountain"
+    first = TOKENIZER.detokenize([TOKENIZER(context).numpy()[:1]])[0]
+    found = task.read(write(tmp_path, ("who", context, context.split()[0])))
+    assert first == "river"
+    assert found.columns[1].to_list() == [[0, 0]]
+    (batch,) = task.batches(found, 1)
+    assert (texts_of(batch), batch["weight"].numpy().tolist()) == (["river"], [1])
 
 
 def test_answers_that_stand_nowhere_cannot_be_trained_on(tmp_path):
@@ -259,6 +270,23 @@ def test_the_reference_notices_a_wrong_answer():
     for name in ("start_token", "end_token"):
         wrong = changed(outputs, **{name: lambda place: np.array([1, 0])})  # in the question
         assert reference.error("ids", {"token_ids": ids}, wrong) > 1e-3
+
+
+def test_spans_of_two_outputs_are_the_same_if_their_best_ones_are():
+    """The first place that a pointer may choose is the end of the question, and no answer."""
+    answers = object.__new__(SpanAnswers)
+    answers.model = types.SimpleNamespace(preprocessor=types.SimpleNamespace(max_answer_length=2))
+    right = np.full([1, 2, 6], -1e4)
+    right[0, :, 1:5] = [[8.0, 1.0, 5.0, 0.0], [8.0, 0.0, 1.0, 4.0]]  # best: from place 3 to place 4
+    surer, longer, shorter = right.copy(), right.copy(), right.copy()
+    surer[0, 0, 3] += 2
+    longer[0, 0, 2] += 9  # a span from place 2 to place 4 would be too long, so it ends at place 3
+    shorter[0, 1, 3] += 4
+    for outputs, is_same in ((right, 1.0), (surer, 1.0), (longer, 0.0), (shorter, 0.0)):
+        flat = [np.reshape(each, [1, 12]) for each in (outputs, right)]
+        assert answers.compare(*flat)["same_span"] == is_same
+    mixed = [np.reshape(np.concatenate(each), [2, 12]) for each in ((surer, longer), (right, right))]
+    assert answers.compare(*mixed) == {"largest_error": 9.0, "same_span": 0.5}
 
 
 class SwapsTheTexts(SpanAnswers):

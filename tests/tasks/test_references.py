@@ -77,6 +77,16 @@ def test_a_label_that_is_not_that_of_its_scores_is_an_error():
         assert error == np.inf if is_wrong else error < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("threshold", "label"), [(None, "b"), (0.5, "b"), (0.75, "b"), (0.76, None), (1.0, None)]
+)
+def test_a_class_that_reaches_the_threshold_is_the_label(threshold, label):
+    answers = object.__new__(ClassifierAnswers)
+    answers.model = types.SimpleNamespace(labels=["a", "b"])
+    row = answers.row({"label": "b", "scores": [0.25, 0.75]}, threshold)
+    assert row == {"label": label, "probability": 0.75, "scores": {"a": 0.25, "b": 0.75}}
+
+
 def test_several_labels_are_those_of_their_scores():
     """A probability of one half is enough; what was rounded to its other side is no error."""
     answers = object.__new__(MultiLabelAnswers)

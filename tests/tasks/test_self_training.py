@@ -160,6 +160,16 @@ def test_the_result_is_that_of_a_plain_loop(parts, labels, fold_of, before, help
     np.testing.assert_allclose(logits_of(found.weights, found.shares, unseen), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_an_encoder_alone_may_gain_from_texts_too(parts, labels, fold_of, helpful):
+    before = heads.fit(parts[:1], labels, fold_of)
+    found, report = self_training.teach(before, parts[:1], labels, fold_of, helpful[:1])
+    assert report.loss[1] < report.loss[0]
+    assert found is not before
+    assert len(report.shares) == 2
+    assert report.shares[1] > 0
+    assert ", not used;" not in str(report)
+
+
 def test_texts_that_help_are_used_and_unseen_ones_are_answered_better(
     parts, labels, fold_of, before, helpful
 ):
