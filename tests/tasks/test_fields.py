@@ -25,6 +25,30 @@ def test_a_preset_that_does_not_say_what_it_was_trained_on(tmp_path, content):
     assert fields.trained_on(str(tmp_path)) == ()
 
 
+@pytest.mark.parametrize(
+    ("recorded", "names", "given", "expected"),
+    [
+        ({"text_field": "a", "second_text_field": "b"}, "ab", None, ("a", "b")),  # and nothing else
+        ({"text_field": "a", "second_text_field": "b"}, "abc", ("c",), ("c",)),
+        ({"text_field": "a"}, "a", None, ("a",)),
+        ({"text_field": "a"}, ("x", "text"), None, ("text",)),
+    ],
+)
+def test_the_texts_that_a_preset_is_asked_about(tmp_path, recorded, names, given, expected):
+    (tmp_path / "experiment.json").write_text(json.dumps({"task": recorded}))
+    row = {name: f"the river {name}" for name in names}
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', [row])}")
+    assert fields.texts_of_preset(str(tmp_path), source, given) == expected
+
+
+def test_a_pair_that_the_data_lack_is_named(tmp_path):
+    recorded = {"text_field": "a", "second_text_field": "b"}
+    (tmp_path / "experiment.json").write_text(json.dumps({"task": recorded}))
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', [{'a': 'x', 'c': 'y'}])}")
+    with pytest.raises(SourceError, match="no fields a and b, which the preset was trained on"):
+        fields.texts_of_preset(str(tmp_path), source)
+
+
 def renamed(text, label):
     return [{text: row["text"], label: row["label"]} for row in ROWS]
 

@@ -11,6 +11,7 @@ from convnlp.tasks import Answers, EncoderReference
 from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.multi_label import MultiLabelAnswers
 from convnlp.tasks.text_to_text import LanguageModelAnswers
+from convnlp.tasks.text_to_text import answers as text_to_text_answers
 from tests import corpus
 from tests.small_classifier import small_classifier
 
@@ -99,6 +100,19 @@ def test_several_labels_are_those_of_their_scores():
     for given, error in ((labels, pytest.approx(0.0002, rel=0.01)), (labels[:, ::-1], np.inf)):
         assert judge.error("serving_default", {"text": ["x"]}, {"labels": given, "scores": scores}) == error
     assert answers.compare(scores, scores + 0.0002)["same_label"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(("num_layers", "most"), [(2, 12), (0, 4)])  # without an encoder, the source is there
+def test_no_more_tokens_are_generated_than_the_decoder_has_places(num_layers, most):
+    decoder = types.SimpleNamespace(longest_text=lambda: 12)
+    backbone = types.SimpleNamespace(num_layers=num_layers, decoder=decoder)
+    preprocessor = types.SimpleNamespace(encoder_sequence_length=8)
+    lm = types.SimpleNamespace(backbone=backbone, preprocessor=preprocessor)
+    text_to_text_answers._require_room(lm, most)
+    with pytest.raises(ValueError, match=rf"`max_length` must be at most {most}: .*Received: {most + 1}"):
+        text_to_text_answers._require_room(lm, most + 1)
+    decoder.longest_text = lambda: None  # a decoder without weights for places
+    text_to_text_answers._require_room(lm, 1000)
 
 
 def test_embeddings_are_compared_by_their_lowest_cosine():
