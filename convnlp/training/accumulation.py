@@ -9,7 +9,7 @@ def gradients_in_parts(loss_fn, variables, batch, seed, num_parts):
     Args:
         loss_fn: function of (batch, seed), see `convnlp.training.loop.train`.
         variables: list of variables.
-        batch: nested structure of tensors [B,...], B known.
+        batch: nested structure of tensors [B,...], B known; other axes may be open.
         seed: int32 [2]. Each part uses a seed derived from it.
         num_parts: int. A divisor of B; each part has B / num_parts consecutive rows.
 
@@ -26,9 +26,7 @@ def gradients_in_parts(loss_fn, variables, batch, seed, num_parts):
             "`accumulate_steps` must divide each replica's part of the batch. "
             f"Received: accumulate_steps={num_parts}, parts of {max(sizes)} rows"
         )
-    parts = tf.nest.map_structure(
-        lambda x: tf.reshape(x, [num_parts, x.shape[0] // num_parts, *x.shape[1:]]), batch
-    )
+    parts = tf.nest.map_structure(lambda x: _in_parts(x, num_parts), batch)
     seen = {}  # set while tracing: the same for every part
 
     def add_part(index, sums, rows):
@@ -58,3 +56,10 @@ def gradients_in_parts(loss_fn, variables, batch, seed, num_parts):
     totals = tf.unstack(totals, len(tf.nest.flatten(seen["outputs"])))
     gradients = [g if reached else None for g, reached in zip(sums, seen["reached"], strict=True)]
     return gradients, tf.nest.pack_sequence_as(seen["outputs"], totals)
+
+
+def _in_parts(x, num_parts):
+    """Cuts a tensor [B,...] into parts: [num_parts,B/num_parts,...]."""
+    leading = [num_parts, x.shape[0] // num_parts]
+    parts = tf.reshape(x, tf.concat([leading, tf.shape(x)[1:]], 0))
+    return tf.ensure_shape(parts, [*leading, *x.shape[1:]])

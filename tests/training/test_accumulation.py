@@ -1,5 +1,6 @@
 """The gradient in parts is the gradient of the whole batch."""
 
+import functools
 import json
 
 import numpy as np
@@ -10,24 +11,26 @@ from convnlp.training import accumulation
 from tests.training.toy import BATCH, Toy
 
 
-def test_the_sum_of_the_parts_is_the_whole():
+@pytest.mark.parametrize("is_open", [False, True])  # as for texts of several lengths
+def test_the_sum_of_the_parts_is_the_whole(is_open):
     toy, unused = Toy(dropout=0), tf.Variable([1.0])
     batch = next(iter(toy.dataset()))
     variables = [v.value for v in toy.model.trainable_variables] + [unused]
     with tf.GradientTape() as tape:
         outputs = toy.loss_fn(batch)
     expected = tape.gradient(outputs["loss_sum"], variables)
+    specs = {name: tf.TensorSpec([BATCH, None] if is_open else x.shape, x.dtype) for name, x in batch.items()}
+
+    def in_parts(num_parts, batch):
+        gradients, sums = accumulation.gradients_in_parts(
+            toy.loss_fn, variables, batch, tf.constant([0, 1]), num_parts
+        )
+        assert gradients.pop() is None
+        return gradients, sums
+
     for num_parts in (1, 2, BATCH):
-
-        @tf.function
-        def in_parts(batch, num_parts=num_parts):
-            gradients, sums = accumulation.gradients_in_parts(
-                toy.loss_fn, variables, batch, tf.constant([0, 1]), num_parts
-            )
-            assert gradients.pop() is None
-            return gradients, sums
-
-        gradients, sums = in_parts(batch)
+        traced = tf.function(functools.partial(in_parts, num_parts), input_signature=[specs])
+        gradients, sums = traced(batch)
         for one, other in zip(gradients, expected, strict=False):
             np.testing.assert_allclose(one, tf.convert_to_tensor(other), rtol=1e-5, atol=1e-6)  # float32
         assert sums.keys() == outputs.keys()
