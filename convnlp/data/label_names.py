@@ -50,7 +50,7 @@ def label_names(source, field="label"):
             first = numbers
     if isinstance(next(iter(first)), str):
         return _of_strings(source, field, first, count)
-    return _of_integers(source, field, first, is_table)
+    return _of_integers(source, field, first)
 
 
 def _first_of_each(stream, field):
@@ -90,18 +90,17 @@ def _of_strings(source, field, names, count):
     return tuple(sorted(map(str, names)))
 
 
-def _of_integers(source, field, places, is_table):
+def _of_integers(source, field, places):
     """Returns the numbers of classes as names, from 0 to the highest, of which at least half must occur."""
     highest = max(places)
     if highest + 1 > 2 * len(places):
         raise places[highest].error(
             f"{field} {short(highest)} would make {short(highest + 1)} classes, of which only {len(places)} "
-            "have examples; if this is intended, list all of them in label_names"
+            "have examples; if the integers are names, list them in label_names"
         )
     if unused := [number for number in range(highest) if number not in places]:
         what = "1 class has" if len(unused) == 1 else f"{len(unused)} classes have"
-        # In JSON, 1 stays the second class, whatever its name is.
-        advice = f"; for 1 to {highest} alone, list them in label_names" if is_table and unused == [0] else ""
+        advice = f"; for 1 to {highest} alone, list them in label_names" if unused == [0] else ""
         logging.warning("%s: %s no example: %s%s", source, what, str(unused[:_NAMED_CLASSES])[1:-1], advice)
     return tuple(map(str, range(highest + 1)))
 

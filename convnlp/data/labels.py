@@ -51,13 +51,15 @@ class Label:
     An integer is used as it is, a string is looked up in `names`, as is a boolean ("True" or "False"), and a
     fraction is compared with `threshold` (civil_comments has the share of annotators who found a comment
     toxic). In a table of text, a cell with an integer counts as one if no name is an integer, and spaces
-    around the text in a cell do not count.
+    around the text in a cell do not count. With `by_name`, that holds for the integers of other files, too.
 
     Args:
         field: string, name of the field.
         num_classes: int >= 2. Defaults to the number of names, or 2 with a threshold.
         names: sequence of different strings, the classes in order. Needed for string values.
         threshold: float. The class is 1 if the value, which must be a number, is at least this. Default None.
+        by_name: bool. Whether an integer is looked up in `names`, as "1", if one of them is an integer.
+            Default False, for data sets that store names and, in each record, the place of one.
 
     Raises:
         ValueError: if none of `names`, `num_classes` and `threshold` is given, one of them is out of range,
@@ -74,6 +76,7 @@ class Label:
     num_classes: int | None = None
     names: tuple | None = None
     threshold: float | None = None
+    by_name: bool = False
     dtype: ClassVar[str] = "int64"
 
     def __post_init__(self):
@@ -102,7 +105,8 @@ class Label:
 
     def class_of(self, value):
         """Returns the class of a value as read, an int; raises ValueError if it has none."""
-        if isinstance(value, bool) and self.names and self.threshold is None:
+        is_written = isinstance(value, bool) or (self.by_name and self._has_numbers)
+        if is_written and isinstance(value, numbers.Integral) and self.names and self.threshold is None:
             value = str(value)
         is_name = self.names and self.threshold is None and value in self.names
         if isinstance(value, Cell) and not is_name:
@@ -129,8 +133,12 @@ class Label:
         cell = cell.stripped
         if self.threshold is not None:
             return cell.number()
-        are_numbers = any(Cell(name).is_natural for name in self.names or ())
-        return int(cell) if cell.is_natural and not are_numbers else cell
+        return int(cell) if cell.is_natural and not self._has_numbers else cell
+
+    @property
+    def _has_numbers(self):
+        """Whether a name is an integer, without which integers can only be places."""
+        return self.threshold is None and any(Cell(name).is_natural for name in self.names or ())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,6 +31,7 @@ from absl import logging
 from convnlp.data import files, tfds_source, token_cache
 from convnlp.data.errors import SourceError, unwrapped
 from convnlp.data.label_names import label_names, multi_label_names
+from convnlp.data.labels import Label
 from convnlp.data.opening import NO_TEXT, format_of, paths, stream_of
 from convnlp.data.schema import EveryField, RecordAndTexts, Schema
 from convnlp.data.source import ALL, Split
@@ -88,7 +89,7 @@ def read_blocks(source, fields=("text",), label=None, *, shard=ALL, seed=None, s
     `several` names the fields that may hold a list of texts; see `schema.Schema`. In `tfds:`, they hold
     single texts.
     """
-    schema = _schema(fields, label, tuple(several))
+    schema = _schema(fields, _for_source(label, source), tuple(several))
     if source.kind == "tfds":
         return tfds_source.blocks(source, schema, shard, seed)
     return stream_of(source, schema, shard).dataset()
@@ -182,7 +183,7 @@ def check(source, fields=("text",), label=None, *, shard=ALL):
     ...
     convnlp.data.errors.SourceError: days.txt, line 1: no field 'body' (available: 'text')
     """
-    schema = _schema(fields, label)
+    schema = _schema(fields, _for_source(label, source))
     if source.kind == "tokens" and label is None:
         token_cache.TokenCache(source)
         return
@@ -257,6 +258,14 @@ def numbers(source, label):
     """
     with unwrapped():
         return np.concatenate([block["label"].numpy() for block in read_blocks(source, (), label)])
+
+
+def _for_source(label, source):
+    """Returns a label as it is to be read from a source: integers are names, unless it has stored names."""
+    if not isinstance(label, Label) or not label.names or source.kind in ("tfds", "tokens"):
+        return label
+    stored = format_of(source).class_names(paths(source)[0], label.field)
+    return dataclasses.replace(label, num_classes=None, by_name=not stored)
 
 
 def _schema(fields, label, several=()):

@@ -449,17 +449,27 @@ def test_a_class_without_examples_is_reported(tmp_path, values, unused, caplog):
     assert f"1 class has no example: {unused}" in caplog.text
 
 
-def test_numbers_in_a_table_that_begin_with_1_may_be_names(tmp_path, caplog):
-    (tmp_path / "stars.csv").write_text("text,label\na,1\nb,3\nc,2\n")
-    source = Source(f"csv:{tmp_path}/stars.csv")
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_numbers_that_begin_with_1_may_be_names(tmp_path, caplog, kind):
+    source = labelled(tmp_path, [1, 3, 2])
+    if kind == "csv":
+        (tmp_path / "stars.csv").write_text("text,label\na,1\nb,3\nc,2\n")
+        source = Source(f"csv:{tmp_path}/stars.csv")
     assert sources.label_names(source) == ("0", "1", "2", "3")
     advice = "1 class has no example: 0; for 1 to 3 alone, list them in label_names"
     assert caplog.text.rstrip().endswith(advice)
-    rows = sources.read(source, label=Label(names=("1", "2", "3")))
-    assert [int(row["label"]) for row in rows] == [0, 2, 1]
-    caplog.clear()
-    sources.label_names(labelled(tmp_path, [1, 2, 3]))
-    assert caplog.text.rstrip().endswith("1 class has no example: 0")
+    for names, classes in {("1", "2", "3"): [0, 2, 1], ("2", "1", "3"): [1, 2, 0]}.items():
+        label = Label(names=names)
+        assert [int(row["label"]) for row in sources.read(source, label=label)] == classes
+        sources.check(source, label=label)
+    with pytest.raises(SourceError, match="label '1' is not one of the 2 classes"):
+        sources.check(source, label=Label(names=("2", "3")))
+
+
+def test_integers_are_places_among_names_that_are_none(tmp_path):
+    source = labelled(tmp_path, [1, 0, 2])
+    rows = sources.read(source, label=Label(names=("bad", "fair", "good")))
+    assert [int(row["label"]) for row in rows] == [1, 0, 2]
 
 
 def test_labels_by_name_and_by_threshold(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from convnlp.export.edge_model import EdgeModel
 from convnlp.export.lite import calibration, conversion, tflite_files
 from convnlp.export.lite.forms import FORMS, INPUTS, Form, form_named, register_form
+from convnlp.models import TextRegressor
 from convnlp.tasks.classification import ClassifierAnswers
 from tests import corpus, your_own
 from tests.documentation import ROOT
@@ -47,6 +48,16 @@ def check_form(name, model, preset_dir):
     for batch, length in ((1, 1), (2, 7)):
         assert np.isfinite(run(ids[:batch, :length])).all()
     return tflite_files.packed(content, model, servable, str(preset_dir), name, "ids"), error
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_numbers_far_from_zero_keep_their_differences(name, small, small_dir):
+    """In float16, the mean would be cut at 65,504; in int8, the range would begin at 0."""
+    model = TextRegressor(small.backbone, small.preprocessor, mean=392_345.25, scale=1.5)
+    kernel, bias = small.head.get_weights()
+    model.head.set_weights([kernel[:, :1], bias[:1]])
+    _, error = check_form(name, model, small_dir)
+    assert error < 1
 
 
 @pytest.mark.parametrize("name", FORMS)
