@@ -4,6 +4,7 @@ import difflib
 import importlib
 import os
 import runpy
+import signal
 import sys
 
 import convnlp
@@ -69,6 +70,7 @@ def main():
     """Runs the program that the first argument names, as `python -m MODULE` would."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if name in ("--help", "-h", "--helpfull", "help"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads may have seen enough
         print(overview())
         return
     if name == "--version":

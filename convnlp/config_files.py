@@ -12,6 +12,19 @@ from ml_collections.config_flags import config_flags
 from convnlp.configs import common
 
 _NO_CONFIGS = ("__init__", "common")
+# What fields are called in other libraries, if no letters tell.
+_OTHER_NAMES = {
+    "lr": "optimizer.learning_rate",
+    "epochs": "task.num_epochs",
+    "num_train_epochs": "task.num_epochs",
+    "max_epochs": "task.num_epochs",
+    "max_steps": "train.num_steps",
+    "max_length": "data.input_length",
+    "max_seq_length": "data.input_length",
+    "text_column": "task.text_field",
+    "label_column": "task.label_field",
+    "target_column": "task.label_field",
+}
 
 
 def folder():
@@ -61,7 +74,8 @@ def unknown_field(argv):
     for argument in argv:
         given = re.match(r"--?config\.([\w.]+)", argument)
         if given and not f"{given[1]}.".startswith(tuple(f"{name}." for name in names)):
-            near = difflib.get_close_matches(given[1], names, n=1)
+            known = _OTHER_NAMES.get(given[1].rpartition(".")[2])
+            near = [known] if known else difflib.get_close_matches(given[1], names, n=1)
             return f"unknown config field {given[1]}" + (f"; did you mean {near[0]}?" if near else "")
     return None
 

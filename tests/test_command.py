@@ -1,7 +1,9 @@
 """`convnlp NAME ...`: the table of programs, what is printed without TensorFlow, and that it runs them."""
 
 import importlib.util
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +74,23 @@ def test_the_overview_needs_no_tensorflow(tmp_path, arguments):
     named = re.findall(r"^  ([\w-]+) +\S", done.stdout, re.M)
     assert named == list(command.modules())
     assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+@pytest.mark.multiprocess
+def test_the_overview_may_end_early():
+    """As with `convnlp --help | head`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "convnlp", "--help"],
+        cwd=ROOT,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == -signal.SIGPIPE
 
 
 @pytest.mark.multiprocess

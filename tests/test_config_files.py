@@ -87,6 +87,10 @@ def test_a_program_takes_names_and_prints_the_fields(tmp_path):
         ),
         ("--config.data.sorce=a", "unknown config field data.sorce; did you mean data.source?"),
         ("-config.sed=1", "unknown config field sed; did you mean seed?"),
+        (
+            "--config.optimizer.lr=1",
+            "unknown config field optimizer.lr; did you mean optimizer.learning_rate?",
+        ),
         ("--config.xyzzy=1", "unknown config field xyzzy"),
         ("--config.task.options.any.name=1", None),
         ("--config.model.kernel_size[0]=1", None),
@@ -95,3 +99,10 @@ def test_a_program_takes_names_and_prints_the_fields(tmp_path):
 )
 def test_a_misspelt_field_is_a_sentence(argument, message):
     assert config_files.unknown_field(["program", "--config=a.py", argument]) == message
+
+
+def test_other_names_of_fields_lead_to_fields_that_exist():
+    config = common.get_config()
+    for field in config_files._OTHER_NAMES.values():
+        section, name = field.split(".")
+        assert name in config[section]

@@ -118,7 +118,8 @@ class Label:
             return int(value >= self.threshold)
         if isinstance(value, str) and self.names:
             if value not in self.names:
-                raise ValueError(f"{self.field} {short(value)} is not one of the {len(self.names)} classes")
+                known = f"the {len(self.names)} classes {short([*self.names])}"
+                raise ValueError(f"{self.field} {short(value)} is not one of {known}")
             return self.names.index(value)
         is_integer = is_number and isinstance(value, numbers.Integral)
         if not is_integer or not 0 <= value < self.num_classes:

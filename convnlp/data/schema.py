@@ -8,7 +8,8 @@ from convnlp.data.rules import short
 
 SEVERAL = "\x1e"  # between the texts of one field; ASCII's record separator
 _OTHER_KINDS = {  # of labels that are no classes
-    float: "; with task.kind=regression, finetune learns numbers",
+    float: "; task.label_threshold=0.5 makes two classes of 0.0 and 1.0, and with task.kind=regression, "
+    "finetune learns numbers",
     list: "; with task.kind=multi_label, finetune learns several labels of a text",
 }
 

@@ -116,6 +116,16 @@ def test_a_format_keeps_what_is_promised(tmp_path, kind, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", RECORDS)
+def test_integers_are_looked_up_among_names_that_are_integers(tmp_path, kind):
+    label = Label(names=("1", "0"))
+    turned = [(text, 1 - number) for text, number in EXPECTED]
+    assert values(write(kind, tmp_path / kind), label=label) == turned
+    if kind == "hf":  # with names of its own, which the integers are places of
+        stored = f"hf:{write_hf(tmp_path / 'stored', ROWS, names=['1', '0'])}"
+        assert values(stored, label=label) == EXPECTED
+
+
+@pytest.mark.parametrize("kind", RECORDS)
 def test_a_format_names_the_fields_that_there_are(tmp_path, kind):
     name = write(kind, tmp_path / kind)
     with pytest.raises(SourceError, match=r"no field 'body' \(available: 'id', 'text', 'label'\)$"):

@@ -54,6 +54,8 @@ def test_labels(data_dir):
     assert sources.label_names(reviews) == ("0", "1")
     found = list(sources.read(reviews, label=Label(num_classes=2)).as_numpy_iterator())
     assert [{"text": e["text"].decode(), "label": e["label"]} for e in found] == ROWS
+    turned = sources.read(reviews, label=Label(names=("1", "0")))  # integers are places in TFDS
+    assert [example["label"] for example in turned.as_numpy_iterator()] == [row["label"] for row in ROWS]
     with pytest.raises(SourceError, match="tfds:reviews: text must be a ClassLabel"):
         sources.label_names(reviews, "text")
     numbers = list(sources.read(reviews, label=Number()).as_numpy_iterator())
