@@ -47,9 +47,9 @@ class EdgeModel:
         ValueError: if it is not such a file.
 
     Attributes:
-        facts: dict with "inputs" ("ids"), "output" ("logits", "embedding" or a task's own), "mode",
-            "sequence_length" (at which texts are cut), "labels" (None without classes), "pad_token_id" and
-            "end_token_id".
+        facts: dict with "inputs" ("ids"), "output" ("logits", "embedding" or a task's own), "num_texts" (2 if
+            a single text has no answer), "mode", "sequence_length" (at which texts are cut), "labels" (None
+            without classes), "pad_token_id" and "end_token_id".
     """
 
     def __init__(self, path, num_threads=1):
@@ -92,6 +92,8 @@ class EdgeModel:
         columns = _columns(texts, pairs)
         if not columns[0]:
             raise ValueError("`texts` must hold at least one text. Received: none")
+        if pairs is None and self.facts.get("num_texts") == 2:  # files of older versions do not say
+            raise ValueError("`pairs` must be given: this model reads two texts each. Received: one")
         rows = [self._row(segments) for segments in zip(*map(self._tokenizer.encode, columns), strict=True)]
         longest = max(map(len, rows))
         pad = self.facts["pad_token_id"]

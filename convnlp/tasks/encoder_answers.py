@@ -21,6 +21,11 @@ class EncoderAnswers(Answers):
     def preprocess(self, text):
         return self.model.preprocessor(text, y=None)  # without `y`, keras_nlp takes a tuple for (x, y)
 
+    @property
+    def text_inputs(self):
+        """Both texts if the head compares two, since a single one has no answer."""
+        return ("text", "text_pair") if getattr(self.model, "pooling", None) == "pair" else ("text",)
+
     @abc.abstractmethod
     def answer(self, rows):
         """Returns the answer to rows of `EncoderRows`: dict, name -> tensor [B,...]."""
@@ -31,13 +36,13 @@ class EncoderAnswers(Answers):
         def answered(found):
             return rows.answered(self.answer, found)
 
+        single = signature(lambda text: answered(rows.of_texts(text)), text=TEXT)
+        pair = signature(
+            lambda text, text_pair: answered(rows.of_texts((text, text_pair))), text=TEXT, text_pair=TEXT
+        )
         return {
-            "serving_default": signature(lambda text: answered(rows.of_texts(text)), text=TEXT),
-            "pair": signature(
-                lambda text, text_pair: answered(rows.of_texts((text, text_pair))),
-                text=TEXT,
-                text_pair=TEXT,
-            ),
+            "serving_default": single if len(self.text_inputs) == 1 else pair,
+            "pair": pair,
             "ids": signature(lambda token_ids: answered(rows.of_ids(token_ids)), token_ids=TOKEN_IDS),
         }, rows
 

@@ -84,6 +84,7 @@ def _facts(model, servable, mode, inputs):
     return {
         "inputs": inputs,
         "output": answers.edge_output,
+        "num_texts": len(answers.text_inputs),
         "mode": mode,
         "sequence_length": servable.rows.max_length,
         "labels": answers.labels,

@@ -13,11 +13,12 @@ import numpy as np
 from convnlp.export.edge_model import EdgeModel
 from convnlp.serving.core.servable import Servable
 
-_INPUTS = {
-    "serving_default": ("text",),
-    "pair": ("text", "text_pair"),
-    "embed": ("text",),
-    "ids": ("token_ids",),
+_PAIR = ("text", "text_pair")
+_INPUTS = {  # by signature; the first that fit
+    "serving_default": (("text",), _PAIR),
+    "pair": (_PAIR,),
+    "embed": (("text",),),
+    "ids": (("token_ids",),),
 }
 
 
@@ -49,9 +50,10 @@ class LiteServable(Servable):
         self._num_ids = model.num_token_ids
         self._answers = _answers(model.facts)
         self._asked = {}  # the tensors fed to a signature -> (its columns, tensor -> output)
-        for signature, columns in _INPUTS.items():
+        for signature, possible in _INPUTS.items():
             found = self.signatures.get(signature)
-            if found is None or {*found.inputs} != {*columns} or not {*found.outputs} <= {*self._answers}:
+            columns = next((each for each in possible if found and {*found.inputs} == {*each}), None)
+            if columns is None or not {*found.outputs} <= {*self._answers}:
                 continue
             inputs = tuple(found.inputs[column].name for column in columns)
             outputs = {info.name: output for output, info in found.outputs.items()}

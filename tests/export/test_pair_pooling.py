@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.export.edge_model import EdgeModel
 from convnlp.export.lite import conversion, tflite_files
 from convnlp.export.saved_models import versions
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
+from convnlp.tasks.classification.answers import ClassifierAnswers, _example
 from tests import corpus
 
 PAIR = ["the river", "the old teacher"], ["a river", "follows the river"]
@@ -29,6 +31,19 @@ def preset(classifier, tmp_path_factory):
     return str(directory)
 
 
+def test_a_single_text_has_no_answer(classifier):
+    signatures, _ = ClassifierAnswers(classifier).signatures()
+    inputs = {name: {spec.name for spec in each.input_signature} for name, each in signatures.items()}
+    assert inputs["serving_default"] == inputs["pair"] == inputs["explain_pair"] == {"text", "text_pair"}
+    assert "explain" not in inputs
+    found = [
+        signatures[name](text=PAIR[0], text_pair=PAIR[1])["scores"] for name in ("serving_default", "pair")
+    ]
+    np.testing.assert_array_equal(*found)
+    examples = [_example(pair) for pair in zip(*PAIR, strict=True)]
+    np.testing.assert_array_equal(signatures["classify"](inputs=examples)["scores"], found[0])
+
+
 @pytest.mark.slow
 def test_saved_model(classifier, preset, tmp_path):
     version, *_ = versions.export(preset, str(tmp_path / "model"))
@@ -47,3 +62,8 @@ def test_tflite(classifier, preset, tmp_path):
     inputs = classifier.preprocessor(x=PAIR)
     found = tflite_files.runner(file.read_bytes())(inputs["token_ids"].numpy())
     np.testing.assert_allclose(found, classifier(inputs), rtol=1e-4, atol=1e-4)
+    model = EdgeModel(file)
+    expected = tf.nn.softmax(classifier(inputs)).numpy()
+    assert [row["scores"]["yes"] for row in model.predict(*PAIR)] == pytest.approx(expected[:, 1], abs=1e-4)
+    with pytest.raises(ValueError, match="`pairs` must be given: this model reads two texts each"):
+        model.predict(PAIR[0])

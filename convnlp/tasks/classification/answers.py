@@ -34,7 +34,7 @@ class ClassifierAnswers(EncoderAnswers):
             "pair": shared["pair"],
             "classify": signature(self._classify, inputs=TEXT),
             "ids": shared["ids"],
-            "explain": self.explaining(1),
+            **({"explain": self.explaining(1)} if len(self.text_inputs) == 1 else {}),
             "explain_pair": self.explaining(2),
         }, rows
 
@@ -47,8 +47,8 @@ class ClassifierAnswers(EncoderAnswers):
     def request(self, name, texts, rows):
         if name in EXPLANATIONS:
             texts = [text[:_EXPLAINED_CHARACTERS] for text in texts]
-        examples = np.array([_example(text) for text in texts], object)
-        return {**super().request(name, texts, rows), "inputs": examples}
+        examples = [_example(pair[: len(self.text_inputs)]) for pair in zip(texts, texts[::-1], strict=True)]
+        return {**super().request(name, texts, rows), "inputs": np.array(examples, object)}
 
     def row(self, answer, threshold=None):
         """Returns "label", "probability", "scores"; the label is None if no class reaches the threshold."""
@@ -71,8 +71,11 @@ class ClassifierAnswers(EncoderAnswers):
         }
 
     def _classify(self, inputs):
-        text = tf.io.parse_example(inputs, {"text": tf.io.FixedLenFeature([], tf.string)})["text"]
-        scores = self.rows.answered(self.answer, self.rows.of_texts(text))["scores"]
+        feature = tf.io.FixedLenFeature([], tf.string)
+        found = tf.io.parse_example(inputs, dict.fromkeys(self.text_inputs, feature))
+        texts = tuple(found[name] for name in self.text_inputs)
+        texts = texts if len(texts) == 2 else texts[0]
+        scores = self.rows.answered(self.answer, self.rows.of_texts(texts))["scores"]
         return {"classes": tf.tile([self.labels], [tf.shape(scores)[0], 1]), "scores": scores}
 
     def _explained(self, text):
@@ -83,6 +86,10 @@ class ClassifierAnswers(EncoderAnswers):
         return {**self._of_logits(logits), **pieces}
 
 
-def _example(text):
-    feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
-    return tf.train.Example(features=tf.train.Features(feature={"text": feature})).SerializeToString()
+def _example(texts):
+    """Returns a serialized tf.Example of one text, or of two."""
+    features = {
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
+        for name, text in zip(("text", "text_pair"), texts, strict=False)
+    }
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()

@@ -55,8 +55,13 @@ class ClassifierReference(EncoderReference):
         if "inputs" not in inputs:
             return super().rows(inputs)
         examples = [tf.train.Example.FromString(value) for value in inputs["inputs"]]
-        text = [example.features.feature["text"].bytes_list.value[0] for example in examples]
-        return super().rows({"text": text})
+        features = [example.features.feature for example in examples]
+        return super().rows(
+            {
+                name: [each[name].bytes_list.value[0] for each in features]
+                for name in self._answers.text_inputs
+            }
+        )
 
     def edge(self, inputs):
         """Returns the logits [B,C]."""
