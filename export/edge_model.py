@@ -127,7 +127,7 @@ class EdgeModel:
         Returns:
             list of dicts: {"label": str, "scores": {label: probability}}; if a text may have several labels,
             {"labels": list of the labels with a score of at least 0.5, "scores": ...}; if the model has no
-            classes, {facts["output"]: list of float}, such as "embedding".
+            classes, {facts["output"]: list of float, or a float if it is only one}: "embedding", "score".
 
         Raises:
             ValueError: as for `token_ids`, but there may be no texts.
@@ -138,7 +138,7 @@ class EdgeModel:
         outputs = self.run(self.token_ids(*columns))
         labels = self.facts["labels"]
         if labels is None:
-            return [{self.facts["output"]: row.tolist()} for row in outputs]
+            return [{self.facts["output"]: row.tolist() if len(row) > 1 else row.item()} for row in outputs]
         if self.facts["output"] == "probabilities":
             named = [dict(zip(labels, row.tolist(), strict=True)) for row in outputs]
             return [{"labels": [name for name in row if row[name] >= 0.5], "scores": row} for row in named]

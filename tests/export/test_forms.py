@@ -51,13 +51,17 @@ def check_form(name, model, preset_dir):
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_numbers_far_from_zero_keep_their_differences(name, small, small_dir):
+def test_numbers_far_from_zero_keep_their_differences(name, small, small_dir, tmp_path):
     """In float16, the mean would be cut at 65,504; in int8, the range would begin at 0."""
     model = TextRegressor(small.backbone, small.preprocessor, mean=392_345.25, scale=1.5)
     kernel, bias = small.head.get_weights()
     model.head.set_weights([kernel[:, :1], bias[:1]])
-    _, error = check_form(name, model, small_dir)
+    content, error = check_form(name, model, small_dir)
     assert error < 1
+    file = tmp_path / "model.tflite"
+    file.write_bytes(content)
+    (answer,) = EdgeModel(file).predict(["a river"])
+    assert answer == {"score": pytest.approx(392_345, abs=10)}
 
 
 @pytest.mark.parametrize("name", FORMS)
