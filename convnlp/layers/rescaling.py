@@ -1,7 +1,8 @@
 """Numbers in the units of the data, from values around 0."""
 
+import struct
+
 import keras
-import numpy as np
 import tensorflow as tf
 
 from convnlp import kernels
@@ -35,5 +36,5 @@ class Rescaling(keras.layers.Layer):
 
 def _filled(value, x):
     """Returns a float32 tensor of one value with the shape of x."""
-    bits = np.float32(value).view(np.int32).item()
+    (bits,) = struct.unpack("=i", struct.pack("=f", value))
     return tf.bitcast(tf.fill(tf.shape(x), bits), tf.float32)

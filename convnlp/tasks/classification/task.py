@@ -149,6 +149,8 @@ class Classification(PooledHeadTask):
         return ngrams.join(model, num_buckets, found, self._weighed(held_out), learns)
 
     def _weighed(self, found):
+        if self.class_weights is None:
+            return found
         return dataclasses.replace(found, weights=self._weights(found.labels))
 
     def _weights(self, labels):
