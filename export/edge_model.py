@@ -93,7 +93,9 @@ class EdgeModel:
         if not columns[0]:
             raise ValueError("`texts` must hold at least one text. Received: none")
         if pairs is None and self.facts.get("num_texts") == 2:  # files of older versions do not say
-            raise ValueError("`pairs` must be given: this model reads two texts each. Received: one")
+            raise ValueError(
+                "`pairs` (--text_pair) must be given: this model reads two texts each. Received: one"
+            )
         rows = [self._row(segments) for segments in zip(*map(self._tokenizer.encode, columns), strict=True)]
         longest = max(map(len, rows))
         pad = self.facts["pad_token_id"]

@@ -65,5 +65,5 @@ def test_tflite(classifier, preset, tmp_path):
     model = EdgeModel(file)
     expected = tf.nn.softmax(classifier(inputs)).numpy()
     assert [row["scores"]["yes"] for row in model.predict(*PAIR)] == pytest.approx(expected[:, 1], abs=1e-4)
-    with pytest.raises(ValueError, match="`pairs` must be given: this model reads two texts each"):
+    with pytest.raises(ValueError, match="must be given: this model reads two texts each"):
         model.predict(PAIR[0])
