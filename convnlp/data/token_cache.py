@@ -12,6 +12,7 @@ Tokens must therefore be found by their number, which is possible in .npy but no
 each other, separated by their end tokens.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -73,6 +74,15 @@ def array_path(directory, shard, kind):
     return os.path.join(directory, f"{shard}.{kind}.npy")
 
 
+@contextlib.contextmanager
+def _reading(path):
+    """Raises `SourceError` if a file cannot be read."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{path}: cannot be read: {error}") from error
+
+
 class TokenCache:
     """The tokens of a cache, or of a slice of it, numbered from 0.
 
@@ -102,6 +112,7 @@ class TokenCache:
         self._mapped = functools.lru_cache(maxsize=OPEN_FILES)(self._map)
         for shard in shards:
             self._check_size(shard, "tokens")
+        self._layouts = [self._layout(number) for number in range(len(shards))]
         split = Split.parse(source.split)
         if split.is_whole:
             firsts, lasts = [0] * len(shards), [shard["tokens"] for shard in shards]
@@ -143,20 +154,32 @@ class TokenCache:
                 shard = int(np.searchsorted(self._starts, start, "right")) - 1
                 count = min(length - done, int(self._starts[shard + 1]) - start)
                 place = int(self._firsts[shard]) + start - int(self._starts[shard])
-                row[done : done + count] = self._mapped(shard, "tokens")[place : place + count]
+                row[done : done + count] = self._mapped(shard)[place : place + count]
                 done, start = done + count, (start + count) % self.num_tokens
         return rows
 
     def _end(self, shard, documents):
         """Returns the number of tokens in the first `documents` documents of a shard."""
-        return int(self._mapped(shard, "ends")[documents - 1]) if documents else 0
+        return int(self._load(shard, "ends")[documents - 1]) if documents else 0
 
-    def _map(self, shard, kind):
+    def _layout(self, shard):
+        """Returns what a thread needs to map a shard's tokens without parsing the file's header.
+
+        NumPy parses headers with `ast`, which fails now and then in Python 3.11 while another thread parses,
+        as `tf.function` does (https://github.com/python/cpython/issues/106905).
+        """
+        tokens = self._load(shard, "tokens")
+        return {"dtype": tokens.dtype, "offset": tokens.offset, "shape": tokens.shape}
+
+    def _load(self, shard, kind):
         path = array_path(self._directory, self._names[shard], kind)
-        try:
+        with _reading(path):
             return np.load(path, mmap_mode="r")
-        except (OSError, ValueError) as error:
-            raise SourceError(f"{path}: cannot be read: {error}") from error
+
+    def _map(self, shard):
+        path = array_path(self._directory, self._names[shard], "tokens")
+        with _reading(path):
+            return np.memmap(path, mode="r", **self._layouts[shard])
 
     def _check_size(self, shard, kind):
         path = array_path(self._directory, shard["name"], kind)
