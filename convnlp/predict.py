@@ -8,8 +8,8 @@ Each text gives a row: the fields of its record and the model's answer. A classi
 its `probability`, or with no label if --threshold is not reached; a classifier of several labels with
 `labels`; a regressor with `score`; a question answerer with `answer`, `score` and the answer's place; a model
 that writes text with `generated_text`. --scores adds the probabilities of all classes.
-Rows are JSON lines, or CSV if --output ends in .csv. An output file appears as a whole or not at all. For
-more than one machine can do, use convnlp.batch_predict.
+Rows are JSON lines, or a table if --output ends in .csv or .tsv; .gz after the ending compresses them. An
+output file appears as a whole or not at all. For more than one machine can do, use convnlp.batch_predict.
 """
 
 from absl import flags

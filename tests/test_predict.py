@@ -1,6 +1,7 @@
 """`convnlp predict`, `explain` and `embed`, as a user runs them."""
 
 import csv
+import gzip
 import json
 import os
 import signal
@@ -240,7 +241,7 @@ def test_fields_are_looked_for_before_a_preset_is_loaded(presets, tmp_path):
         (
             "predict",
             ["--preset={}/classifier", "--text=a", "--output=a.txt"],
-            ".jsonl, .csv. Received: output=a.txt",
+            ".jsonl, .csv, .tsv. Received: output=a.txt",
         ),
         (
             "predict",
@@ -267,6 +268,7 @@ def test_fields_are_looked_for_before_a_preset_is_loaded(presets, tmp_path):
         ("predict", ["--preset={}/encoder", "--text=a"], "Fine-tune it with convnlp.finetune"),
         ("explain", ["--preset={}/tagger", "--text=a"], "must be a classifier with one label"),
         ("embed", ["--preset={}/encoder", "--text=a", "--output=a.csv"], "must end in one of .jsonl, .npy"),
+        ("embed", ["--preset={}/encoder", "--text=a", "--output=a.npy.gz"], "must end in one of .jsonl.gz."),
     ],
 )
 def test_one_clear_line(presets, tmp_path, program, flags, message):
@@ -316,19 +318,19 @@ def test_more_texts_than_are_read_at_once(presets, tmp_path):
     number = asking.CHUNK + 3
     rows = [{"id": i, "text": TEXTS[i % 3]} for i in range(number)]
     source = f"--source=jsonl:{corpus.write_jsonl(tmp_path / 'in.jsonl', rows)}"
-    flags = [f"--preset={presets[0]}/classifier", source, f"--output={tmp_path}/out.jsonl"]
+    flags = [f"--preset={presets[0]}/classifier", source, f"--output={tmp_path}/out.jsonl.gz"]
     run("predict", *flags)
-    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    packed = (tmp_path / "out.jsonl.gz").read_bytes()
+    found = [json.loads(line) for line in gzip.decompress(packed).splitlines()]
     assert [(row["id"], row["text"]) for row in found] == [(row["id"], row["text"]) for row in rows]
     expected = [LABELS[i] for i in probabilities(presets[1]["classifier"]).argmax(1)]
     assert [row["label"] for row in found] == [expected[i % 3] for i in range(number)]
 
     corpus.write_jsonl(tmp_path / "in.jsonl", [*rows, {"text": 7}])  # found when the first are written
-    before = (tmp_path / "out.jsonl").read_bytes()
     line = error("predict", *flags)
     assert line.endswith(f"in.jsonl, line {number + 1}: `text` must be a string. Received: 7")
-    assert (tmp_path / "out.jsonl").read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
+    assert (tmp_path / "out.jsonl.gz").read_bytes() == packed
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl.gz"]
 
 
 def test_an_output_is_not_written_over_the_input(presets, tmp_path):

@@ -1,6 +1,7 @@
 """What `convnlp predict`, `embed` and `explain` share: their flags, and the path from texts to answers."""
 
 import contextlib
+import gzip
 import itertools
 import pathlib
 import sys
@@ -58,13 +59,17 @@ def output_format(formats, format=None):
     """Returns the format of the output: the given one, or else that of the ending of --output.
 
     Args:
-        formats: tuple of str, all formats; the first is that of standard output.
+        formats: tuple of str, all formats; the first is that of standard output. Those of rows may be
+            compressed: their ending is followed by .gz.
         format: str or None, the value of a flag.
 
     Raises:
         ValueError: if the ending is not one of the formats, or is that of another than the given one.
     """
-    ending = pathlib.Path(_OUTPUT.value or "").suffix.removeprefix(".")
+    name, packed = _name_and_packing()
+    if packed:
+        formats = [each for each in formats if each in rows.FORMATS]
+    ending = pathlib.Path(name).suffix.removeprefix(".")
     if format and ending in formats and format != ending:
         raise ValueError(
             "`format` must be the one that `output` ends in. "
@@ -72,7 +77,7 @@ def output_format(formats, format=None):
         )
     format = format or (ending if _OUTPUT.value else formats[0])
     if format not in formats:
-        endings = ", ".join(f".{each}" for each in formats)
+        endings = ", ".join(f".{each}{packed}" for each in formats)
         raise ValueError(f"`output` must end in one of {endings}. Received: output={_OUTPUT.value}")
     return format
 
@@ -173,8 +178,18 @@ def writer(format):
 
         yield show
         return
-    with outputs.writing(_OUTPUT.value) as file:
+    _, packed = _name_and_packing()
+    with outputs.writing(_OUTPUT.value) as file, contextlib.ExitStack() as stack:
+        if packed:  # the same rows give the same bytes
+            file = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
         yield lambda row: file.write(line(row))
+
+
+def _name_and_packing():
+    """Returns the name of --output without .gz, and ".gz" if it has that ending, else ""."""
+    name = pathlib.Path(_OUTPUT.value or "").name
+    packed = ".gz" if name.endswith(".gz") else ""
+    return name.removesuffix(packed), packed
 
 
 def _source():

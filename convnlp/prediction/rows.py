@@ -1,7 +1,7 @@
-"""Writes rows of answers as JSON lines or CSV.
+"""Writes rows of answers as JSON lines, CSV or TSV.
 
-In CSV, the entries of a list are joined by "|", a dict has a column per entry, named NAME.KEY, with JSON for
-a dict in it, and None is an empty cell.
+In CSV and TSV, the entries of a list are joined by "|", a dict has a column per entry, named NAME.KEY, with
+JSON for a dict in it, and None is an empty cell.
 """
 
 import base64
@@ -12,7 +12,8 @@ import math
 
 import numpy as np
 
-FORMATS = ("jsonl", "csv")
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+FORMATS = ("jsonl", *DELIMITERS)
 BETWEEN = "|"  # a list's entries in a cell
 
 
@@ -77,15 +78,15 @@ def joined(record, answer):
 
 
 def lines(format):
-    """Returns a function from a row, a dict, to its line in bytes; for CSV, the header precedes the first.
+    """Returns a function from a row, a dict, to its line in bytes; in a table, the header precedes the first.
 
     Args:
         format: one of `FORMATS`.
     """
-    return {"jsonl": lambda: json_line, "csv": _csv_lines}[format]()
+    return json_line if format == "jsonl" else _table_lines(format)
 
 
-def _csv_lines():
+def _table_lines(format):
     """Returns a function from a row to its line; the header precedes the first line."""
     columns = []
 
@@ -94,7 +95,7 @@ def _csv_lines():
         for name, value in _flat(row):
             if name in cells:
                 raise ValueError(
-                    f"`format` must be jsonl if two columns would be {name!r}. Received: format=csv"
+                    f"`format` must be jsonl if two columns would be {name!r}. Received: format={format}"
                 )
             cells[name] = _cell(value)
         written = []
@@ -103,18 +104,20 @@ def _csv_lines():
             written.append(columns)
         if set(cells) != set(columns):
             raise ValueError(
-                "`format` must be jsonl for records of different fields. Received: format=csv, fields "
+                f"`format` must be jsonl for records of different fields. Received: format={format}, fields "
                 f"{', '.join(cells)} after {', '.join(columns)}"
             )
         written.append([cells[name] for name in columns])
-        return "".join(map(_csv_line, written)).encode("utf-8", "backslashreplace")
+        found = "".join(_table_line(row, DELIMITERS[format]) for row in written)
+        return found.encode("utf-8", "backslashreplace")
 
     return line
 
 
-def _csv_line(cells):
+def _table_line(cells, delimiter):
     file = io.StringIO()
-    csv.writer(file, lineterminator="\r\n").writerow(cells)  # which quotes a cell with either of the two
+    # This quotes a cell with either of the two ends of a line.
+    csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(cells)
     return file.getvalue().removesuffix("\r\n") + "\n"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from convnlp import outputs
+from convnlp.data import Source, sources
 from convnlp.prediction import rows, words
 
 
@@ -52,6 +53,14 @@ def test_a_line_end_in_a_cell_ends_no_row(tmp_path, end):
     write(tmp_path / "out.csv", "csv", found)
     with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
         assert list(csv.DictReader(file)) == found
+
+
+def test_tabs_between_cells(tmp_path):
+    found = [{"text": "a\tb, c", "label": 'x "y"'}, {"text": "two\nlines", "label": None}]
+    write(tmp_path / "out.tsv", "tsv", found)
+    assert (tmp_path / "out.tsv").read_text().splitlines()[0] == "text\tlabel"
+    read = sources.records(Source(f"tsv:{tmp_path}/out.tsv"))
+    assert [dict(record) for record, _ in read] == [found[0], {**found[1], "label": ""}]
 
 
 def test_columns_keep_the_order_of_the_first_record(tmp_path):
