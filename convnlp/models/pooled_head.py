@@ -39,7 +39,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
         self.head = keras.layers.Dense(units, dtype="float32", name="head")
         inputs = token_inputs()
         outputs = self.head(self.head_dropout(self.pooled(inputs, pooling)))
-        super().__init__(inputs=inputs, outputs=self._output(outputs), **kwargs)
+        super().__init__(inputs=inputs, outputs=self._output(outputs), compile=False, **kwargs)
         self.pooling, self.dropout = pooling, dropout
         self._prepare(compile)
 

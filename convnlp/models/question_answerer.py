@@ -104,9 +104,8 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         x, segments = encoded["encoder_sequence_output"], self.segments(token_ids, mask)
         if question_summary:
             x = self.summary(x, token_ids, segments)
-        super().__init__(
-            inputs=inputs, outputs=self.head(self.head_dropout(x), token_ids, segments), **kwargs
-        )
+        outputs = self.head(self.head_dropout(x), token_ids, segments)
+        super().__init__(inputs=inputs, outputs=outputs, compile=False, **kwargs)
 
         # === Config ===
         self.question_summary = question_summary

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
-from convnlp.models import MultiLabelClassifier, QuestionAnswerer, TextClassifier
+from convnlp.models import MultiLabelClassifier, QuestionAnswerer, TextClassifier, TextRegressor
 from tests.small_classifier import small_classifier
 
 TEXTS = ["a fine day", "a lost day"]
@@ -57,6 +57,26 @@ def test_what_else_a_model_was_compiled_with_is_loaded(classifier, lm, tmp_path)
         assert not model._uses_recipe or loaded._uses_recipe
     assert loaded.sampler.get_config() == lm.sampler.get_config()
     assert keras.models.load_model(tmp_path / "a.keras", compile=False).compiled is False
+
+
+@pytest.mark.parametrize("cls", [TextRegressor, functools.partial(MultiLabelClassifier, num_classes=2)])
+def test_a_model_is_not_compiled_until_asked(classifier, tmp_path, cls):
+    """Neither when it is made, nor when it is loaded: Keras would warn of the optimizer that it has not."""
+    model = cls(classifier.backbone, preprocessor=classifier.preprocessor)
+    assert not model.compiled
+    model.compile()
+    model.optimizer.build(model.trainable_variables)
+    model.save_to_preset(tmp_path / "preset")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        loaded = type(model).from_preset(tmp_path / "preset")
+    assert not loaded.compiled
+    assert cls(classifier.backbone, compile=True).compiled
+
+
+def test_an_answerer_is_not_compiled_until_asked(classifier):
+    assert not QuestionAnswerer(classifier.backbone).compiled
+    assert QuestionAnswerer(classifier.backbone, compile=True).compiled
 
 
 def _without_name(optimizer):
