@@ -1,7 +1,6 @@
 """Begins and ends a training run, for pretrain and finetune: flags, config, strategy and directory."""
 
 import contextlib
-import copy
 import os
 import re
 import sys
@@ -156,7 +155,7 @@ def prepare(
         tpu: str, see `--tpu`.
         num_virtual_devices: int, see `--num_virtual_devices`.
         open_fields: names of fields, such as "train.num_steps", that the program sets from its data and
-            passes to `write_resolved`. They are not compared with those of the run in the directory.
+            passes to `write_resolved`; see `run_config.check_config`.
         resume_with_changes: bool, see `--resume_with_changes`.
         has_steps: bool, see `run_config.check_config`.
         strategy: the strategy of that name, if the process already has it. Default None: it is made.
@@ -215,13 +214,13 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
             )
     part = {"name": strategy_name, "num_workers": num_workers, "num_replicas": num_replicas}
     asked = {**config.to_dict(), "strategy": part}
-    asked = _with_fields(asked, _recorded_fields(workdir, open_fields))
     if worker == 0:
         asked[run_config.INPUTS] = inputs.fingerprints(config)
     run_config.check_config(
         workdir,
         asked,
         write=worker == 0,
+        open_fields=open_fields,
         always=_ALWAYS,
         on_request=_ON_REQUEST,
         requested=resume_with_changes,
@@ -264,30 +263,8 @@ def write_resolved(config, workdir, strategy, open_fields):
     """Writes the fields that follow from the data to WORKDIR/config.json, so that the record is complete."""
     if strategy_lib.workers(strategy)[0] == 0:
         path = storage.join(workdir, "config.json")
-        storage.write_json(path, _with_fields(storage.read_json(path), _fields(config, open_fields)))
-
-
-def _recorded_fields(workdir, names):
-    """Returns the recorded values of the fields "SECTION.FIELD" of a run; an empty dict without a record."""
-    try:
-        return _fields(storage.read_json(storage.join(workdir, "config.json")), names)
-    except (*storage.ERRORS, ValueError, LookupError, TypeError):  # the comparison reports the cause
-        return {}
-
-
-def _fields(config, names):
-    """Returns the values of the fields "SECTION.FIELD" of a config, a dict by these names."""
-    parts = {name: name.split(".") for name in names}
-    return {name: config[section][field] for name, (section, field) in parts.items()}
-
-
-def _with_fields(config, values):
-    """Returns a copy of a config with other values of some fields, as `_fields` returns them."""
-    config = copy.deepcopy(config)
-    for name, value in values.items():
-        section, field = name.split(".")
-        config[section][field] = value
-    return config
+        found = run_config.fields_of(config.to_dict(), open_fields)
+        storage.write_json(path, run_config.with_fields(storage.read_json(path), found))
 
 
 def loop_arguments(config):

@@ -1,16 +1,18 @@
 """WORKDIR/config.json: what a run was started with, and what may change when it is resumed.
 
-The file holds the resolved config and, under "inputs", the sizes and checksums of the files that the run
-reads. Allowed changes are recorded under "history", with the step from which they apply.
+The file holds the resolved config; under "inputs", the sizes and checksums of the files that the run reads;
+and under "open_fields", which fields the command left to the data. Allowed changes are recorded under
+"history", with the step from which they apply.
 """
 
+import copy
 import json
 
 from absl import logging
 
 from convnlp.training import checkpoints, storage
 
-INPUTS, HISTORY = "inputs", "history"
+INPUTS, HISTORY, OPEN_FIELDS = "inputs", "history", "open_fields"
 
 
 def check_config(
@@ -18,6 +20,7 @@ def check_config(
     config,
     *,
     write=True,
+    open_fields=(),
     always=(),
     on_request=(),
     requested=False,
@@ -32,6 +35,8 @@ def check_config(
             of the files that a field names. As long as these are equal, the field itself may change: the
             files were moved. Without "inputs", such fields are not compared: another worker does that.
         write: bool. False only compares, for all workers but the first. Defaults to True.
+        open_fields: names of fields, such as "train.num_steps", that the program sets from its data later.
+            They are not compared if the command that began the run left them open, too.
         always: names of fields, such as "train.num_samples", that may change at every start.
         on_request: names of fields that may change if `requested` is true: they affect only the steps that
             follow. "inputs.NAME" stands for the files of the field NAME.
@@ -61,10 +66,12 @@ def check_config(
             if steps:
                 logging.warning("%s is missing; the run is taken to be of the config given now", path)
             storage.gfile.makedirs(workdir)
-            storage.write_json(path, config)
+            storage.write_json(path, {**config, OPEN_FIELDS: [*open_fields]})
         return
     before = _read(path)
     history = before.pop(HISTORY, [])
+    were_open = before.pop(OPEN_FIELDS, open_fields)  # files of older versions do not say
+    config = with_fields(config, fields_of(before, {*open_fields} & {*were_open}))
     changed = {**_changed_fields(before, config, defaults), **_changed_inputs(before, config)}
     refused = {name: text for name, (text, *_) in changed.items() if name not in always}
     can_be_requested = set(refused) <= set(on_request)
@@ -77,6 +84,7 @@ def check_config(
             f"`workdir` {workdir} holds a run with a different config ({'; '.join(refused.values())}); "
             f"{advice}"
         )
+    config[OPEN_FIELDS] = [*open_fields]
     if changed and write and not steps:
         storage.write_json(path, config)
     elif changed and write:
@@ -85,6 +93,21 @@ def check_config(
             logging.warning("Changed from step %d on: %s", steps[-1], text)
         history.append({"step": steps[-1], "changed": values})
         storage.write_json(path, {**config, HISTORY: history})
+
+
+def fields_of(config, names):
+    """Returns the values of the fields "SECTION.FIELD" that a config has, a dict by these names."""
+    flat = _flatten(config)
+    return {name: flat[name] for name in names if name in flat}
+
+
+def with_fields(config, values):
+    """Returns a copy of a config with other values of some fields, as `fields_of` returns them."""
+    config = copy.deepcopy(config)
+    for name, value in values.items():
+        section, field = name.split(".")
+        config[section][field] = value
+    return config
 
 
 def _read(path):

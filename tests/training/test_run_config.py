@@ -45,6 +45,11 @@ def changed(**fields):
     return config
 
 
+def recorded(config):
+    """What the file holds of a config, of which nothing is left to the data."""
+    return json.loads(json.dumps({**config, "open_fields": []}))
+
+
 def stored(workdir):
     return json.loads((workdir / "config.json").read_text())
 
@@ -112,11 +117,11 @@ def test_a_run_without_steps_is_made_again_only_as_it_was_or_on_request(tmp_path
         ValueError, match=r"different config .* --resume_with_changes makes it again in place of"
     ):
         run_config.check_config(tmp_path, config, **RULES, has_steps=False)
-    assert stored(tmp_path) == json.loads(json.dumps(CONFIG))
+    assert stored(tmp_path) == recorded(CONFIG)
     with pytest.raises(ValueError, match=r"different config .*; another directory begins a new one"):
         run_config.check_config(tmp_path, changed(seed=1), **RULES, has_steps=False, requested=True)
     run_config.check_config(tmp_path, config, **RULES, has_steps=False, requested=True)
-    assert stored(tmp_path) == json.loads(json.dumps(config))
+    assert stored(tmp_path) == recorded(config)
 
 
 def test_runs_with_and_without_steps_do_not_mix(workdir, tmp_path_factory):
@@ -135,7 +140,7 @@ def test_other_workers_write_nothing(workdir):
     config = {**changed(optimizer__learning_rate=0.1)}
     del config["inputs"]
     run_config.check_config(workdir, config, write=False, requested=True, **RULES)
-    assert stored(workdir) == json.loads(json.dumps(CONFIG))
+    assert stored(workdir) == recorded(CONFIG)
 
 
 def test_other_workers_leave_files_that_were_moved_to_the_first(workdir):
@@ -209,4 +214,37 @@ def test_a_missing_config_is_reported(workdir, caplog):
     (workdir / "config.json").unlink()
     run_config.check_config(workdir, CONFIG, **RULES)
     assert "config.json is missing" in caplog.text
-    assert stored(workdir) == json.loads(json.dumps(CONFIG))
+    assert stored(workdir) == recorded(CONFIG)
+
+
+def test_what_is_left_to_the_data_is_as_it_was_found_in_them(tmp_path):
+    """The record has what was found, the command what stands for "open", here 0."""
+    opened = {"open_fields": ("train.num_samples", "data.source"), "on_request": ("optimizer.learning_rate",)}
+    run_config.check_config(tmp_path, changed(train__num_samples=0), **opened)
+    (tmp_path / "config.json").write_text(
+        json.dumps(run_config.with_fields(stored(tmp_path), {"train.num_samples": 7}))
+    )
+    (tmp_path / "checkpoints" / "00000040").mkdir(parents=True)
+    run_config.check_config(tmp_path, changed(train__num_samples=0), **opened)
+    assert stored(tmp_path)["train"]["num_samples"] == 7
+    run_config.check_config(tmp_path, changed(train__num_samples=7))
+    with pytest.raises(ValueError, match=r"different config \(train.num_samples: 7 -> 8\)"):
+        run_config.check_config(tmp_path, changed(train__num_samples=8))
+    other = changed(train__num_samples=0, optimizer__learning_rate=0.5)
+    run_config.check_config(tmp_path, other, requested=True, **opened)
+    assert stored(tmp_path)["train"]["num_samples"] == 7
+    assert stored(tmp_path)["history"][0]["changed"] == {"optimizer.learning_rate": [1.0, 0.5]}
+
+
+def test_what_was_given_must_be_given_again(workdir):
+    """It would be found in the data, and may be something else there."""
+    with pytest.raises(ValueError, match=r"different config \(train.num_samples: 2 -> 0\)"):
+        run_config.check_config(workdir, changed(train__num_samples=0), open_fields=("train.num_samples",))
+
+
+def test_a_record_that_does_not_say_what_was_open_is_accepted(workdir):
+    """As older versions wrote it."""
+    record = stored(workdir)
+    del record["open_fields"]
+    (workdir / "config.json").write_text(json.dumps(record))
+    run_config.check_config(workdir, changed(train__num_samples=0), open_fields=("train.num_samples",))
