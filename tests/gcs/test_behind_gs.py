@@ -72,6 +72,7 @@ BEHIND_A_URL = (
 )
 
 
+@pytest.mark.slow
 def test_what_holds_behind_a_url_holds_there(store):
     flags = ["-q", "-p", "no:cacheprovider", *BEHIND_A_URL]
     done = ended_well(store.run("pytest", *flags, CONVNLP_TESTS_URL="gs://b/tests/"))

@@ -32,6 +32,7 @@ def test_only_one_kind_of_run_has_settings_of_malloc(monkeypatch):
     assert default == {**kept, "GLIBC_TUNABLES": ""}
 
 
+@pytest.mark.slow
 def test_rows_of_runs():
     settings = kept_memory.Settings(("lightweight_conv",), num_steps=2, repeats=1, changes=TINY)
     rows = list(kept_memory.rows(settings))
