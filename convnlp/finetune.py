@@ -31,7 +31,10 @@ def main(argv):
     """Flags -> run."""
     del argv
     with experiment.begun(steps.open_fields) as begun:
-        given_fields.check_counts(begun[0], given_fields.given())
+        given = given_fields.given()
+        given_fields.check_counts(begun[0], given)
+        given_fields.check_test_split(begun[0], given)
+        given_fields.report_unread(begun[0], given, "finetune")
         run(*begun, finish=flags.FLAGS.finish)
 
 

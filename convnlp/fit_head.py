@@ -43,6 +43,7 @@ def main(argv):
     """Flags -> run."""
     del argv
     with experiment.begun(fields.open_fields, has_steps=False) as begun:
+        given_fields.check_test_split(begun[0], given_fields.given())
         if ignored := given_fields.without_effect_on_a_head(given_fields.given()):
             logging.warning("without effect, since only a head is fitted: %s", ", ".join(ignored))
         run(*begun)

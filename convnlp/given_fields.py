@@ -1,15 +1,16 @@
-"""Refuses fields that a command gives in vain, because something else determines what they would set."""
+"""Refuses, or names, fields that a command gives in vain: nothing reads them, or something else sets them."""
 
-from absl import flags
+import inspect
 
-# The fields of a model that a preset takes, too; all but the first are those of a decoder that it gets.
-_OF_ANY_MODEL = (
-    "dropout",
-    "num_decoder_layers",
-    "decoder_mixer",
-    "decoder_kernel_size",
-    "cross_attention_init",
-)
+from absl import flags, logging
+
+from convnlp import tasks
+from convnlp.layers import MIXERS
+from convnlp.models import preset_names, presets
+from convnlp.models.layouts import layer_mixers
+
+_OF_A_DECODER = ("num_decoder_layers", "decoder_mixer", "decoder_kernel_size", "cross_attention_init")
+_OF_SOME_MIXERS = ("kernel_size", "dilation_rate", "weight_softmax")
 _COUNTS = ("train.num_steps", "train.eval_every", "train.checkpoint_every")
 # What shapes training alone, except for the fields below.
 _OF_TRAINING = ("objective.", "optimizer.", "train.", "task.num_epochs", "task.head_dropout")
@@ -30,6 +31,8 @@ def given():
 def check_model(config, fields):
     """Refuses a field of the model beside a preset, which has its own: it would be trained unchanged.
 
+    A preset takes another dropout and, if it has no decoder, the fields of one.
+
     Args:
         config: ConfigDict, see `configs/common.py`.
         fields: dict, as `given` returns it.
@@ -37,14 +40,23 @@ def check_model(config, fields):
     Raises:
         ValueError: names the field.
     """
-    for name, value in fields.items():
-        section, _, field = name.partition(".")
-        if config.init_from and section == "model" and field not in _OF_ANY_MODEL:
+    given_ones = [name for name in fields if name.startswith("model.") and name != "model.dropout"]
+    if not config.init_from or not given_ones:
+        return
+    decoder = [name for name in given_ones if name.partition(".")[2] in _OF_A_DECODER]
+    for name in given_ones:
+        if name not in decoder:
             raise ValueError(
                 f"`{name}` must not be given when `init_from` names a preset, which has its own model; an "
                 "empty init_from (--config.init_from=) trains from random weights. "
-                f"Received: {name}={value!r}, init_from={config.init_from!r}"
+                f"Received: {name}={fields[name]!r}, init_from={config.init_from!r}"
             )
+    directory = preset_names.locate(config.init_from)
+    if decoder and presets.entry(directory, "config.json", "config", "num_decoder_layers"):
+        raise ValueError(
+            f"`{decoder[0]}` must not be given when `init_from` names a preset that has a decoder. "
+            f"Received: {decoder[0]}={fields[decoder[0]]!r}, init_from={config.init_from!r}"
+        )
 
 
 def check_counts(config, fields):
@@ -63,6 +75,85 @@ def check_counts(config, fields):
                 f"`{name}` must not be given unless `task.num_epochs` is 0: the epochs determine it. "
                 f"Received: {name}={fields[name]!r}, task.num_epochs={config.task.num_epochs}"
             )
+
+
+def check_test_split(config, fields):
+    """Refuses a split to test on without a source: nothing would be tested.
+
+    Args:
+        config: ConfigDict.
+        fields: dict, as `given` returns it.
+
+    Raises:
+        ValueError: names the field.
+    """
+    if "data.test_split" in fields and not config.data.test_source:
+        raise ValueError(
+            "`data.test_split` must be given with `data.test_source`. "
+            f"Received: data.test_split={fields['data.test_split']!r}, data.test_source=''"
+        )
+
+
+def report_unread(config, fields, program):
+    """Logs which fields have no effect, if there are any; arguments as for `without_effect`."""
+    if unread := without_effect(config, fields, program):
+        logging.warning("without effect in %s: %s", program, ", ".join(unread))
+
+
+def without_effect(config, fields, program):
+    """Returns the names of the fields that a program does not read.
+
+    Args:
+        config: ConfigDict.
+        fields: dict, as `given` returns it.
+        program: "pretrain" or "finetune".
+
+    Example:
+    >>> from convnlp.configs import pretrain_encoder
+    >>> config = pretrain_encoder.get_config()
+    >>> without_effect(config, {"data.test_source": "csv:a.csv", "train.batch_size": 8}, "pretrain")
+    ['data.test_source']
+    """
+    if program == "pretrain":
+        found = {name for name in fields if name.startswith("task.")} - {"task.text_field"}
+        found |= {"data.test_source", "data.test_split", "data.group_by_length"}
+    else:
+        found = _of_others_than_finetune(config, fields)
+    if config.optimizer.schedule != "warmup_flat_linear":
+        found.add("optimizer.decay_steps")
+    if config.optimizer.name == "adafactor":
+        found.add("optimizer.beta_2")
+    found |= _of_no_mixer(config.model)
+    return [name for name in fields if name in found]
+
+
+def _of_others_than_finetune(config, fields):
+    """Returns the fields of pre-training, unless a run begins with it, and those of other tasks."""
+    task = tasks.task_named(config.task.kind)
+    of_tasks = {name: name.split(".")[1] for name in fields if name.startswith("task.")}
+    found = {name for name, field in of_tasks.items() if not task.reads(field)}
+    if not task.reads("target_field"):
+        found.add("data.target_length")
+    if not config.task.unlabelled_source:
+        found |= {name for name in fields if name.startswith("objective.")}
+        found |= {"train.num_samples", "train.eval_batches", "data.shuffle_buffer"}
+    return found
+
+
+def _of_no_mixer(model):
+    """Returns the fields of the model that none of its mixers takes."""
+    values = filter(None, (model[field] for field in ("mixer", "encoder_mixer", "decoder_mixer")))
+    names = {name for value in values for each in value.split(",") for name in _of_layout(each)}
+    if not names <= set(MIXERS):  # an unknown one is reported later
+        return set()
+    taken = {name for mixer in names for name in inspect.signature(MIXERS[mixer]).parameters}
+    return {f"model.{name}" for name in _OF_SOME_MIXERS if name not in taken}
+
+
+def _of_layout(name):
+    """Returns the mixers of a layout by name, or of one mixer."""
+    found = layer_mixers(name, 4, is_decoder=False), layer_mixers(name, 4, is_decoder=True)
+    return {each for part in found for each in ([part] if isinstance(part, str) else part)}
 
 
 def without_effect_on_a_head(fields):

@@ -14,7 +14,7 @@ the run lives, and shared by the workers of multi_worker.
 import tensorflow as tf
 from absl import flags
 
-from convnlp import components, estimate, experiment, outputs, programs, run_preset, stages
+from convnlp import components, estimate, experiment, given_fields, outputs, programs, run_preset, stages
 from convnlp.data import Source, fields, sources
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
@@ -28,6 +28,7 @@ def main(argv):
     """Flags -> run."""
     del argv
     with experiment.begun(open_fields) as begun:
+        given_fields.report_unread(begun[0], given_fields.given(), "pretrain")
         run(*begun, finish=flags.FLAGS.finish)
 
 

@@ -5,7 +5,13 @@ import doctest
 import pytest
 
 from convnlp import given_fields
-from convnlp.configs import finetune_classification, finetune_cogs
+from convnlp.configs import (
+    finetune_classification,
+    finetune_cogs,
+    finetune_squad,
+    finetune_text_to_text,
+    pretrain_encoder,
+)
 from tests import corpus
 from tests.run_program import run_program
 
@@ -27,8 +33,10 @@ def test_a_preset_has_its_own_model(name):
     given_fields.check_model(config, {name: "large"})
 
 
-def test_a_preset_takes_another_dropout_and_a_decoder():
+def test_a_preset_takes_another_dropout_and_a_decoder(tmp_path):
     config = finetune_classification.get_config()
+    (tmp_path / "config.json").write_text('{"config": {"num_decoder_layers": 0}}')
+    config.init_from = str(tmp_path)
     taken = {"model.dropout": 0.2, "model.num_decoder_layers": 2, "model.decoder_kernel_size": (7,)}
     given_fields.check_model(config, taken)
 
@@ -42,6 +50,79 @@ def test_epochs_determine_the_steps(name):
             given_fields.check_counts(config, {name: 100})
         given_fields.check_counts(config, {"train.batch_size": 8})
     given_fields.check_counts(finetune_cogs.get_config(), {name: 100})  # its length is in steps
+
+
+def test_a_preset_with_a_decoder_keeps_it():
+    config = finetune_text_to_text.get_config()
+    with pytest.raises(ValueError, match=r"`model.decoder_mixer` must not be given .*that has a decoder\."):
+        given_fields.check_model(config, {"model.dropout": 0.2, "model.decoder_mixer": "self_attention"})
+
+
+def test_a_split_to_test_on_needs_a_source():
+    config = finetune_classification.get_config()
+    with pytest.raises(ValueError, match=r"^`data.test_split` must be given with `data.test_source`"):
+        given_fields.check_test_split(config, {"data.test_split": "test"})
+    config.data.test_source = "tfds:trec"
+    given_fields.check_test_split(config, {"data.test_split": "test"})
+
+
+PRETRAINING = ("objective.noise_density", "train.num_samples", "data.shuffle_buffer")
+
+
+@pytest.mark.parametrize(
+    ("config", "program", "read", "unread"),
+    [
+        (
+            pretrain_encoder.get_config("lightweight_conv"),
+            "pretrain",
+            (*PRETRAINING, "task.text_field", "model.kernel_size"),
+            ("data.test_source", "data.test_split", "task.label_field"),
+        ),
+        (
+            finetune_classification.get_config(),
+            "finetune",
+            (
+                "task.pooling",
+                "task.label_threshold",
+                "task.options.r_drop",
+                "optimizer.beta_2",
+                "model.dropout",
+            ),
+            (*PRETRAINING, "task.input_field", "data.target_length", "optimizer.decay_steps"),
+        ),
+        (
+            finetune_squad.get_config(),
+            "finetune",
+            ("task.question_field", "task.num_epochs"),
+            ("task.pooling", "task.second_text_field"),
+        ),
+        (
+            finetune_text_to_text.get_config(),
+            "finetune",
+            ("data.target_length", "task.pack"),
+            ("task.text_field",),
+        ),
+    ],
+)
+def test_what_a_program_does_not_read_is_named(config, program, read, unread):
+    fields = dict.fromkeys((*unread, *read))
+    assert given_fields.without_effect(config, fields, program) == [*unread]
+
+
+def test_a_run_that_begins_with_pre_training_reads_its_fields():
+    config = finetune_classification.get_config()
+    config.task.unlabelled_source = "csv:more.csv"
+    assert given_fields.without_effect(config, dict.fromkeys(PRETRAINING), "finetune") == []
+
+
+def test_what_no_mixer_of_a_layout_takes():
+    config = pretrain_encoder.get_config("self_attention")
+    fields = dict.fromkeys(("model.kernel_size", "model.dilation_rate", "model.weight_softmax"))
+    assert given_fields.without_effect(config, fields, "pretrain") == [*fields]
+    config.model.mixer = "linear_attention_on_top"
+    assert "model.kernel_size" not in given_fields.without_effect(config, fields, "pretrain")
+    config.model.mixer = "mine"  # which is not registered, as a later message says
+    assert given_fields.without_effect(config, fields, "pretrain") == []
 
 
 @pytest.fixture

@@ -51,6 +51,7 @@ class PooledHeadTask(Task):
 
     takes_group: ClassVar[bool] = True
     found_fields: ClassVar[tuple] = ("text_field", "label_field")
+    config_fields: ClassVar[tuple] = (*found_fields, "second_text_field", "pooling", "head_dropout")
 
     tokenizer: Tokenizer
     label: object

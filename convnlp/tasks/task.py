@@ -38,6 +38,8 @@ class Task(abc.ABC):
     # of `convnlp.data.fields.ROLES`.
     found_fields: ClassVar[tuple] = ()
     text_roles: ClassVar[tuple] = ("text_field", "second_text_field")  # those for its texts, one or two
+    # Fields of a config's `task` that `from_config` reads; None if that is not known. See `reads`.
+    config_fields: ClassVar[tuple | None] = None
     edge_metrics: ClassVar[tuple] = ()  # names of the scores that the output of a TFLite file has
 
     def __post_init__(self):
@@ -76,6 +78,12 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def answers(cls, model):
         """Returns the `Answers` of a model once it is exported."""
+
+    @classmethod
+    def reads(cls, field):
+        """Returns whether a field of a config's `task`, such as "label_field", has an effect on this task."""
+        of_all = ("kind", "num_epochs", "options", "unlabelled_source")
+        return cls.config_fields is None or field in (*cls.config_fields, *of_all)
 
     @classmethod
     def open_roles(cls, config):

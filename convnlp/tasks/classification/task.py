@@ -56,6 +56,7 @@ class Classification(PooledHeadTask):
     best: ClassVar[tuple] = ("valid/accuracy", "max")
     metrics: ClassVar[tuple] = ("accuracy", "f1", "f1_macro", "loss")
     share_metrics: ClassVar[tuple] = ("accuracy",)
+    config_fields: ClassVar[tuple] = (*PooledHeadTask.config_fields, "label_names", "label_threshold")
     edge_metrics: ClassVar[tuple] = ("accuracy",)
 
     ngram_buckets: int | None = option(None, _BUCKETS)

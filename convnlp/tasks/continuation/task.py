@@ -34,6 +34,7 @@ class Continuation(Task):
     best: ClassVar[tuple] = ("valid/loss", "min")
     generates: ClassVar[bool] = True
     metrics: ClassVar[tuple] = ("loss", "perplexity", "token_accuracy")
+    config_fields: ClassVar[tuple] = ("text_field",)
 
     tokenizer: Tokenizer
     text_field: str

@@ -36,6 +36,7 @@ class MultiLabelClassification(PooledHeadTask):
     best: ClassVar[tuple] = ("valid/f1_micro", "max")
     metrics: ClassVar[tuple] = ("accuracy", "f1_micro", "f1_macro", "loss")
     share_metrics: ClassVar[tuple] = ("accuracy",)
+    config_fields: ClassVar[tuple] = (*PooledHeadTask.config_fields, "label_names")
     edge_metrics: ClassVar[tuple] = ("accuracy", "f1_micro")
 
     label_fields: tuple = option((), rules.sequence_of(rules.NAME))

@@ -53,6 +53,7 @@ class QuestionAnswering(Task):
     share_metrics: ClassVar[tuple] = ("squad_exact_match",)
     found_fields: ClassVar[tuple] = ("question_field", "context_field", "answers_field")
     text_roles: ClassVar[tuple] = ("question_field", "context_field")
+    config_fields: ClassVar[tuple] = (*found_fields, "head_dropout")
 
     tokenizer: Tokenizer
     sequence_length: int

@@ -39,6 +39,13 @@ class TextToText(Task):
     share_metrics: ClassVar[tuple] = ("exact_match", "squad_exact_match", "ranked_accuracy")
     found_fields: ClassVar[tuple] = ("input_field", "target_field")
     text_roles: ClassVar[tuple] = ("input_field", "second_text_field")
+    config_fields: ClassVar[tuple] = (
+        *found_fields,
+        "second_text_field",
+        "label_names",
+        "label_threshold",
+        "pack",
+    )
 
     tokenizer: Tokenizer
     input_fields: tuple
