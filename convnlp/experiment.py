@@ -36,6 +36,8 @@ _ON_REQUEST = (
     *("strategy.num_workers", "strategy.num_replicas"),  # dropout depends on them, the data do not
     *("inputs.data.source", "inputs.data.validation_source"),
 )
+# Those of them that change what the evaluations measure.
+_OF_SCORES = ("objective.masked_lm_weight", "inputs.data.validation_source", "inputs.data.source")
 # What a start leaves in its directory before there is anything to keep.
 _OF_A_START = {"config.json", "run.lock"}
 _made = set()  # directories that this process has made for a run
@@ -267,8 +269,10 @@ def write_resolved(config, workdir, strategy, open_fields):
         storage.write_json(path, run_config.with_fields(storage.read_json(path), found))
 
 
-def loop_arguments(config):
-    """Returns the arguments of `convnlp.training.loop.train` that the config sets."""
+def loop_arguments(config, workdir):
+    """Returns the arguments of `convnlp.training.loop.train` that the config and its history set."""
+    # Validation data of their own stay the same if others are trained on.
+    names = _OF_SCORES[: 2 if config.data.validation_source else 3]
     return {
         "seed": config.seed,
         "clip_norm": config.optimizer.clip_norm,
@@ -279,4 +283,5 @@ def loop_arguments(config):
         "eval_every": config.train.eval_every,
         "checkpoint_every": config.train.checkpoint_every,
         "keep": config.train.keep_checkpoints,
+        "best_after": run_config.last_change(workdir, names),
     }

@@ -104,7 +104,7 @@ def run(config, workdir, strategy, finish=False):
         evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(validation_batches).items()},
         best=task.best,
         finish=finish,
-        **experiment.loop_arguments(config),
+        **experiment.loop_arguments(config, workdir),
     )
     summary |= {} if expected is None else {"estimated_seconds": expected.seconds}
 

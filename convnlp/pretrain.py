@@ -108,7 +108,7 @@ def run(config, workdir, strategy, finish=False):
         evaluate=lambda: {f"valid/{name}": value for name, value in evaluation(held_out).items()},
         samples=_samples(objectives, backbone, tokenizer, held_out, config.train.num_samples, strategy),
         finish=finish,
-        **experiment.loop_arguments(config),
+        **experiment.loop_arguments(config, workdir),
     )
 
     # Preset and model card.

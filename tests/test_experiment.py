@@ -191,6 +191,14 @@ def test_a_diverged_run_can_go_on_with_another_rate(begun, folder):
             experiment.prepare(pretraining(folder, **{field: value}), begun, resume_with_changes=True)
 
 
+def test_a_best_step_of_another_loss_does_not_count(begun, folder):
+    assert experiment.loop_arguments(pretraining(folder), begun)["best_after"] == 0
+    config = pretraining(folder, **{"objective.masked_lm_weight": 0.5})
+    experiment.prepare(config, begun, resume_with_changes=True)
+    step = json.loads((begun / "config.json").read_text())["history"][0]["step"]
+    assert experiment.loop_arguments(config, begun)["best_after"] == step > 0
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

@@ -36,6 +36,7 @@ def train(
     evaluate=None,
     eval_every=1000,
     best=("valid/loss", "min"),
+    best_after=0,
     samples=None,
     finish=False,
 ):
@@ -76,6 +77,8 @@ def train(
         eval_every: int. Steps between evaluations, a multiple of `steps_per_call`; the last step is always
             evaluated. Defaults to 1000.
         best: (name, "min" or "max"). The value of `evaluate` that determines the best step.
+        best_after: int. A best step up to this one does not count in a run that goes on, because its value
+            cannot be compared with those that follow. Defaults to 0.
         samples: function without arguments that returns a string to print after each evaluation.
         finish: bool. Ends the run at its newest checkpoint, without further steps. Defaults to False.
 
@@ -128,6 +131,11 @@ def train(
         stack.enter_context(_closing(log))
         if step:
             log.say(f"Resuming at step {step}")
+        if step < num_steps and (progress["best_step"] or math.inf) <= best_after:
+            log.say(
+                f"What follows is scored in another way: step {progress['best_step']} is no longer the best"
+            )
+            progress.update(best_step=None, best_value=None)
         run = _Run(strategy, reader, checkpoints, log, averages, received, step, progress)
         stragglers = Stragglers(workers[1])
 

@@ -95,6 +95,12 @@ def check_config(
         storage.write_json(path, {**config, HISTORY: history})
 
 
+def last_change(workdir, names):
+    """Returns the step at which one of these fields last changed in a run, 0 if none has."""
+    history = storage.read_json(storage.join(workdir, "config.json")).get(HISTORY, [])
+    return max((each["step"] for each in history if {*names} & {*each["changed"]}), default=0)
+
+
 def fields_of(config, names):
     """Returns the values of the fields "SECTION.FIELD" that a config has, a dict by these names."""
     flat = _flatten(config)

@@ -69,6 +69,21 @@ def test_ends_with_the_weights_of_the_best_step(tmp_path):
     np.testing.assert_array_equal(weights(toy), seen[0])
 
 
+@pytest.mark.parametrize(("best_after", "best_step"), [(0, 10), (9, 10), (10, 20)])
+def test_a_best_step_counts_as_long_as_its_value_can_be_compared(tmp_path, capsys, best_after, best_step):
+    """The first value is the best, but may be that of other validation data."""
+    Toy().train(tmp_path, num_steps=10, evaluate=lambda: {"valid/loss": 1.0})
+    values = iter([3.0, 2.0])
+    facts = Toy().train(
+        tmp_path,
+        eval_every=NUM_STEPS // 2,
+        evaluate=lambda: {"valid/loss": next(values, 2.0)},
+        best_after=best_after,
+    )
+    assert facts["best_step"] == best_step
+    assert ("step 10 is no longer the best" in capsys.readouterr().err) == (best_after == 10)
+
+
 def test_steps_per_call_change_nothing(tmp_path):
     results = []
     for steps_per_call in (1, 4):

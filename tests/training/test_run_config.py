@@ -107,6 +107,17 @@ def test_another_rate_needs_the_flag_and_is_written_down(workdir):
     assert len(stored(workdir)["history"]) == 1
 
 
+def test_the_last_change_of_some_fields_is_known(workdir):
+    names = ("optimizer.learning_rate", "inputs.data.source")
+    assert run_config.last_change(workdir, names) == 0
+    run_config.check_config(workdir, changed(optimizer__learning_rate=0.1), requested=True, **RULES)
+    (workdir / "checkpoints" / "00000050").mkdir()
+    other = changed(optimizer__learning_rate=0.1, train__num_samples=3)
+    run_config.check_config(workdir, other, requested=True, **RULES)
+    assert run_config.last_change(workdir, names) == 40
+    assert run_config.last_change(workdir, ("train.num_samples", *names)) == 50
+
+
 def test_a_run_without_steps_is_made_again_only_as_it_was_or_on_request(tmp_path):
     run_config.check_config(tmp_path, changed(seed=1), **RULES, has_steps=False)
     run_config.check_config(tmp_path, CONFIG, **RULES, has_steps=False)  # nothing was finished
