@@ -273,6 +273,25 @@ def test_the_config_that_is_kept_says_what_runs(folder, tmp_path):
             start(**changes)
 
 
+@pytest.mark.parametrize(
+    ("num_examples", "num_epochs", "num_steps", "is_said"),
+    [
+        (320, 10.0, 100, False),
+        (300, 2.0, 20, False),
+        (352, 1.0, 10, False),
+        (60, 1.0, 10, True),
+        (400, 1.2, 20, True),
+    ],
+)
+def test_epochs_become_whole_calls_of_the_graph(caplog, num_examples, num_epochs, num_steps, is_said):
+    """Of 10 steps, of 32 examples each."""
+    config = finetune_classification.get_config()
+    config.task.num_epochs = num_epochs
+    steps.resolve(config, num_examples)
+    assert config.train.num_steps == num_steps
+    assert ("(train.steps_per_call)" in caplog.text) == is_said
+
+
 def test_more_steps_than_can_be_counted(folder, tmp_path):
     fields = {"data_source": "good", "data_validation_split": "train", "task_num_epochs": 1e300}
     with pytest.raises(ValueError, match=r"`task.num_epochs` must give fewer than 2147483648 steps"):

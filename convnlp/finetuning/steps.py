@@ -1,5 +1,7 @@
 """How long a fine-tuning run trains, where the config leaves that to the data."""
 
+from absl import logging
+
 from convnlp import config_rules
 from convnlp.data import batching
 from convnlp.tasks import fields
@@ -37,9 +39,15 @@ def resolve(config, num_examples):
     )
     if num_epochs:
         num_batches = batching.num_batches(num_examples, config.train.batch_size, num_epochs)
-        calls = max(1, num_batches // per_call)
+        calls = max(1, round(num_batches / per_call))
         every = per_call * max(1, round(calls / num_epochs))
         num_steps = calls * per_call
+        if abs(num_steps - num_batches) > 0.2 * num_batches:
+            logging.warning(
+                "task.num_epochs=%g would be %d steps; training takes %d, because it takes them by %d "
+                "(train.steps_per_call)",
+                *(num_epochs, num_batches, num_steps, per_call),
+            )
         if num_steps >= config_rules.MAX_STEPS:
             raise ValueError(
                 f"`task.num_epochs` must give fewer than {config_rules.MAX_STEPS} steps. "
