@@ -33,7 +33,8 @@ _ON_REQUEST = (
         "task.num_epochs",
     ),
     "objective.masked_lm_weight",
-    *("strategy.num_workers", "strategy.num_replicas"),  # dropout depends on them, the data do not
+    # Dropout depends on them, and rounding; the data do not.
+    *("strategy.num_workers", "strategy.num_replicas", "strategy.dtype"),
     *("inputs.data.source", "inputs.data.validation_source"),
 )
 # Those of them that change what the evaluations measure.
@@ -215,6 +216,7 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
                 f"train.accumulate_steps={train.accumulate_steps}"
             )
     part = {"name": strategy_name, "num_workers": num_workers, "num_replicas": num_replicas}
+    part["dtype"] = components.dtype_policy(config, strategy)  # which may follow from the machine
     asked = {**config.to_dict(), "strategy": part}
     if worker == 0:
         asked[run_config.INPUTS] = inputs.fingerprints(config)
@@ -226,7 +228,7 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
         always=_ALWAYS,
         on_request=_ON_REQUEST,
         requested=resume_with_changes,
-        defaults=common.get_config().to_dict(),
+        defaults={**common.get_config().to_dict(), "strategy": part},
         has_steps=has_steps,
     )
 

@@ -191,6 +191,16 @@ def test_a_diverged_run_can_go_on_with_another_rate(begun, folder):
             experiment.prepare(pretraining(folder, **{field: value}), begun, resume_with_changes=True)
 
 
+def test_another_machine_does_not_change_the_type_of_numbers_unnoticed(begun, folder, monkeypatch):
+    config = pretraining(folder)
+    assert config.train.dtype == "auto"
+    here = json.loads((begun / "config.json").read_text())["strategy"]["dtype"]
+    monkeypatch.setattr(components, "_has_bfloat16", lambda strategy: here == "float32")
+    with pytest.raises(ValueError, match=f"strategy.dtype: '{here}' -> .*--resume_with_changes continues it"):
+        experiment.prepare(config, begun)
+    experiment.prepare(config, begun, resume_with_changes=True)
+
+
 def test_a_best_step_of_another_loss_does_not_count(begun, folder):
     assert experiment.loop_arguments(pretraining(folder), begun)["best_after"] == 0
     config = pretraining(folder, **{"objective.masked_lm_weight": 0.5})
