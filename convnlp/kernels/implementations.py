@@ -2,13 +2,13 @@
 
 import contextlib
 import math
+import threading
 
 import tensorflow as tf
 
 IMPLEMENTATIONS = ("auto", "fast", "plain", "inference", "edge")
 
-# A plain global, not thread-local: MirroredStrategy traces each replica in its own thread.
-_selected = "auto"
+_context = threading.local()
 
 _LARGE = 2**17  # elements
 _USUAL_BATCH = 64
@@ -18,7 +18,9 @@ _USUAL_BATCH = 64
 def implementation(name):
     """Makes every kernel that is called inside be traced in the form `name`.
 
-    The setting applies to the whole process, and is read when a function is traced.
+    The setting applies to the thread that enters, so that an export leaves training in another thread alone,
+    and is read when a function is traced. A MirroredStrategy traces each replica in a thread of its own:
+    enter inside of what its `run` is given.
 
     Args:
         name: str. `"fast"`: for training on CPUs, with custom gradients. `"plain"`: sums of shifted copies,
@@ -35,14 +37,14 @@ def implementation(name):
     ...     current_implementation()
     'plain'
     """
-    global _selected
     if name not in IMPLEMENTATIONS:
         raise ValueError(f"`name` must be one of {', '.join(IMPLEMENTATIONS)}. Received: {name!r}")
-    previous, _selected = _selected, name
+    outer = _selected()
+    _context.selected = name
     try:
         yield
     finally:
-        _selected = previous
+        _context.selected = outer
 
 
 def current_implementation(x=None):
@@ -52,11 +54,16 @@ def current_implementation(x=None):
         x: tensor, for kernels whose fast form is compiled for every shape, which pays only if x is large.
             Defaults to None, for kernels whose fast form always pays.
     """
-    if _selected != "auto":
-        return _selected
+    selected = _selected()
+    if selected != "auto":
+        return selected
     if isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy):
         return "plain"
     return "fast" if x is None or _is_large(x) else "plain"
+
+
+def _selected():
+    return getattr(_context, "selected", "auto")
 
 
 def _is_large(x):

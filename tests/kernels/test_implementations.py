@@ -1,5 +1,7 @@
 """All forms of a kernel give the values and gradients of the plain one."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -303,6 +305,20 @@ def test_the_selection_is_nested_and_restored():
         with pytest.raises(ZeroDivisionError), kernels.implementation("fast"):
             raise ZeroDivisionError
         assert kernels.current_implementation() == "plain"
+    assert kernels.current_implementation() == "fast"
+
+
+def test_selections_that_overlap_in_threads_leave_each_other_and_the_rest_alone():
+    done = None, None, None
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        of_first, of_second = kernels.implementation("inference"), kernels.implementation("edge")
+        first.submit(of_first.__enter__).result()
+        second.submit(of_second.__enter__).result()
+        assert first.submit(kernels.current_implementation).result() == "inference"
+        assert kernels.current_implementation() == "fast"
+        first.submit(of_first.__exit__, *done).result()
+        assert second.submit(kernels.current_implementation).result() == "edge"
+        second.submit(of_second.__exit__, *done).result()
     assert kernels.current_implementation() == "fast"
 
 
