@@ -75,8 +75,8 @@ def _of(config, backbone, mean_length, logits_per_token, speed):
     seconds, most = _SECONDS_PER_LAYOUT * (1 if mean_length is None else batching.NUM_BUCKETS), 0
     for stage in stages.of(config):
         length = stage.input_length if mean_length is None else min(_PADS * mean_length, stage.input_length)
-        products = backbone.cost(*_lengths(config, backbone, max(1, round(length))))["multiply_adds"]
-        products += logits_per_token * table * length
+        lengths = _lengths(config, backbone, max(1, round(length)))
+        products = backbone.cost(*lengths)["multiply_adds"] + logits_per_token * table * lengths[0]
         step = 3 * _TIMES_PRODUCTS * products * stage.batch_size / speed
         seconds += stage.num_steps * (step + _SECONDS_PER_STEP + _SECONDS_PER_PARAMETER * parameters)
         lengths = _lengths(config, backbone, stage.input_length)

@@ -91,7 +91,8 @@ def run(config, workdir, strategy, finish=False):
     # Training.
     expected = None
     if not finish:
-        expected = estimate.report(config, strategy, model.backbone, mean_length(found, groups))
+        length = mean_length(found, groups)
+        expected = estimate.report(config, strategy, model.backbone, length, task.logits_per_token)
     first, *later = (Stage(step, batches, own.loss(model)) for step, batches, own in parts)
     summary = loop.train(
         workdir=workdir,

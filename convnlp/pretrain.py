@@ -95,8 +95,8 @@ def run(config, workdir, strategy, finish=False):
 
     # Training.
     if not finish:
-        logits = config.objective.noise_density * len({"masked_lm", "unilm"} & set(config.objective.names))
-        estimate.report(config, strategy, backbone, logits_per_token=logits)
+        logits_per_token = sum(each.logits_per_token for each in objectives)
+        estimate.report(config, strategy, backbone, logits_per_token=logits_per_token)
     summary = loop.train(
         workdir=workdir,
         strategy=strategy,

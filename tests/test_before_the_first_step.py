@@ -6,7 +6,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from convnlp import components, experiment, finetune, outputs, pretrain
+from convnlp import components, estimate, experiment, finetune, outputs, pretrain
 from convnlp.configs import finetune_classification, finetune_cogs, pretrain_mini
 from convnlp.data import SourceError, examples, source_error_message
 from convnlp.finetuning import data, steps
@@ -170,6 +170,35 @@ def test_pretraining_finds_its_text_too(folder, tmp_path):
     assert json.loads((tmp_path / "run" / "config.json").read_text())["task"]["text_field"] == "body"
     start()  # goes on
     start(task_text_field="body")
+
+
+@pytest.mark.parametrize(
+    ("program", "fields", "expected"),
+    [
+        (pretrain, {"objective_names": ("masked_lm", "prefix_lm"), "objective_noise_density": 0.2}, 1.2),
+        (pretrain, {"objective_names": ("span_corruption",), "model_num_decoder_layers": 1}, 0.0),
+        (finetune, {"task_kind": "continuation"}, 1.0),
+        (finetune, {"task_kind": "classification"}, 0.0),
+    ],
+)
+def test_the_estimate_counts_the_logits(folder, tmp_path, monkeypatch, program, fields, expected):
+    counted = []
+    monkeypatch.setattr(
+        estimate,
+        "_of",
+        lambda config, backbone, length, logits_per_token, speed: counted.append(logits_per_token),
+    )
+    monkeypatch.setattr(estimate, "products_per_second", lambda dtype: 1e9)
+    config = pretrain_mini.get_config("lightweight_conv")
+    config = config if program is pretrain else finetune_classification.get_config()
+    fields = {
+        "data_source": "documents" if program is pretrain else "good",
+        "model_num_decoder_layers": 0,
+        **fields,
+    }
+    with pytest.raises(TrainingHasBegunError):
+        run(program, config, folder, tmp_path / "run", data_validation_split="train", **fields)
+    assert counted == pytest.approx([expected])
 
 
 def test_a_missing_teacher_is_named_before_anything_is_read(folder, tmp_path, monkeypatch):

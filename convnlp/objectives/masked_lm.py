@@ -31,6 +31,10 @@ class MaskedLanguageModeling(Objective):
     name: ClassVar[str] = "masked_lm"
     noise_density: float = option(NOISE_DENSITY, DENSITY)
 
+    @property
+    def logits_per_token(self):
+        return self.noise_density
+
     def check(self, backbone):
         require_token_outputs(self, backbone)
 

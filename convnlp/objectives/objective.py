@@ -55,6 +55,15 @@ class Objective(abc.ABC):
         """The number of tokens that a decoder is trained to write; 0 without a decoder."""
         return 0
 
+    @property
+    def logits_per_token(self):
+        """The share of the encoder's tokens for which `loss` computes logits over the vocabulary.
+
+        By default, 0. The estimate of time and memory before the first step counts them, and those of a
+        decoder.
+        """
+        return 0.0
+
     @abc.abstractmethod
     def check(self, backbone):
         """Raises ValueError, which names argument, rule and value, if it cannot train this backbone."""

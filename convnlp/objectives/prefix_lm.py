@@ -37,6 +37,10 @@ class PrefixLanguageModeling(Objective):
     name: ClassVar[str] = "prefix_lm"
     input_length: int = option(rule=rules.integer(2))
 
+    @property
+    def logits_per_token(self):
+        return 1.0
+
     def check(self, backbone):
         if not backbone.num_layers:
             return  # its mixers have supports_prefix, or it could not have been built

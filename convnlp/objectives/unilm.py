@@ -73,6 +73,10 @@ class UnifiedLanguageModeling(Objective):
         require(self, "bidirectional", self._modes, "above 0 unless another way of reading is")
 
     @property
+    def logits_per_token(self):
+        return self.noise_density
+
+    @property
     def _modes(self):
         """The indices into `MODES` of the ways in use."""
         return [number for number, mode in enumerate(MODES) if getattr(self, mode)]

@@ -29,6 +29,7 @@ class Task(abc.ABC):
     model_cls: ClassVar[type]  # of its models, by which `task_of` recognises a preset
     best: ClassVar[tuple]  # ("valid/" + a metric of the loss, "min" or "max"): which step is the best
     takes_group: ClassVar[bool] = False  # whether `batches` can group by length
+    logits_per_token: ClassVar[float] = 0.0  # as in `convnlp.objectives.Objective`
     generates: ClassVar[bool] = False  # whether its models write text, by `generate`
     fits_head: ClassVar[bool] = False  # whether it has `linear_heads`, for a model whose last layer is `head`
     teaches_itself: ClassVar[bool] = False  # whether `fitted` also learns from texts without labels

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import pretrain
+from convnlp import losses, pretrain
 from convnlp.configs import common
 from convnlp.objectives import build_objectives, pretraining_loss
+from convnlp.testing.objectives import LENGTH, ObjectiveCase, model_of
+from tests.objective_table import OBJECTIVE_TABLE
 from tests.tasks.test_losses import backbone, batch, logits_of, nats
 
 SEED = tf.constant([1, 2])
@@ -135,6 +137,22 @@ def test_prefix_lm_trains_a_decoder_alone_on_the_rows_that_it_decodes(mixer):
         total += nats(model.logits(hidden).numpy(), target[np.newaxis], np.ones([1, len(target)], bool))
     np.testing.assert_allclose(result["prefix_lm"][0], total, rtol=1e-5)
     assert result["prefix_lm"][1] == 6 + 3 + 1
+
+
+@pytest.mark.parametrize("name", OBJECTIVE_TABLE)
+def test_logits_are_computed_for_the_share_of_tokens_that_is_stated(name, monkeypatch):
+    counts, cross_entropy = [], losses.cross_entropy
+
+    def counting(logits, targets, mask):
+        counts.append(logits.shape[1])
+        return cross_entropy(logits, targets, mask)
+
+    monkeypatch.setattr(losses, "cross_entropy", counting)
+    kind = OBJECTIVE_TABLE[name].get("backbone", "encoder alone")
+    case = ObjectiveCase(name, (), kind)
+    case.loss(model_of(kind))(case.examples(), training=True)
+    stated = case.build().logits_per_token * LENGTH + case.build().target_length
+    assert counts == [pytest.approx(stated, abs=1)]  # no token follows the last one of a prefix LM
 
 
 def test_prefix_lm_refuses_a_mixer_that_leaks():

@@ -32,6 +32,7 @@ class Continuation(Task):
     name: ClassVar[str] = "continuation"
     model_cls: ClassVar[type] = PrefixLM
     best: ClassVar[tuple] = ("valid/loss", "min")
+    logits_per_token: ClassVar[float] = 1.0
     generates: ClassVar[bool] = True
     metrics: ClassVar[tuple] = ("loss", "perplexity", "token_accuracy")
     config_fields: ClassVar[tuple] = ("text_field",)
