@@ -171,6 +171,7 @@ def test_it_takes_1000_steps_whatever_fine_tuning_takes_at_once(folder, tmp_path
     corpus.write_jsonl(folder / "remarks.jsonl", rows)
     config = config_of(folder, "remarks.jsonl")
     config.train.steps_per_call = 16
+    config.optimizer.schedule, config.optimizer.decay_steps = "warmup_flat_linear", 2000
     config.task.text_field = "remarks"
     run_of = []
     monkeypatch.setattr(adaptation.pretrain, "run", lambda *arguments: run_of.append(arguments))

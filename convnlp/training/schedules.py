@@ -57,7 +57,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
                 "`warmup_steps` must be in [0, num_steps). "
                 f"Received: warmup_steps={warmup_steps}, num_steps={num_steps}"
             )
-        if not 0 <= decay_steps <= num_steps:
+        if decay_steps < 0 or (name == "warmup_flat_linear" and decay_steps > num_steps):
             raise ValueError(
                 "`decay_steps` must be in [0, num_steps]. "
                 f"Received: decay_steps={decay_steps}, num_steps={num_steps}"

@@ -47,6 +47,11 @@ def test_config_round_trip():
     assert Schedule.from_config(schedule.get_config()).get_config() == schedule.get_config()
 
 
+@pytest.mark.parametrize("name", [name for name in SCHEDULES if name != "warmup_flat_linear"])
+def test_steps_of_decay_that_do_not_count_may_be_any_number(name):
+    assert float(Schedule(name, learning_rate=P, num_steps=N, warmup_steps=W, decay_steps=2 * N)(0)) > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -57,7 +62,8 @@ def test_config_round_trip():
             for rate in ("nan", "inf")
         ),
         ({"name": "warmup_linear", "warmup_steps": N}, "`warmup_steps` must be in"),
-        ({"decay_steps": N + 1}, "`decay_steps` must be in"),
+        ({"name": "warmup_flat_linear", "decay_steps": N + 1}, "`decay_steps` must be in"),
+        ({"decay_steps": -1}, "`decay_steps` must be in"),
         *(({"num_steps": n}, f"`num_steps` must be positive. Received: num_steps={n}") for n in (0, -1)),
     ],
 )
