@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 
+@keras.saving.register_keras_serializable(package="convnlp")
 class PairSegments(keras.layers.Layer):
     """Segment ids of rows `first </s> second </s>`; a layer, so that it can be part of a functional model.
 

@@ -71,6 +71,7 @@ def alibi_table(num_heads, num_buckets, max_distance, bidirectional):
     return -slopes[:, tf.newaxis] * tf.cast(distances, tf.float32)
 
 
+@keras.saving.register_keras_serializable(package="convnlp")
 class RelativePositionBias(keras.layers.Layer):
     """A learned number per head and bucket of offsets, which is added to the attention logits.
 

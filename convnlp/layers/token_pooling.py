@@ -31,6 +31,7 @@ def pool_tokens(x, padding_mask, pool_size):
     return tf.where(pooled_mask, largest, tf.zeros_like(largest)), tf.squeeze(pooled_mask, 2)
 
 
+@keras.saving.register_keras_serializable(package="convnlp")
 class MaskPooling(keras.layers.Layer):
     """The padding mask of pooled tokens; a layer, so that it can be part of a functional model.
 
@@ -56,6 +57,7 @@ class MaskPooling(keras.layers.Layer):
         return {**super().get_config(), "pool_size": self.pool_size}
 
 
+@keras.saving.register_keras_serializable(package="convnlp")
 class TextPooling(keras.layers.Layer):
     """Mean and maximum of each channel over the tokens of a text, in float32.
 

@@ -1,24 +1,37 @@
 """The skeleton around the mixers, against NumPy written from the equations."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import kernels
+from convnlp import kernels, layers
 from convnlp.layers import (
+    MIXERS,
     CrossAttention,
     Decoder,
+    DecoderLayer,
     Dropout,
     DynamicConv,
     Encoder,
+    EncoderLayer,
     FeedForward,
     GLUConvBlock,
+    HashedNgrams,
     LightweightConv,
+    PrefixDecoder,
+    QuestionSummary,
+    RelativePositionBias,
     Residual,
+    SpanPointers,
+    TokenMixer,
     dropout_seed,
 )
+from convnlp.layers.pair_segments import PairSegments
 from convnlp.layers.residual import RESIDUAL_FORMS
+from convnlp.layers.token_pooling import MaskPooling, TextPooling
 
 D, F, H = 8, 12, 2
 
@@ -219,20 +232,42 @@ def test_packed_decoder_rows_see_their_own_segment_of_the_encoder_only():
     np.testing.assert_allclose(packed, np.concatenate([first, second], 1), atol=1e-5)
 
 
-def test_layers_round_trip_through_their_config():
-    mixers = [{"name": "dynamic_conv", "hidden_dim": D, "num_heads": H, "kernel_size": 3, "causal": True}]
-    block = GLUConvBlock(LightweightConv(hidden_dim=D, num_heads=H, kernel_size=3))
-    for layer in (
-        block,
-        FeedForward(F),
-        CrossAttention(D, H),
-        Encoder(mixers, F),
-        Decoder(mixers, F, num_heads=H),
-    ):
-        config = keras.saving.serialize_keras_object(layer)
-        again = keras.saving.deserialize_keras_object(config)
-        assert type(again) is type(layer)
-        assert keras.saving.serialize_keras_object(again) == config
+SIZE = {"hidden_dim": D, "num_heads": H, "kernel_size": 3}
+MIXER, CAUSAL = ({"name": "dynamic_conv", **SIZE, "causal": causal} for causal in (False, True))
+LAYERS = {
+    CrossAttention: (D, H),
+    Decoder: ([CAUSAL], F, H),
+    DecoderLayer: (CAUSAL, F, H),
+    Dropout: (0.1,),
+    Encoder: ([CAUSAL], F),
+    EncoderLayer: (MIXER, F),
+    FeedForward: (F,),
+    GLUConvBlock: (LightweightConv(**SIZE),),
+    HashedNgrams: (16, D),
+    MaskPooling: (2,),
+    PairSegments: (1,),
+    PrefixDecoder: ([MIXER], F),
+    QuestionSummary: (D, 1),
+    RelativePositionBias: (H, True, "alibi"),
+    Residual: ("pre",),
+    SpanPointers: (1, -1e9),
+    TextPooling: (),
+}
+
+
+@pytest.mark.parametrize("cls", LAYERS, ids=lambda cls: cls.__name__)
+def test_layers_round_trip_through_their_config(cls):
+    config = keras.saving.serialize_keras_object(cls(*LAYERS[cls]))
+    again = keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
+    assert type(again) is cls
+    assert keras.saving.serialize_keras_object(again) == config
+
+
+def test_every_public_layer_round_trips():
+    """The suite of mixers does the same with each of them."""
+    public = [getattr(layers, name) for name in layers.__all__]
+    public = {each for each in public if isinstance(each, type) and issubclass(each, keras.layers.Layer)}
+    assert public <= {*LAYERS, *MIXERS.values(), TokenMixer}
 
 
 @pytest.fixture(params=["fast", "plain"])
