@@ -14,17 +14,23 @@ def pretraining_batches(source, tokenizer, objectives, **arguments):
     Args:
         source: `convnlp.data.Source`.
         tokenizer: see `convnlp.data.pretraining.batches` and `Objective.examples`.
-        objectives: sequence of `Objective`, see `build_objectives`. If rows are longer than an objective
-            takes, it gets their beginnings.
+        objectives: sequence of `Objective` from `OBJECTIVES`, see `build_objectives`. If rows are longer than
+            an objective takes, it gets their beginnings.
         **arguments: arguments of `convnlp.data.pretraining.batches`, such as `batch_size` and `seed`.
 
     Returns:
         A tf.data.Dataset of dicts of static shapes, the tensors of all objectives.
 
     Raises:
-        ValueError: if two objectives use the same name for a tensor.
+        ValueError: if an objective is not registered, or two use the same name for a tensor.
         SourceError: as for `convnlp.data.pretraining.batches`.
     """
+    for objective in objectives:
+        if objective.name not in OBJECTIVES:
+            raise ValueError(
+                "`objectives` must be registered first with `register_objective`. "
+                f"Received: {objective.name!r}"
+            )
     row_length = max(objective.row_length for objective in objectives)
 
     def examples(tokens, seed, shared_seed):

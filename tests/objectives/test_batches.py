@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from convnlp.data import Shard, Source, SourceError, files
 from convnlp.objectives import build_objectives, pretraining_batches
+from convnlp.objectives.masked_lm import MaskedLanguageModeling
 from tests import corpus
 
 BOTH = ("span_corruption", "masked_lm")
@@ -233,6 +234,14 @@ def test_an_objective_draws_the_same_whatever_others_there_are(documents, tokeni
     (alone,) = first(batches(documents, tokenizer, objectives=("masked_lm",), num_epochs=None), 1)
     (beside,) = first(batches(documents, tokenizer, objectives=("masked_lm", "prefix_lm")), 1)
     np.testing.assert_array_equal(alone["masked_positions"], beside["masked_positions"])
+
+
+def test_an_objective_that_is_not_registered_is_named(documents, tokenizer):
+    class Own(MaskedLanguageModeling):
+        name = "own"
+
+    with pytest.raises(ValueError, match=r"^`objectives` must be registered first with .*Received: 'own'$"):
+        pretraining_batches(Source(documents), tokenizer, [Own(input_length=8)], batch_size=4, seed=0)
 
 
 def test_two_objectives_may_not_give_tensors_of_one_name(documents, tokenizer):
