@@ -3,26 +3,41 @@
 Throughout, `config` is a dict of these arguments, and `side` is "encoder" or "decoder".
 """
 
+import numpy as np
+
 from convnlp.layers import MIXERS
 from convnlp.layers.checks import require_count, require_rate
 from convnlp.layers.cross_attention import CROSS_ATTENTION_INITS
 from convnlp.layers.mixer_options import route_options
+from convnlp.layers.mixers import require_mixer
 from convnlp.models.layouts import layer_mixers
 from convnlp.models.position_embedding import POSITION_EMBEDDINGS
 
 _MOST_LAYERS = 1000
 
 
+def plain(value):
+    """Returns an argument with NumPy's numbers as Python's, so that it can be written as JSON.
+
+    Example:
+    >>> plain({"kernel_size": [np.int64(3), 7]})
+    {'kernel_size': [3, 7]}
+    """
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return (tuple if isinstance(value, tuple) else list)(map(plain, value))
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def check(config):
     """Raises ValueError if a size, a rate or a choice is out of its range."""
     for name in ("vocabulary_size", "num_heads", "hidden_dim", "intermediate_dim"):
-        if not isinstance(config[name], int) or config[name] < 1:
-            raise ValueError(f"`{name}` must be a whole number >= 1. Received: {config[name]!r}")
+        require_count(name, config[name])
     for name in ("num_layers", "num_decoder_layers"):
-        if not isinstance(config[name], int) or not 0 <= config[name] <= _MOST_LAYERS:
-            raise ValueError(
-                f"`{name}` must be a whole number in [0, {_MOST_LAYERS}]. Received: {config[name]!r}"
-            )
+        require_count(name, config[name], minimum=0)
+        if config[name] > _MOST_LAYERS:
+            raise ValueError(f"`{name}` must be at most {_MOST_LAYERS}. Received: {name}={config[name]}")
     if not config["num_layers"] + config["num_decoder_layers"]:
         raise ValueError("`num_layers` and `num_decoder_layers` must not both be 0. Received: 0 and 0")
     require_rate("dropout", config["dropout"])
@@ -68,12 +83,13 @@ def mixer_names(config, side):
     """Returns the name of each layer's mixer in the encoder or the decoder."""
     is_decoder = side == "decoder"
     num_layers = config["num_decoder_layers"] if is_decoder else config["num_layers"]
+    argument = f"{side}_mixer" if config[f"{side}_mixer"] else "mixer"
+    given = layer_mixers(config[argument], num_layers, is_decoder)
+    for name in given if isinstance(given, (list, tuple)) else [given]:
+        require_mixer(argument, name)
     if not num_layers:
         return []
-    argument = f"{side}_mixer" if config[f"{side}_mixer"] else "mixer"
-    names = per_layer(
-        layer_mixers(config[argument], num_layers, is_decoder), argument, num_layers, is_decoder
-    )
+    names = per_layer(given, argument, num_layers, is_decoder)
     if is_decoder:
         (_require_causal if config["num_layers"] else _require_prefix)(argument, names)
     return names
@@ -113,7 +129,7 @@ def _mixers(config, side, names, options):
 
 def _require_causal(argument, names):
     for name in names:
-        if name in MIXERS and not MIXERS[name].supports_causal:
+        if not MIXERS[name].supports_causal:
             raise ValueError(
                 f"`{argument}` must be causal in a decoder, and {name!r} cannot be. Use it in the encoder, "
                 f"with a causal `decoder_mixer`, or build an encoder alone with `num_decoder_layers=0`. "
@@ -123,7 +139,7 @@ def _require_causal(argument, names):
 
 def _require_prefix(argument, names):
     for name in names:
-        if name in MIXERS and not MIXERS[name].supports_prefix:
+        if not MIXERS[name].supports_prefix:
             raise ValueError(
                 f"`{argument}` must have supports_prefix = True without an encoder, and {name!r} has not. "
                 f"Use it in an encoder, with `num_layers` >= 1. Received: {argument}={name!r}, num_layers=0"

@@ -1,6 +1,7 @@
 """Checks which layers take a low-rank update (LoRA), before anything is frozen."""
 
 from convnlp.layers.projection import Projection
+from convnlp.models.token_rows import check_length
 
 
 def layer_names(backbone):
@@ -21,8 +22,7 @@ def check(backbone, rank, target_layer_names):
     known = layer_names(backbone)
     if not known:
         raise ValueError("`enable_lora` needs projections, and the layers of this backbone have none")
-    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
-        raise ValueError(f"`rank` must be a whole number >= 1. Received: rank={rank!r}")
+    check_length("rank", rank, 1)
     if target_layer_names is not None:
         names = [target_layer_names] if isinstance(target_layer_names, str) else list(target_layer_names)
         if isinstance(target_layer_names, str) or not names or not set(names) <= set(known):

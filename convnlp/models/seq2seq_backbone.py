@@ -135,13 +135,14 @@ class Seq2SeqBackbone(ModelPreset, keras_nlp.models.Backbone):
             "cross_attention_init": cross_attention_init,
             "position_embedding": position_embedding,
         }
+        config = backbone_arguments.plain(config)
         backbone_arguments.check(config)
 
         # === Layers ===
         layers = backbone_layers.build(config, dtype)
         self.token_embedding, self.position_layer = layers.token_embedding, layers.position_layer
         self.encoder, self.decoder = layers.encoder, layers.decoder
-        self.num_layers = num_layers
+        self.num_layers = config["num_layers"]
         config["position_embedding"] = getattr(layers.position_layer, "kind", None)  # not "auto"
 
         # === Functional model ===
@@ -245,17 +246,25 @@ class Seq2SeqBackbone(ModelPreset, keras_nlp.models.Backbone):
             encoder_padding_mask: bool [B,S], True = token; the mask that `encode` was given.
             padding_mask: bool [B,T], True = token.
             segment_ids: int32 [B,T], for packed rows.
-            encoder_segment_ids: int32 [B,S], with `segment_ids`.
+            encoder_segment_ids: int32 [B,S], needed with `segment_ids`.
             training: bool. Whether to apply dropout.
 
         Returns:
             [B,T,D].
+
+        Raises:
+            ValueError: if there is no decoder, or `segment_ids` without `encoder_segment_ids`.
         """
         self._require_decoder("decode")
         allowed = None
         if encoder_padding_mask is not None:
             allowed = ops.expand_dims(self.encoder_output_mask(encoder_padding_mask), 1)  # [B,1,S]
         if segment_ids is not None:
+            if encoder_segment_ids is None:
+                raise ValueError(
+                    "`encoder_segment_ids` must be given with `segment_ids`. "
+                    "Received: encoder_segment_ids=None"
+                )
             ids = [ops.cast(ids, "int32") for ids in (segment_ids, encoder_segment_ids)]
             same = same_segment(*ids)  # [B,T,S]
             allowed = same if allowed is None else ops.logical_and(allowed, same)

@@ -155,7 +155,7 @@ def test_the_wrong_width_is_named():
 
 def test_build_mixer_names_what_it_does_not_know():
     with pytest.raises(
-        ValueError, match=r"`mixer` must be one of .*lightweight_conv.*Received: 'lightweight'"
+        ValueError, match=r"`mixer` must be one of .*lightweight_conv.*Received: mixer='lightweight'"
     ):
         build_mixer("lightweight", hidden_dim=8)
     with pytest.raises(

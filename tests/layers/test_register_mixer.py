@@ -24,7 +24,7 @@ def test_a_registered_mixer_is_built_in_a_model_and_loaded_from_a_preset(tmp_pat
     backbone.save_to_preset(str(tmp_path))
     np.testing.assert_array_equal(Seq2SeqBackbone.from_preset(str(tmp_path)).encode(ids, ids != 0), expected)
     del MIXERS["own"]
-    with pytest.raises(ValueError, match=r"register_mixer.*--modules.*Received: 'own'"):
+    with pytest.raises(ValueError, match=r"register_mixer.*--modules.*Received: mixer='own'"):
         Seq2SeqBackbone.from_preset(str(tmp_path))
 
 

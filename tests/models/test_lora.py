@@ -62,7 +62,7 @@ def test_it_learns_is_saved_merged_and_loads(tokenizer, tmp_path):
 
 def test_some_layers_by_name():
     backbone = encoder()
-    backbone.enable_lora(2, ["gate"])
+    backbone.enable_lora(np.int64(2), ["gate"])
     assert {v.path.split("/")[-2] for v in backbone.trainable_variables} == {"gate"}
 
 
@@ -77,8 +77,8 @@ def test_some_layers_by_name():
         (2, ["gate", "token_embedding"], "Received: .*token_embedding"),
         (2, "gate", "must be a list"),
         (2, [], "must be a list"),
-        (0, None, "`rank` must be a whole number >= 1. Received: rank=0"),
-        (1.5, None, "rank=1.5"),
+        (0, None, "`rank` must be a whole number >= 1. Received: 0"),
+        (1.5, None, "`rank` must be .*1.5"),
     ],
 )
 def test_what_reaches_no_layer_is_refused_and_freezes_nothing(rank, names, message):

@@ -1,5 +1,7 @@
 """The whole skeleton: parts against the functional model, steps, packing, cost, errors."""
 
+import json
+
 import keras
 import keras_nlp
 import numpy as np
@@ -72,6 +74,13 @@ def test_packed_rows_equal_separate_ones():
     for encoder_part, part in ((slice(0, 4), slice(0, 3)), (slice(4, 6), slice(3, 5))):
         alone = backbone.decode(DECODER_IDS[:1, part], backbone.encode(IDS[:1, encoder_part]))
         np.testing.assert_allclose(packed[:, part], alone, atol=2e-6)
+
+
+def test_packed_targets_need_the_segments_of_their_sources():
+    backbone = Seq2SeqBackbone(**SMALL)
+    message = r"^`encoder_segment_ids` must be given with `segment_ids`\. Received: encoder_segment_ids=None$"
+    with pytest.raises(ValueError, match=message):
+        backbone.decode(DECODER_IDS, backbone.encode(IDS), segment_ids=np.ones_like(DECODER_IDS))
 
 
 def test_encoder_only_keeps_the_encoder():
@@ -268,8 +277,13 @@ def test_mixed_bfloat16_stays_near_float32():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"hidden_dim": 0}, "hidden_dim.*Received: 0"),
-        ({"mixer": "attention"}, "mixer.*'attention'"),
+        ({"hidden_dim": 0}, "`hidden_dim` must be an int >= 1. Received: hidden_dim=0"),
+        ({"hidden_dim": True}, "`hidden_dim` must be an int >= 1. Received: hidden_dim=True"),
+        ({"num_layers": 1001}, "`num_layers` must be at most 1000. Received: num_layers=1001"),
+        ({"mixer": "attention"}, "`mixer` must be one of .*mixer='attention'"),
+        ({"decoder_mixer": "attention"}, "`decoder_mixer` must be one of .*decoder_mixer='attention'"),
+        ({"decoder_mixer": "attention", "num_decoder_layers": 0}, "`decoder_mixer` must be one of .*"),
+        ({"encoder_mixer": "attention", "num_layers": 0, "num_decoder_layers": 2}, "`encoder_mixer` must be"),
         ({"kernel_size": [3]}, "kernel_size.*2.*\\[3\\]"),
         ({"mixer_options": {"window": 4}}, "window"),
         ({"residual_form": "none"}, "residual_form.*'none'"),
@@ -291,6 +305,18 @@ def test_mixed_bfloat16_stays_near_float32():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         Seq2SeqBackbone(**{**SMALL, **arguments})
+
+
+def test_numbers_of_numpy_are_numbers_like_any_other():
+    arguments = {name: np.int64(value) for name, value in SMALL.items()}
+    more = {
+        "kernel_size": [np.int64(3), 5],
+        "dropout": np.float32(0.5),
+        "mixer_options": {"num_heads": np.int64(1)},
+    }
+    config = Seq2SeqBackbone(**arguments, **more).get_config()
+    assert json.loads(json.dumps(config))["kernel_size"] == [3, 5]
+    assert {name: config[name] for name in SMALL} == SMALL
 
 
 def test_a_mixer_that_does_not_state_its_cost_is_built(own_mixers):

@@ -73,6 +73,15 @@ SHARED_ARGUMENTS = {
 }
 
 
+def require_mixer(argument, name):
+    """Raises ValueError unless `name`, the value of an argument, is a key of `MIXERS`."""
+    if name not in MIXERS:
+        raise ValueError(
+            f"`{argument}` must be one of {', '.join(MIXERS)}, or be registered first with `register_mixer` "
+            f"(in a program by --modules). Received: {argument}={name!r}"
+        )
+
+
 def build_mixer(name, **config):
     """Builds the mixer of that name from a model's configuration.
 
@@ -91,11 +100,7 @@ def build_mixer(name, **config):
     >>> build_mixer("dilated_conv", hidden_dim=8, num_heads=2, kernel_size=5).cost(4)["parameters"]
     40
     """
-    if name not in MIXERS:
-        raise ValueError(
-            f"`mixer` must be one of {', '.join(MIXERS)}, or be registered first with `register_mixer` "
-            f"(in a program by --modules). Received: {name!r}"
-        )
+    require_mixer("mixer", name)
     accepted = set(inspect.signature(MIXERS[name]).parameters) - {"kwargs"}
     unknown = sorted(set(config) - accepted - SHARED_ARGUMENTS - {"dtype"})
     if unknown:
