@@ -44,12 +44,11 @@ def candidates(x, logits, dy, softmax, left, dilation_rate, dtype, backward):
 
     def ours(x, logits, padding_mask):
         causal = left == logits.shape[-1] - 1
+        x = kernels.zero_pads(x, padding_mask)  # as the layers do
         if logits.shape.rank == 4:  # the kernel computes the softmax too
-            return kernels.dynamic_conv(
-                x, logits, dilation_rate, causal, padding_mask=padding_mask, softmax=softmax
-            )
+            return kernels.dynamic_conv(x, logits, dilation_rate, causal, softmax=softmax)
         taps = tf.cast(tf.nn.softmax(logits) if softmax else logits, x.dtype)
-        return kernels.depthwise_conv(x, taps, dilation_rate, causal, padding_mask=padding_mask)
+        return kernels.depthwise_conv(x, taps, dilation_rate, causal)
 
     def in_steps(form):
         def forward(x, logits, mask):

@@ -3,7 +3,6 @@
 import tensorflow as tf
 
 from convnlp.kernels.implementations import current_implementation
-from convnlp.kernels.masked_depthwise import masked_conv, one_loop_pays
 from convnlp.kernels.shifts import (
     channels_by_head,
     depthwise_conv_valid,
@@ -15,10 +14,9 @@ from convnlp.kernels.shifts import (
     taps_by_channel,
     taps_in_segment,
 )
-from convnlp.kernels.zero_pads import zero_pads
 
 
-def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, padding_mask=None):
+def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None):
     """Convolves each channel with the taps of its head.
 
         y[i, c] = sum_j taps[c // (D/H), j] x[i + r (j - p), c]
@@ -30,18 +28,16 @@ def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, pad
     the taps, with dy as a filter on x (`_taps_gradient`), because TensorFlow's own filter gradient is up to a
     hundred times slower at K = 31. Do not compile it with XLA on a CPU, where the depthwise op is just as
     slow: use the plain form there. Segments are moved apart by the reach of the taps, so that one convolution
-    serves them all. Pads are zeroed before the convolution, or in the same loop if that is faster
-    (masked_depthwise.py).
+    serves them all.
 
     Args:
-        x: tensor [B,T,D], float. In the form "edge" also [B,1,T,D], without dilation and masks.
+        x: tensor [B,T,D], float, zero at pads. In the form "edge" also [B,1,T,D], without dilation and
+            segments.
         taps: tensor [H,K] of the same dtype; H divides D.
         dilation_rate: int >= 1. Distance r between neighbouring taps. Defaults to `1`.
         causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
         segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of other segments
             count as zero. Defaults to one segment.
-        padding_mask: bool tensor [B,T], True = token; pads count as zero, but x must be finite there.
-            Defaults to no pads.
 
     Returns:
         Tensor of x's shape and dtype.
@@ -53,10 +49,7 @@ def depthwise_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, pad
     """
     x, taps = tf.convert_to_tensor(x), tf.convert_to_tensor(taps)
     left = left_taps(taps.shape[1], causal)
-    if padding_mask is not None and segment_ids is None and one_loop_pays(x, taps, dilation_rate):
-        return _masked(x, taps, left, padding_mask)
     form = current_implementation()
-    x = zero_pads(x, padding_mask)
     if form == "plain":
         return _plain(x, taps, left, dilation_rate, segment_ids)
     conv = _fast if form == "fast" else _op
@@ -125,23 +118,6 @@ def _fast(x, taps, left, dilation_rate):
             return dx, _taps_gradient(dy, x, taps, left, dilation_rate)
 
         return _op(x, taps, left, dilation_rate), grad
-
-    return conv(x, taps)
-
-
-def _masked(x, taps, left, padding_mask):
-    mask = tf.expand_dims(tf.cast(padding_mask, x.dtype), 2)  # [B,T,1]
-    num_heads = taps.shape[0]
-
-    @tf.custom_gradient
-    def conv(x, taps):
-        def grad(dy):
-            mirrored = {"left": taps.shape[1] - 1 - left, "num_heads": num_heads, "mask_outputs": True}
-            dx = masked_conv(dy, tf.reverse(taps, [1]), mask, **mirrored)
-            dtaps = _taps_gradient(dy, zero_pads(x, padding_mask), taps, left, 1)
-            return tf.ensure_shape(dx, x.shape), dtaps
-
-        return tf.ensure_shape(masked_conv(x, taps, mask, left=left, num_heads=num_heads), x.shape), grad
 
     return conv(x, taps)
 

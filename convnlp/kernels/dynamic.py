@@ -19,7 +19,6 @@ from convnlp.kernels.shifts import (
     split_heads,
     taps_in_segment,
 )
-from convnlp.kernels.zero_pads import zero_pads
 
 _MOST_TAPS_IN_A_LOOP = 15  # XLA adds them one by one; TensorFlow's own softmax over 31 takes half as long
 
@@ -38,7 +37,7 @@ class _Settings:
         return self.kernel_size, self.left, self.dilation_rate
 
 
-def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, padding_mask=None, softmax=False):
+def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, softmax=False):
     """Convolves each position's neighbours with the position's own taps.
 
         y[i, c] = sum_j taps[i, c // (D/H), j] x[i + r (j - p), c]
@@ -46,22 +45,20 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, paddi
     p = K - 1 if causal, else (K - 1) // 2; positions outside the sequence count as zero.
 
     The fast form is one compiled loop over all taps, while plain TensorFlow would run K passes over memory
-    (graph mode) or keep K shifted copies for the gradient; the loop includes the padding mask, which would be
-    another pass. The gradient with respect to x is another such loop. The gradient with respect to the taps
-    is a blocked Gram matrix (gram.py). The loops read the taps in float32: XLA would convert a bfloat16 tap
-    again for each channel that it serves, which takes three times as long at K = 7. Measured for [16,512,512]
-    in float32, K = 7, H = 8, two threads, with the gradients: 12 ms, against 30 ms for the plain form
-    compiled as a whole by XLA and 210 ms for its operations one by one.
+    (graph mode) or keep K shifted copies for the gradient. The gradient with respect to x is another such
+    loop. The gradient with respect to the taps is a blocked Gram matrix (gram.py). The loops read the taps in
+    float32: XLA would convert a bfloat16 tap again for each channel that it serves, which takes three times
+    as long at K = 7. Measured for [16,512,512] in float32, K = 7, H = 8, two threads, with the gradients:
+    12 ms, against 30 ms for the plain form compiled as a whole by XLA and 210 ms for its operations one by
+    one.
 
     Args:
-        x: tensor [B,T,D], float.
+        x: tensor [B,T,D], float, zero at pads.
         taps: tensor [B,T,H,K], float; H divides D.
         dilation_rate: int >= 1. Distance r between neighbouring taps. Defaults to `1`.
         causal: bool. Whether a position sees only itself and earlier ones. Defaults to `False`.
         segment_ids: int32 tensor [B,T]. Each segment is one run of equal ids; positions of other segments
             count as zero. Defaults to one segment.
-        padding_mask: bool tensor [B,T], True = token; pads count as zero, but x must be finite there.
-            Defaults to no pads.
         softmax: bool. Whether `taps` are logits, to be normalised by a softmax over K in float32. Taps that
             meet zeros count in it too. Defaults to `False`.
 
@@ -82,8 +79,8 @@ def dynamic_conv(x, taps, dilation_rate=1, causal=False, segment_ids=None, paddi
     settings = _Settings(num_heads, kernel_size, left_taps(kernel_size, causal), dilation_rate, softmax)
     segments = () if segment_ids is None else (segment_ids,)
     if fast:
-        return _fast(settings, x, taps, padding_mask, segments)
-    padded = pad_for_taps(zero_pads(x, padding_mask), *settings.alignment)
+        return _fast(settings, x, taps, segments)
+    padded = pad_for_taps(x, *settings.alignment)
     return dynamic_conv_valid(padded, _weights(taps, *segments, settings=settings), dilation_rate)
 
 
@@ -103,21 +100,16 @@ def _within_segments(values, *segments, settings):
     return values
 
 
-def _tokens(x, mask):
-    """Zeroes x [B,T,D] at pads. In an island this is part of the loop, and free."""
-    return tf.where(mask, x, tf.zeros([], x.dtype))
-
-
-def _convolution(x, mask, weights, settings):
-    window = pad_for_taps(_tokens(float32(x), mask), *settings.alignment)
+def _convolution(x, weights, settings):
+    window = pad_for_taps(float32(x), *settings.alignment)
     return rounded(dynamic_conv_valid(window, weights, settings.dilation_rate), x.dtype)
 
 
-def _softmax_and_convolution(x, mask, taps, settings):
-    return _convolution(x, mask, _weights(taps, settings=settings), settings)
+def _softmax_and_convolution(x, taps, settings):
+    return _convolution(x, _weights(taps, settings=settings), settings)
 
 
-def _input_gradient(dy, mask, weights, settings):
+def _input_gradient(dy, weights, settings):
     """Returns dx[s] = sum_j weights[s - r (j - left), j] dy[s - r (j - left)]: each product, shifted back."""
     kernel_size, left, dilation_rate = settings.alignment
     where = kernel_size, kernel_size - 1 - left, dilation_rate
@@ -126,7 +118,7 @@ def _input_gradient(dy, mask, weights, settings):
     weights = shifted(pad_for_taps(weights, *where), kernel_size, dilation_rate)
     # Tap j carried the input at s to the output that is K - 1 - j windows to the right.
     terms = [weights[-1 - j][..., j : j + 1] * heads[-1 - j] for j in range(kernel_size)]  # [B,T,H,D/H]
-    return rounded(_tokens(merge_heads(tf.add_n(terms)), mask), dy.dtype)
+    return rounded(merge_heads(tf.add_n(terms)), dy.dtype)
 
 
 def _taps_gradient(dweights, weights, taps, *segments, settings):
@@ -143,9 +135,7 @@ def _island(function, settings, *tensors):
     return island(function, *tensors, first_known_axis=2, settings=settings)
 
 
-def _fast(settings, x, taps, padding_mask, segments):
-    mask = tf.ones([length(x, 0), length(x)], tf.bool) if padding_mask is None else padding_mask
-    mask = tf.expand_dims(tf.cast(mask, tf.bool), 2)  # [B,T,1]
+def _fast(settings, x, taps, segments):
     taps_are_weights = not settings.softmax and not segments
 
     def weights_of(taps):
@@ -159,15 +149,15 @@ def _fast(settings, x, taps, padding_mask, segments):
     def conv(x, taps):
         if in_one:
             weights = None
-            y = _island(_softmax_and_convolution, settings, x, mask, taps)
+            y = _island(_softmax_and_convolution, settings, x, taps)
         else:
             weights = weights_of(taps)
-            y = _island(_convolution, settings, x, mask, weights)
+            y = _island(_convolution, settings, x, weights)
 
         def grad(dy):
             used = weights_of(taps) if weights is None else weights
-            dx = _island(_input_gradient, settings, dy, mask, used)
-            dtaps = _weights_gradient(settings, dy, x, mask)
+            dx = _island(_input_gradient, settings, dy, used)
+            dtaps = _weights_gradient(settings, dy, x)
             if not taps_are_weights:
                 dtaps = _island(_taps_gradient, settings, dtaps, used, taps, *segments)
             return tf.ensure_shape(dx, x.shape), tf.ensure_shape(tf.cast(dtaps, taps.dtype), taps.shape)
@@ -177,13 +167,13 @@ def _fast(settings, x, taps, padding_mask, segments):
     return conv(x, taps)
 
 
-def _weights_gradient(settings, dy, x, mask):
+def _weights_gradient(settings, dy, x):
     """Returns the diagonals of a blocked Gram matrix, [B,T,H,K] of x's dtype."""
     time = length(dy)
-    dy, x, mask = (fold_time(tensor, settings.dilation_rate) for tensor in (dy, x, mask))  # [B*r,T/r,...]
+    dy, x = (fold_time(tensor, settings.dilation_rate) for tensor in (dy, x))  # [B*r,T/r,...]
     folded = length(dy)
     dy = _blocks(settings, pad_time(dy, 0, -folded % block_size(settings.kernel_size)))
-    x = _island(_blocks_with_halo, settings, x, mask)
+    x = _island(_blocks_with_halo, settings, x)
     gram = tf.matmul(x, dy, transpose_b=True)  # [B*r,N,H,block+K-1,block]
     gradient = _island(_along_diagonals, settings, gram)[:, :folded]  # [B*r,T/r,H,K]
     return unfold_time(gradient, settings.dilation_rate, time)
@@ -196,15 +186,15 @@ def _blocks(settings, x):
     return tf.transpose(blocks, [0, 1, 3, 2, 4])
 
 
-def _blocks_with_halo(x, mask, settings):
-    """[B,T,D] -> [B,N,H,block+K-1,D/H], zeros at pads.
+def _blocks_with_halo(x, settings):
+    """[B,T,D] -> [B,N,H,block+K-1,D/H].
 
     The blocks of `to_blocks`, head by head. Compiled, it is one copy instead of three.
     """
     block, halo = block_size(settings.kernel_size), settings.kernel_size - 1
     time = length(x)
     rest = -time % block + block - settings.left  # to the end of an extra block, the halo of the last one
-    blocks = _blocks(settings, pad_time(_tokens(x, mask), settings.left, rest))  # [B,N+1,H,block,D/H]
+    blocks = _blocks(settings, pad_time(x, settings.left, rest))  # [B,N+1,H,block,D/H]
     return tf.concat([blocks[:, :-1], blocks[:, 1:, :, :halo]], axis=3)
 
 

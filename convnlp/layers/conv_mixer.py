@@ -205,7 +205,7 @@ class StaticConvMixer(ConvMixer):
         return keras.initializers.GlorotUniform()
 
     def convolve(self, x, masks, training):
-        # Not by the kernel, whose pads must be finite. A block has already set them to zero in its gate.
+        # A block has already applied the padding mask in its gate, see `pads_are_zeros`.
         x = kernels.zero_pads(x, masks.padding_mask)
         return kernels.depthwise_conv(
             x, self.taps(x, training), self.dilation_rate, self.causal, masks.segment_ids

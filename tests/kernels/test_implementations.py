@@ -48,13 +48,6 @@ def segments(time):
     )
 
 
-def some_tokens(time):
-    """Two rows [2,T] with pads anywhere."""
-    tokens = np.random.default_rng(1).random([2, time]) > 0.3
-    assert 0 < tokens.sum() < tokens.size
-    return tf.constant(tokens)
-
-
 def value_and_gradients(kernel, form, x, taps, dy, **options):
     """[y, dx, dtaps] as float32."""
     with kernels.implementation(form), tf.GradientTape() as tape:
@@ -93,62 +86,34 @@ def test_forms_are_equal_in_bfloat16(kernel, setting):
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16], ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("masks", [(), ("padding_mask",), ("segment_ids", "padding_mask")], ids=str)
+@pytest.mark.parametrize("packed", [False, True], ids=["", "packed"])
 @pytest.mark.parametrize(
     "setting", [SETTINGS[0], SETTINGS[3], SETTINGS[4], SETTINGS[5], THREE_BLOCKS], ids=str
 )
-def test_the_dynamic_kernel_equals_softmax_mask_and_convolution(setting, masks, dtype):
-    """Written out: a softmax of the logits in float32, zeros at the pads, and the kernel without either."""
+def test_the_dynamic_kernel_equals_softmax_and_convolution(setting, packed, dtype):
+    """Written out: a softmax of the logits in float32, and the kernel without it."""
     *size, rate, causal = setting
     x, logits, dy = arguments("dynamic", size, dtype)
-    tokens = some_tokens(size[0])
-    packed = {"segment_ids": segments(size[0])} if "segment_ids" in masks else {}
-    options = {"dilation_rate": rate, "causal": causal, **packed}
+    options = {"dilation_rate": rate, "causal": causal, "segment_ids": segments(size[0]) if packed else None}
     with kernels.implementation("plain"), tf.GradientTape() as tape:
         tape.watch([x, logits])
-        kept = x * tf.expand_dims(tf.cast(tokens, dtype), 2) if "padding_mask" in masks else x
-        y = kernels.dynamic_conv(kept, tf.nn.softmax(tf.cast(logits, tf.float32)), **options)
+        y = kernels.dynamic_conv(x, tf.nn.softmax(tf.cast(logits, tf.float32)), **options)
     expected = [y, *tape.gradient(y, [x, logits], output_gradients=dy)]
     expected = [tf.cast(value, tf.float32).numpy() for value in expected]
-    options |= {"softmax": True, **({"padding_mask": tokens} if "padding_mask" in masks else {})}
     for form in ("fast", "plain", "inference", "edge"):
-        results = value_and_gradients("dynamic", form, x, logits, dy, **options)
+        results = value_and_gradients("dynamic", form, x, logits, dy, softmax=True, **options)
         assert_equal(results, expected, dtype)
-
-
-MASKED = [SETTINGS[3], SETTINGS[5]]
-# A row shorter than the taps, one as long as they reach, one tap, a longer row.
-ONE_LOOP = [
-    (3, 32, 2, 7, 1, False),
-    (6, 16, 1, 7, 1, True),
-    (5, 32, 2, 1, 1, False),
-    (20, 32, 2, 4, 1, False),
-]
-
-
-@pytest.mark.parametrize("packed", [False, True], ids=["", "packed"])
-@pytest.mark.parametrize("setting", [*MASKED, *ONE_LOOP], ids=str)
-def test_the_depthwise_kernel_with_a_mask_equals_zeros_at_the_pads(setting, packed):
-    *size, rate, causal = setting
-    x, taps, dy = arguments("depthwise", size, tf.float32)
-    tokens = some_tokens(size[0])
-    options = {"dilation_rate": rate, "causal": causal, "segment_ids": segments(size[0]) if packed else None}
-    zeros = tf.expand_dims(tf.cast(tokens, tf.float32), 2)
-    y, dx, dtaps = value_and_gradients("depthwise", "plain", x * zeros, taps, dy, **options)
-    for form in ("fast", "plain", "inference", "edge"):
-        results = value_and_gradients("depthwise", form, x, taps, dy, padding_mask=tokens, **options)
-        assert_equal(results, [y, dx * zeros.numpy(), dtaps], tf.float32)
 
 
 @pytest.mark.parametrize("form", ["fast", "plain", "inference"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_no_rows_give_no_rows_and_gradients_of_zero(kernel, form):
     """Eagerly, and in a graph that does not know that there are none."""
-    for setting in (SETTINGS[3], ONE_LOOP[0]):
+    for setting in (SETTINGS[3], SETTINGS[0]):
         *size, rate, causal = setting
         x, taps, dy = arguments(kernel, size, tf.float32)
         empty = [x[:0], taps[:0] if kernel == "dynamic" else taps, dy[:0]]
-        options = {"dilation_rate": rate, "causal": causal, "padding_mask": tf.zeros([0, size[0]], tf.bool)}
+        options = {"dilation_rate": rate, "causal": causal}
 
         @tf.function(input_signature=[tf.TensorSpec([None, *value.shape[1:]]) for value in (x, dy)])
         def in_a_graph(x, dy, taps=taps, options=options):
@@ -164,21 +129,6 @@ def test_no_rows_give_no_rows_and_gradients_of_zero(kernel, form):
             assert form == "inference" or not np.any(results[2])
 
 
-def test_pads_and_few_shared_taps_are_one_loop():
-    for setting, convolutions in ((ONE_LOOP[0], 1), (MASKED[0], 3)):  # of dtaps; of y, dx and dtaps
-        *size, rate, causal = setting
-        x, taps, dy = arguments("depthwise", size, tf.float32)
-        tokens = tf.ones([2, size[0]], tf.bool)
-
-        def gradients(x, taps, dy, rate=rate, causal=causal, tokens=tokens):
-            y = kernels.depthwise_conv(x, taps, rate, causal, padding_mask=tokens)
-            return tf.gradients(y, [x, taps], dy)
-
-        with kernels.implementation("fast"):
-            names, _ = operations(gradients, x, taps, dy)
-        assert names.count("DepthwiseConv2dNative") == convolutions
-
-
 @pytest.mark.parametrize(
     ("dtype", "kernel_size", "outside"),
     [
@@ -188,10 +138,10 @@ def test_pads_and_few_shared_taps_are_one_loop():
         (tf.bfloat16, 31, ["Cast", "Softmax"]),
     ],
 )
-def test_softmax_pads_and_dynamic_taps_are_one_loop(dtype, kernel_size, outside):
+def test_softmax_and_dynamic_taps_are_one_loop(dtype, kernel_size, outside):
     x, logits, _ = arguments("dynamic", (40, 8, 2, kernel_size), dtype)
-    conv = tf.function(lambda *args: kernels.dynamic_conv(*args[:2], padding_mask=args[2], softmax=True))
-    graph = conv.get_concrete_function(x, logits, some_tokens(40)).graph
+    conv = tf.function(lambda *args: kernels.dynamic_conv(*args, softmax=True))
+    graph = conv.get_concrete_function(x, logits).graph
     around = {"Placeholder", "Const", "ExpandDims", "EnsureShape", "Identity", "IdentityN"}
     operations = [node.type for node in graph.get_operations() if node.type not in around]
     assert sorted(operations) == sorted([*outside, "PartitionedCall"])
@@ -329,14 +279,13 @@ def test_an_unknown_implementation_is_named():
 
 
 def test_all_compiled_loops_are_kept_in_one_table_and_traced_once_for_all_lengths():
-    def run(kernel, length):
-        x, taps, dy = arguments(kernel, (length, 32, 2, 3), tf.float32)
+    def run(length):
+        x, taps, dy = arguments("dynamic", (length, 32, 2, 3), tf.float32)
         with kernels.implementation("fast"), tf.GradientTape() as tape:
             tape.watch(x)
-            y = KERNELS[kernel](x, taps, padding_mask=tf.ones([2, length], tf.bool))
+            y = kernels.dynamic_conv(x, taps)
         tape.gradient(y, x, dy)
         return compiled._traced.cache_info().currsize
 
     before = compiled._traced.cache_info().currsize
-    sizes = [run(kernel, length) for kernel in KERNELS for length in (9, 11)]
-    assert before < sizes[0] == sizes[1] < sizes[2] == sizes[3]
+    assert before < run(9) == run(11)
