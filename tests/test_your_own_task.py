@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from convnlp import tasks, testing
-from convnlp.data import Source
+from convnlp.data import Label, Source
 from convnlp.export.edge_model import EdgeModel
 from convnlp.export.lite import report, tflite_files
-from convnlp.models import Tokenizer
+from convnlp.models import Seq2SeqBackbone, Tokenizer
 from convnlp.tasks import TASKS
 from tests import corpus, your_own
 
@@ -31,6 +31,19 @@ def folder(tmp_path, monkeypatch):
 def test_the_suite_of_the_page_passes(folder, monkeypatch):
     monkeypatch.chdir(folder)
     your_own.run_suite(SUITE, "test_smooth_classification", testing.TASK_SUITE)
+
+
+def test_a_subclass_of_ours_keeps_its_class_and_pooling_with_n_grams(folder):
+    cls = importlib.import_module("my_tasks").SmoothClassification
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16, num_decoder_layers=0)
+    label = Label(names=("bad", "good"))
+    task = cls(tokenizer=tokenizer, label=label, sequence_length=12, pooling="mean", ngram_buckets=4096)
+    corpus.write_jsonl(folder / "a.jsonl", corpus.reviews(8))
+    found = task.read(Source(f"jsonl:{folder}/a.jsonl"))
+    _, model = task.trained(task.model(backbone), found, found)
+    assert (model.pooling, model.ngram_buckets) == ("mean", 4096)
+    assert tasks.task_of(model) is cls
 
 
 @pytest.fixture

@@ -280,3 +280,20 @@ def test_the_table_is_never_large(num_classes):
     assert buckets == 0 or 2**12 <= buckets <= 2**16
     assert buckets * num_classes <= 2**20
     assert (buckets > 0) == (num_classes <= 256)
+
+
+class Plain(TextClassifier):
+    """A class of a user's own, whose constructor takes no `ngram_buckets`."""
+
+    def __init__(self, backbone, num_classes, preprocessor=None):
+        super().__init__(backbone, num_classes, preprocessor)
+
+
+def test_a_class_without_n_grams_stays_as_it_is(model, found, held_out, caplog):
+    plain = Plain(model.backbone, NUM_CLASSES)
+    label = Label(num_classes=NUM_CLASSES)
+    task = Classification(tokenizer=None, label=label, sequence_length=LENGTH)
+    assert task.trained(plain, found, held_out) == (plain, plain)
+    fitted, *_ = task.fitted(plain, found, np.ones([90, 16]), np.arange(90) % 5, [1.0])
+    assert fitted is plain
+    assert caplog.messages == ["no n-grams are joined: Plain takes no `ngram_buckets`"] * 2

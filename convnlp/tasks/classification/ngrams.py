@@ -5,7 +5,7 @@ import tensorflow as tf
 from scipy import sparse
 
 from convnlp.layers import HashedNgrams, hashed_ngrams
-from convnlp.models import TextClassifier, linear_head
+from convnlp.models import arguments, linear_head
 from convnlp.tasks.classification import joint
 from convnlp.tasks.rows import outputs_of
 
@@ -39,6 +39,11 @@ def ratio_share_for(num_classes):
     return RATIO_SHARE if num_classes <= MAX_RATIO_CLASSES else 0.0
 
 
+def takes(model):
+    """Returns whether a model's class, which may be one of your own, can have n-grams."""
+    return "ngram_buckets" in arguments.names(type(model))
+
+
 def join(model, num_buckets, found, held_out, learns=False):
     """Returns classifiers with logits a z + b u: z from `model`, u from a linear classifier on n-grams.
 
@@ -55,15 +60,15 @@ def join(model, num_buckets, found, held_out, learns=False):
     with the same b. With few examples, that gains half a point (docs/recipes.md).
 
     Args:
-        model: trained `TextClassifier` without n-grams.
+        model: trained `TextClassifier` without n-grams, see `joined`.
         num_buckets: int, M, at most 2**16.
         found: `convnlp.data.examples.Examples` that it was trained on.
         held_out: `Examples` that it was not trained on; with `weights` if `found` has them.
         learns: bool. Whether the classifier to keep also learns from `held_out`. Defaults to False.
 
     Returns:
-        (`TextClassifier` that has not learned from `held_out`, `TextClassifier` to keep), with the backbone
-        of `model`; without `learns`, they are the same.
+        (model that has not learned from `held_out`, model to keep), with the class and the backbone of
+        `model`; without `learns`, they are the same.
     """
     layer = HashedNgrams(num_buckets, model.num_classes)
     counts, held_counts = features(layer, found), features(layer, held_out)
@@ -92,25 +97,19 @@ def joined(model, head, linear, shares):
     """Returns the classifier with logits a (W v + b) + s (U x + c).
 
     Args:
-        model: `TextClassifier` without n-grams, whose `head` takes v.
+        model: `TextClassifier` without n-grams, whose `head` takes v, or a model of your own class whose
+            constructor and `get_config` have `ngram_buckets` and `ngram_dim`, too.
         head: (W, b), arrays [D,C] and [C].
         linear: (U, c), arrays [M,C] and [C], from `fit`.
         shares: float array [2], (a, s).
 
     Returns:
-        `TextClassifier` with the same backbone.
+        A model of the same class and backbone.
     """
     (kernel, own_bias), (table, bias), (share, ngram_share) = head, linear, shares
-    classifier = TextClassifier(
-        model.backbone,
-        num_classes=model.num_classes,
-        preprocessor=model.preprocessor,
-        pooling=model.pooling,
-        dropout=model.dropout,
-        labels=model.labels,
-        ngram_buckets=len(table),
-        ngram_dim=model.num_classes,
-    )
+    config = {**model.get_config(), "ngram_buckets": len(table), "ngram_dim": model.num_classes}
+    config |= {"backbone": model.backbone, "preprocessor": model.preprocessor}
+    classifier = type(model)(**config)
     classifier.ngrams.set_weights([table])
     identity = np.eye(model.num_classes) * ngram_share / hashed_ngrams.SCALE
     classifier.head.set_weights(

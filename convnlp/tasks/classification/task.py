@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from convnlp import losses, scores
 from convnlp.data import Label, examples, rules, sources
@@ -38,7 +39,7 @@ class Classification(PooledHeadTask):
 
     Args:
         ngram_buckets: int, buckets of `ngrams.join` after training; 0 for none. An option. Default None:
-            `ngrams.buckets_for` the number of classes.
+            `ngrams.buckets_for` the number of classes. A `model_cls` that does not take it has none.
         r_drop: float, see `classification_loss`. An option. Default 0.
         teachers: sequence of str, presets of classifiers with the same classes. The model learns their mean
             answer to a text alongside its label, see `classification_loss`; for a text without one, the class
@@ -145,7 +146,7 @@ class Classification(PooledHeadTask):
         return {"num_classes": self.label.num_classes, "labels": list(self.label.names)}
 
     def trained(self, model, found, held_out, learns=False):
-        if not (num_buckets := self._num_buckets):
+        if not (num_buckets := self._num_buckets(model)):
             return model, model
         return ngrams.join(model, num_buckets, found, self._weighed(held_out), learns)
 
@@ -160,10 +161,13 @@ class Classification(PooledHeadTask):
             return None
         return class_weights(self.class_weights, self.label.names, labels)[labels]
 
-    @property
-    def _num_buckets(self):
+    def _num_buckets(self, model):
         given = self.ngram_buckets
-        return ngrams.buckets_for(self.label.num_classes) if given is None else given
+        number = ngrams.buckets_for(self.label.num_classes) if given is None else given
+        if number and not ngrams.takes(model):
+            logging.warning("no n-grams are joined: %s takes no `ngram_buckets`", type(model).__name__)
+            return 0
+        return number
 
     def loss(self, model):
         return classification_loss(model, self.r_drop)
@@ -180,7 +184,7 @@ class Classification(PooledHeadTask):
         all of this.
         """
         parts = [heads.Part("", features, self.linear_heads, penalties)]
-        if num_buckets := self._num_buckets:
+        if num_buckets := self._num_buckets(model):
             layer = HashedNgrams(num_buckets, self.label.num_classes)
             counts = ngrams.features(layer, found)
             parts.append(heads.Part("ngram_", counts, self._ngram_heads, ngrams.PENALTIES))
