@@ -118,4 +118,4 @@ def test_a_task_from_nothing_is_trained_scored_exported_and_verified(folder, sta
         assert row["pearson"] == pytest.approx(scores["pearson"], abs=1e-4)
     rows = tasks.load(preset).preprocessor([row["text"] for row in stars[:4]], y=None)
     expected = np.asarray(tasks.load(preset)(rows, training=False))
-    np.testing.assert_allclose([answer["score"] for answer in answers], expected, atol=1e-4)
+    np.testing.assert_allclose([answer["score"] for answer in answers], expected[:, 0], atol=1e-4)
