@@ -105,7 +105,7 @@ class Label:
 
     def class_of(self, value):
         """Returns the class of a value as read, an int; raises ValueError if it has none."""
-        is_written = isinstance(value, bool) or (self.by_name and self._has_numbers)
+        is_written = isinstance(value, bool) or (self.by_name and _have_numbers(self.names))
         if is_written and isinstance(value, numbers.Integral) and self.names and self.threshold is None:
             value = str(value)
         is_name = self.names and self.threshold is None and value in self.names
@@ -134,12 +134,7 @@ class Label:
         cell = cell.stripped
         if self.threshold is not None:
             return cell.number()
-        return int(cell) if cell.is_natural and not self._has_numbers else cell
-
-    @property
-    def _has_numbers(self):
-        """Whether a name is an integer, without which integers can only be places."""
-        return self.threshold is None and any(Cell(name).is_natural for name in self.names or ())
+        return int(cell) if cell.is_natural and not _have_numbers(self.names) else cell
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,6 +179,7 @@ class MultiLabel:
         field: string, or a tuple of strings, one for each name.
         names: tuple of C different strings.
         separator: string. Default None: the first of `SEPARATORS` that splits a value into known names.
+        by_name: bool. As for a `Label`.
 
     Raises:
         ValueError: if the numbers of names and fields differ, or the names or the fields are not different
@@ -199,6 +195,7 @@ class MultiLabel:
     field: str | tuple
     names: tuple
     separator: str | None = None
+    by_name: bool = False
     dtype: ClassVar[str] = "float32"  # as losses expect; `shape` distinguishes it from `Number`
 
     def __post_init__(self):
@@ -234,6 +231,8 @@ class MultiLabel:
         return next((part for part in parts if all(name in self.names for name in part)), parts[0])
 
     def _index(self, name):
+        if type(name) is int and self.by_name and _have_numbers(self.names):
+            name = str(name)
         if isinstance(name, str) and name in self.names:
             return self.names.index(name)
         if type(name) is int and 0 <= name < len(self.names):
@@ -272,6 +271,11 @@ def parts_of(field, value, separator):
             f"Received: {short(value)}"
         )
     return [*value]
+
+
+def _have_numbers(names):
+    """Returns whether a name is an integer, without which integers can only be places."""
+    return any(Cell(name).is_natural for name in names or ())
 
 
 def _share(field, value):

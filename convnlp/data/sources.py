@@ -31,7 +31,7 @@ from absl import logging
 from convnlp.data import files, tfds_source, token_cache
 from convnlp.data.errors import SourceError, unwrapped
 from convnlp.data.label_names import label_names, multi_label_names
-from convnlp.data.labels import Label
+from convnlp.data.labels import Label, MultiLabel
 from convnlp.data.opening import NO_TEXT, format_of, paths, stream_of
 from convnlp.data.schema import EveryField, RecordAndTexts, Schema
 from convnlp.data.source import ALL, Split
@@ -262,10 +262,11 @@ def numbers(source, label):
 
 def _for_source(label, source):
     """Returns a label as it is to be read from a source: integers are names, unless it has stored names."""
-    if not isinstance(label, Label) or not label.names or source.kind in ("tfds", "tokens"):
+    has_names = isinstance(label, Label | MultiLabel) and label.names and isinstance(label.field, str)
+    if not has_names or source.kind in ("tfds", "tokens"):
         return label
     stored = format_of(source).class_names(paths(source)[0], label.field)
-    return dataclasses.replace(label, num_classes=None, by_name=not stored)
+    return dataclasses.replace(label, by_name=not stored)
 
 
 def _schema(fields, label, several=()):

@@ -164,6 +164,19 @@ def test_labels_in_columns_of_their_own(tmp_path):
         task.read(source)
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [(("1", "2", "3"), [[1, 1, 0], [0, 0, 1]]), (("3", "2", "1"), [[0, 1, 1], [1, 0, 0]])],
+)
+def test_integers_are_names_if_names_are_integers(tmp_path, names, expected):
+    """They are in a list as they are in the string of a table."""
+    rows = [{"text": "a", "label": label} for label in ([1, 2], [3])]
+    listed = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+    for source in (write(tmp_path, ["1|2", "3"]), listed):
+        task = build(source, "multi_label", **{"task.label_names": names})
+        np.testing.assert_array_equal(task.read(source).labels, expected)
+
+
 def test_the_labels_of_hugging_face_have_names(tmp_path):
     rows = [{"text": "a", "label": [0, 2]}, {"text": "b", "label": [1]}]
     names = {"names": ["x", "y", "z"], "_type": "ClassLabel"}
