@@ -16,6 +16,7 @@ class Fields:
         label_threshold: float, if labels are fractions; see `convnlp.data.Label`. Default None.
         target: str, the text that a model should write, or the acceptable answers. Default None: the name
             of the class, or "answers".
+        options: dict, the task's own options in its training, as far as they are known. Default: none.
     """
 
     texts: tuple = ("text",)
@@ -23,13 +24,14 @@ class Fields:
     label_names: tuple | None = None
     label_threshold: float | None = None
     target: str | None = None
+    options: dict = dataclasses.field(default_factory=dict)
 
 
 def with_label(model, source, trained, given, text_roles):
     """Returns the fields of a text, or a pair, with a label; arguments as for `Task.scored_fields`.
 
     Args:
-        model: its `labels` may each have a field of their own; then no field of the label is looked for.
+        model: its labels may each have a field of their own; then no field of the label is looked for.
         source: `convnlp.data.Source`.
         trained: dict.
         given: dict.
@@ -44,8 +46,9 @@ def with_label(model, source, trained, given, text_roles):
     there = {*sources.Sample(source, 1).fields}
     own = {"texts": texts_of(trained, text_roles), "label": trained.get("label_field")}
     own = {name: value for name, value in own.items() if value and names_of(value) <= there}
-    found = Fields(**{"label_threshold": trained.get("label_threshold"), **own, **given})
-    has_own_fields = {*(getattr(model, "labels", None) or [""])} <= there
+    own |= {"label_threshold": trained.get("label_threshold"), "options": trained.get("options") or {}}
+    found = Fields(**{**own, **given})
+    has_own_fields = fields_of_labels(getattr(model, "labels", None), found.options, there)
     # A key that is not a role only keeps its field from being taken for another role.
     roles = {
         "first text" if "texts" in given else "text_field": found.texts[0],
@@ -55,6 +58,21 @@ def with_label(model, source, trained, given, text_roles):
     taken = fields.take(source, roles)
     texts = (taken.get("text_field", found.texts[0]), *found.texts[1:])
     return dataclasses.replace(found, texts=texts, label=taken.get("label_field", found.label))
+
+
+def fields_of_labels(names, options, there):
+    """Returns the fields that hold one label each.
+
+    Args:
+        names: sequence of str, the names of the labels; None if they have none.
+        options: dict, as in `Fields`; "label_fields" may name them otherwise than the labels.
+        there: set of str, the fields of the data.
+
+    Returns:
+        Tuple of str, in the order of the labels; empty if the data have no such fields.
+    """
+    known = (options.get("label_fields"), names)
+    return next((tuple(each) for each in known if each and {*each} <= there), ())
 
 
 def texts_of(trained, text_roles):

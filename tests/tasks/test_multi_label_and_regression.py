@@ -134,6 +134,25 @@ def test_labels_in_one_column(tmp_path, labels, names, expected):
     np.testing.assert_array_equal(found.labels, expected)
 
 
+@pytest.mark.parametrize(
+    ("columns", "options", "names", "expected"),
+    [
+        ({"label": ["a/b", "b"]}, {"separator": "/"}, ("a", "b"), [[1, 1], [0, 1]]),
+        ({"x": [1, 0], "y": [1, 1]}, {"label_fields": ["x", "y"]}, ("a", "b"), [[1, 1], [0, 1]]),
+    ],
+    ids=["separator", "label_fields"],
+)
+def test_a_model_is_scored_with_the_options_of_its_training(tmp_path, columns, options, names, expected):
+    source = write(tmp_path, [], text=["the river", "a clock"], **columns)
+    values = {f"task.options.{name}": value for name, value in options.items()}
+    task = build(source, "multi_label", **{"task.label_names": names, **values})
+    model = task.model(Seq2SeqBackbone(TOKENIZER.vocabulary_size(), 1, 2, 8, 16, num_decoder_layers=0))
+    (tmp_path / "experiment.json").write_text(json.dumps({"task": {"options": options}}))
+    again = type(task).from_model(model, source, fields.of_preset(model, str(tmp_path), source))
+    for each in (task, again):
+        np.testing.assert_array_equal(each.read(source).labels, expected)
+
+
 def test_a_missing_value_is_no_label(tmp_path):
     with pytest.raises(SourceError, match=r"line 3: label is missing\. Received: ' NaN'"):
         sources.multi_label_names(write(tmp_path, ["a,b", " NaN"]))

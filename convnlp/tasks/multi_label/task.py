@@ -14,6 +14,7 @@ from convnlp.options import option
 from convnlp.tasks.multi_label import review
 from convnlp.tasks.multi_label.answers import MultiLabelAnswers
 from convnlp.tasks.pooled_head import PooledHeadTask
+from convnlp.tasks.scored_fields import fields_of_labels
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,10 +64,9 @@ class MultiLabelClassification(PooledHeadTask):
     @classmethod
     def from_model(cls, model, source, fields):
         names = tuple(fields.label_names or label_names.names_of(model))
-        each = {*names} <= {*sources.Sample(source, 1).fields}
-        return cls(
-            label=MultiLabel(names if each else fields.label, names), **cls._arguments_from(model, fields)
-        )
+        each = fields_of_labels(names, fields.options, {*sources.Sample(source, 1).fields})
+        label = MultiLabel(each or fields.label, names, fields.options.get("separator") or None)
+        return cls(label=label, **cls._arguments_from(model, fields))
 
     @classmethod
     def answers(cls, model):
