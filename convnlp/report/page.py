@@ -51,7 +51,7 @@ def render(report):
         str, HTML.
     """
     sections = [
-        _scores(report["scores"], report["left_out"], report["learned"]),
+        _scores(report["scores"], report["left_out"], report["learned"], "best_step" in report["cost"]),
         _warnings(report["warnings"]),
         *(_SECTIONS[section["kind"]](section) for section in report["sections"]),
         _curves(report["curves"]),
@@ -69,11 +69,12 @@ def render(report):
     return f"<!DOCTYPE html>\n{element('html', head, element('body', main), lang='en')}\n"
 
 
-def _scores(scores, left_out, learned):
+def _scores(scores, left_out, learned, has_steps):
     """Makes the table of scores.
 
-    `left_out` says whether the validation scores come from models that had not seen the example, and
-    `learned` whether the model that is kept has learned from the held-out examples.
+    `left_out` says whether the validation scores come from models that had not seen the example, `learned`
+    whether the model that is kept has learned from the held-out examples, and `has_steps` whether these chose
+    one of its steps; they choose nothing in a head that is fitted at once.
     """
     rows = []
     for split, found in scores.items():
@@ -81,7 +82,7 @@ def _scores(scores, left_out, learned):
             between = "" if score["interval"] is None else "{:.3f} to {:.3f}".format(*score["interval"])
             rows.append([split, name.replace("_", " "), score["value"], between, found["num_examples"]])
     table = _table("Scores", ("data", "score", "value", "95% interval", "examples"), rows)
-    notes = [_LEFT_OUT] if left_out else [] if "test" in scores else [_CHOSEN]
+    notes = [_LEFT_OUT] if left_out else [_CHOSEN] if has_steps and "test" not in scores else []
     notes += [_LEARNED] * learned
     return _section("Scores", table, notes=[_INTERVAL, *notes])
 

@@ -79,7 +79,7 @@ def report(**changes):
             "valid/accuracy": [[10, 0.7], [20, 0.875]],
         },
         "data": {"train": facts, "validation": facts},
-        "cost": {"parameters": 6_475_818, "seconds": 80.4, "hardware": HOSTILE},
+        "cost": {"parameters": 6_475_818, "seconds": 80.4, "best_step": 20, "hardware": HOSTILE},
         "command": f"python -m convnlp.finetune {HOSTILE}",
         **changes,
     }
@@ -125,6 +125,8 @@ def test_what_validation_scores_are_of():
     assert ["also chose the step" in text for text in texts] == [True, False]
     texts = [" ".join(Reader(page.render(report(learned=learned))).texts) for learned in (False, True)]
     assert ["before its n-grams learned" in text for text in texts] == [False, True]
+    without_steps = report(cost={"parameters": 1, "seconds": 1.0, "hardware": "none"})  # of fit-head
+    assert "also chose the step" not in page.render(without_steps)
 
 
 def test_it_is_one_file():
