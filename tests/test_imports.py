@@ -84,7 +84,7 @@ RULES = {
             "convnlp.scores",
             "convnlp.tables",
         ),
-        ("numpy", "scipy", "tensorflow"),
+        ("absl", "numpy", "scipy", "tensorflow"),
     ),
     "convnlp.objectives": (
         (
