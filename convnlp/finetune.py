@@ -11,7 +11,6 @@ test data, and what the training took. report.html shows these and more about th
 report.json holds the same.
 """
 
-import numpy as np
 import tensorflow as tf
 from absl import flags
 
@@ -61,10 +60,10 @@ def run(config, workdir, strategy, finish=False):
     task = tasks.build_task(config, tokenizer, train)
     found, held_out, is_trained_on = data.read_examples(task, train, held_out)
     num_overlapping = data.report_overlap(found, held_out, tokenizer) if worker == 0 else {}
-    is_taught, is_adapted = _uses_of_unlabelled(config, task)
+    _, is_adapted = _uses_of_unlabelled(config, task)
     if is_adapted:
         adaptation.check(config)
-    labelled, scored = np.arange(len(found)), held_out.values()
+    labelled, scored = found, held_out.values()
     found = _for_training(config, task, found, scored, tokenizer)  # may take long: teachers are asked
     batch_size = config.train.batch_size // num_workers
     groups = config.data.group_by_length and task.takes_group and mixes_any_length(backbone)
@@ -112,8 +111,7 @@ def run(config, workdir, strategy, finish=False):
     if worker == 0:
         ours = is_trained_on is not None  # a validation split that the user gives stays unseen
         model, left_out = _finished(task, model, found, held_out["validation"], learns=ours)
-        found = found.take(labelled) if is_taught else found
-        outcome = Outcome(task, model, tokenizer, found, held_out, num_overlapping, summary, left_out)
+        outcome = Outcome(task, model, tokenizer, labelled, held_out, num_overlapping, summary, left_out)
         results.save(config, workdir, outcome)
     strategy_lib.any_worker(strategy, False)  # a worker that ends early takes the others with it
     experiment.finish(workdir)

@@ -62,7 +62,7 @@ class Outcome:
         task: `Task`.
         model: its trained model.
         tokenizer: `Tokenizer` of the examples.
-        train: `Examples` that were trained on.
+        train: `Examples` that were trained on, as they were read: with a label, and not cut into windows.
         held_out: dict, name -> `Examples`: "validation" and "test", if they exist.
         num_overlapping: dict, name of these -> number of its examples that are also trained on, or almost;
             see `convnlp.finetuning.data.report_overlap`.

@@ -12,12 +12,14 @@ import tensorflow as tf
 from convnlp import experiment, finetune, scores, tasks
 from convnlp.configs import common, finetune_squad
 from convnlp.data import Source, SourceError, validation
-from convnlp.finetuning import steps
+from convnlp.finetuning import results, steps
 from convnlp.models import QuestionAnswerer, Seq2SeqBackbone, Tokenizer
+from convnlp.report import data_facts
 from convnlp.tasks import Fields, QuestionAnswering, fields
 from convnlp.tasks.question_answering import SpanAnswers
 from convnlp.tasks.rows import TEXT, signature
 from convnlp.testing import task_checks
+from convnlp.training import loop
 from tests import corpus
 from tests.models.test_question_answerer import marked
 from tests.task_table import TASK_TABLE
@@ -324,44 +326,69 @@ def test_the_suite_notices_a_defect(answers, monkeypatch):
         check()
 
 
-@pytest.mark.slow
-def test_a_table_becomes_a_preset(tmp_path):
-    (tmp_path / "spm.model").write_bytes(corpus.tiny_proto())
-    for name, count, seed in (("train", 256, 1), ("test", 60, 2)):
-        (tmp_path / name).mkdir()
-        write(
-            tmp_path / name, *zip(*marked(count, seed), strict=True), names=("question", "passage", "answer")
-        )
+def config_of(folder, **more):
+    """A run with a tiny model, on the folder's train/a.jsonl."""
+    (folder / "spm.model").write_bytes(corpus.tiny_proto())
     config = finetune_squad.get_config("dynamic_conv")
     config.model.update({"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2})
     config.update_from_flattened_dict(
         {
             "model.kernel_size": (3,),
             "model.dropout": 0.0,
-            "tokenizer": str(tmp_path / "spm.model"),
-            "data.source": f"jsonl:{tmp_path}/train/a.jsonl",
-            "data.test_source": f"jsonl:{tmp_path}/test/a.jsonl",
-            "data.input_length": 48,
-            "train.batch_size": 32,
-            "train.steps_per_call": 9,
+            "tokenizer": str(folder / "spm.model"),
+            "data.source": f"jsonl:{folder}/train/a.jsonl",
             "train.deterministic": False,  # a setting of the whole process
-            "task.num_epochs": 12.0,
             "task.head_dropout": 0.0,
-            "optimizer.learning_rate": 1e-2,
+            **more,
         }
     )
     config.task.options.max_answer_length = 8
+    return config
+
+
+def run(config, workdir):
+    finetune.run(config, workdir, experiment.prepare(config, workdir, open_fields=steps.open_fields(config)))
+
+
+def test_the_report_is_on_the_questions_and_not_their_windows(tmp_path, monkeypatch):
+    (tmp_path / "train").mkdir()
+    rows = [(f"where {i}", f"{'the river ' * 20}the garden {i}", ["garden"]) for i in range(6)]
+    write(tmp_path / "train", *rows)
+    outcomes = []
+    monkeypatch.setattr(loop, "train", lambda **_: {})
+    monkeypatch.setattr(results, "save", lambda config, workdir, outcome: outcomes.append(outcome))
+    more = {"data.input_length": 48, "data.validation_split": "train", "train.batch_size": 2}
+    run(config_of(tmp_path, **more), str(tmp_path / "run"))
+    facts = data_facts.of_split(outcomes[0].train, outcomes[0].tokenizer)
+    assert (facts["num_examples"], facts["cut"]) == (6, 0)
+
+
+@pytest.mark.slow
+def test_a_table_becomes_a_preset(tmp_path):
+    for name, count, seed in (("train", 256, 1), ("test", 60, 2)):
+        (tmp_path / name).mkdir()
+        write(
+            tmp_path / name, *zip(*marked(count, seed), strict=True), names=("question", "passage", "answer")
+        )
+    more = {
+        "data.test_source": f"jsonl:{tmp_path}/test/a.jsonl",
+        "data.input_length": 48,
+        "train.batch_size": 32,
+        "train.steps_per_call": 9,
+        "task.num_epochs": 12.0,
+        "optimizer.learning_rate": 1e-2,
+    }
     workdir = str(tmp_path / "run")
-    strategy = experiment.prepare(config, workdir, open_fields=steps.open_fields(config))
-    finetune.run(config, workdir, strategy)
-    results = json.loads((tmp_path / "run" / "results.json").read_text())["test"]
-    assert results["num_examples"] == 60
-    assert results["squad_f1"] >= results["squad_exact_match"] > 0.8  # a guess among the words has 1/3
+    config = config_of(tmp_path, **more)
+    run(config, workdir)
+    reached = json.loads((tmp_path / "run" / "results.json").read_text())["test"]
+    assert reached["num_examples"] == 60
+    assert reached["squad_f1"] >= reached["squad_exact_match"] > 0.8  # a guess among the words has 1/3
     model = tasks.load(f"{workdir}/preset")
     source = Source(config.data.test_source)
     found = fields.of_preset(model, f"{workdir}/preset", source)
     assert found == Fields(("question", "passage"), target="answer")
     task = tasks.task_of(model).from_model(model, source, found)
-    assert task.scores(model, task.read(source)) == pytest.approx(results)
+    assert task.scores(model, task.read(source)) == pytest.approx(reached)
     report = json.loads(pathlib.Path(workdir, "report.json").read_text())
     assert report["sections"][0]["title"] == "By the kind of question"
