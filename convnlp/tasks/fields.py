@@ -5,6 +5,8 @@ from convnlp.models import presets
 from convnlp.tasks.scored_fields import texts_of
 from convnlp.tasks.table import TASKS, task_named, task_of
 
+_FLAGS = {"texts": "text_fields", "label": "label_field", "target": "target_field"}  # arguments of `Fields`
+
 
 def open_fields(config):
     """Returns the names of the config's fields that `take` and `take_length` may set: "task.text_field", ...
@@ -100,10 +102,17 @@ def of_preset(model, directory, source, **given):
         `Fields`.
 
     Raises:
+        ValueError: if the task does not use one of those given.
         SourceError: as for `take`.
     """
-    given = {name: value for name, value in given.items() if value is not None}
-    return task_of(model).scored_fields(model, source, _recorded(directory), given)
+    task, given = task_of(model), {name: value for name, value in given.items() if value is not None}
+    for name, value in given.items():
+        if name not in task.scored_by:
+            raise ValueError(
+                f"`{_FLAGS.get(name, name)}` must not be given for a {type(model).__name__}, which is scored "
+                f"without it. Received: {value!r}"
+            )
+    return task.scored_fields(model, source, _recorded(directory), given)
 
 
 def _recorded(directory):

@@ -84,7 +84,16 @@ class PooledHeadTask(Task):
 
     @staticmethod
     def _arguments_from(model, fields):
-        """Returns the arguments that a model gives, except for the label."""
+        """Returns the arguments that a model gives, except for the label.
+
+        Raises:
+            ValueError: if the model compares two texts and the fields are not two.
+        """
+        if model.pooling == "pair" and len(fields.texts) != 2:
+            raise ValueError(
+                "`text_fields` must be two fields for a model that compares two texts. "
+                f"Received: {list(fields.texts)}"
+            )
         return {
             "tokenizer": model.preprocessor.tokenizer,
             "sequence_length": model.preprocessor.sequence_length,

@@ -41,6 +41,8 @@ class Task(abc.ABC):
     text_roles: ClassVar[tuple] = ("text_field", "second_text_field")  # those for its texts, one or two
     # Fields of a config's `task` that `from_config` reads; None if that is not known. See `reads`.
     config_fields: ClassVar[tuple | None] = None
+    # The arguments of `Fields` that have an effect on its scores, so that a user may give them.
+    scored_by: ClassVar[tuple] = ("texts", "label", "label_names", "label_threshold", "target")
     edge_metrics: ClassVar[tuple] = ()  # names of the scores that the output of a TFLite file has
 
     def __post_init__(self):

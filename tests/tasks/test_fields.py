@@ -2,12 +2,20 @@
 
 import dataclasses
 import json
+import types
 
 import pytest
 
 from convnlp.data import Source, SourceError
-from convnlp.models import Seq2SeqLM, TextClassifier
-from convnlp.tasks import Fields, fields
+from convnlp.models import (
+    MultiLabelClassifier,
+    PrefixLM,
+    QuestionAnswerer,
+    Seq2SeqLM,
+    TextClassifier,
+    TextRegressor,
+)
+from convnlp.tasks import Classification, Fields, Regression, fields
 from tests import corpus
 
 ROWS = corpus.reviews(10)
@@ -121,3 +129,44 @@ def test_of_text_to_text_where_the_target_is_a_class(tmp_path):
     names = ("good", "bad")
     expected = dataclasses.replace(expected, label_names=names)
     assert found(tmp_path, Seq2SeqLM, recorded, rows, label_names=names) == expected
+
+
+def test_of_text_to_text_where_the_names_of_the_classes_are_given(tmp_path):
+    recorded = {"input_field": "inputs", "target_field": "targets"}
+    rows = [{"inputs": "a", "targets": "good"}]
+    expected = Fields(("inputs",), "targets", label_names=("bad", "good"))
+    assert found(tmp_path, Seq2SeqLM, recorded, rows, label_names=("bad", "good")) == expected
+
+
+@pytest.mark.parametrize(
+    ("cls", "given", "message"),
+    [
+        (
+            TextClassifier,
+            {"target": "answers"},
+            "`target_field` must not be given for a TextClassifier, which is scored without it. "
+            "Received: 'answers'",
+        ),
+        (MultiLabelClassifier, {"label_threshold": 0.5}, "`label_threshold` must not be given for a Multi"),
+        (TextRegressor, {"label_names": ["a"]}, "`label_names` must not be given for a TextRegressor"),
+        (QuestionAnswerer, {"label": "answers"}, "`label_field` must not be given for a QuestionAnswerer"),
+        (PrefixLM, {"target": "text"}, "`target_field` must not be given for a PrefixLM"),
+        (
+            Seq2SeqLM,
+            {"target": "a", "label_names": ["a", "b"]},
+            "`label_names` must not be given with `target_field`, which holds a text and no class. "
+            "Received: target_field='a'",
+        ),
+    ],
+)
+def test_what_a_task_does_not_use_is_refused(tmp_path, cls, given, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        found(tmp_path, cls, {}, ROWS, **given)
+
+
+@pytest.mark.parametrize("task", [Classification, Regression])
+def test_a_model_that_compares_two_texts_is_scored_on_two(task):
+    model = types.SimpleNamespace(pooling="pair", num_classes=2, labels=["a", "b"], mean=0.0, scale=1.0)
+    message = r"^`text_fields` must be two fields for a model that compares two texts. Received: \['text'\]$"
+    with pytest.raises(ValueError, match=message):
+        task.from_model(model, None, Fields())

@@ -59,6 +59,7 @@ class Classification(PooledHeadTask):
     share_metrics: ClassVar[tuple] = ("accuracy",)
     config_fields: ClassVar[tuple] = (*PooledHeadTask.config_fields, "label_names", "label_threshold")
     edge_metrics: ClassVar[tuple] = ("accuracy",)
+    scored_by: ClassVar[tuple] = ("texts", "label", "label_names", "label_threshold")
 
     ngram_buckets: int | None = option(None, _BUCKETS)
     r_drop: float = option(0.0, rules.number("[0, inf)"))

@@ -36,6 +36,7 @@ class Continuation(Task):
     generates: ClassVar[bool] = True
     metrics: ClassVar[tuple] = ("loss", "perplexity", "token_accuracy")
     config_fields: ClassVar[tuple] = ("text_field",)
+    scored_by: ClassVar[tuple] = ("texts",)
 
     tokenizer: Tokenizer
     text_field: str

@@ -39,6 +39,7 @@ class MultiLabelClassification(PooledHeadTask):
     share_metrics: ClassVar[tuple] = ("accuracy",)
     config_fields: ClassVar[tuple] = (*PooledHeadTask.config_fields, "label_names")
     edge_metrics: ClassVar[tuple] = ("accuracy", "f1_micro")
+    scored_by: ClassVar[tuple] = ("texts", "label", "label_names")
 
     label_fields: tuple = option((), rules.sequence_of(rules.NAME))
     separator: str = option("", rules.STRING)

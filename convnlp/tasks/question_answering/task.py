@@ -54,6 +54,7 @@ class QuestionAnswering(Task):
     found_fields: ClassVar[tuple] = ("question_field", "context_field", "answers_field")
     text_roles: ClassVar[tuple] = ("question_field", "context_field")
     config_fields: ClassVar[tuple] = (*found_fields, "head_dropout")
+    scored_by: ClassVar[tuple] = ("texts", "target")
 
     tokenizer: Tokenizer
     sequence_length: int

@@ -31,6 +31,7 @@ class Regression(PooledHeadTask):
     best: ClassVar[tuple] = ("valid/loss", "min")
     metrics: ClassVar[tuple] = ("pearson", "spearman", "mae", "rmse")
     edge_metrics: ClassVar[tuple] = metrics
+    scored_by: ClassVar[tuple] = ("texts", "label")
 
     mean: float = 0.0
     scale: float = 1.0

@@ -106,11 +106,17 @@ class TextToText(Task):
     @classmethod
     def scored_fields(cls, model, source, trained, given):
         """As in `Task`; what is not given is as in training, if the data have all of it."""
+        of_class = [name for name in ("label_names", "label_threshold") if name in given]
+        if "target" in given and (unused := ["label_field"] * ("label" in given) + of_class):
+            raise ValueError(
+                f"`{unused[0]}` must not be given with `target_field`, which holds a text and no class. "
+                f"Received: target_field={given['target']!r}"
+            )
         own = {}
         if "texts" not in given:
             own["texts"] = texts_of(trained, cls.text_roles)
         if not {"target", "label"} & {*given}:
-            is_class = bool(trained.get("label_names"))
+            is_class = bool(of_class or trained.get("label_names"))
             own["label" if is_class else "target"] = trained.get("target_field")
         there = {*sources.Sample(source, 1).fields}
         if not own or not all(value and names_of(value) <= there for value in own.values()):
