@@ -7,7 +7,6 @@ MIN_OF_CLASS = 20  # examples of a class, to learn it from
 MIN_HELD_OUT = 200  # examples, to tell models apart
 MAX_SHARE = 0.01  # of duplicates, or of unknown pieces
 MAX_CUT = 0.05  # share of the examples
-SHOWN_CLASSES = 50
 
 
 def of_split(found, tokenizer, names=None):
@@ -106,7 +105,7 @@ def _as_read(facts):
 
 
 def _classes(found, names):
-    if names is None or found.labels is None or len(names) > SHOWN_CLASSES:
+    if names is None or found.labels is None:
         return None
     if found.labels.ndim == 2:
         counts = (found.labels > 0.5).sum(0)

@@ -6,6 +6,7 @@ from convnlp.report import charts
 from convnlp.report.markup import Markup, element, join
 
 _STYLE = pathlib.Path(__file__).with_name("page.css")
+_SHOWN_CLASSES = 50
 _SHOWN_WEIGHT = 0.2  # share of the largest in a text; words below it are not marked
 _COST = {
     "parameters": "Parameters",
@@ -175,9 +176,10 @@ def _data(facts):
         rows.append([f"tokens of a text, {key}", *(each["tokens"][key] for each in facts.values())])
     parts = [_table("Texts", ("what", *facts), rows)]
     if classes := facts["train"].get("classes"):
-        names = sorted(classes, key=lambda name: -classes[name])
+        names = sorted(classes, key=lambda name: -classes[name])[:_SHOWN_CLASSES]
         rows = [[name, *(each["classes"][name] for each in facts.values())] for name in names]
-        parts.append(_table("Examples of each class", ("class", *facts), rows))
+        whose = "each class" if len(names) == len(classes) else f"the {len(names)} most frequent classes"
+        parts.append(_table(f"Examples of {whose}", ("class", *facts), rows))
     return _section("The data", *parts)
 
 

@@ -37,6 +37,12 @@ def test_several_labels_and_none():
     assert "classes" not in data_facts.of_split(found, tokenizer)
 
 
+def test_many_classes_are_counted_too():
+    found, tokenizer = examples(["a"] * 3, [0, 0, 59])
+    classes = data_facts.of_split(found, tokenizer, [*map(str, range(60))])["classes"]
+    assert [classes[name] for name in ("0", "1", "59")] == [2, 0, 1]
+
+
 def facts(**changes):
     values = {"num_examples": 1000, "length": 8, "cut": 0, "empty": 0, "equal_texts": 0, "unknown": 0.0}
     return {**values, "classes": {"bad": 500, "good": 500}, **changes}

@@ -129,6 +129,13 @@ def test_what_validation_scores_are_of():
     assert "also chose the step" not in page.render(without_steps)
 
 
+def test_of_many_classes_the_most_frequent_are_shown():
+    facts = report()["data"]["train"] | {"classes": {f"class {i}": i for i in range(60)}}
+    text = " ".join(Reader(page.render(report(data={"train": facts}))).texts)
+    assert "Examples of the 50 most frequent classes" in text
+    assert ["class 59" in text, "class 10 " in text, "class 9 " in text] == [True, True, False]
+
+
 def test_it_is_one_file():
     found = page.render(report())
     assert "http" not in found
