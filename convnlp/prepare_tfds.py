@@ -71,8 +71,8 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
     if dataset == "c4":
         features = {field: tfds.features.Text() for field in C4_FIELDS}
     if label_field:
-        first = next(iter(splits.values()))
-        names = sources.label_names(Source(source, first, source_data_dir), label_field)
+        first = Source(source, next(iter(splits.values())), source_data_dir)
+        names = sources.label_names(first.whole, label_field)  # a slice may lack a rare class
         label = Label(label_field, names=names)
         features[label_field] = tfds.features.ClassLabel(names=names)
 

@@ -62,6 +62,14 @@ def test_labels(data_dir):
     assert [(e["label"], e["label"].dtype.name) for e in numbers] == [(r["label"], "float32") for r in ROWS]
 
 
+def test_the_classes_are_those_of_the_whole_split(tmp_path):
+    rows = [{"text": "A fine day.", "label": label} for label in "aabb"]  # sorted by class
+    source = f"jsonl:{corpus.write_jsonl(tmp_path / 'days.jsonl', rows)}"
+    splits = {"validation": "train[:25%]", "train": "train[25%:]"}
+    prepare_tfds.prepare(source, "days:1.0.0", str(tmp_path), splits, label_field="label")
+    assert sources.label_names(Source("tfds:days", "validation", str(tmp_path))) == ("a", "b")
+
+
 def test_pretraining_reads_it_and_goes_on_after_a_restart(data_dir, tokenizer, tmp_path):
     dataset = pretraining.batches(
         Source("tfds:c4/en", data_dir=data_dir),
