@@ -19,6 +19,7 @@ from absl import flags
 
 from convnlp import outputs, tasks
 from convnlp.data import Source, sources
+from convnlp.data.schema import Group
 from convnlp.models import preset_names
 from convnlp.programs import run
 from convnlp.tasks import TASKS, fields
@@ -91,8 +92,8 @@ def table(results):
 
 
 def values_of(source, field):
-    """Returns the strings of a field, in the order of the records; raises SourceError if there are none."""
-    return [row[field].decode() for row in sources.read(source, (field,)).as_numpy_iterator()]
+    """Returns the values of a field as text, in the order of the records; raises the errors of `read`."""
+    return [row["label"].decode() for row in sources.read(source, (), Group(field)).as_numpy_iterator()]
 
 
 def scores_by_group(task, model, found, groups, batch_size):

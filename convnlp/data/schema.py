@@ -1,6 +1,7 @@
 """What to read from a record: which texts, and which label."""
 
 import dataclasses
+from typing import ClassVar
 
 from convnlp.data.labels import Cell, Label, MultiLabel, Number
 from convnlp.data.records import value_of
@@ -66,6 +67,26 @@ class Schema:
     def label_shape(self):
         """The shape of an example's label, a tuple."""
         return getattr(self.label, "shape", ())
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """A label that names the group of an example, by the text of any single value; see `Number`.
+
+    Args:
+        field: string.
+    """
+
+    field: str
+    dtype: ClassVar[type] = object  # a string, to NumPy as to TensorFlow
+
+    def parse(self, value):
+        """Returns the value as UTF-8; raises ValueError if it is no string, number or boolean."""
+        if not isinstance(value, str | int | float):
+            raise ValueError(
+                f"`{self.field}` must be a string, a number or a boolean. Received: {short(value)}"
+            )
+        return utf8(self.field, str(value))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,7 @@ from convnlp.data import (
     sources,
 )
 from convnlp.data.labels import Cell
-from convnlp.data.schema import Schema
+from convnlp.data.schema import Group, Schema
 from tests import corpus
 
 ROWS = corpus.reviews(200)
@@ -486,6 +486,20 @@ def test_labels_by_name_and_by_threshold(tmp_path):
     assert classes(Label("toxicity", threshold=0.5)) == [1, 0, 1]
     with pytest.raises(SourceError, match=r"label 'b' is not one of the 2 classes \['.', '.'\]"):
         classes(Label(names=("a", "c")))
+
+
+@pytest.mark.parametrize("values", [[1, 0], [True, False], [0.5, 2.0], ["b", "ä"]], ids=repr)
+def test_any_single_value_names_a_group(tmp_path, values):
+    (tmp_path / "a.csv").write_text("".join(f"{value}\n" for value in ["label", *values]), encoding="utf-8")
+    for source in (labelled(tmp_path, values), Source(f"csv:{tmp_path}/a.csv")):
+        rows = sources.read(source, (), Group("label"))
+        assert [row["label"].numpy().decode() for row in rows] == [*map(str, values)]
+
+
+def test_a_list_names_no_group(tmp_path):
+    message = r"line 1: `label` must be a string, a number or a boolean. Received: \[1\]"
+    with pytest.raises(SourceError, match=message):
+        sources.read(labelled(tmp_path, [[1]]), (), Group("label"))
 
 
 def test_with_a_threshold_a_cell_is_a_number_and_no_name(tmp_path):

@@ -9,6 +9,7 @@ import tensorflow_datasets as tfds
 
 from convnlp import prepare_tfds
 from convnlp.data import Label, Number, Shard, Source, SourceError, pretraining, sources
+from convnlp.data.schema import Group
 from tests import corpus
 
 TEXTS = corpus.documents(60)
@@ -56,6 +57,8 @@ def test_labels(data_dir):
     assert [{"text": e["text"].decode(), "label": e["label"]} for e in found] == ROWS
     turned = sources.read(reviews, label=Label(names=("1", "0")))  # integers are places in TFDS
     assert [example["label"] for example in turned.as_numpy_iterator()] == [row["label"] for row in ROWS]
+    groups = sources.read(reviews, (), Group("label")).as_numpy_iterator()
+    assert [example["label"].decode() for example in groups] == [str(row["label"]) for row in ROWS]
     with pytest.raises(SourceError, match="tfds:reviews: text must be a ClassLabel"):
         sources.label_names(reviews, "text")
     numbers = list(sources.read(reviews, label=Number()).as_numpy_iterator())
