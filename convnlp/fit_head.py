@@ -124,7 +124,7 @@ def run(config, workdir, strategy):
 
 
 def pooling_for(encoder, pooling, num_texts):
-    """Returns the pooling that the head is fitted to.
+    """Returns the pooling that the head is fitted to, and logs if another was asked for.
 
     Args:
         encoder: `Encoder`.
@@ -138,9 +138,13 @@ def pooling_for(encoder, pooling, num_texts):
     Raises:
         ValueError: if `pooling` has weights, which would not be fitted.
     """
-    pooling = chosen_pooling(pooling, encoder, num_texts)
+    given, pooling = pooling, chosen_pooling(pooling, encoder, num_texts)
     if encoder.pool_factor == 1:
-        return pooling if pooling == "pair" else "layers"
+        pooling = pooling if pooling == "pair" else "layers"
+        if given not in ("auto", pooling):
+            message = "without effect, since only a head is fitted: task.pooling=%s; it is %s instead"
+            logging.warning(message, given, pooling)
+        return pooling
     if pooling in LEARNED_POOLING:
         raise ValueError(
             f"`task.pooling` must be one of {', '.join(FIXED_POOLING)} if only the head is fitted. "

@@ -20,6 +20,7 @@ _OF_TRAINING += (
     "data.group_by_length",
     "data.shuffle_buffer",
 )
+_OF_NO_HEAD = (*_OF_TRAINING, "model.dropout", "task.pack", "data.target_length")
 _OF_ALL = ("train.batch_size", "train.dtype", "train.deterministic")
 
 
@@ -163,4 +164,4 @@ def without_effect_on_a_head(fields):
     >>> without_effect_on_a_head({"seed": 1, "optimizer.learning_rate": 0.1, "train.batch_size": 8})
     ['optimizer.learning_rate']
     """
-    return [name for name in fields if name.startswith(_OF_TRAINING) and name not in _OF_ALL]
+    return [name for name in fields if name.startswith(_OF_NO_HEAD) and name not in _OF_ALL]

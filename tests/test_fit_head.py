@@ -249,16 +249,19 @@ def test_a_pooling_that_cannot_be_fitted_is_refused_before_the_data_are_read(tmp
         run(tmp_path, tmp_path / "run", **{"task.pooling": "class_attention"})  # there is no reviews.jsonl
 
 
-def test_what_the_head_is_fitted_to():
+def test_what_the_head_is_fitted_to(caplog):
     sizes = {"num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "num_decoder_layers": 0}
     plain, merging = (
         Seq2SeqBackbone(50, num_layers=2, **sizes, pool_size=size).encoder for size in (1, [1, 2])
     )
     assert fit_head.pooling_for(plain, "attention", 1) == "layers"
+    (message,) = caplog.messages
+    assert message.endswith("only a head is fitted: task.pooling=attention; it is layers instead")
     assert fit_head.pooling_for(plain, "pair", 1) == "pair"
     assert [fit_head.pooling_for(plain, "auto", count) for count in (1, 2)] == ["layers", "pair"]
     assert fit_head.pooling_for(merging, "auto", 2) == "mean_max"
     assert fit_head.pooling_for(merging, "mean", 1) == "mean"
+    assert caplog.messages == [message]  # for no other
     message = r"`task.pooling` must be one of mean, .*, pair if only the head .* Received: 'class_attention'"
     with pytest.raises(ValueError, match=message):
         fit_head.pooling_for(merging, "class_attention", 1)

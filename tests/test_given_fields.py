@@ -144,6 +144,11 @@ def test_the_program_refuses_them_before_anything_is_read(tmp_path, source, fiel
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("name", ["model.dropout", "task.pack", "data.target_length", "data.shuffle_buffer"])
+def test_what_a_head_alone_does_not_use(name):
+    assert given_fields.without_effect_on_a_head({"task.text_field": "a", name: 1}) == [name]
+
+
 def test_a_head_alone_names_them(tmp_path, source):
     fields = (
         "--config.optimizer.learning_rate=0.1",
