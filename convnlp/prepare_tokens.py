@@ -43,7 +43,7 @@ def main(_):
     source = Source(args.source, args.split, args.data_dir)
     field = args.text_field
     if field == "text":
-        field = fields.take(source, {"text_field": "text"}).get("text_field", "text")
+        field = fields.text(source)
     sources.check(source, (field,))
     with run_lock.held(args.output, "output"):
         made = token_writer.write(source, tokenizer, args.output, field, shard_tokens=args.shard_tokens)

@@ -167,7 +167,7 @@ def main(_):
     outputs.check_file("output", args.output, inputs=sources.paths(source))
     names = args.text_fields
     if names == ["text"]:
-        names = [fields.take(source, {"text_field": "text"}).get("text_field", "text")]
+        names = [fields.text(source)]
     lines = sample(source, names, num_documents=args.num_documents, num_bytes=args.sample_bytes)
     model = train(lines, args.vocabulary_size, args.character_coverage)
     outputs.write_file(args.output, model)
