@@ -10,7 +10,8 @@ continues a run that was stopped; for a complete cache, it compares the sums of 
 from absl import flags
 
 from convnlp import outputs, programs
-from convnlp.data import Source, fields, sources, token_writer
+from convnlp.data import Source, SourceError, fields, sources, token_writer
+from convnlp.data.opening import NO_TEXT
 from convnlp.models import Tokenizer
 from convnlp.training import run_lock
 
@@ -41,6 +42,8 @@ def main(_):
     outputs.check_folder("output", args.output)
     tokenizer = _tokenizer(args.tokenizer, args.preset)
     source = Source(args.source, args.split, args.data_dir)
+    if source.kind == "tokens":
+        raise SourceError(NO_TEXT.format(source.name))
     field = args.text_field
     if field == "text":
         field = fields.text(source)
