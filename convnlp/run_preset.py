@@ -52,8 +52,9 @@ def _steps(config, summary):
 def save(task, workdir, card, tokenizer=None):
     """Saves WORKDIR/preset with its model card and the run's resolved config, as experiment.json.
 
-    The preset is first written under another name, so that on a disk it appears as a whole or not at all. For
-    a URL, it is written on this machine, and config.json, without which it is not a preset, is copied last.
+    The preset is first written under another name, so that on a disk it appears as a whole or not at all; an
+    older one, or a link to one, is set aside until then. For a URL, it is written on this machine, and
+    config.json, without which it is not a preset, is copied last.
     For a `task` without a preprocessor, such as an encoder alone, the `tokenizer` is saved too.
 
     Raises:
@@ -62,8 +63,9 @@ def save(task, workdir, card, tokenizer=None):
     directory = storage.join(workdir, "preset")
     remote = storage.is_remote(workdir)
     partial = tempfile.mkdtemp() if remote else storage.join(workdir, ".partial")
+    made, old = os.path.join(partial, "preset"), os.path.join(partial, "old")
+    _put_back(old, directory)  # of a save that was killed before the new one had its name
     shutil.rmtree(partial, ignore_errors=True)
-    made = os.path.join(partial, "preset")
     try:
         with presets.saving(made):
             task.save_to_preset(made)
@@ -72,14 +74,22 @@ def save(task, workdir, card, tokenizer=None):
             model_card.write(made, card)
             experiment = storage.read(storage.join(workdir, "config.json"))
             pathlib.Path(made, "experiment.json").write_bytes(experiment)
-        if storage.gfile.exists(directory):
-            storage.remove_directory(directory)
         if remote:
+            if storage.gfile.exists(directory):
+                storage.remove_directory(directory)
             storage.copy(made, directory, last="config.json")
         else:
-            storage.rename(made, directory)
+            if os.path.lexists(directory):
+                os.rename(directory, old)
+            os.rename(made, directory)
     finally:
+        _put_back(old, directory)
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _put_back(old, directory):
+    if os.path.lexists(old) and not os.path.lexists(directory):
+        os.rename(old, directory)
 
 
 def _program():

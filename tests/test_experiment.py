@@ -1,9 +1,11 @@
 """What pretrain and finetune share: see also test_configs.py, and the tests of the two programs."""
 
+import contextlib
 import json
 import math
 import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from convnlp import components, experiment, finetune, pretrain, run_preset, task
 from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import SourceError, source_error_message, sources
 from convnlp.finetuning import steps
-from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer
+from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer, model_card
 from convnlp.training import metrics, run_lock, stopping, storage
 from tests import corpus, remote
 from tests.mixer_table import MIXER_TABLE
@@ -98,6 +100,66 @@ def test_a_preset_of_weights_that_are_not_finite_is_not_written(tmp_path, folder
     with pytest.raises(ValueError, match=r"preset .* is not saved"):
         run_preset.save(backbone, tmp_path, {})
     assert (tmp_path / "preset" / "README.md").read_text() == "of before"
+
+
+class _Saved:
+    """A model whose preset holds only this text, or which cannot be saved without one."""
+
+    def __init__(self, text):
+        self._text = text
+
+    def save_to_preset(self, directory):
+        os.makedirs(directory)
+        if self._text is None:
+            raise OSError("the disk is full")
+        Path(directory, "weights").write_text(self._text)
+
+
+@pytest.fixture
+def workdir(tmp_path, monkeypatch):
+    """The directory of a run, with the preset of an earlier one beside it."""
+    monkeypatch.setattr(model_card, "write", lambda preset, entries: None)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text("{}")
+    (tmp_path / "earlier").mkdir()
+    (tmp_path / "earlier" / "weights").write_text("old")
+    return tmp_path / "run"
+
+
+def test_a_new_preset_takes_the_place_of_a_link_whose_target_stays(workdir):
+    (workdir / "preset").symlink_to("../earlier")
+    run_preset.save(_Saved("new"), workdir, {})
+    assert not (workdir / "preset").is_symlink()
+    assert (workdir / "preset" / "weights").read_text() == "new"
+    assert (workdir / "../earlier/weights").read_text() == "old"
+    assert sorted(os.listdir(workdir)) == ["config.json", "preset"]
+
+
+def test_the_old_preset_stays_until_the_new_one_has_its_name(workdir, monkeypatch):
+    (workdir / "../earlier").rename(workdir / "preset")
+    rename, renamed = os.rename, []
+
+    def rename_once(path, other):
+        renamed.append(path)
+        if len(renamed) == 2:
+            raise OSError("the new preset cannot have its name")
+        rename(path, other)
+
+    monkeypatch.setattr(os, "rename", rename_once)
+    with pytest.raises(OSError, match="cannot have its name"):
+        run_preset.save(_Saved("new"), workdir, {})
+    assert (workdir / "preset" / "weights").read_text() == "old"
+    assert sorted(os.listdir(workdir)) == ["config.json", "preset"]
+
+
+@pytest.mark.parametrize("text", ["new", None])
+def test_after_a_save_that_was_killed_there_is_the_new_preset_or_else_the_old_one(workdir, text):
+    (workdir / ".partial" / "preset").mkdir(parents=True)  # between the two renames
+    (workdir / "../earlier").rename(workdir / ".partial" / "old")
+    with contextlib.nullcontext() if text else pytest.raises(OSError, match="disk is full"):
+        run_preset.save(_Saved(text), workdir, {})
+    assert (workdir / "preset" / "weights").read_text() == (text or "old")
+    assert sorted(os.listdir(workdir)) == ["config.json", "preset"]
 
 
 def test_a_wrong_number_is_refused_before_anything_is_written(tmp_path, folder):
