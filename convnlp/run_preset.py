@@ -103,4 +103,4 @@ def _hardware():
         return f"{len(devices)} x {devices[0].device_type}"
     cpu = pathlib.Path("/proc/cpuinfo")
     names = re.findall(r"model name\s*: (.*)", cpu.read_text()) if cpu.exists() else []
-    return f"{os.cpu_count()} x {names[0] if names else platform.processor()}"
+    return f"{os.cpu_count()} x {names[0] if names else platform.processor() or platform.machine()}"

@@ -4,14 +4,16 @@ import contextlib
 import json
 import math
 import os
+import platform
 import signal
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from absl import flags
-from ml_collections import config_flags
+from ml_collections import config_dict, config_flags
 
 from convnlp import components, experiment, finetune, pretrain, run_preset, tasks
 from convnlp.configs import finetune_classification, pretrain_mini
@@ -160,6 +162,15 @@ def test_after_a_save_that_was_killed_there_is_the_new_preset_or_else_the_old_on
         run_preset.save(_Saved(text), workdir, {})
     assert (workdir / "preset" / "weights").read_text() == (text or "old")
     assert sorted(os.listdir(workdir)) == ["config.json", "preset"]
+
+
+def test_the_card_names_the_architecture_of_a_processor_without_a_name(monkeypatch):
+    monkeypatch.setattr(Path, "exists", lambda path: False)  # no /proc/cpuinfo, as good as one without names
+    monkeypatch.setattr(platform, "processor", lambda: "")
+    config = config_dict.create(data={"source": "jsonl:a", "split": "train", "input_length": 8}, init_from="")
+    backbone = types.SimpleNamespace(cost=lambda *lengths: {})
+    card = run_preset.card(config, {"seconds": 1.0}, backbone, 0)
+    assert card["hardware"].endswith(f" x {platform.machine()}")
 
 
 def test_a_wrong_number_is_refused_before_anything_is_written(tmp_path, folder):
