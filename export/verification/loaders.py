@@ -1,6 +1,7 @@
 """Runs exported models in fresh processes, in every way that a server or program may load them."""
 
 import concurrent.futures
+import json
 import pathlib
 import pickle
 import subprocess
@@ -13,6 +14,12 @@ from convnlp.export.verification import stock
 
 LOADERS = ("python", "session", "c_api")  # tf.saved_model.load, TensorFlow Serving's Session, the C API
 _FOLDER = pathlib.Path(__file__).parent
+_START = """
+import json, runpy, sys
+sys.path[:] = json.loads(sys.argv[1])
+del sys.argv[:2]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 def ask(graphs, asked):
@@ -71,6 +78,9 @@ def _run(file, jobs, running):
 
 
 def _isolated(file, *arguments, directory, stderr):
-    """Starts `python -I file arguments`."""
-    command = [sys.executable, "-I", file, *arguments]
+    """Starts `python -I file arguments`, which finds the packages that this process finds.
+
+    By itself, -I would leave out those of PYTHONPATH and of the user's own site-packages.
+    """
+    command = [sys.executable, "-I", "-c", _START, json.dumps(sys.path, default=str), file, *arguments]
     return subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=stderr)

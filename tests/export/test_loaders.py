@@ -24,6 +24,21 @@ def is_running(pid):
     return True
 
 
+def test_a_process_finds_the_packages_that_this_one_finds(tmp_path, monkeypatch):
+    (tmp_path / "packages").mkdir()
+    write(tmp_path / "packages", "of_the_user.py", "ANSWER = 42")
+    code = """
+        import pathlib, pickle, sys
+        import of_the_user
+        _, _, results = sys.argv
+        pathlib.Path(results).write_bytes(pickle.dumps(of_the_user.ANSWER))
+        """
+    write(tmp_path, "c_api.py", code)
+    monkeypatch.setattr(loaders, "_FOLDER", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "packages")  # as PYTHONPATH does
+    assert loaders._run("c_api.py", [], []) == 42
+
+
 def test_a_failure_ends_the_other_process(tmp_path, monkeypatch):
     write(
         tmp_path,
