@@ -74,10 +74,12 @@ def test_a_preset_that_took_the_place_of_another_is_exported(preset, tmp_path):
     assert sorted(path.name for path in (tmp_path / "models" / "preset").iterdir()) == ["1", "2"]
 
 
-def test_nothing_is_written_into_the_package(tmp_path):
+def test_nothing_is_written_into_the_package(tmp_path, monkeypatch):
     assert versions.default_output("dynamic_conv_mini_en") == "models/dynamic_conv_mini_en"
     assert versions.default_output("gs://bucket/run/preset/") == "models/preset"
     assert versions.default_output(f"{tmp_path}/preset") == f"{tmp_path}/models/preset"
+    monkeypatch.chdir(tmp_path)
+    assert versions.default_output("preset/..") == f"{tmp_path.parent}/models/{tmp_path.name}"
 
 
 def test_a_version_of_another_preset_does_not_count(tmp_path):

@@ -37,7 +37,7 @@ def default_output(preset):
     """
     if preset in preset_names.names() or "://" in preset:
         return os.path.join("models", os.path.basename(preset.rstrip("/")))
-    directory = pathlib.Path(preset).absolute()
+    directory = pathlib.Path(os.path.abspath(preset))  # its own name, if it is "." or ".."
     return str(directory.parent / "models" / directory.name)
 
 
@@ -139,7 +139,7 @@ def new_versions(output, ids_output=None, version=None):
     Raises:
         ValueError: as for `export`, as far as it does not depend on the preset.
     """
-    ids_output = ids_output or f"{output}_ids"
+    ids_output = ids_output or _twin(output)
     bases = [pathlib.Path(output), pathlib.Path(ids_output)]
     for name, base in zip(("output", "ids_output"), (output, ids_output), strict=True):
         outputs.check_folder(name, base)
@@ -156,6 +156,11 @@ def new_versions(output, ids_output=None, version=None):
         if os.path.lexists(target):
             raise ValueError(f"`version` must be new. Received: {version}, but {target} exists")
     return targets
+
+
+def _twin(output):
+    base = pathlib.Path(output)  # without a slash at its end, which would put the twin inside
+    return f"{os.path.abspath(base) if base.name in ('', '..') else base}_ids"
 
 
 def describe(directory):

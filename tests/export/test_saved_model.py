@@ -322,6 +322,18 @@ def test_where_nothing_is_exported(small_dir, tmp_path, monkeypatch, output, ids
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("output", ["m", "m/", "./m//", "m/1/..", "m/."])
+def test_the_twin_is_beside_the_model_however_its_path_is_written(tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+    _, twin = versions.new_versions(output)
+    assert twin.absolute() == tmp_path / "m_ids" / "1"
+
+
+def test_the_twin_of_the_working_directory_is_beside_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert versions.new_versions(".")[1] == tmp_path.parent / f"{tmp_path.name}_ids" / "1"
+
+
 def test_what_cannot_be_exported(small, small_dir, preset_of, tmp_path):
     output = str(tmp_path / "m")
     with pytest.raises(ValueError, match="`max_length` must be None: a TextClassifier does not write"):
