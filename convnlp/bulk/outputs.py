@@ -5,6 +5,7 @@ tf.Example, it has the features "file", "line", "input/FIELD" and the outputs; t
 float32, since it has no others, and fields other than texts, numbers and lists of these are JSON.
 """
 
+import contextlib
 import json
 import uuid
 
@@ -121,12 +122,15 @@ def _bad(folder, shard):
 
 def _feature(value):
     values = value if isinstance(value, list) else [value]
+    if not values:  # of no kind, so that it can be read as of that of other rows
+        return tf.train.Feature()
     kinds = {type(item) for item in values}
     if kinds <= {int, bool} and all(-(2**63) <= item < 2**63 for item in values):
         # protobuf 7 takes no bool for an int.
         return tf.train.Feature(int64_list=tf.train.Int64List(value=list(map(int, values))))
     if float in kinds and kinds <= {int, float}:
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+        with contextlib.suppress(OverflowError):  # an integer beyond the range of floats
+            return tf.train.Feature(float_list=tf.train.FloatList(value=values))
     if kinds != {str}:
         values = [json.dumps(value)]
     encoded = [item.encode("utf-8", "backslashreplace") for item in values]

@@ -52,6 +52,7 @@ def test_examples_have_a_feature_a_field(tmp_path):
         "none": None,
         "big": 2**70,
         "of": {"b": 1},
+        "vast": [10**400, 0.5],  # the integer is no float, not even infinity
     }
     path = tmp_path / "rows.tfrecord"
     outputs.write_rows(str(path), "tfrecord", [row(fields, label=b"good", scores=np.array([0.25, 0.75]))])
@@ -70,9 +71,23 @@ def test_examples_have_a_feature_a_field(tmp_path):
         "input/none": [b"null"],
         "input/big": [str(2**70).encode()],
         "input/of": [b'{"b": 1}'],
+        "input/vast": [f"[{10**400}, 0.5]".encode()],
         "label": [b"good"],
         "scores": [0.25, 0.75],
     }
+
+
+def test_an_empty_list_is_read_as_of_any_kind():
+    empty = row({"tags": [], "shares": []}, labels=np.array([], object))
+    rows = [row({"tags": ["x"], "shares": [0.5]}), empty]
+    kinds = {"input/tags": tf.string, "input/shares": tf.float32, "labels": tf.string}
+    read = tf.io.parse_example(
+        [outputs.example(each).SerializeToString() for each in rows],
+        {name: tf.io.VarLenFeature(kind) for name, kind in kinds.items()},
+    )
+    assert tf.sparse.to_dense(read["input/tags"]).numpy().tolist() == [[b"x"], [b""]]
+    assert tf.sparse.to_dense(read["input/shares"]).numpy().tolist() == [[0.5], [0.0]]
+    assert len(read["labels"].values) == 0
 
 
 def test_truth_values_are_integers_in_a_tf_example():
