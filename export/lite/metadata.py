@@ -8,6 +8,7 @@ not needed to write these few tables.
 
 import io
 import json
+import pathlib
 import zipfile
 
 import flatbuffers
@@ -57,13 +58,16 @@ def with_archive(content, files, facts):
         files: dict, name -> path.
         facts: dict, see `EdgeModel`.
     """
+    entries = {name: pathlib.Path(path).read_bytes() for name, path in files.items()}
+    entries[FACTS] = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
+    if facts["labels"] is not None:
+        entries[LABELS] = label_lines(facts["labels"])
     stream = io.BytesIO(content)
     with zipfile.ZipFile(stream, "a") as zipped:  # the archive's offsets count from the start of the model
-        for name, path in files.items():
-            zipped.write(path, name)
-        zipped.writestr(FACTS, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
-        if facts["labels"] is not None:
-            zipped.writestr(LABELS, label_lines(facts["labels"]))
+        for name, entry in entries.items():
+            info = zipfile.ZipInfo(name)  # of 1980, whenever it is made: equal files give equal bytes
+            info.external_attr = 0o644 << 16  # who may read it once it is unpacked
+            zipped.writestr(info, entry)
     return stream.getvalue()
 
 

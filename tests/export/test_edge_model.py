@@ -231,6 +231,18 @@ def test_the_labels_have_a_line_each():
         assert archive.read("labels.txt").decode() == "a b\nc\n\n\u00e9 f\n"
 
 
+def test_equal_files_give_equal_bytes_whatever_their_dates(tmp_path):
+    """A zip archive cannot hold dates before 1980."""
+    vocabulary, contents = tmp_path / VOCABULARY, []
+    for seconds in (0, 2e9):
+        vocabulary.write_bytes(b"of pieces")
+        os.utime(vocabulary, (seconds, seconds))
+        contents.append(metadata.with_archive(b"TFL3", {VOCABULARY: vocabulary}, {"labels": None}))
+    assert contents[0] == contents[1]
+    with zipfile.ZipFile(io.BytesIO(contents[0])) as archive:
+        assert archive.read(VOCABULARY) == b"of pieces"
+
+
 def test_a_file_that_is_no_model(tmp_path, fp32_file):
     (tmp_path / "m.tflite").write_bytes(b"not a zip")
     with pytest.raises(ValueError, match=r"m.tflite is not a file of export.tflite"):
