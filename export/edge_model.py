@@ -10,6 +10,7 @@ import concurrent.futures
 import json
 import os
 import queue
+import re
 import threading
 import zipfile
 import zlib
@@ -23,6 +24,7 @@ VOCABULARY = "vocabulary.spm"
 _MOST_TOKENS = 512  # at a time, so that their activations stay in a core's cache
 _MOST_BYTES = 2**28  # of an unpacked file of the archive; packed, it may be a thousand times smaller
 _FACTS = {"inputs": str, "output": str, "sequence_length": int, "pad_token_id": int, "end_token_id": int}
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a pair, of which no UTF-8 can be made
 _NOT_READABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -223,6 +225,8 @@ def _columns(texts, pairs):
         wrong = [column] if isinstance(column, str) else [x for x in columns[name] if not isinstance(x, str)]
         if wrong:
             raise ValueError(f"`{name}` must be a list of str. Received: {wrong[0]!r:.100}")
+        if halves := [text for text in columns[name] if _SURROGATE.search(text)]:
+            raise ValueError(f"`{name}` must not hold half of a surrogate pair. Received: {halves[0]!r:.100}")
     counts = [*map(len, columns.values())]
     if len({*counts}) > 1:
         raise ValueError(

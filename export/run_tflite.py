@@ -12,6 +12,7 @@ import codecs
 import itertools
 import json
 import os
+import signal
 import sys
 
 from absl import app, flags
@@ -56,6 +57,9 @@ def examples():
             text, pair = example["text"], example.get("text_pair")
             if not isinstance(text, str) or not isinstance(pair, str | None):
                 raise TypeError
+            (text + (pair or "")).encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{_INPUT.value}, line {number}: half of a surrogate pair in a text") from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ValueError(
                 f'{_INPUT.value}, line {number}: not a JSON object whose "text" is a string'
@@ -91,6 +95,9 @@ def main(argv):
                 texts, pairs = zip(*batch, strict=True)
                 for answer in model.predict(texts, pairs if has_pair else None):
                     print(json.dumps(answer, ensure_ascii=False), flush=True)
+    except BrokenPipeError:  # nobody reads the answers any more: as where SIGPIPE ends a program
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in its buffer
+        sys.exit(128 + signal.SIGPIPE)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

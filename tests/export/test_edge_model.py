@@ -8,8 +8,10 @@ import pathlib
 import pydoc_data.topics
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import tracemalloc
@@ -24,7 +26,7 @@ from convnlp.export.edge_model import FACTS, VOCABULARY, EdgeModel
 from convnlp.export.lite import metadata
 from tests import corpus
 from tests.export.conftest import LABELS, LENGTH
-from tests.run_program import ROOT
+from tests.run_program import ROOT, Program, run_program
 
 TEXTS = [
     "the river",
@@ -200,6 +202,7 @@ def test_tokens_equal_the_library(model, classifier):
         (["a film", 5], None, "`texts` must be a list of str. Received: 5"),
         (b"a film", None, "`texts` must be a list of str. Received: b'a film'"),
         (["a film"], "a book", "`pairs` must be a list of str. Received: 'a book'"),
+        (["a \ud800"], None, "`texts` must not hold half of a surrogate pair. Received: 'a \\ud800'"),
         (["a film"], ["one", "two"], "`pairs` must have a text for each of `texts`. Received: 2 for 1"),
     ],
 )
@@ -443,14 +446,44 @@ def test_runner_needs_no_tensorflow(model, fp32_file, tmp_path):
 
     done = run_tflite(f"--model={fp32_file}", "--input=-", stdin="one\ntwo\n")
     assert [sorted(json.loads(line)) for line in done.stdout.splitlines()] == [["label", "scores"]] * 2
-    for wrong in ('{"text": 2}', "[" * 100_000):
-        (tmp_path / "wrong.jsonl").write_text(f'{{"text": "one"}}\n{wrong}\n')
-        done = run_tflite(f"--model={fp32_file}", f"--input={tmp_path / 'wrong.jsonl'}")
-        assert f'error: {tmp_path}/wrong.jsonl, line 2: not a JSON object whose "text" is' in done.stderr
-    done = run_tflite(f"--model={tmp_path / 'none.tflite'}", "--text=one")
+
+
+@pytest.mark.multiprocess
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ('{"text": 2}', 'not a JSON object whose "text" is a string'),
+        ("[" * 100_000, 'not a JSON object whose "text" is a string'),
+        ('{"text": "one", "text_pair": "\\udfff"}', "half of a surrogate pair in a text"),
+    ],
+    ids=range(3),
+)
+def test_a_line_that_is_no_example_is_named(fp32_file, tmp_path, wrong, message):
+    path = tmp_path / "wrong.jsonl"
+    path.write_text(f'{{"text": "one"}}\n{wrong}\n')
+    done = run_program("convnlp.export.run_tflite", f"--model={fp32_file}", f"--input={path}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == f"error: {path}, line 2: {message}"
+
+
+@pytest.mark.multiprocess
+def test_a_file_that_is_not_there_is_one_line(tmp_path):
+    done = run_program("convnlp.export.run_tflite", f"--model={tmp_path / 'none.tflite'}", "--text=one")
     assert done.returncode == 1
     assert [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.multiprocess
+def test_a_reader_that_has_seen_enough_ends_the_runner_without_a_word(fp32_file):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with tempfile.TemporaryFile() as stderr, open(writer, "wb") as stdout:
+        flags = f"--model={fp32_file}", "--text=one"
+        done = Program("convnlp.export.run_tflite", *flags, stdout=stdout, stderr=stderr)
+        assert done.wait(300) == 128 + signal.SIGPIPE
+        stderr.seek(0)
+        assert b"error" not in stderr.read()  # only what LiteRT notes on its start
 
 
 @pytest.mark.multiprocess
