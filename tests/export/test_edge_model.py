@@ -234,6 +234,12 @@ def test_the_labels_have_a_line_each():
         assert archive.read("labels.txt").decode() == "a b\nc\n\n\u00e9 f\n"
 
 
+def test_the_page_names_every_fact(model):
+    page = pathlib.Path(ROOT, "docs", "edge.md").read_text(encoding="utf-8")
+    row = re.search(r"^\| `model\.json` \| (.*) \|$", page, re.MULTILINE)[1]
+    assert set(re.findall(r"`(\w+)`", row)) == set(model.facts)
+
+
 def test_equal_files_give_equal_bytes_whatever_their_dates(tmp_path):
     """A zip archive cannot hold dates before 1980."""
     vocabulary, contents = tmp_path / VOCABULARY, []
