@@ -40,7 +40,7 @@ def main(_):
     rows = None
     if form.calibrated:
         calibration_flags.require_source(form.name)
-        rows = calibration_flags.rows(preset.load(_PRESET.value))
+        rows = calibration_flags.rows(preset.load(_PRESET.value), _PRESET.value)
     facts = tflite_files.export(_PRESET.value, _OUTPUT.value, _MODE.value, _INPUTS.value, rows)
     print(f"{_OUTPUT.value}  {facts['megabytes']:.1f} MB, {_MODE.value}, {_INPUTS.value} in")
     print(

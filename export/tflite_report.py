@@ -69,7 +69,9 @@ def main(_):
     found = fields.of_preset(
         model, preset_names.locate(_PRESET.value), source, texts=texts, label=_LABEL_FIELD.value
     )
-    calibrating = calibration_flags.rows(model) if any(form.calibrated for form in forms) else None
+    calibrating = (
+        calibration_flags.rows(model, _PRESET.value) if any(form.calibrated for form in forms) else None
+    )
     limit = task_of(model).answers(model).sequence_length
     lengths = sorted({min(int(n), limit) for n in _LENGTHS.value})
     if max(map(int, _LENGTHS.value)) > limit:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from convnlp.data import Source, sources
+from convnlp.tasks import fields as fields_of_tasks
 from convnlp.tasks import task_of
 
 NUM_TEXTS = 200
@@ -39,6 +40,28 @@ def rows(model, source, fields=("text",), split="train", num_texts=NUM_TEXTS, da
     return list(np.concatenate([encoded(model, [[""]] * len(fields)), chosen])[:, None])
 
 
+def fields_of(directory, source, given=None):
+    """Returns the fields of the texts that calibrate a preset, a tuple of str: one, or two for pairs.
+
+    Args:
+        directory: str, the preset.
+        source: `Source`.
+        given: list of str, or None for those of `fields.texts_of_preset`.
+
+    Raises:
+        SourceError: if it is not clear which fields are meant.
+        ValueError: if they are not as many as the preset was trained on.
+    """
+    names = fields_of_tasks.texts_of_preset(directory, source, given)
+    trained = fields_of_tasks.trained_on(directory)
+    if trained and len(names) != len(trained):
+        raise ValueError(
+            "`calibration_text_fields` must be as many as the preset was trained on, "
+            f"{' and '.join(trained)}. Received: calibration_text_fields={','.join(names)}"
+        )
+    return names
+
+
 def texts(source, fields, at_most=None):
     """Returns the texts of a source in its order, as a list of arrays of N bytes, one per field.
 
@@ -64,7 +87,7 @@ def encoded(model, columns):
         columns: one or two lists of N str.
 
     Raises:
-        ValueError: if there are two, and the model does not read pairs.
+        ValueError: if there are two, and the model does not read pairs, or one, and it reads only pairs.
     """
     columns = tuple(np.asarray(column) for column in columns)
     answers = task_of(model).answers(model)
@@ -72,5 +95,10 @@ def encoded(model, columns):
         raise ValueError(
             f"`fields` must be one field, because a {type(model).__name__} does not read pairs. "
             f"Received: {len(columns)} fields"
+        )
+    if len(columns) < len(answers.text_inputs):
+        raise ValueError(
+            f"`fields` must be two fields, because a {type(model).__name__} reads "
+            f"{' and '.join(answers.text_inputs)}. Received: one field"
         )
     return answers.preprocess(columns if len(columns) == 2 else columns[0])["token_ids"].numpy()

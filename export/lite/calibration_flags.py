@@ -2,7 +2,9 @@
 
 from absl import flags
 
+from convnlp.data import Source
 from convnlp.export.lite import calibration
+from convnlp.models import preset_names
 
 _SOURCE = flags.DEFINE_string(
     "calibration_source",
@@ -10,7 +12,11 @@ _SOURCE = flags.DEFINE_string(
     "Texts like those that the model will see: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).",
 )
 _SPLIT = flags.DEFINE_string("calibration_split", "train", "Split of that source, or a slice of one.")
-_FIELDS = flags.DEFINE_list("calibration_text_fields", ["text"], "Its text field; two fields for pairs.")
+_FIELDS = flags.DEFINE_list(
+    "calibration_text_fields",
+    None,
+    "Its text field; two fields for pairs. Default: those that the preset was trained on, else text.",
+)
 for _alias in ("calibration_text_field", "calibration_fields"):  # the latter is the older name
     flags.DEFINE_alias(_alias, "calibration_text_fields")
 _NUM_TEXTS = flags.DEFINE_integer(
@@ -32,8 +38,13 @@ def require_source(mode):
         )
 
 
-def rows(model):
-    """Returns `calibration.rows` according to the flags; see `require_source`."""
-    return calibration.rows(
-        model, _SOURCE.value, tuple(_FIELDS.value), _SPLIT.value, _NUM_TEXTS.value, _DATA_DIR.value
-    )
+def rows(model, preset):
+    """Returns `calibration.rows` according to the flags; see `require_source`.
+
+    Args:
+        model: the model of the preset.
+        preset: str. Its name or directory.
+    """
+    source = Source(_SOURCE.value, _SPLIT.value, _DATA_DIR.value)
+    names = calibration.fields_of(preset_names.locate(preset), source, _FIELDS.value)
+    return calibration.rows(model, _SOURCE.value, names, _SPLIT.value, _NUM_TEXTS.value, _DATA_DIR.value)

@@ -1,5 +1,7 @@
 """Full int8: what calibrates it, what stays float, how far off it is; and mixers that TFLite lacks."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 
 from convnlp import layers
+from convnlp.data import Source
 from convnlp.export.lite import calibration, conversion, refusal, tflite_files
 from convnlp.export.saved_models import signatures
 from convnlp.layers import TokenMixer
@@ -33,6 +36,19 @@ def test_calibration_has_all_lengths_and_pads(classifier, tmp_path):
     assert max(int((row == 1).sum()) for row in pairs) == 2  # an end token behind each text
     with pytest.raises(ValueError, match="no field 'none'"):
         calibration.rows(classifier, f"jsonl:{path}", ("none",))
+
+
+def test_the_fields_of_training_calibrate(tmp_path):
+    path = corpus.write_jsonl(tmp_path / "pairs.jsonl", [{"text": "a", "premise": "b", "claim": "c"}])
+    source, preset = Source(f"jsonl:{path}"), str(tmp_path)
+    assert calibration.fields_of(preset, source) == ("text",)
+    assert calibration.fields_of(preset, source, ["premise"]) == ("premise",)
+    task = {"kind": "classification", "text_field": "premise", "second_text_field": "claim"}
+    (tmp_path / "experiment.json").write_text(json.dumps({"task": task}))
+    assert calibration.fields_of(preset, source) == ("premise", "claim")
+    assert calibration.fields_of(preset, source, ["text", "claim"]) == ("text", "claim")
+    with pytest.raises(ValueError, match=r"trained on, premise and claim\. Received: .*_fields=text$"):
+        calibration.fields_of(preset, source, ["text"])
 
 
 def test_modes_and_their_arguments(classifier):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp.export.edge_model import EdgeModel
-from convnlp.export.lite import conversion, tflite_files
+from convnlp.export.lite import calibration, conversion, tflite_files
 from convnlp.export.saved_models import versions
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.tasks.classification.answers import ClassifierAnswers, _example
@@ -42,6 +42,14 @@ def test_a_single_text_has_no_answer(classifier):
     np.testing.assert_array_equal(*found)
     examples = [_example(pair) for pair in zip(*PAIR, strict=True)]
     np.testing.assert_array_equal(signatures["classify"](inputs=examples)["scores"], found[0])
+
+
+def test_single_texts_do_not_calibrate(classifier):
+    with pytest.raises(
+        ValueError, match="must be two fields, because a TextClassifier reads text and text_p"
+    ):
+        calibration.encoded(classifier, PAIR[:1])
+    assert len(calibration.encoded(classifier, PAIR)) == 2
 
 
 @pytest.mark.slow
