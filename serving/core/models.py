@@ -83,9 +83,11 @@ class ModelManager:
         configs = by_name(configs)
         with self._update_lock:
             self._check_labels(configs, allow_labels_for_unavailable)
-            dropped = self._configs.keys() - configs.keys()
-            self._configs = configs
-            for config in configs.values():
+            before, self._configs = self._configs, configs
+            dropped = before.keys() - configs.keys()
+            for name, config in configs.items():
+                if name in before and before[name].base_path != config.base_path:
+                    self._warn_of_kept(before[name], config)
                 self._update(config)
                 _warn_of_missing(config)
             for name in dropped:
@@ -98,6 +100,18 @@ class ModelManager:
                         raise ServingError(
                             state.error_code, f"model {name} version {version}: {state.error_message}"
                         )
+
+    def _warn_of_kept(self, before, config):
+        """Logs which versions of a new directory are not loaded: those loaded under their numbers stay."""
+        states = self._versions.states(config.name)
+        if kept := [version for version in config.wanted() if version in states and states[version].servable]:
+            _log.warning(
+                "model %s: versions %s stay those of %s; give those in %s new numbers to serve them",
+                config.name,
+                kept,
+                before.base_path,
+                config.base_path,
+            )
 
     def _check_labels(self, configs, allow_labels_for_unavailable):
         """Raises ServingError if a label names a version that does not serve yet."""

@@ -269,6 +269,21 @@ def test_a_look_that_began_before_a_reload_brings_no_dropped_model_back(base, tm
     assert manager.available() == [("n", 5)]
 
 
+def test_a_reload_says_which_versions_of_another_directory_are_not_loaded(base, tmp_path_factory, caplog):
+    other = tmp_path_factory.mktemp("other")
+    for version in "12":
+        (other / version).mkdir()
+    manager = manage(base)
+    manager.reload([ModelConfig("m", str(base), None)])
+    assert caplog.messages == []
+    manager.reload([ModelConfig("m", str(other), None)])
+    assert caplog.messages == [
+        f"model m: versions [1] stay those of {base}; give those in {other} new numbers to serve them"
+    ]
+    served = {version: state.servable.path for version, state in manager.status("m").items()}
+    assert served == {1: str(base / "1"), 2: str(other / "2")}
+
+
 def test_reloads_at_the_same_time_come_one_after_the_other(base, tmp_path_factory):
     """The second one is told while the first one loads; each serves all of its models in turn."""
     paths = {name: tmp_path_factory.mktemp(name) for name in "ab"}
