@@ -24,7 +24,7 @@ def merged(pages):
     families = {}
     for number, page in sorted(pages.items()):
         samples = None
-        for line in page.splitlines():
+        for line in page.split("\n"):  # splitlines also ends lines at U+2028, which a model's name may have
             if line.startswith("# TYPE "):
                 samples = families.setdefault(line, [])
             elif line:

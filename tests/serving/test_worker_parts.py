@@ -76,6 +76,13 @@ def test_a_page_has_the_samples_of_all():
     assert merged({}) == ""
 
 
+def test_only_a_line_feed_ends_a_line_of_a_page():
+    name, metrics = "a\u2028b\x85c\rd\x0be", Metrics()
+    metrics.request_count.add(name, "OK")
+    counts = f':tensorflow:serving:request_count{{worker="1",model_name="{name}",status="OK"}} 1\n'
+    assert counts in merged({1: metrics.page()})
+
+
 def test_a_shared_listener_keeps_its_queue():
     """asyncio asks for the number of connections that it takes at a time."""
     listener = socket.socket()
