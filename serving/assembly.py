@@ -72,7 +72,7 @@ def start(listener, grpc_port, worker=None):
         if server_flags.config_poll_seconds():
             manager.watch_configs(server_flags.model_configs, server_flags.config_poll_seconds(), any_labels)
     grpc_server.start()
-    http_server = _http_server(manager, runner, metrics, limits, site, worker)
+    http_server = _http_server(listener, manager, runner, metrics, limits, site, worker)
     if worker:
         worker.follow(manager, server_flags.model_configs, any_labels)
     else:
@@ -131,8 +131,8 @@ def _site(metrics, manager):
     return build_site(metrics if path else None, path, pages)
 
 
-def _http_server(manager, runner, metrics, limits, site, worker):
-    hosts = server_flags.hosts()
+def _http_server(listener, manager, runner, metrics, limits, site, worker):
+    hosts = server_flags.hosts(listener.getsockname()[0])
     config = uvicorn.Config(
         RestApp(manager, runner, metrics, limits, server_flags.CORS.value, site, hosts),
         http=functools.partial(Protocol, timeouts=server_flags.timeouts()),

@@ -7,7 +7,7 @@ from absl import flags
 from convnlp.serving.core.batching_options import MAX_THREADS, BatchingOptions
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.model_config import ModelConfig
-from convnlp.serving.rest.hosts import allowed_hosts
+from convnlp.serving.rest.hosts import allowed_hosts, check_names
 
 # The largest values of TF Serving's flags; the system's clocks and TensorFlow take no larger ones either.
 _INT32, _INT64 = 2**31 - 1, 2**63 - 1
@@ -122,7 +122,7 @@ def check():
         raise ValueError("--model_name must not be empty")
     if GRPC_PORT.value and GRPC_PORT.value == REST_PORT.value:
         raise ValueError(f"--port must differ from --rest_api_port. Received: {GRPC_PORT.value} twice")
-    hosts()
+    check_names(_ALLOWED_HOSTS.value or ())
     if not _MODEL_CONFIG_FILE.value and not _MODEL_BASE_PATH.value:
         raise ValueError("nothing to serve: give --model_base_path=DIR or --model_config_file=FILE")
     if "://" in (_MODEL_BASE_PATH.value or ""):
@@ -206,13 +206,9 @@ def drain_seconds():
     return _DRAIN.value / 1000
 
 
-def hosts():
-    """Returns the `AllowedHosts`, or None if a request may name any host.
-
-    Raises:
-        ValueError: if --allowed_hosts lists what cannot be the name of a host.
-    """
-    return allowed_hosts(_ALLOWED_HOSTS.value, HOST.value)
+def hosts(address):
+    """Returns the `AllowedHosts` at the numeric address of --host, or None if a request may name any host."""
+    return allowed_hosts(_ALLOWED_HOSTS.value, address)
 
 
 def num_threads():

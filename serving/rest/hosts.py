@@ -60,28 +60,29 @@ def allowed_hosts(names, address):
     Args:
         names: list of str or None. The allowed names; "*" allows any name. None also allows any name, unless
             only this machine can reach the server.
-        address: str. The address on which the server listens.
+        address: str. The numeric address on which the server listens, whatever the user calls it.
 
     Returns:
         `AllowedHosts`, or None if everything is allowed.
-
-    Raises:
-        ValueError: if a name could never be that of a request, such as a URL, or one with a port.
     """
-    for name in map(str.strip, names or ()):
+    if names is None:
+        return AllowedHosts() if _is_loopback(address) else None
+    return None if "*" in names else AllowedHosts(names)
+
+
+def check_names(names):
+    """Raises ValueError if a name could never be that of a request, such as a URL, or one with a port."""
+    for name in map(str.strip, names):
         if name != "*" and not _NAME.fullmatch(name) and not _is_address(name):
             raise ValueError(
                 "--allowed_hosts must be names such as a.example, .example for all that end in it, or *."
                 f" Received: {name!r}"
             )
-    if names is None:
-        return AllowedHosts() if is_loopback(address) else None
-    return None if "*" in names else AllowedHosts(names)
 
 
-def is_loopback(address):
-    """Whether an address or name is a loopback address of this machine."""
-    return address == "localhost" or (_is_address(address) and ipaddress.ip_address(address).is_loopback)
+def _is_loopback(address):
+    found = ipaddress.ip_address(address)
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
 
 
 def _is_address(name):

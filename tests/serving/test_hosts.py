@@ -1,10 +1,11 @@
 """By which names the server may be asked."""
 
 import json
+import socket
 
 import pytest
 
-from convnlp.serving.rest.hosts import AllowedHosts, allowed_hosts
+from convnlp.serving.rest.hosts import AllowedHosts, allowed_hosts, check_names
 from tests.serving.in_process import InProcess
 
 
@@ -39,14 +40,21 @@ def test_names_that_are_listed_are_allowed():
         assert refused(hosts, host) == host
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"])
 def test_a_server_for_this_machine_alone_allows_no_other_names(address):
     assert refused(allowed_hosts(None, address), "evil.example") == "evil.example"
     assert refused(allowed_hosts(["evil.example"], address), "evil.example") is None
     assert allowed_hosts(["a.example", "*"], address) is None
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.1", "server.example"])
+@pytest.mark.parametrize("host", ["127.1", "LOCALHOST"])
+def test_what_counts_is_where_a_server_listens_not_what_that_is_called(host):
+    with socket.create_server((host, 0)) as listener:
+        hosts = allowed_hosts(None, listener.getsockname()[0])
+    assert refused(hosts, "evil.example") == "evil.example"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0"])
 def test_a_server_for_others_allows_all_names_unless_some_are_listed(address):
     assert allowed_hosts(None, address) is None
     assert refused(allowed_hosts(["a.example"], address), "b.example") == "b.example"
@@ -58,10 +66,9 @@ def test_a_server_for_others_allows_all_names_unless_some_are_listed(address):
 )
 def test_names_that_no_request_can_have_are_refused(name):
     with pytest.raises(ValueError, match="--allowed_hosts must be names such as") as error:
-        allowed_hosts(["b.example", name], "127.0.0.1")
+        check_names(["b.example", name])
     assert str(error.value).endswith(f"Received: {name!r}")
-    for name in ("localhost", ".a.example", "b\u00fccher.example", "::1", "10.0.0.1"):
-        assert allowed_hosts([name], "0.0.0.0") is not None
+    check_names(["localhost", ".a.example", "b\u00fccher.example", "::1", "10.0.0.1", "*"])
 
 
 def test_nothing_is_answered_to_another_name(model_folder, model_configs):
