@@ -6,13 +6,13 @@ Whoever imports this calls `import_tensorflow` of `convnlp.serving.core.without_
 import functools
 import gc
 import logging
-import os
 
 import tensorflow as tf
 import uvicorn
 
 from convnlp.serving import ports, server_flags
 from convnlp.serving.core.batching import Batcher
+from convnlp.serving.core.cores import num_cores
 from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.core.models import ModelManager
@@ -120,7 +120,7 @@ def _loader(metrics, limits, runner, worker):
         server_flags.num_warmups(),
         limits,
         server_flags.PREFER_TFLITE.value,
-        server_flags.share(os.cpu_count() or 1) if worker else None,
+        server_flags.share(num_cores()),
         runner.num_runs,
     )
 

@@ -18,6 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 from absl import app, flags
 
 from convnlp.serving import ports, server_flags
+from convnlp.serving.core.cores import num_cores
 from convnlp.serving.core.drain import SIGNALS, drain
 from convnlp.serving.core.without_keras import import_tensorflow
 
@@ -112,9 +113,8 @@ def _supervise(listener):
         return worker, None, 0
     if reservation:
         reservation.close()
-    cores = len(os.sched_getaffinity(0))
     for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
-        os.environ.setdefault(name, str(server_flags.share(cores)))
+        os.environ.setdefault(name, str(server_flags.share(num_cores())))
     return worker, listener, grpc_port
 
 

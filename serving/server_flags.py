@@ -5,6 +5,7 @@ import os
 from absl import flags
 
 from convnlp.serving.core.batching_options import MAX_THREADS, BatchingOptions
+from convnlp.serving.core.cores import num_cores
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.model_config import ModelConfig
 from convnlp.serving.rest.hosts import allowed_hosts, check_names
@@ -30,7 +31,7 @@ _CONFIG_POLL = flags.DEFINE_integer(
 )
 _THREADS = flags.DEFINE_integer(
     "rest_api_num_threads",
-    min(4 * (os.cpu_count() or 1), MAX_THREADS),
+    min(4 * num_cores(), MAX_THREADS),
     "How many requests run at the same time.",
     1,
     MAX_THREADS,

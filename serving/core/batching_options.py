@@ -1,7 +1,8 @@
 """How requests are batched: TF Serving's batching parameters."""
 
-import os
 from dataclasses import dataclass, field
+
+from convnlp.serving.core.cores import num_cores
 
 MAX_THREADS = 4096  # more than any machine has cores, and fewer than a system refuses to start
 
@@ -25,7 +26,7 @@ class BatchingOptions:
     max_batch_size: int = 1000
     batch_timeout_micros: int = 0
     max_enqueued_batches: int = 10
-    num_batch_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    num_batch_threads: int = field(default_factory=num_cores)
     allowed_batch_sizes: tuple = ()
     pad_variable_length_inputs: bool = False
     enable_large_batch_splitting: bool = False

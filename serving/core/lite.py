@@ -5,7 +5,6 @@ that the file contains, so clients send the same requests as without the flag; t
 answers what the file cannot, such as `explain`.
 """
 
-import os
 import queue
 
 import numpy as np
@@ -33,7 +32,7 @@ class LiteServable(Servable):
         name, version: as for `Servable`.
         file: str. The TFLite file.
         path, timeout_ms: as for `Servable`.
-        num_interpreters: int or None. The most runs of the file at the same time. Default: one per core.
+        num_interpreters: int. The most runs of the file at the same time.
         num_runs: as for `Servable`.
 
     Raises:
@@ -41,9 +40,9 @@ class LiteServable(Servable):
         Exception: as for `Servable`.
     """
 
-    def __init__(self, name, version, file, path, timeout_ms=0, num_interpreters=None, num_runs=None):
+    def __init__(self, name, version, file, path, timeout_ms=0, num_interpreters=1, num_runs=None):
         self._interpreters = queue.LifoQueue()  # the last one to run still has its memory in the cache
-        for _ in range(num_interpreters or os.cpu_count() or 1):
+        for _ in range(num_interpreters):
             model = EdgeModel(file)
             self._interpreters.put(model)
         super().__init__(name, version, path, timeout_ms, num_runs)

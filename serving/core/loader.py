@@ -26,7 +26,7 @@ class Loader:
         num_iterations: int. How often to run each warm-up request; 0 for no warm-up.
         limits: `Limits`. How large the requests of clients may be; see `warm_up`.
         prefer_tflite: bool. Whether to answer with `model.tflite`, if there is one, whatever it can answer.
-        num_interpreters: int or None. See `LiteServable`.
+        num_interpreters: int. See `LiteServable`.
         num_runs: int or None. See `Servable`.
     """
 
@@ -37,7 +37,7 @@ class Loader:
         num_iterations=1,
         limits=None,
         prefer_tflite=False,
-        num_interpreters=None,
+        num_interpreters=1,
         num_runs=None,
     ):
         self._metrics = metrics

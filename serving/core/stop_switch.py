@@ -8,7 +8,6 @@ be busy. Ops that are already running finish, and no other begins; a run ends in
 
 import contextlib
 import functools
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
+
+from convnlp.serving.core.cores import num_cores
 
 _RAW = tf.compat.v1.raw_ops
 _SCOPE = "stop_switch"
@@ -34,12 +35,12 @@ def session_config(num_runs=None):
         num_runs: int or None. The most runs at a time that can be stopped. Default: four per core, like a
             server.
     """
-    num_cores = os.cpu_count() or 1
-    num_threads = (num_runs or 4 * num_cores) + num_cores
+    cores = num_cores()
+    num_threads = (num_runs or 4 * cores) + cores
     # TensorFlow refuses a known name with another number of threads.
     name = f"runs that can be stopped, {num_threads}"
     pools = [
-        config_pb2.ThreadPoolOptionProto(num_threads=num_cores, global_name="runs"),
+        config_pb2.ThreadPoolOptionProto(num_threads=cores, global_name="runs"),
         config_pb2.ThreadPoolOptionProto(num_threads=num_threads, global_name=name),
     ]
     return config_pb2.ConfigProto(session_inter_op_thread_pool=pools)

@@ -1,5 +1,6 @@
 """Dynamic batching, on a model that only remembers what it was asked."""
 
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from convnlp.serving.core import split_requests
+from convnlp.serving.core import split_requests, stop_switch
 from convnlp.serving.core.batching import Batcher
 from convnlp.serving.core.batching_options import BatchingOptions
 from convnlp.serving.core.errors import ServingError
@@ -327,6 +328,17 @@ def test_many_clients_each_get_their_own_answer():
     assert answers == [[2 * i] for i in range(400)]
     assert metrics.input_batch_size.value() == 400
     assert metrics.wrapped_runs.value() == metrics.processed_batch_size.value() == len(model.batches)
+
+
+def test_as_many_batches_run_as_this_process_has_cores(monkeypatch):
+    """It may have fewer than the machine."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 5, 9}, raising=False)
+    assert BatchingOptions().num_batch_threads == 3
+    (runs, stopped) = stop_switch.session_config(num_runs=4).session_inter_op_thread_pool
+    assert (runs.num_threads, stopped.num_threads) == (3, 7)
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
+    assert BatchingOptions().num_batch_threads == 64
 
 
 @pytest.mark.parametrize(
