@@ -32,7 +32,8 @@ def require_free_port(host, port):
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
             pass
     except OSError as error:
-        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        no_host = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # the latter on a system without IPv6
+        if isinstance(error, socket.gaierror) or error.errno in no_host:
             raise ValueError(
                 f"`host` must be an address of this machine. Received: {host} ({error})"
             ) from error

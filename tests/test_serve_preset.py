@@ -1,16 +1,19 @@
 """`convnlp serve-preset`: from a preset to an answer over REST."""
 
+import errno
 import os
+import runpy
 import shutil
 import signal
 import socket
 
 import keras
 import pytest
+from absl import flags
 
 from convnlp.export.saved_models import versions
 from convnlp.serving.client import Client
-from tests.run_program import Program, run_program
+from tests.run_program import ROOT, Program, run_program
 from tests.serving.small_models import free_port
 from tests.small_classifier import small_classifier
 
@@ -137,6 +140,19 @@ def test_a_host_that_is_not_this_machine(preset, tmp_path):
     )
     line = "error: `host` must be an address of this machine. Received: 192.0.2.1 ("
     assert done.stderr.splitlines()[-1].startswith(line)
+
+
+def test_an_address_of_version_6_where_there_is_none(monkeypatch):
+    for kind in ("string", "integer"):  # other programs in this process may have flags of the same names
+        monkeypatch.setattr(flags, f"DEFINE_{kind}", lambda *_, **__: None)
+    require_free_port = runpy.run_path(f"{ROOT}/convnlp/serve_preset.py")["require_free_port"]
+
+    def create_server(*_, **__):
+        raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+
+    monkeypatch.setattr(socket, "create_server", create_server)
+    with pytest.raises(ValueError, match=r"`host` must be an address of this machine\. Received: ::1 "):
+        require_free_port("::1", 8501)
 
 
 def test_what_is_no_preset(tmp_path):
