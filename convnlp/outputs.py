@@ -50,6 +50,16 @@ def check_file(name, path, inputs=()):
             raise ValueError(f"`{name}` must not overwrite the input {other}. Received: {name}={path}")
 
 
+def check_standard_output(name):
+    """Raises ValueError if the standard output is closed, which takes the place of a file.
+
+    Args:
+        name: string, the flag that would give the file.
+    """
+    if sys.stdout is None:
+        raise ValueError(f"`{name}` must be given, since the standard output is closed. Received: none")
+
+
 def check_folder(name, path, takes_urls=False):
     """Checks that a folder can be made, or files in it; it need not exist.
 

@@ -9,13 +9,17 @@ from convnlp.data import SourceError
 def lines():
     r"""Yields the lines of standard input, without their ends and a byte-order mark; only "\n" ends a line.
 
+    There are none if it is closed.
+
     Yields:
         str.
 
     Raises:
         SourceError: if a line is not UTF-8; names the line.
     """
-    if sys.stdin.isatty():
+    if sys.stdin is None:  # closed from the start
+        return
+    if is_terminal():
         print("reading texts from the terminal, one per line; Ctrl-D ends them", file=sys.stderr)
     for number, line in enumerate(sys.stdin.buffer, 1):
         if number == 1:
@@ -24,6 +28,11 @@ def lines():
             yield line.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError as error:
             raise SourceError(f"standard input, line {number}: not UTF-8 (byte {error.start + 1})") from error
+
+
+def is_terminal():
+    """Whether somebody may be typing the texts."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def checked(name, texts):

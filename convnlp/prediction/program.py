@@ -52,6 +52,8 @@ def preset():
     directory = preset_names.locate(_PRESET.value)
     if _OUTPUT.value:
         outputs.check_file("output", _OUTPUT.value, inputs=[directory, *read])
+    else:
+        outputs.check_standard_output("output")
     return directory
 
 
@@ -136,7 +138,7 @@ def answered(function, tokenizer, num_texts, found):
     started, count, num_blank = time.monotonic(), 0, 0
     names = ("text", "text_pair")[:num_texts]
     lengths = asking.lengths_in_tokens(tokenizer.ragged)
-    is_asked_by_hand = not (_SOURCE.value or _TEXT.value) and sys.stdin.isatty()
+    is_asked_by_hand = not (_SOURCE.value or _TEXT.value) and standard_input.is_terminal()
     while chunk := list(itertools.islice(found, 1 if is_asked_by_hand else asking.CHUNK)):
         rows = [texts for _, texts in chunk]
         answers = asking.in_batches(function, names, rows, _BATCH_SIZE.value, lengths)
