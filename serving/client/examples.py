@@ -1,11 +1,12 @@
 """The examples that a command line names: texts, or the lines of a file."""
 
-import base64
 import codecs
 import hashlib
 import itertools
 import json
 import os
+
+from convnlp.serving.client.http_exchange import from_base64
 
 
 class Texts:
@@ -83,17 +84,10 @@ class Lines:
 
 
 def _parsed(text):
-    try:
-        return json.loads(text, object_hook=_from_base64)
+    try:  # bytes have the form that they have in REST, so that both clients can send them
+        return json.loads(text, object_hook=from_base64)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-
-
-def _from_base64(value):
-    """Decodes bytes in the form of REST requests, so that both clients can send them."""
-    if value.keys() == {"b64"} and isinstance(value["b64"], str):
-        return base64.b64decode(value["b64"], validate=True)
-    return value
 
 
 def batches(examples, size):

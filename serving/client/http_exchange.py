@@ -82,7 +82,7 @@ class HttpExchange:
 
     def _parsed(self, content):
         try:
-            answer = json.loads(content, object_hook=_from_base64)
+            answer = json.loads(content, object_hook=from_base64)
         except (ValueError, RecursionError) as error:
             raise RequestError(f"the answer of {self.url} is not JSON: {error}") from error
         if not isinstance(answer, dict):
@@ -163,7 +163,12 @@ def to_base64(value):
     raise TypeError(f"an instance must be made of what JSON knows, or bytes, got {type(value).__name__}")
 
 
-def _from_base64(value):
+def from_base64(value):
+    """Decodes what `to_base64` has encoded; other objects of JSON stay as they are.
+
+    Raises:
+        ValueError: if it is not base64.
+    """
     if value.keys() == {"b64"} and isinstance(value["b64"], str):
-        return base64.b64decode(value["b64"])
+        return base64.b64decode(value["b64"], validate=True)
     return value
