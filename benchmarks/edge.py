@@ -91,7 +91,8 @@ def _rows_of(settings, name, preset_dir, source):
     labels = task_of(model).from_model(model, labelled, Fields()).read(labelled).labels[: settings.limit]
     token_ids = calibration.encoded(model, calibration.texts(labelled, Fields().texts))[: settings.limit]
     calibrating = calibration.rows(model, source, num_texts=settings.num_texts)
-    reference = comparison.outputs(comparison.runner(model), token_ids)
+    answers = task_of(model).answers(model)
+    reference = comparison.outputs(comparison.runner(answers, answers.edge), token_ids)
     accuracy = _accuracy(reference, labels)
     with tempfile.TemporaryDirectory() as directory:
         saved_model, *lite = comparison.candidates(preset_dir, FORMS, calibrating, directory)
@@ -99,14 +100,14 @@ def _rows_of(settings, name, preset_dir, source):
             of_mode = {**setting, "mode": form.name}
             detail = {"saved_model": saved_model.megabytes}
             yield Row(_SIZE, of_mode, form.megabytes, None, "MB", "lower", goal(_SIZE, of_mode), detail)
-            answers = comparison.outputs(form.run, token_ids)
-            lost = 100 * (accuracy - _accuracy(answers, labels))
+            outputs = comparison.outputs(form.run, token_ids)
+            lost = 100 * (accuracy - _accuracy(outputs, labels))
             detail = {
                 "float32_accuracy": accuracy,
                 "accuracy": accuracy - lost / 100,
                 "saved_model_accuracy": _accuracy(comparison.outputs(saved_model.run, token_ids), labels),
-                "largest_error": float(np.abs(answers - reference).max()),
-                "same_label": float(np.mean(answers.argmax(1) == reference.argmax(1))),
+                "largest_error": float(np.abs(outputs - reference).max()),
+                "same_label": float(np.mean(outputs.argmax(1) == reference.argmax(1))),
                 "num_examples": len(labels),
             }
             yield Row(_LOST, of_mode, lost, None, "points", "lower", goal(_LOST, of_mode), detail)

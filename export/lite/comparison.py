@@ -106,18 +106,27 @@ def batches(token_ids):
 
 
 def outputs(run, token_ids):
-    """Runs `Candidate.run` on token ids int32 [N,L] in `batches`: [N,...]."""
-    return np.concatenate([run(ids) for ids in batches(token_ids)])
+    """Runs a function like `Candidate.run` on token ids int32 [N,L] in `batches`.
+
+    Returns:
+        What it returns of all of them, an array [N,...] or a dict of arrays.
+    """
+    found = [run(ids) for ids in batches(token_ids)]
+    return tf.nest.map_structure(lambda *parts: np.concatenate(parts), *found)
 
 
-def runner(model):
-    """Returns `Candidate.run` of the preset itself, on rows of full length."""
-    answers = task_of(model).answers(model)
-    edge = tf.function(answers.edge, reduce_retracing=True, autograph=False)
+def runner(answers, answer):
+    """Returns a function of token ids int32 [B,T]: the answers of the preset itself, to rows of full length.
+
+    Args:
+        answers: `Answers` of its model.
+        answer: their method, `edge` for the output of a `Candidate`, or `answer` for a dict.
+    """
+    traced = tf.function(answer, reduce_retracing=True, autograph=False)
 
     def run(ids):
         rows = tf.constant(full_rows(ids, answers.sequence_length))
-        return edge({"token_ids": rows, "padding_mask": rows != 0}).numpy()
+        return traced({"token_ids": rows, "padding_mask": rows != 0})
 
     return run
 

@@ -45,11 +45,11 @@ def rows(preset_dir, model, source, fields, modes, calibrating, lengths):
         (number of texts, list of dicts).
     """
     token_ids, scores = comparison.examples(model, source, fields)
-    expected = comparison.outputs(comparison.runner(model), token_ids)
-    compare = task_of(model).answers(model).compare
+    answers = task_of(model).answers(model)
+    expected = comparison.outputs(comparison.runner(answers, answers.edge), token_ids)
 
     def score(outputs):
-        return {**scores(outputs), **compare(outputs, expected)}
+        return {**scores(outputs), **answers.compare(outputs, expected)}
 
     with tempfile.TemporaryDirectory() as directory:
         candidates = comparison.candidates(preset_dir, modes, calibrating, directory)

@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from convnlp.export.lite import comparison
 from convnlp.tasks import task_of
-from convnlp.tasks.reference import full_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,26 +54,9 @@ def of_saved_model(directory, model, token_ids):
     """
     answers = task_of(model).answers(model)
     loaded = tf.saved_model.load(str(directory))
-    answer = tf.function(answers.answer, reduce_retracing=True, autograph=False)
-
-    def of_preset(ids):
-        rows = tf.constant(full_rows(ids, answers.sequence_length))
-        return answer({"token_ids": rows, "padding_mask": rows != 0})
 
     def of_export(ids):
         return loaded.signatures["ids"](token_ids=tf.constant(ids))
 
-    return of_answers(*(outputs(run, token_ids) for run in (of_export, of_preset)))
-
-
-def outputs(run, token_ids):
-    """Returns {output: array [N,...]} of a function of token ids that returns a dict of tensors.
-
-    Args:
-        run: function of int32 [B,T], called once for each of `comparison.batches`.
-        token_ids: int32 [N,L].
-    """
-    found = [
-        {name: value.numpy() for name, value in run(ids).items()} for ids in comparison.batches(token_ids)
-    ]
-    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+    of_preset = comparison.runner(answers, answers.answer)
+    return of_answers(*(comparison.outputs(run, token_ids) for run in (of_export, of_preset)))

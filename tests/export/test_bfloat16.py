@@ -8,6 +8,7 @@ import tensorflow as tf
 from convnlp import kernels
 from convnlp.export import preset
 from convnlp.export.edge_model import EdgeModel
+from convnlp.export.lite import comparison
 from convnlp.export.saved_models import effect, precision, signatures, versions
 from convnlp.export.verification import checks, loaders, parity, requests, stock
 from convnlp.export.verification.graph import Graph
@@ -174,7 +175,7 @@ def test_the_effect_asks_about_each_text_once():
         shapes.append(batch.shape)
         return {"label": tf.as_string(batch[:, 1]), "scores": tf.cast(batch, tf.float32)[:, :2]}
 
-    found = effect.outputs(run, ids)
+    found = comparison.outputs(run, ids)
     assert shapes == [(32, 2), (8, 3)]
     assert {name: value.shape for name, value in found.items()} == {"label": (40,), "scores": (40, 2)}
 
