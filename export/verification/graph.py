@@ -62,10 +62,6 @@ class Graph:
         holders = [*self.nodes(), *self._graph.library.function]
         return any(holder.attr["_XlaMustCompile"].b for holder in holders)
 
-    def has_custom_gradients(self):
-        """Whether it contains gradients, which a server never needs."""
-        return any(node.attr["_gradient_op_type"].s.startswith(b"CustomGradient") for node in self.nodes())
-
     def product_dtype(self):
         """Returns the type of matrix products, a key of `parity.BOUNDS`: "bfloat16" if any has it."""
         products = (node for node in self.nodes() if node.op in _PRODUCTS)
