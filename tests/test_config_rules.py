@@ -96,7 +96,10 @@ def test_a_value_out_of_range(path, value, message):
         ({"train.num_steps": 1501}, "`train.num_steps` must be a multiple of `train.steps_per_call`"),
         ({"train.eval_every": 7}, "`train.eval_every` must be a multiple of `train.steps_per_call`"),
         ({"optimizer.warmup_steps": 1500}, r"`warmup_steps` must be in \[0, num_steps\)"),
-        ({"optimizer.decay_steps": 1501}, r"`decay_steps` must be in \[0, num_steps\]"),
+        (
+            {"optimizer.schedule": "warmup_flat_linear", "optimizer.decay_steps": 1501},
+            r"`decay_steps` must be in \[0, num_steps\]",
+        ),
         ({"data.source": "xls:a.xls"}, r"`source` must be one of tfds:NAME.* Received: 'xls:a.xls'"),
         ({"data.test_source": "a.jsonl"}, r"`source` must be one of tfds:NAME.* Received: 'a.jsonl'"),
         ({"data.validation_split": "train[5]"}, r"`split` must be a name .* Received: 'train\[5\]'"),

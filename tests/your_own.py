@@ -4,6 +4,8 @@ import contextlib
 import re
 import sys
 
+import keras
+
 from tests.documentation import ROOT
 from tests.run_program import run_program
 
@@ -28,18 +30,21 @@ def modules(folder, monkeypatch, files, table):
         folder: pathlib.Path.
         monkeypatch: pytest's.
         files: dict, name of a module -> its code.
-        table: dict that the modules register something in, which is taken away in the end.
+        table: dict that the modules register something in, which is taken away in the end, as is what they
+            register with Keras.
     """
     for name, code in files.items():
         (folder / f"{name}.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    ours = dict(table)
+    tables = [table, keras.saving.get_custom_objects()]
+    ours = [dict(each) for each in tables]
     try:
         yield folder
     finally:
-        table.clear()
-        table.update(ours)
+        for each, before in zip(tables, ours, strict=True):
+            each.clear()
+            each.update(before)
         for name in files:
             sys.modules.pop(name, None)
 

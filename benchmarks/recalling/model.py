@@ -85,6 +85,7 @@ class Reader:
         config = {
             "mixer": layer_names(variant.mixer, num_layers),
             "encoder_mixer": None,
+            "decoder_mixer": None,
             "num_layers": num_layers,
             "num_decoder_layers": 0,
             "hidden_dim": DIM,
