@@ -1,4 +1,4 @@
-# make demo: from a CSV to a served model, four to five minutes on two cores.    make test: the tests.    make lint    make bench
+# make demo: from a CSV to a served model, two to five minutes on two cores.    make test: the tests.    make lint    make bench
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 RUN := $(VENV)/bin/python

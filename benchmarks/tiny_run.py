@@ -49,7 +49,6 @@ def fields(num_steps, keep, **others):
         "train.keep_checkpoints": keep,
         "train.num_samples": 0,
         "optimizer.warmup_steps": 20,
-        "optimizer.decay_steps": 0,
         "optimizer.schedule": "inverse_sqrt",
         **{name.replace("_", ".", 1): value for name, value in others.items()},
     }

@@ -78,6 +78,8 @@ def measured(folder, mixer, keeps, settings):
     number = settings.num_steps
     values = {
         **tiny_run.example_fields(),
+        "data.split": "train[20%:]",
+        "data.validation_split": "train[:20%]",  # a batch at least
         "train.num_steps": number,
         "train.steps_per_call": 10,
         "train.eval_every": number,
@@ -85,7 +87,6 @@ def measured(folder, mixer, keeps, settings):
         "train.eval_batches": 1,
         "optimizer.schedule": "inverse_sqrt",
         "optimizer.warmup_steps": number,
-        "optimizer.decay_steps": 0,
         **settings.changes,
     }
     command = tiny_run.command(folder / "run", values, f"pretrain_mini_en:{mixer}")
