@@ -12,15 +12,12 @@ from convnlp.models.layouts import layer_mixers
 _OF_A_DECODER = ("num_decoder_layers", "decoder_mixer", "decoder_kernel_size", "cross_attention_init")
 _OF_SOME_MIXERS = ("kernel_size", "dilation_rate", "weight_softmax")
 _COUNTS = ("train.num_steps", "train.eval_every", "train.checkpoint_every")
-# What shapes training alone, except for the fields below.
-_OF_TRAINING = ("objective.", "optimizer.", "train.", "task.num_epochs", "task.head_dropout")
-_OF_TRAINING += (
-    "task.options.r_drop",
-    "task.options.teachers",
-    "data.group_by_length",
-    "data.shuffle_buffer",
+# What a head alone has no use for, except for the fields below.
+_OF_NO_HEAD = (
+    *("objective.", "optimizer.", "train.", "task.num_epochs", "task.head_dropout", "task.pack"),
+    *("task.options.r_drop", "task.options.teachers", "model.dropout", "data.target_length"),
+    *("data.group_by_length", "data.shuffle_buffer"),
 )
-_OF_NO_HEAD = (*_OF_TRAINING, "model.dropout", "task.pack", "data.target_length")
 _OF_ALL = ("train.batch_size", "train.dtype", "train.deterministic")
 
 
