@@ -9,6 +9,7 @@ if only docs/first_results.json has them. The page is written after each cell. T
 --minilm=DIRECTORY with the files model.onnx (int8) and tokenizer.json of all-MiniLM-L6-v2.
 """
 
+import importlib.util
 import json
 import pathlib
 
@@ -84,6 +85,9 @@ def check(sets, models, data_dir, minilm_dir=None):
         for file in minilm.FILES:
             if minilm_dir is None or not pathlib.Path(minilm_dir, file).exists():
                 raise ValueError(f"`minilm` must be a directory that holds {file}. Received: {minilm_dir}")
+        for module in minilm.MODULES:
+            if importlib.util.find_spec(module) is None:
+                raise ValueError(f"the peer `minilm` needs {module}: pip install -r requirements-bench.txt")
 
 
 def cell(model, text_set, seed, runs, minilm_dir=None):

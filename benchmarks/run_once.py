@@ -4,6 +4,8 @@ import shlex
 import subprocess
 import sys
 
+from convnlp.launching.worker import ending_with_us
+
 
 def run_once(program, workdir, fields, done):
     """Runs `python -m program` unless `done` exists, and prints the command in both cases.
@@ -15,7 +17,7 @@ def run_once(program, workdir, fields, done):
         done: pathlib.Path of a file or directory that exists once the program has finished.
 
     Raises:
-        subprocess.CalledProcessError: if the program fails.
+        ValueError: if the program fails, with the last line that it wrote.
     """
     options = [f"--{name}={value}" for name, value in fields.items()]
     command = [sys.executable, "-m", program, *options, f"--workdir={workdir}"]
@@ -23,4 +25,7 @@ def run_once(program, workdir, fields, done):
     if not done.exists():
         workdir.mkdir(parents=True, exist_ok=True)
         with open(workdir / "log.txt", "ab") as log:
-            subprocess.run(command, check=True, stdout=log, stderr=log)
+            code = subprocess.run(ending_with_us(command), check=False, stdout=log, stderr=log).returncode
+        if code:
+            lines = (workdir / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+            raise ValueError(f"{program} has ended with exit code {code}: {''.join(lines[-1:])}")

@@ -104,8 +104,12 @@ def make_presets(preset, workdir):
             tokenizer.save_to_preset(target)
         alone.save_to_preset(encoder)
         Seq2SeqBackbone.from_config(alone.get_config()).save_to_preset(random)
-    starts = ({"config.init_from": directory}, {"config.init_from": encoder}, {"config.init_from": random})
-    return {start: {**found, **decoder} for start, found in zip(STARTS, starts, strict=True)}
+    starts = (
+        {"config.init_from": directory},  # which has that decoder, trained
+        {"config.init_from": encoder, **decoder},
+        {"config.init_from": random, **decoder},
+    )
+    return dict(zip(STARTS, starts, strict=True))
 
 
 def make_data(source, workdir, num_train, num_test, seed):

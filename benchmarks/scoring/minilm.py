@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 
 FILES = ("model.onnx", "tokenizer.json")
+MODULES = ("onnxruntime", "tokenizers")
 _LENGTH, _BATCH_SIZE = 256, 32  # tokens, as in the model's own configuration; texts
 
 

@@ -152,6 +152,9 @@ class AsksAnotherInput(ClassifierAnswers):
 class SaysThatItReadsTwoTexts(ClassifierAnswers):
     text_inputs = ("text", "text_pair")
 
+    def signatures(self, max_length=None):
+        return ClassifierAnswers(self.model).signatures(max_length)
+
 
 class WithoutColumns(ClassifierAnswers):
     def row(self, answer, threshold=None):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.finetuning import decoder
+from convnlp import given_fields
+from convnlp.configs import finetune_text_to_text
 from convnlp.models import Seq2SeqBackbone, Tokenizer
 from tests import corpus
 
@@ -56,7 +58,13 @@ def test_the_three_starts(tmp_path):
         part.save_to_preset(str(tmp_path / "preset"))
     starts = decoder.make_presets(str(tmp_path / "preset"), tmp_path)
     assert list(starts) == list(decoder.STARTS)
-    assert all(fields["config.model.decoder_kernel_size"] == (5,) for fields in starts.values())
+    kernels = [fields.get("config.model.decoder_kernel_size") for fields in starts.values()]
+    assert kernels == [None, (5,), (5,)]
+    for fields in starts.values():
+        given = {name.removeprefix("config."): value for name, value in fields.items()}
+        config = finetune_text_to_text.get_config()
+        config.init_from = given.pop("init_from")
+        given_fields.check_model(config, given)
     found = [Seq2SeqBackbone.from_preset(fields["config.init_from"]) for fields in starts.values()]
     assert [backbone.num_decoder_layers for backbone in found] == [1, 0, 0]
     whole, encoder, random = (backbone.token_embedding.get_weights()[0] for backbone in found)

@@ -197,6 +197,18 @@ def test_what_is_wrong_is_said_first(tmp_path, arguments, message):
         first_results.check(*arguments[:2], tmp_path, *arguments[2:])
 
 
+def test_a_peer_without_its_packages_is_refused_first(tmp_path, monkeypatch):
+    for name in (
+        *minilm.FILES,
+        *(f"classification/sst2.{part}.jsonl.gz" for part in ("train", "valid", "test")),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setattr(first_results.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"`minilm` needs onnxruntime: pip install -r "):
+        first_results.check(["sst2"], ["minilm"], tmp_path, tmp_path)
+
+
 def test_the_page(tmp_path):
     labels = [0, 1] * 50
     wrong = [0] * 100
