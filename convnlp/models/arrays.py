@@ -1,7 +1,10 @@
 """Prepares the inputs of `fit` and `predict` before keras_nlp makes batches of them."""
 
+import keras
 import numpy as np
 import tensorflow as tf
+
+_BATCH_SIZE = 32  # as in Keras
 
 
 def of_tables(x):
@@ -61,16 +64,58 @@ def require_examples(x, name="x"):
         raise ValueError(f"`{name}` must hold at least one example. Received: {x!r}")
 
 
-def splittable(x):
-    """Returns x with arrays in place of lists, for `validation_split`; strings stay Python strings."""
-    if isinstance(x, dict):
-        return {name: splittable(value) for name, value in x.items()}
-    if isinstance(x, tuple):
-        return tuple(map(splittable, x))
-    if not isinstance(x, list):
-        return x
-    # Not as NumPy's fixed-width strings, each of which takes as much memory as the longest.
-    return np.array(x, dtype=object) if x and isinstance(x[0], (str, bytes)) else np.asarray(x)
+def are_columns(x):
+    """Returns whether x is an array, a list or a tensor, or a tuple or dict of them."""
+    if isinstance(x, (tuple, dict)):
+        return all(map(are_columns, x.values() if isinstance(x, dict) else x))
+    return isinstance(x, (list, np.ndarray)) or tf.is_tensor(x)
+
+
+def split(data, validation_split):
+    """Returns (columns to train on, columns to validate on, their last entries), as Keras splits arrays.
+
+    Args:
+        data: tuple of columns, see `are_columns`, or None.
+        validation_split: float in (0, 1), the share to validate on.
+
+    Raises:
+        ValueError: if one of the two would have no example.
+    """
+    data = _mapped(tf.convert_to_tensor, data)
+    count = _count(data)
+    place = int(count * (1 - validation_split))
+    if not 0 < place < count:
+        raise ValueError(
+            "`validation_split` must leave examples to train on and to validate on. "
+            f"Received: validation_split={validation_split!r}, {count} examples"
+        )
+    return _mapped(lambda column: column[:place], data), _mapped(lambda column: column[place:], data)
+
+
+def batches(x, y, sample_weight, batch_size, is_shuffled):
+    """Returns a data set of batches of columns, see `are_columns`; if shuffled, in a new order each epoch."""
+    data = _mapped(tf.convert_to_tensor, (x, y, sample_weight))
+    count = _count(data)
+    places = tf.data.Dataset.range(count)
+    if is_shuffled:
+        places = places.shuffle(count)
+    packed = keras.utils.pack_x_y_sample_weight(*data)
+    return places.batch(batch_size or _BATCH_SIZE).map(
+        lambda chosen: _mapped(lambda column: tf.gather(column, chosen), packed)
+    )
+
+
+def _mapped(function, data):
+    """Applies a function to each column, which may be a list."""
+    if isinstance(data, dict):
+        return {name: _mapped(function, value) for name, value in data.items()}
+    if isinstance(data, tuple):
+        return tuple(_mapped(function, value) for value in data)
+    return None if data is None else function(data)
+
+
+def _count(data):
+    return int(tf.nest.flatten(data)[0].shape[0])
 
 
 def check_validation_split(validation_split):

@@ -33,12 +33,12 @@ def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
         raise ValueError(f"{_NO_FIELDS.format(name)}. Received: a dict of {', '.join(map(repr, x))}")
     if needs_y and y is None and (isinstance(x, (list, tuple, dict, np.ndarray)) or tf.is_tensor(x)):
         raise ValueError(f"`y` must hold a target for each example of `{name}`. Received: y=None")
+    if hasattr(x, "__next__") or isinstance(x, (set, frozenset, keras.utils.PyDataset)):
+        raise ValueError(
+            f"`{name}` must be lists, arrays or a data set of tf.data, as "
+            f"`tf.data.Dataset.from_generator` makes of a generator. Received: {x!r:.100}"
+        )
     if model.preprocessor is not None:
-        if hasattr(x, "__next__") or isinstance(x, (set, frozenset, keras.utils.PyDataset)):
-            raise ValueError(
-                f"`{name}` must be lists, arrays or a data set of tf.data, as "
-                f"`tf.data.Dataset.from_generator` makes of a generator. Received: {x!r:.100}"
-            )
         for column, is_text in _columns(x):
             if isinstance(column, (str, bytes)) or getattr(column, "shape", None) == ():
                 raise ValueError(f"`{name}` must be a list of texts, even of one. Received: {column!r:.100}")

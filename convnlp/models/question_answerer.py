@@ -93,7 +93,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         self.check_backbone(self.backbone)
         end = Tokenizer.end_token_id
         self.segments = PairSegments(end, name="pair_segments")
-        self.summary = QuestionSummary(self.backbone.hidden_dim, end) if question_summary else None
+        self.question_pooling = QuestionSummary(self.backbone.hidden_dim, end) if question_summary else None
         self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
         self.head = SpanPointers(end, LOWEST, name="head")
 
@@ -103,7 +103,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         encoded = self.backbone({"encoder_token_ids": token_ids, "encoder_padding_mask": mask})
         x, segments = encoded["encoder_sequence_output"], self.segments(token_ids, mask)
         if question_summary:
-            x = self.summary(x, token_ids, segments)
+            x = self.question_pooling(x, token_ids, segments)
         outputs = self.head(self.head_dropout(x), token_ids, segments)
         super().__init__(inputs=inputs, outputs=outputs, compile=False, **kwargs)
 
@@ -117,6 +117,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
     def compile(self, optimizer="auto", loss="auto", **kwargs):
         """As for a `TextClassifier`; the loss "auto" is the mean of both pointers' cross-entropies."""
         recipe.check_loss(loss)
+        self._answer = None  # as Keras does with its own functions: layers may have changed
         if isinstance(loss, str) and loss == "auto":
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
@@ -165,13 +166,14 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         y = _byte_spans(x, y)
         return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
 
-    def predict(self, questions, contexts, batch_size=32):
+    def predict(self, questions, contexts=None, batch_size=32, verbose="auto"):
         """Returns the answers to questions.
 
         Args:
-            questions: list of N str.
+            questions: list of N str; or a tuple of questions and contexts, as for `fit`.
             contexts: list of N str, the texts to find the answers in.
             batch_size: int, examples per batch. Default 32.
+            verbose: ignored; nothing is printed.
 
         Returns:
             list of N dicts: "answer", a str; "start" and "end", its place: `context[start:end]`; "score", the
@@ -181,6 +183,8 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
             ValueError: if the numbers of contexts and questions differ, one is not a text, `batch_size` is
                 less than 1, or there is no preprocessor.
         """
+        if contexts is None and isinstance(questions, tuple) and len(questions) == 2:
+            questions, contexts = questions
         questions, contexts = (
             given_data.listed(texts, name)
             for texts, name in ((questions, "questions"), (contexts, "contexts"))

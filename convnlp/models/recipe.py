@@ -78,11 +78,28 @@ def schedule(model, callbacks):
     ):
         yield callbacks
         return
-    peak = float(model.optimizer.learning_rate)
+    rate = model.optimizer.learning_rate
+    model._peak = float(keras.ops.convert_to_numpy(rate + 0))  # a variable of a strategy is no number
     try:
-        yield [*given, WarmupLinear(peak)]
+        yield [*given, WarmupLinear(model._peak)]
     finally:  # even if the user has interrupted it
-        model.optimizer.learning_rate = peak
+        rate.assign(model._peak)
+        model._peak = None
+
+
+@contextlib.contextmanager
+def at_peak(model):
+    """Wraps the saving of a model: in the file, the rate is the peak, from which a loaded one trains on."""
+    if model._peak is None:
+        yield
+        return
+    rate = model.optimizer.learning_rate
+    present = float(keras.ops.convert_to_numpy(rate + 0))
+    rate.assign(model._peak)
+    try:
+        yield
+    finally:
+        rate.assign(present)
 
 
 class WarmupLinear(keras.callbacks.Callback):

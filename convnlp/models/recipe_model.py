@@ -17,6 +17,7 @@ class RecipeModel(ModelPreset):
     head_arguments = ()  # arguments of the constructor that the weights of a head are trained for
     needs_targets = True  # whether `fit` needs a `y`; a language model makes it from the texts
     _uses_recipe = False
+    _peak = None  # of the learning rate, while the recipe's schedule changes it
 
     def _prepare(self, compile):
         """Does the last part of a constructor."""
@@ -48,7 +49,10 @@ class RecipeModel(ModelPreset):
         validation_split=None,
         **kwargs,
     ):
-        """As in keras_nlp; `validation_split` works with lists too, and all data may be columns of pandas.
+        """As in keras_nlp, and shuffled; `validation_split` takes lists too, and all data columns of pandas.
+
+        Lists, arrays and columns are read in another order in each epoch unless `shuffle` is False. Of a
+        data set, the order is its own.
 
         Raises:
             ValueError: if there is no example, a text or `y` is missing, columns have unequal lengths,
@@ -66,8 +70,15 @@ class RecipeModel(ModelPreset):
         given_data.check(self, x, y, sample_weight, self.needs_targets)
         self._check_targets(y)
         arrays.check_validation_split(validation_split)
-        if validation_split and validation_data is None:
-            x, y, sample_weight = map(arrays.splittable, (x, y, sample_weight))
+        if arrays.are_columns(x):
+            if validation_split and validation_data is None:
+                (x, y, sample_weight), validation_data = arrays.split((x, y, sample_weight), validation_split)
+            if isinstance(validation_data, tuple | list):
+                held_out = keras.utils.unpack_x_y_sample_weight(tuple(validation_data))
+                validation_data = arrays.batches(*held_out, batch_size, is_shuffled=False)
+            x = arrays.batches(x, y, sample_weight, batch_size, kwargs.pop("shuffle", True))
+            y = sample_weight = batch_size = validation_split = None
+            kwargs["shuffle"] = False  # the data set is
         with recipe.schedule(self, kwargs.pop("callbacks", None)) as callbacks:
             return super().fit(
                 x=x,
@@ -107,4 +118,10 @@ class RecipeModel(ModelPreset):
             raise ValueError(
                 f"`filepath` must end in .keras; or call save_to_preset(DIR). Received: filepath={filepath}"
             )
-        super().save(filepath, *args, **kwargs)
+        with recipe.at_peak(self):
+            super().save(filepath, *args, **kwargs)
+
+    def save_weights(self, *args, **kwargs):
+        """As in Keras."""
+        with recipe.at_peak(self):
+            super().save_weights(*args, **kwargs)

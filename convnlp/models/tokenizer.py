@@ -71,6 +71,9 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
 
     def __init__(self, proto=None, num_sentinels=100, **kwargs):
         arguments.refuse_unknown(Tokenizer, kwargs, also=("config_file",))
+        dtype = kwargs.get("dtype") or "int32"
+        if keras.dtype_policies.get(dtype).name != "int32":
+            raise ValueError(f"`dtype` must be int32, the type of ids. Received: dtype={dtype!r}")
         self.num_sentinels = check_length("num_sentinels", num_sentinels, 0)
         super().__init__(proto=proto, _allow_python_workflow=False, **kwargs)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.models import TextClassifier, TextClassifierPreprocessor
+from convnlp.models import TextClassifier, TextClassifierPreprocessor, arrays
 from tests import corpus
 
 NAMES = ["acq", "earn", "grain"]
@@ -50,6 +50,45 @@ def test_names_in_a_data_set(trained):
     assert trained.evaluate(data, verbose=0) == expected
     history = trained.fit(data, validation_data=data, verbose=0).history
     assert history["val_loss"] == [expected[0]]
+
+
+def test_columns_are_read_in_another_order_in_each_epoch():
+    texts, targets = [str(number) for number in range(12)], list(range(12))
+
+    def epochs():
+        keras.utils.set_random_seed(0)
+        data = arrays.batches({"a": (texts, texts)}, targets, None, 4, is_shuffled=True)
+        for _ in range(2):
+            found = []
+            for x, y in data:
+                assert [int(text) for text in x["a"][1].numpy()] == y.numpy().tolist()
+                found += y.numpy().tolist()
+            yield found
+
+    first, second = epochs()
+    assert sorted(first) == sorted(second) == targets
+    assert len({tuple(first), tuple(second), tuple(targets)}) == 3
+    assert [*epochs()] == [first, second]
+    ((x,),) = arrays.batches((texts, texts), None, None, None, is_shuffled=False)  # a pair, and no targets
+    assert [column.numpy().astype(str).tolist() for column in x] == [texts, texts]
+
+
+@pytest.mark.parametrize(("given", "is_shuffled"), [({}, True), ({"shuffle": False}, False)])
+def test_fit_shuffles_what_it_trains_on(trained, monkeypatch, given, is_shuffled):
+    asked, batches = [], arrays.batches
+    monkeypatch.setattr(
+        arrays, "batches", lambda *each, **named: asked.append((each, named)) or batches(*each, **named)
+    )
+    trained.fit(TEXTS, NUMBERS, validation_split=0.25, batch_size=2, verbose=0, **given)
+    ((held_out, _, _, _), rule), ((texts, _, _, size, shuffled), _) = asked
+    assert held_out.numpy().tolist() == [b"b"]
+    assert texts.numpy().tolist() == [text.encode() for text in TEXTS[:3]]
+    assert (rule, size, shuffled) == ({"is_shuffled": False}, 2, is_shuffled)
+
+
+def test_a_split_needs_examples_on_both_sides(trained):
+    with pytest.raises(ValueError, match=r"must leave examples .* validation_split=0\.9, 4 examples"):
+        trained.fit(TEXTS, NUMBERS, validation_split=0.9, verbose=0)
 
 
 @pytest.mark.slow

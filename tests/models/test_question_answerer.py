@@ -147,6 +147,26 @@ def test_an_example_without_an_answer_is_named(answers):
         question_answerer._byte_spans(x, answers)
 
 
+def test_it_has_what_keras_models_have(model, tokenizer):
+    lines = []
+    model.summary(print_fn=lambda line, **settings: lines.append(line))
+    assert lines
+    texts = (["who"], ["the old river"])
+    assert model.predict(texts, verbose=0) == model.predict(*texts)
+
+
+def test_answers_follow_new_layers_once_compiled(tokenizer):
+    model = build(tokenizer)
+    texts = (["who", "what"], ["the old river", "a lost day"])
+    before = model.predict(*texts)
+    for layer in model.backbone._flatten_layers():
+        if hasattr(layer, "kernel") and layer.built:
+            layer.kernel.assign(2 * layer.kernel)
+    model._answer = lambda *texts: pytest.fail("a function of layers as they were")
+    model.compile()
+    assert model.predict(*texts) != before
+
+
 @pytest.mark.slow
 def test_fit_takes_what_keras_users_have(tokenizer):
     model = build(tokenizer)

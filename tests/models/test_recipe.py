@@ -70,6 +70,25 @@ def test_fit_runs_the_schedule_over_its_steps_and_sets_the_rate_back(classifier)
     assert max(rates.rates) == np.float32(1e-3)
 
 
+def test_a_model_saved_during_fit_trains_on_from_the_peak(classifier, tmp_path):
+    classifier.compile()
+    path, rates = str(tmp_path / "last.keras"), Rates()
+    checkpoint = keras.callbacks.ModelCheckpoint(path)
+    texts = [row["text"] for row in corpus.reviews(16)]
+    classifier.fit(texts, [0, 1] * 8, batch_size=4, callbacks=[checkpoint, rates], verbose=0)
+    assert rates.rates[-1] < 2e-4  # which saving leaves as it is
+    assert float(keras.models.load_model(path).optimizer.learning_rate) == np.float32(5e-4)
+
+
+def test_it_trains_in_a_strategy(backbone, tokenizer):
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        classifier = TextClassifier(backbone.encoder_only(), 2, TextClassifierPreprocessor(tokenizer, 8))
+        classifier.compile()
+    history = classifier.fit(["the river", "a"], [0, 1], verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    assert float(classifier.optimizer.learning_rate.numpy()) == np.float32(5e-4)
+
+
 @pytest.mark.parametrize(
     "own", ["callback", *(pytest.param(own, marks=pytest.mark.slow) for own in ("optimizer", "unknown_size"))]
 )

@@ -160,3 +160,10 @@ def test_a_number_of_sentinels_is_a_count(number):
         ValueError, match=f"`num_sentinels` must be a whole number >= 0. Received: {number!r}"
     ):
         Tokenizer(corpus.tiny_proto(), num_sentinels=number)
+
+
+def test_ids_have_one_type():
+    with pytest.raises(
+        ValueError, match=r"`dtype` must be int32, the type of ids\. Received: dtype='string'"
+    ):
+        Tokenizer(corpus.tiny_proto(), dtype="string")
