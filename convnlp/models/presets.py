@@ -45,6 +45,11 @@ def saving(directory, variables=(), changed=lambda name: True):
         checksums.write(directory, changed)
 
 
+def is_saving():
+    """Returns whether this thread writes a preset."""
+    return getattr(_context, "saving", None) is not None
+
+
 def of_backbone(name):
     """Whether a backbone writes this file of a preset."""
     return name in (CONFIG, "metadata.json", INDEX) or name.startswith("model")

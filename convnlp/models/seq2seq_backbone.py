@@ -454,8 +454,8 @@ class Seq2SeqBackbone(ModelPreset, keras_nlp.models.Backbone):
 
     def get_config(self):
         config = {**super().get_config(), **{name: getattr(self, name) for name in self._config_names}}
-        if self.dtype_policy.name.startswith("mixed_"):
-            # Each run chooses it: the weights are float32, and keras_nlp's loader refuses a mixed policy.
+        if presets.is_saving() and self.dtype_policy.name.startswith("mixed_"):
+            # Whoever loads it chooses: weights are float32, and keras_nlp's loader refuses a mixed policy.
             policy = keras.DTypePolicy(self.dtype_policy.variable_dtype)
             config["dtype"] = keras.dtype_policies.serialize(policy)
         return config

@@ -1,6 +1,8 @@
 """A model that Keras itself has saved is the same when loaded; what Keras could not load is not saved."""
 
+import copy
 import functools
+import pickle
 import warnings
 
 import keras
@@ -57,6 +59,24 @@ def test_what_else_a_model_was_compiled_with_is_loaded(classifier, lm, tmp_path)
         assert not model._uses_recipe or loaded._uses_recipe
     assert loaded.sampler.get_config() == lm.sampler.get_config()
     assert keras.models.load_model(tmp_path / "a.keras", compile=False).compiled is False
+
+
+@pytest.mark.parametrize("copied", ["file", "deepcopy", "pickle", "preset"])
+def test_only_a_preset_leaves_the_type_of_numbers_to_who_loads_it(classifier, tmp_path, copied):
+    config = classifier.backbone.get_config() | {"dtype": "mixed_bfloat16"}
+    backbone = type(classifier.backbone).from_config(config)
+    model = TextClassifier(backbone, 2, classifier.preprocessor)
+    model.save(tmp_path / "a.keras")
+    model.save_to_preset(tmp_path / "preset")
+    made = {
+        "file": lambda: keras.models.load_model(tmp_path / "a.keras"),
+        "deepcopy": lambda: copy.deepcopy(model),
+        "pickle": lambda: pickle.loads(pickle.dumps(model)),
+        "preset": lambda: TextClassifier.from_preset(tmp_path / "preset"),
+    }[copied]()
+    assert made.backbone.dtype_policy.name == ("float32" if copied == "preset" else "mixed_bfloat16")
+    if copied != "preset":
+        np.testing.assert_array_equal(made.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
 
 
 @pytest.mark.parametrize("cls", [TextRegressor, functools.partial(MultiLabelClassifier, num_classes=2)])
