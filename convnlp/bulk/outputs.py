@@ -122,7 +122,7 @@ def _bad(folder, shard):
 
 def _feature(value):
     values = value if isinstance(value, list) else [value]
-    if not values:  # of no kind, so that it can be read as of that of other rows
+    if not values:  # without a kind, so that it can be read as the kind of other rows
         return tf.train.Feature()
     kinds = {type(item) for item in values}
     if kinds <= {int, bool} and all(-(2**63) <= item < 2**63 for item in values):

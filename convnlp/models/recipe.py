@@ -79,7 +79,7 @@ def schedule(model, callbacks):
         yield callbacks
         return
     rate = model.optimizer.learning_rate
-    model._peak = float(keras.ops.convert_to_numpy(rate + 0))  # a variable of a strategy is no number
+    model._peak = float(keras.ops.convert_to_numpy(rate + 0))  # float() takes no variable of a strategy
     try:
         yield [*given, WarmupLinear(model._peak)]
     finally:  # even if the user has interrupted it

@@ -113,7 +113,10 @@ class RecipeModel(ModelPreset):
         """Raises ValueError if the preprocessor cannot take x; here, every form passes."""
 
     def save(self, filepath, *args, **kwargs):
-        """As in Keras, except that HDF5 is refused: Keras could not load the model from it again."""
+        """As in Keras, except that HDF5 is refused: Keras could not load the model from it again.
+
+        During `fit`, the learning rate in the file is the recipe's peak, see `recipe.at_peak`.
+        """
         if str(filepath).lower().endswith((".h5", ".hdf5")):
             raise ValueError(
                 f"`filepath` must end in .keras; or call save_to_preset(DIR). Received: filepath={filepath}"
@@ -122,6 +125,6 @@ class RecipeModel(ModelPreset):
             super().save(filepath, *args, **kwargs)
 
     def save_weights(self, *args, **kwargs):
-        """As in Keras."""
+        """As in Keras; during `fit`, with the recipe's peak rate, as in `save`."""
         with recipe.at_peak(self):
             super().save_weights(*args, **kwargs)
