@@ -1,6 +1,6 @@
 """Tries out pre-training: a tiny model on the documentation of the installed Python, in minutes.
 
-    python -m convnlp.pretrain --config=configs/demo_pretrain.py --workdir=DIR --config.tokenizer=spm.model
+    convnlp pretrain --config=demo_pretrain --workdir=DIR --config.tokenizer=spm.model
 
 The first tenth of the text is reserved for tests.
 """

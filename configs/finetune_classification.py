@@ -1,6 +1,6 @@
 r"""Fine-tunes an encoder on labelled texts or pairs of texts: the default of `finetune` and `fit_head`.
 
-    python -m convnlp.finetune --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
+    convnlp finetune --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
         --workdir=DIR
 
 starts from the preset that ships with the package; `--config.init_from=PRESET` selects another one.

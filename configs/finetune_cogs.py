@@ -1,6 +1,6 @@
 r"""Sequence-to-sequence on COGS (sentence -> logical form), as text-to-text from random weights.
 
-    python -m convnlp.finetune --config=configs/finetune_cogs.py --workdir=DIR --config.tokenizer=spm.model \
+    convnlp finetune --config=finetune_cogs --workdir=DIR --config.tokenizer=spm.model \
         --config.data.source='jsonl:cogs.{split}.jsonl.gz' \
         --config.data.test_source='jsonl:cogs.{split}.jsonl.gz'
 

@@ -1,6 +1,6 @@
 r"""Classifies long documents with CoAtNet's layout: convolutions, then attention on a quarter of the length.
 
-    python -m convnlp.finetune --config=configs/finetune_long_documents.py --workdir=DIR \
+    convnlp finetune --config=finetune_long_documents --workdir=DIR \
         --config.tokenizer=spm.model --config.data.source=jsonl:train.jsonl \
         --config.data.test_source=jsonl:test.jsonl
 

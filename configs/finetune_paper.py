@@ -1,6 +1,6 @@
 r"""Fine-tunes on the paper's eight tasks, in its form or as classifiers: TASK,FORM.
 
-    python -m convnlp.finetune --config=configs/finetune_paper.py:imdb,text --config.init_from=PRESET \
+    convnlp finetune --config=finetune_paper:imdb,text --config.init_from=PRESET \
         --workdir=DIR
 
 TASK is one of civil_comments, wiki_toxic, imdb, sst2, sentiment140, trec, ag_news and cogs. FORM is `text`,

@@ -1,6 +1,6 @@
 r"""Fine-tunes a model to answer questions with a part of a text, as in SQuAD.
 
-    python -m convnlp.finetune --config=configs/finetune_squad.py --workdir=DIR \
+    convnlp finetune --config=finetune_squad --workdir=DIR \
         --config.data.source='jsonl:squad_v1.{split}.jsonl.gz' --config.data.validation_split=valid
 
 Records have "question", "context" and "answers", a list of acceptable answers. It starts from the preset that

@@ -1,6 +1,6 @@
 r"""Fine-tunes the shipped preset on pairs of texts, to rewrite, correct or name texts.
 
-    python -m convnlp.finetune --config=configs/finetune_text_to_text.py --workdir=DIR \
+    convnlp finetune --config=finetune_text_to_text --workdir=DIR \
         --config.data.source=csv:train.csv --config.task.input_field=before --config.task.target_field=after
 
 starts from the preset that ships with the package. `--config.init_from=PRESET` selects another one; it gets a

@@ -1,6 +1,6 @@
 r"""The paper's pre-training: span corruption on C4, 524,288 steps of 128 x 512 tokens with Adafactor.
 
-    python -m convnlp.pretrain --config=configs/pretrain_c4.py:dynamic_conv,base --workdir=DIR \
+    convnlp pretrain --config=pretrain_c4:dynamic_conv,base --workdir=DIR \
         --strategy=tpu --tpu=NAME --config.tokenizer=spm.model \
         --config.data.data_dir=gs://BUCKET/tensorflow_datasets
 

@@ -1,6 +1,6 @@
 r"""Pre-trains a decoder on an encoder that is already trained, for models that write text.
 
-    python -m convnlp.pretrain --config=configs/pretrain_decoder.py --workdir=DIR \
+    convnlp pretrain --config=pretrain_decoder --workdir=DIR \
         --config.init_from=PRESET --config.data.source='jsonl:PATH/*.jsonl.gz'
 
 The decoder has two layers of the encoder's mixer and is trained by span corruption. The encoder and the

@@ -1,6 +1,6 @@
 r"""Pre-trains an encoder alone, of size mini, by masked LM, for classifiers and embeddings.
 
-    python -m convnlp.pretrain --config=configs/pretrain_encoder.py:dynamic_conv --workdir=DIR \
+    convnlp pretrain --config=pretrain_encoder:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
 
 The steps have no decoder, so that nearly all of the time goes into what a classifier will use. The argument

@@ -1,6 +1,6 @@
 r"""Pre-trains a mini model on your own text, on a CPU: the earlier runs of docs/recipes.md.
 
-    python -m convnlp.pretrain --config=configs/pretrain_mini.py:dynamic_conv --workdir=DIR \
+    convnlp pretrain --config=pretrain_mini:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
 
 It differs from the paper's recipe in what a small budget needs (docs/recipes.md): masked LM on the encoder

@@ -1,6 +1,6 @@
 r"""Pre-trains the shipped encoders of size mini: 500M tokens of masked LM.
 
-    python -m convnlp.pretrain --config=configs/pretrain_mini_en.py:dynamic_conv --workdir=DIR \
+    convnlp pretrain --config=pretrain_mini_en:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:MIXTURE/mixture*.{split}.jsonl.gz' --config.tokenizer=spm.model
 
 The argument is the mixer. docs/recipes.md says what was tried before. The rate is flat until the last fifth,

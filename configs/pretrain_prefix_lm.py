@@ -1,6 +1,6 @@
 r"""Pre-trains a mini encoder on your own text as a language model after a prefix.
 
-    python -m convnlp.pretrain --config=configs/pretrain_prefix_lm.py:dynamic_conv --workdir=DIR \
+    convnlp pretrain --config=pretrain_prefix_lm:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
 
 It is a single stack without a decoder. It reads the prefix in both directions and the rest from the left

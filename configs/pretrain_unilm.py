@@ -1,6 +1,6 @@
 r"""Pre-trains a mini encoder on your own text by UniLM's masked language models in four directions.
 
-    python -m convnlp.pretrain --config=configs/pretrain_unilm.py:dynamic_conv --workdir=DIR \
+    convnlp pretrain --config=pretrain_unilm:dynamic_conv --workdir=DIR \
         --config.data.source='jsonl:PATH/*.jsonl.gz' --config.tokenizer=spm.model
 
 A batch is read in both directions (a third of the time), as source and target (a third), from left to right

@@ -1,7 +1,7 @@
 r"""Measures the score that a text classifier has to beat: logistic regression on TF-IDF of words and pairs.
 
-    python -m convnlp.baseline --source=csv:train.csv --test_source=csv:test.csv --output=baseline.json
-    python -m convnlp.baseline --source=csv:all.csv
+    convnlp baseline --source=csv:train.csv --test_source=csv:test.csv --output=baseline.json
+    convnlp baseline --source=csv:all.csv
 
 Without test data, each fifth of the source is scored by a model of the other four; equal texts stay together.
 It uses scikit-learn (`pip install scikit-learn`) and takes seconds: run it before you train anything larger.

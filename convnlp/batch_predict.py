@@ -1,7 +1,7 @@
 r"""Predicts a whole file or data set with an exported model, on Apache Beam.
 
-    python -m convnlp.batch_predict --model=MODELS/sst2/1 --input='jsonl:texts-*.jsonl.gz' --output=DIR
-    python -m convnlp.batch_predict ... --runner=DaskRunner -- --dask_client_address=tcp://HOST:8786
+    convnlp batch-predict --model=MODELS/sst2/1 --input='jsonl:texts-*.jsonl.gz' --output=DIR
+    convnlp batch-predict ... --runner=DaskRunner -- --dask_client_address=tcp://HOST:8786
 
 Inputs: jsonl:GLOB, csv:GLOB, tsv:GLOB, parquet:GLOB, lines:GLOB (one text per line), text:GLOB (documents
 between blank lines), tfds:NAME, pydocs. For each shard of the input, DIR gets a file predictions-*; its rows

@@ -31,7 +31,7 @@ PROGRAMS = {
             "measure what TF-IDF and logistic regression reach on your texts",
         ),
         "finetune": ("convnlp.finetune", "train on your labelled texts, from a preset or from scratch"),
-        "fit-head": ("convnlp.fit_head", "fit a classifier to a frozen preset, in seconds"),
+        "fit-head": ("convnlp.fit_head", "fit a classifier to a frozen preset, in a minute or two"),
         "pretrain": ("convnlp.pretrain", "train a language model on plain text"),
         "launch": ("convnlp.launch", "finetune or pretrain on several workers, through failures"),
     },

@@ -1,6 +1,6 @@
 r"""Goes all the way from a CSV to a served model, with the commands that a user would type.
 
-    python -m convnlp.demo --workdir=runs/demo
+    convnlp demo --workdir=runs/demo
 
 The texts are questions to a bank, and the label, one of 77 classes, says what the customer wants
 (`convnlp.example`). The demo measures what TF-IDF and logistic regression reach, fine-tunes the preset that

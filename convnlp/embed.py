@@ -1,7 +1,7 @@
 r"""Writes a vector for each text, from a preset's encoder: for search, clustering or your own classifier.
 
-    python -m convnlp.embed --preset=PRESET --source=csv:texts.csv --output=vectors.npy
-    python -m convnlp.embed --preset=PRESET --text="A fine day."
+    convnlp embed --preset=PRESET --source=csv:texts.csv --output=vectors.npy
+    convnlp embed --preset=PRESET --text="A fine day."
 
 Any preset will do, whether it was trained for a task or not. NAME.npy is a float32 array [N,D] with one row
 per text, in order. NAME.jsonl, and the standard output, hold the fields of each record, and the vector as

@@ -1,6 +1,6 @@
 r"""Scores a preset on a source.
 
-    python -m convnlp.evaluate --preset=DIR --source=jsonl:test.jsonl --metrics=accuracy,f1 --output=FILE.json
+    convnlp evaluate --preset=DIR --source=jsonl:test.jsonl --metrics=accuracy,f1 --output=FILE.json
 
 A TextClassifier is scored by accuracy, F1 and loss. A Seq2SeqLM writes its answer by greedy decoding; the
 answer is compared with the target (exact_match, word_f1; squad_exact_match and squad_f1 compare it in SQuAD's

@@ -1,6 +1,6 @@
 r"""Writes labelled texts to try the programs on: questions to a bank, labelled by what the customer wants.
 
-    python -m convnlp.example_data --output=data
+    convnlp example-data --output=data
 
 writes data/train.csv and data/test.csv, with the columns `text` and `category`, and data/README.md, which
 names their source (Banking77, CC BY 4.0).

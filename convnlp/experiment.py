@@ -73,7 +73,7 @@ def define_flags(default_config=None):
     flags.DEFINE_boolean(
         "resume_with_changes",
         False,
-        "Continues the run in --workdir with another learning rate, schedule or length (docs/training.md).",
+        "Continues the run in --workdir with changes that docs/training.md lists, such as another length.",
     )
 
 

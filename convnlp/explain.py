@@ -1,7 +1,7 @@
 r"""Shows which words a classifier's answers rest on.
 
-    python -m convnlp.explain --preset=RUN/preset --text="A fine day."
-    python -m convnlp.explain --preset=RUN/preset --source=csv:new.csv --output=explained.jsonl
+    convnlp explain --preset=RUN/preset --text="A fine day."
+    convnlp explain --preset=RUN/preset --source=csv:new.csv --output=explained.jsonl
 
 Each text gives a row: the fields of its record, `label`, `probability`, and `words`, a list of [word,
 importance]. The importance says by how much the logarithm of the label's probability falls without the word's

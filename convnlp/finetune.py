@@ -1,6 +1,6 @@
 r"""Fine-tunes a preset, or trains from random weights, on labelled texts or pairs of texts.
 
-    python -m convnlp.finetune --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
+    convnlp finetune --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
         --workdir=DIR
 
 Without --config it takes `finetune_classification`, which starts from the preset that ships with the package.

@@ -1,15 +1,15 @@
-r"""Fits a linear head on a preset's frozen encoder, in about a minute for some thousand texts.
+r"""Fits a linear head on a preset's frozen encoder, in a minute or two for some thousand texts.
 
-    python -m convnlp.fit_head --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
+    convnlp fit-head --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
         --workdir=DIR
 
 Takes what finetune takes and writes what it writes, so that the two can be compared. Each text goes
 through the encoder once. Then a linear model is fitted to the means of all its layers (`pooling` "layers"),
 with several penalties on the size of its weights: softmax regression for classes, a logistic regression per
 label for several labels, ridge regression for numbers. The training examples choose the best penalty, and
-how much a classifier's n-grams count, in five folds: each fold is answered by a model fitted to the others;
-of more than 5,000 examples, only one fold is (`convnlp.tasks.cross_fitting`). The final head is fitted to all
-examples.
+how much a classifier's n-grams count, in five folds: each fold is answered by a model fitted to the others.
+With more than 5,000 examples, only one fold is held out (`convnlp.tasks.cross_fitting`). The final head is
+fitted to all examples.
 
 With `task.unlabelled_source`, a classifier also learns from its own answers to these texts, once, as far as
 the folds gain from it (`convnlp.tasks.classification.self_training`).

@@ -1,7 +1,7 @@
 r"""Generates text with a preset: from an input text, or as the continuation of a text.
 
-    python -m convnlp.generate --preset=DIR --text="Summarise: ..." --sampler=beam
-    python -m convnlp.generate --preset=DIR < inputs.txt
+    convnlp generate --preset=DIR --text="Summarise: ..." --sampler=beam
+    convnlp generate --preset=DIR < inputs.txt
 
 Prints one output per line, one for each input; without --text, the inputs are the lines of standard input.
 """

@@ -1,6 +1,6 @@
 r"""Makes a preset ready to be shared: half as large, and without what belongs to its machine.
 
-    python -m convnlp.pack_preset --preset=RUN/preset --output=DIR
+    convnlp pack-preset --preset=RUN/preset --output=DIR
 
 Weights are stored in float16, which changes each by at most 2^-11 of its value; a loaded model computes in
 its usual type. The copy leaves out the state of an optimizer, the folders of the files that the run has read,

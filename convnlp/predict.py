@@ -1,15 +1,15 @@
 r"""Predicts texts with a preset: from the command line, from files, or from the standard input.
 
-    python -m convnlp.predict --preset=RUN/preset --text="A fine day."
-    python -m convnlp.predict --preset=RUN/preset --source=csv:new.csv --output=predicted.csv
-    python -m convnlp.predict --preset=RUN/preset < lines.txt
+    convnlp predict --preset=RUN/preset --text="A fine day."
+    convnlp predict --preset=RUN/preset --source=csv:new.csv --output=predicted.csv
+    convnlp predict --preset=RUN/preset < lines.txt
 
 Each text gives a row: the fields of its record and the model's answer. A classifier answers with `label` and
 its `probability`, or with no label if --threshold is not reached; a classifier of several labels with
 `labels`; a regressor with `score`; a question answerer with `answer`, `score` and the answer's place; a model
 that writes text with `generated_text`. --scores adds the probabilities of all classes.
 Rows are JSON lines, or a table if --output ends in .csv or .tsv; .gz after the ending compresses them. An
-output file appears as a whole or not at all. For more than one machine can do, use convnlp.batch_predict.
+output file appears as a whole or not at all. For more than one machine can do, use convnlp batch-predict.
 """
 
 from absl import flags

@@ -1,6 +1,6 @@
 r"""Removes from a corpus what a model should not be pre-trained on, on Apache Beam.
 
-    python -m convnlp.prepare_corpus --input='jsonl:web-*.jsonl.gz' --output=DIR --languages=en \
+    convnlp prepare-corpus --input='jsonl:web-*.jsonl.gz' --output=DIR --languages=en \
         --test_sources=jsonl:sst2.test.jsonl,csv:banking.csv
 
 It removes documents that break a quality rule, are in another language, contain a text of a test set, or are

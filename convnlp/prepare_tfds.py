@@ -1,6 +1,6 @@
 r"""Writes any source as a prepared TFDS data set, in TFDS's own layout, so that `tfds:NAME` reads it.
 
-    python -m convnlp.prepare_tfds --source='jsonl:web/*.jsonl.gz' --name=c4/en:3.1.0 --data_dir=DIR \
+    convnlp prepare-tfds --source='jsonl:web/*.jsonl.gz' --name=c4/en:3.1.0 --data_dir=DIR \
         --splits='train=train[2%:],validation=train[:2%]'
 
 `c4/...` gets the features of C4: text, url, timestamp, content-type, content-length; those that --text_fields

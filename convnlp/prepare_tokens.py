@@ -1,6 +1,6 @@
 r"""Writes any source as a token cache, which `convnlp pretrain` reads as tokens:DIR.
 
-    python -m convnlp.prepare_tokens --source='jsonl:web/*.jsonl.gz' --tokenizer=spm.model --output=DIR
+    convnlp prepare-tokens --source='jsonl:web/*.jsonl.gz' --tokenizer=spm.model --output=DIR
 
 Every document is read and tokenized once. Training then maps the files into memory, shuffles all rows by
 arithmetic, and continues in the middle of an epoch without reading what came before. The same command

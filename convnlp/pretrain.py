@@ -1,6 +1,6 @@
 r"""Pre-trains an encoder-decoder on raw text.
 
-    python -m convnlp.pretrain --config=configs/pretrain_c4.py:dynamic_conv,base --workdir=DIR \
+    convnlp pretrain --config=pretrain_c4:dynamic_conv,base --workdir=DIR \
         --strategy=mirrored
 
 Writes config.json, checkpoints/, metrics.jsonl (the same bytes for the same config), times.jsonl,

@@ -1,6 +1,6 @@
 r"""Serves a preset over REST in one step: exports it, unless that has been done, and starts the server.
 
-    python -m convnlp.serve_preset --preset=RUN/preset --rest_api_port=8501
+    convnlp serve-preset --preset=RUN/preset --rest_api_port=8501
 
 The SavedModel goes to --output, by default RUN/models/preset, and is remade if the preset has changed. It is
 what `convnlp export` makes; to deploy it, give it to TensorFlow Serving (docs/deploying.md).

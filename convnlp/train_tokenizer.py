@@ -1,6 +1,6 @@
 r"""Trains a SentencePiece tokenizer from any source.
 
-    python -m convnlp.train_tokenizer --source=pydocs --vocabulary_size=8000 --output=tokenizer/spm.model
+    convnlp train-tokenizer --source=pydocs --vocabulary_size=8000 --output=tokenizer/spm.model
 
 The model has T5's layout: pad 0, end 1, unknown 2, no beginning of sentence. `--vocabulary_size` includes the
 100 sentinels, which are not in the model but above its pieces: 8000 makes a model of 7900 pieces.

@@ -22,7 +22,7 @@ try:
 except ModuleNotFoundError:  # copies of both files in one folder
     from edge_model import EdgeModel
 
-_MODEL = flags.DEFINE_string("model", None, "File written by convnlp.export.tflite.", required=True)
+_MODEL = flags.DEFINE_string("model", None, "File written by convnlp export-tflite.", required=True)
 _TEXT = flags.DEFINE_multi_string("text", [], "A text; may be repeated.")
 _TEXT_PAIR = flags.DEFINE_multi_string("text_pair", [], "The second text of a pair, one for each --text.")
 _INPUT = flags.DEFINE_string(

@@ -12,7 +12,7 @@ quantizes the activations, and takes their ranges from your texts, which should 
 
 The file is also a zip archive: `unzip -p sentiment.tflite labels.txt` prints the names of the classes, one
 per line. The archive also holds model.json, config.json and vocabulary.spm, the SentencePiece model that
-makes the ids. `convnlp.export.run_tflite` runs the file; `convnlp.export.tflite_report` compares the modes.
+makes the ids. `convnlp run-tflite` runs the file; `convnlp tflite-report` compares the modes.
 """
 
 from absl import flags
@@ -30,6 +30,7 @@ _MODE = flags.DEFINE_string(
 _INPUTS = flags.DEFINE_enum(
     "inputs", "ids", forms.INPUTS, "What the model takes: token ids, or texts (with custom operations)."
 )
+flags.adopt_module_key_flags(calibration_flags)  # so that --help shows them
 
 
 def main(_):

@@ -45,6 +45,7 @@ _MODES = flags.DEFINE_list(
 _LENGTHS = flags.DEFINE_list("lengths", ["32", "128", "512"], "Numbers of tokens of the timed texts.")
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the report to.")
 
+flags.adopt_module_key_flags(calibration_flags)  # so that --help shows them
 flags.register_validator(
     "lengths",
     lambda lengths: bool(lengths) and all(n.isdecimal() and int(n) > 0 for n in lengths),
