@@ -1,10 +1,10 @@
-r"""Fine-tunes an encoder on labelled texts or pairs of texts: the default of `finetune` and `fit_head`.
+r"""Fine-tunes an encoder on labelled texts or pairs of texts: the default of `finetune` and `fit-head`.
 
     convnlp finetune --config.data.source=csv:train.csv --config.data.test_source=csv:test.csv \
         --workdir=DIR
 
 starts from the preset that ships with the package; `--config.init_from=PRESET` selects another one.
-`--config=configs/finetune_classification.py:fourier --config.tokenizer=spm.model` trains that mixer from
+`--config=finetune_classification:fourier --config.tokenizer=spm.model` trains that mixer from
 random weights.
 """
 

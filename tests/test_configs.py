@@ -37,7 +37,7 @@ def test_fields_and_sizes(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_docstring_says_how_to_run_it(name):
-    assert f"configs/{name}.py" in importlib.import_module(f"convnlp.configs.{name}").__doc__
+    assert f"--config={name}" in importlib.import_module(f"convnlp.configs.{name}").__doc__
 
 
 def test_the_papers_run():
