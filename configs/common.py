@@ -102,7 +102,6 @@ def get_config():
     objective.names = ("span_corruption",)
     objective.noise_density = 0.15
     objective.mean_span_length = 3.0
-    objective.masked_lm_weight = 1.0
     objective.freeze_encoder = False
     objective.options = OpenConfig()
 

@@ -12,7 +12,7 @@ from ml_collections.config_flags import config_flags
 from convnlp.configs import common
 
 _NO_CONFIGS = ("__init__", "common")
-# What fields are called in other libraries, if no letters tell.
+# What fields are called in other libraries, or were called, if no letters tell.
 _OTHER_NAMES = {
     "lr": "optimizer.learning_rate",
     "epochs": "task.num_epochs",
@@ -24,6 +24,7 @@ _OTHER_NAMES = {
     "text_column": "task.text_field",
     "label_column": "task.label_field",
     "target_column": "task.label_field",
+    "masked_lm_weight": "objective.options.masked_lm.weight",  # until 0.1.0
 }
 
 

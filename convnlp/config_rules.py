@@ -76,7 +76,6 @@ RULES = {
     "objective.names": rules.sequence_of(rules.NAME, at_least=1),
     "objective.noise_density": _UNIT,
     "objective.mean_span_length": rules.number("[1, inf)"),
-    "objective.masked_lm_weight": rules.number("(0, inf)"),
     "objective.freeze_encoder": rules.BOOL,
     "optimizer.name": rules.one_of(optimizers.OPTIMIZERS),
     "optimizer.schedule": rules.one_of(schedules.SCHEDULES),

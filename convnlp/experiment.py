@@ -13,6 +13,7 @@ from ml_collections import config_flags
 from convnlp import components, config_files, config_help, config_rules, given_fields, inputs, outputs
 from convnlp.configs import common
 from convnlp.data import Shard
+from convnlp.objectives import OBJECTIVES
 from convnlp.training import checkpoints, heartbeat, run_config, run_lock, shards, storage
 from convnlp.training import strategy as strategy_lib
 
@@ -32,13 +33,12 @@ _ON_REQUEST = (
         "train.eval_every",
         "task.num_epochs",
     ),
-    "objective.masked_lm_weight",
     # Dropout depends on them, and rounding; the data do not.
     *("strategy.num_workers", "strategy.num_replicas", "strategy.dtype"),
     *("inputs.data.source", "inputs.data.validation_source"),
 )
 # Those of them that change what the evaluations measure.
-_OF_SCORES = ("objective.masked_lm_weight", "inputs.data.validation_source", "inputs.data.source")
+_OF_SCORES = ("inputs.data.validation_source", "inputs.data.source")
 # What a start leaves in its directory before there is anything to keep.
 _OF_A_START = {"config.json", "run.lock"}
 _made = set()  # directories that this process has made for a run
@@ -226,7 +226,7 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
         write=worker == 0,
         open_fields=open_fields,
         always=_ALWAYS,
-        on_request=_ON_REQUEST,
+        on_request=(*_ON_REQUEST, *_weights()),
         requested=resume_with_changes,
         defaults={**common.get_config().to_dict(), "strategy": part},
         has_steps=has_steps,
@@ -274,7 +274,7 @@ def write_resolved(config, workdir, strategy, open_fields):
 def loop_arguments(config, workdir):
     """Returns the arguments of `convnlp.training.loop.train` that the config and its history set."""
     # Validation data of their own stay the same if others are trained on.
-    names = _OF_SCORES[: 2 if config.data.validation_source else 3]
+    names = _OF_SCORES[: 1 if config.data.validation_source else 2]
     return {
         "seed": config.seed,
         "clip_norm": config.optimizer.clip_norm,
@@ -285,5 +285,10 @@ def loop_arguments(config, workdir):
         "eval_every": config.train.eval_every,
         "checkpoint_every": config.train.checkpoint_every,
         "keep": config.train.keep_checkpoints,
-        "best_after": run_config.last_change(workdir, names),
+        "best_after": run_config.last_change(workdir, (*names, *_weights())),
     }
+
+
+def _weights():
+    """Returns the fields that weigh objectives, which may change on request, as those of `_ON_REQUEST`."""
+    return [f"objective.options.{name}.weight" for name in OBJECTIVES]

@@ -8,6 +8,8 @@ from convnlp import tasks
 from convnlp.layers import MIXERS
 from convnlp.models import preset_names, presets
 from convnlp.models.layouts import layer_mixers
+from convnlp.objectives import OBJECTIVES, SHARED_OPTIONS
+from convnlp.options import options_of
 
 _OF_A_DECODER = ("num_decoder_layers", "decoder_mixer", "decoder_kernel_size", "cross_attention_init")
 _OF_SOME_MIXERS = ("kernel_size", "dilation_rate", "weight_softmax")
@@ -115,6 +117,7 @@ def without_effect(config, fields, program):
     if program == "pretrain":
         found = {name for name in fields if name.startswith("task.")} - {"task.text_field"}
         found |= {"data.test_source", "data.test_split", "data.group_by_length"}
+        found |= _of_no_objective(config.objective.names)
     else:
         found = _of_others_than_finetune(config, fields)
     if config.optimizer.schedule != "warmup_flat_linear":
@@ -136,6 +139,14 @@ def _of_others_than_finetune(config, fields):
         found |= {name for name in fields if name.startswith("objective.")}
         found |= {"train.num_samples", "train.eval_batches", "data.shuffle_buffer"}
     return found
+
+
+def _of_no_objective(names):
+    """Returns the fields of all objectives that none of these takes."""
+    if not {*names} <= {*OBJECTIVES}:  # an unknown one is reported later
+        return set()
+    taken = {option for name in names for option in options_of(OBJECTIVES[name])}
+    return {f"objective.{option}" for option in SHARED_OPTIONS if option not in taken}
 
 
 def _of_no_mixer(model):

@@ -17,7 +17,7 @@ from absl import flags
 from convnlp import components, estimate, experiment, given_fields, outputs, programs, run_preset, stages
 from convnlp.data import Source, fields, sources
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
-from convnlp.objectives import build_objectives, pretraining_batches, pretraining_loss
+from convnlp.objectives import SHARED_OPTIONS, build_objectives, pretraining_batches, pretraining_loss
 from convnlp.training import graphs, loop, optimizers
 from convnlp.training import strategy as strategy_lib
 from convnlp.training.shards import Sharded
@@ -177,17 +177,8 @@ def _stages(config, backbone, tokenizer, train, own_shards):
 def objectives_of(config):
     """Returns the objectives of a config, a tuple of `convnlp.objectives.Objective`."""
     objective = config.objective
-    options = objective.options.to_dict()
-    own = options.get("masked_lm", {})
-    if "masked_lm" in objective.names and isinstance(own, dict):  # else it is refused below
-        options["masked_lm"] = {"weight": objective.masked_lm_weight, **own}
-    return build_objectives(
-        objective.names,
-        config.data.input_length,
-        options,
-        noise_density=objective.noise_density,
-        mean_span_length=objective.mean_span_length,
-    )
+    shared = {name: objective[name] for name in SHARED_OPTIONS}
+    return build_objectives(objective.names, config.data.input_length, objective.options.to_dict(), **shared)
 
 
 def _model(objectives, backbone, tokenizer, lengths):

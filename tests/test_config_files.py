@@ -91,6 +91,11 @@ def test_a_program_takes_names_and_prints_the_fields(tmp_path):
             "--config.optimizer.lr=1",
             "unknown config field optimizer.lr; did you mean optimizer.learning_rate?",
         ),
+        (
+            "--config.objective.masked_lm_weight=1",
+            "unknown config field objective.masked_lm_weight; "
+            "did you mean objective.options.masked_lm.weight?",
+        ),
         ("--config.xyzzy=1", "unknown config field xyzzy"),
         ("--config.task.options.any.name=1", None),
         ("--config.model.kernel_size[0]=1", None),
@@ -104,5 +109,5 @@ def test_a_misspelt_field_is_a_sentence(argument, message):
 def test_other_names_of_fields_lead_to_fields_that_exist():
     config = common.get_config()
     for field in config_files._OTHER_NAMES.values():
-        section, name = field.split(".")
+        section, name, *_ = field.split(".")
         assert name in config[section]

@@ -66,7 +66,6 @@ def test_no_value_is_too_strange_for_a_rule(path, value):
         ("objective.noise_density", 1.5, r"a number in \(0, 1\)"),
         ("objective.mean_span_length", 0.0, r"a number in \[1, inf\)"),
         ("objective.mean_span_length", math.inf, r"a number in \[1, inf\)"),
-        ("objective.masked_lm_weight", math.nan, r"a number in \(0, inf\)"),
         ("optimizer.weight_decay", math.nan, r"a number in \[0, inf\)"),
         ("optimizer.beta_2", 1.0, r"a number in \[0, 1\)"),
         ("train.batch_size", 0, "an integer >= 1"),

@@ -276,7 +276,8 @@ def test_another_machine_does_not_change_the_type_of_numbers_unnoticed(begun, fo
 
 def test_a_best_step_of_another_loss_does_not_count(begun, folder):
     assert experiment.loop_arguments(pretraining(folder), begun)["best_after"] == 0
-    config = pretraining(folder, **{"objective.masked_lm_weight": 0.5})
+    config = pretraining(folder)
+    config.objective.options.masked_lm = {"weight": 0.5}
     experiment.prepare(config, begun, resume_with_changes=True)
     step = json.loads((begun / "config.json").read_text())["history"][0]["step"]
     assert experiment.loop_arguments(config, begun)["best_after"] == step > 0

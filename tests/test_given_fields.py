@@ -66,6 +66,7 @@ def test_a_split_to_test_on_needs_a_source():
     given_fields.check_test_split(config, {"data.test_split": "test"})
 
 
+SHARED = ("objective.noise_density", "objective.mean_span_length")
 PRETRAINING = ("objective.noise_density", "train.num_samples", "data.shuffle_buffer")
 
 
@@ -75,7 +76,7 @@ PRETRAINING = ("objective.noise_density", "train.num_samples", "data.shuffle_buf
         (
             pretrain_encoder.get_config("lightweight_conv"),
             "pretrain",
-            (*PRETRAINING, "task.text_field", "model.kernel_size"),
+            (*PRETRAINING, "task.text_field", "model.kernel_size", "objective.options.masked_lm.weight"),
             ("data.test_source", "data.test_split", "task.label_field"),
         ),
         (
@@ -113,6 +114,22 @@ def test_a_run_that_begins_with_pre_training_reads_its_fields():
     config = finetune_classification.get_config()
     config.task.unlabelled_source = "csv:more.csv"
     assert given_fields.without_effect(config, dict.fromkeys(PRETRAINING), "finetune") == []
+
+
+@pytest.mark.parametrize(
+    ("names", "unread"),
+    [
+        (("span_corruption", "masked_lm"), ()),
+        (("masked_lm", "unilm"), ("objective.mean_span_length",)),
+        (("prefix_lm",), SHARED),
+        (("mine",), ()),  # which is not registered, as a later message says
+    ],
+)
+def test_what_no_objective_takes(names, unread):
+    config = pretrain_encoder.get_config()
+    config.objective.names = names
+    fields = dict.fromkeys((*SHARED, "objective.names", "objective.options.masked_lm.weight"))
+    assert given_fields.without_effect(config, fields, "pretrain") == [*unread]
 
 
 def test_what_no_mixer_of_a_layout_takes():

@@ -7,13 +7,14 @@ from convnlp.objectives.masked_lm import MaskedLanguageModeling
 from convnlp.objectives.objective import Objective, Seeds, require, require_mixers, require_token_outputs
 from convnlp.objectives.prefix_lm import PrefixLanguageModeling
 from convnlp.objectives.span_corruption import SpanCorruption
-from convnlp.objectives.table import OBJECTIVES, build_objectives, register_objective
+from convnlp.objectives.table import OBJECTIVES, SHARED_OPTIONS, build_objectives, register_objective
 from convnlp.objectives.together import pretraining_batches, pretraining_loss
 from convnlp.objectives.unilm import UnifiedLanguageModeling
 from convnlp.options import option
 
 __all__ = [
     "OBJECTIVES",
+    "SHARED_OPTIONS",
     "MaskedLanguageModeling",
     "Objective",
     "PrefixLanguageModeling",

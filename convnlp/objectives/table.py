@@ -20,6 +20,9 @@ OBJECTIVES = {
     "unilm": UnifiedLanguageModeling,
 }
 
+# Options that a config also sets for all objectives at once, as fields of its `objective`.
+SHARED_OPTIONS = ("noise_density", "mean_span_length")
+
 
 def build_objectives(names, input_length, options=None, **shared):
     """Returns the objectives of a run, in the order of the table.

@@ -13,6 +13,8 @@ from absl import logging
 from convnlp.training import checkpoints, storage
 
 INPUTS, HISTORY, OPEN_FIELDS = "inputs", "history", "open_fields"
+# Fields of older versions: the field that took their place, and the value that means the same as none there.
+_MOVED = {"objective.masked_lm_weight": ("objective.options.masked_lm.weight", 1.0)}
 
 
 def check_config(
@@ -98,7 +100,8 @@ def check_config(
 def last_change(workdir, names):
     """Returns the step at which one of these fields last changed in a run, 0 if none has."""
     history = storage.read_json(storage.join(workdir, "config.json")).get(HISTORY, [])
-    return max((each["step"] for each in history if {*names} & {*each["changed"]}), default=0)
+    changes = [(each["step"], _MOVED.get(name, [name])[0]) for each in history for name in each["changed"]]
+    return max((step for step, name in changes if name in names), default=0)
 
 
 def fields_of(config, names):
@@ -132,7 +135,7 @@ def _changed_fields(before, now, defaults):
     """Returns a dict name -> (text, old, new) of the fields that differ, without those with moved files."""
     inputs, new_inputs = before.get(INPUTS, {}), now.get(INPUTS, {})
     old, new = (_flatten({k: v for k, v in config.items() if k != INPUTS}) for config in (before, now))
-    old = {**{name: value for name, value in _flatten(defaults).items() if name in new}, **old}
+    old = {**{name: value for name, value in _flatten(defaults).items() if name in new}, **_moved(old)}
     changed = {}
     for name in sorted({*old, *new}):
         value, other = old.get(name, "absent"), new.get(name, "absent")
@@ -141,6 +144,16 @@ def _changed_fields(before, now, defaults):
         if value != other and not was_moved:
             changed[name] = f"{name}: {value!r} -> {other!r}", value, other
     return changed
+
+
+def _moved(flat):
+    """Returns the fields of a run that an older version may have begun, under their present names."""
+    flat = dict(flat)
+    for name, (place, default) in _MOVED.items():
+        value = flat.pop(name, default)
+        if value != default:
+            flat.setdefault(place, value)
+    return flat
 
 
 def _changed_inputs(before, now):

@@ -84,6 +84,22 @@ def test_a_field_of_a_newer_version_is_taken_to_be_its_default(workdir):
         run_config.check_config(workdir, newer, **RULES, defaults={"train": {"warmth": 0.0}})
 
 
+@pytest.mark.parametrize(
+    ("old", "own", "now"),
+    [(1.0, {}, {}), (0.5, {}, {"weight": 0.5}), (0.5, {"weight": 2.0}, {"weight": 2.0})],
+)
+def test_a_run_of_an_older_version_goes_on_with_the_field_that_has_replaced_its_own(workdir, old, own, now):
+    before = changed(objective__masked_lm_weight=old, objective__options__masked_lm=own)
+    (workdir / "config.json").write_text(json.dumps(before))
+    run_config.check_config(workdir, changed(objective__options__masked_lm=now), **RULES)
+    message = r"\(objective.options.masked_lm.weight: .* -> 3.0\)"
+    with pytest.raises(ValueError, match=message):
+        run_config.check_config(workdir, changed(objective__options__masked_lm={"weight": 3.0}), **RULES)
+    history = [{"step": 40, "changed": {"objective.masked_lm_weight": [old, 3.0]}}]
+    (workdir / "config.json").write_text(json.dumps({**before, "history": history}))
+    assert run_config.last_change(workdir, ("objective.options.masked_lm.weight",)) == 40
+
+
 def test_what_never_matters_may_always_change_and_is_written_down(workdir):
     run_config.check_config(workdir, changed(train__num_samples=0), **RULES)
     run_config.check_config(workdir, changed(train__num_samples=5), **RULES)
