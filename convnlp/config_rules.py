@@ -1,126 +1,15 @@
 """The rules for a config: which fields it must have, the values of each, and rules that span fields.
 
-They are checked before anything is opened or built. Names and options that have a table of their own
-(mixers, sizes, objectives, tasks) are checked where the table is used.
+They are checked before anything is opened or built.
 """
 
 import difflib
 
-from convnlp.data import Source, labels, rules
-from convnlp.data.rules import Rule
-from convnlp.training import optimizers, schedules
+from convnlp.config_fields import FIELDS
+from convnlp.data import Source
+from convnlp.training import schedules
 
 MAX_STEPS = 2**31  # the loop counts in int32
-
-# Fields that hold the options of mixers, objectives and tasks, which define their names.
-OPEN_FIELDS = ("model.mixer_options", "objective.options", "task.options")
-
-_POSITIVE, _NATURAL = rules.integer(1), rules.integer(0)
-_RATE = rules.number("[0, 1)")  # of dropout
-_UNIT = rules.number("(0, 1)")
-_SIZES = Rule(
-    "one integer >= 1, or one per layer",
-    lambda value: isinstance(value, list | tuple) and bool(value) and all(map(_POSITIVE.holds, value)),
-)
-
-
-def _sequence(rule):
-    """Returns the rule for a field that is empty or has one value per stage."""
-    return Rule(
-        f"empty, or a sequence whose every entry is {rule.text}",
-        lambda value: isinstance(value, list | tuple) and all(map(rule.holds, value)),
-    )
-
-
-def _optional(rule):
-    return Rule(f"None or {rule.text}", lambda value: value is None or rule.holds(value))
-
-
-RULES = {
-    "seed": _NATURAL,
-    "tokenizer": rules.STRING,
-    "init_from": rules.STRING,
-    "model.size": rules.NAME,
-    "model.num_layers": _optional(_NATURAL),
-    "model.num_decoder_layers": _optional(_NATURAL),
-    "model.num_heads": _optional(_POSITIVE),
-    "model.hidden_dim": _optional(_POSITIVE),
-    "model.intermediate_dim": _optional(_POSITIVE),
-    "model.mixer": rules.NAME,
-    "model.encoder_mixer": _optional(rules.STRING),
-    "model.decoder_mixer": _optional(rules.STRING),
-    "model.kernel_size": _SIZES,
-    "model.decoder_kernel_size": Rule(
-        "empty, one integer >= 1, or one per layer",
-        lambda value: value in ((), []) or _SIZES.holds(value),
-    ),
-    "model.dilation_rate": _SIZES,
-    "model.pool_size": _SIZES,
-    "model.weight_softmax": _optional(rules.BOOL),
-    "model.residual_form": rules.NAME,
-    "model.dropout": _RATE,
-    "model.max_sequence_length": _optional(_POSITIVE),
-    "model.cross_attention_init": rules.NAME,
-    "model.position_embedding": rules.one_of(("auto", "none", "learned", "sinusoidal")),
-    "data.source": rules.NAME,
-    "data.data_dir": rules.STRING,
-    "data.split": rules.NAME,
-    "data.validation_source": rules.STRING,
-    "data.validation_split": rules.STRING,
-    "data.test_source": rules.STRING,
-    "data.test_split": rules.NAME,
-    "data.input_length": _optional(rules.integer(2)),
-    "data.target_length": rules.integer(2),
-    "data.shuffle_buffer": _NATURAL,
-    "data.group_by_length": rules.BOOL,
-    "objective.names": rules.sequence_of(rules.NAME, at_least=1),
-    "objective.noise_density": _UNIT,
-    "objective.mean_span_length": rules.number("[1, inf)"),
-    "objective.freeze_encoder": rules.BOOL,
-    "optimizer.name": rules.one_of(optimizers.OPTIMIZERS),
-    "optimizer.schedule": rules.one_of(schedules.SCHEDULES),
-    "optimizer.learning_rate": rules.number("(0, inf)"),
-    "optimizer.warmup_steps": _NATURAL,
-    "optimizer.decay_steps": _NATURAL,
-    "optimizer.weight_decay": rules.number("[0, inf)"),
-    "optimizer.clip_norm": rules.number("[0, inf)"),
-    "optimizer.beta_2": _RATE,
-    "optimizer.layer_decay": rules.number("(0, 1]"),
-    "optimizer.ema_momentum": rules.number("[0, 1)"),
-    "train.batch_size": _POSITIVE,
-    "train.accumulate_steps": _POSITIVE,
-    "train.num_steps": _POSITIVE,
-    "train.stage_steps": _sequence(_POSITIVE),
-    "train.stage_batch_sizes": _sequence(_POSITIVE),
-    "train.stage_input_lengths": _sequence(rules.integer(2)),
-    "train.steps_per_call": _POSITIVE,
-    "train.eval_every": _POSITIVE,
-    "train.eval_batches": _POSITIVE,
-    "train.checkpoint_every": _POSITIVE,
-    "train.keep_checkpoints": _POSITIVE,
-    "train.dtype": rules.one_of(("auto", "float32", "mixed_bfloat16")),
-    "train.deterministic": rules.BOOL,
-    "train.num_samples": _NATURAL,
-    "task.kind": rules.NAME,
-    "task.unlabelled_source": rules.STRING,
-    "task.text_field": rules.NAME,
-    "task.second_text_field": rules.STRING,
-    "task.label_field": rules.NAME,
-    "task.label_names": Rule(
-        f"empty, or {labels.CLASS_NAMES.text}",
-        lambda value: isinstance(value, list | tuple) and (not value or labels.CLASS_NAMES.holds(value)),
-    ),
-    "task.label_threshold": _optional(rules.number("(-inf, inf)")),
-    "task.input_field": rules.NAME,
-    "task.target_field": rules.NAME,
-    "task.question_field": rules.NAME,
-    "task.context_field": rules.NAME,
-    "task.answers_field": rules.NAME,
-    "task.pack": rules.BOOL,
-    "task.num_epochs": _optional(rules.number("[0, inf)")),
-    "task.pooling": rules.NAME,
-    "task.head_dropout": _RATE,
-}
 
 
 def check(config):
@@ -133,11 +22,9 @@ def check(config):
         ValueError: if a value breaks a rule; the message names the field, the rule and the value.
         SourceError: if a source or split is malformed.
     """
-    for path, rule in RULES.items():
-        value = config
-        for name in path.split("."):
-            value = value[name]
-        rule.check(path, value)
+    for path, field in FIELDS.items():
+        if field.rule:
+            field.rule.check(path, value_of(config, path))
     _check_steps(config)
     _check_stages(config)
     _check_sources(config.data)
@@ -153,6 +40,13 @@ def check(config):
                 "`task.unlabelled_source` must be empty if `init_from` is: it trains that preset further. "
                 f"Received: task.unlabelled_source={config.task.unlabelled_source!r}, init_from=''"
             )
+
+
+def value_of(config, path):
+    """Returns the value of a field, such as "train.num_steps"."""
+    for name in path.split("."):
+        config = config[name]
+    return config
 
 
 def _check_steps(config):
@@ -243,5 +137,5 @@ def check_fields(config, default, prefix=""):
             raise ValueError(
                 f"config field {prefix}{name} is missing; start from convnlp.configs.common.get_config()"
             )
-        if isinstance(default[name], dict) and prefix + name not in OPEN_FIELDS:
+        if isinstance(default[name], dict) and prefix + name not in FIELDS:  # options are their owners'
             check_fields(config[name], default[name], f"{prefix}{name}.")

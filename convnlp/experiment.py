@@ -11,28 +11,16 @@ from absl import flags
 from ml_collections import config_flags
 
 from convnlp import components, config_files, config_help, config_rules, given_fields, inputs, outputs
+from convnlp.config_fields import ALWAYS, ON_REQUEST, that_may_change
 from convnlp.configs import common
 from convnlp.data import Shard
 from convnlp.objectives import OBJECTIVES
 from convnlp.training import checkpoints, heartbeat, run_config, run_lock, shards, storage
 from convnlp.training import strategy as strategy_lib
 
-# Fields that may always change: they affect neither the weights nor what is known about them.
-_ALWAYS = (
-    *("data.data_dir", "data.test_source", "data.test_split", "inputs.data.test_source"),
-    *("train.checkpoint_every", "train.keep_checkpoints", "train.num_samples"),
-)
-# Fields that may change on request: they affect only what follows the last checkpoint, and fit its state.
+# What else may always change in a resumed run, and on request, as fields do: see `config_fields`.
+_ALWAYS = ("inputs.data.test_source",)
 _ON_REQUEST = (
-    *("optimizer.schedule", "optimizer.learning_rate", "optimizer.warmup_steps", "optimizer.decay_steps"),
-    *("optimizer.weight_decay", "optimizer.clip_norm", "optimizer.beta_2", "optimizer.layer_decay"),
-    *(
-        "train.num_steps",
-        "train.stage_steps",
-        "train.accumulate_steps",
-        "train.eval_every",
-        "task.num_epochs",
-    ),
     # Dropout depends on them, and rounding; the data do not.
     *("strategy.num_workers", "strategy.num_replicas", "strategy.dtype"),
     *("inputs.data.source", "inputs.data.validation_source"),
@@ -225,8 +213,8 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
         asked,
         write=worker == 0,
         open_fields=open_fields,
-        always=_ALWAYS,
-        on_request=(*_ON_REQUEST, *_weights()),
+        always=(*_ALWAYS, *that_may_change(ALWAYS)),
+        on_request=(*_ON_REQUEST, *_weights(), *that_may_change(ON_REQUEST)),
         requested=resume_with_changes,
         defaults={**common.get_config().to_dict(), "strategy": part},
         has_steps=has_steps,

@@ -6,8 +6,11 @@ import math
 import pytest
 
 from convnlp import config_rules
+from convnlp.config_fields import FIELDS
 from convnlp.configs import common, finetune_classification, finetune_cogs
 from tests.test_configs import FILES
+
+RULES = {name: field.rule for name, field in FIELDS.items() if field.rule}
 
 
 def fields(config, prefix=""):
@@ -18,8 +21,10 @@ def fields(config, prefix=""):
             yield prefix + name
 
 
-def test_every_field_has_a_rule():
-    assert {*fields(common.get_config().to_dict())} == {*config_rules.RULES}
+def test_every_field_has_a_rule_and_a_meaning():
+    assert {*fields(common.get_config().to_dict())} == {*RULES}
+    of_options = {"model.mixer_options", "objective.options", "task.options"}
+    assert {name for name, field in FIELDS.items() if field.help} == {*RULES} | of_options
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -27,14 +32,14 @@ def test_every_config_keeps_them(name):
     config_rules.check(importlib.import_module(f"convnlp.configs.{name}").get_config())
 
 
-@pytest.mark.parametrize("path", config_rules.RULES)
+@pytest.mark.parametrize("path", RULES)
 @pytest.mark.parametrize(
     "value",
     [math.nan, -1, "", [[]], {"a": object()}, 10**400, True],
     ids=["nan", "-1", "empty", "nested", "dict", "huge", "bool"],
 )
 def test_no_value_is_too_strange_for_a_rule(path, value):
-    rule = config_rules.RULES[path]
+    rule = RULES[path]
     if rule.holds(value):
         rule.check(path, value)
     else:
