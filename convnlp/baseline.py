@@ -16,21 +16,21 @@ import warnings
 import numpy as np
 from absl import flags, logging
 
-from convnlp import outputs, scores
+from convnlp import outputs, scores, source_flags
 from convnlp.data import Label, Source, fields, sources
 from convnlp.models import model_card
 from convnlp.programs import run
 
 FOLDS = 5  # without test data
 
-_SOURCE = flags.DEFINE_string("source", None, "csv:GLOB, jsonl:GLOB, ... (docs/training.md).", required=True)
-_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, optionally sliced: train[10%:].")
+_SOURCE = source_flags.define_source("source", "Texts with labels", required=True)
+_SPLIT = source_flags.define_split("split")
 _TEST_SOURCE = flags.DEFINE_string("test_source", None, "Source to score on. Default: --source.")
 _TEST_SPLIT = flags.DEFINE_string(
     "test_split", None, "Split of --test_source, optionally sliced. Default: train."
 )
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
-_TEXT_FIELD = flags.DEFINE_string("text_field", "text", "Field of the text. Default: the obvious one.")
+_DATA_DIR = source_flags.define_data_dir("data_dir")
+_TEXT_FIELD = source_flags.define_text_field("text_field")
 _LABEL_FIELD = flags.DEFINE_string("label_field", "label", "Field of the label. Default: the obvious one.")
 _C = flags.DEFINE_float("c", 10.0, "Inverse strength of the penalty, scikit-learn's C.", lower_bound=1e-6)
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the scores to.")

@@ -15,6 +15,7 @@ import time
 
 from absl import flags, logging
 
+from convnlp import source_flags
 from convnlp.bulk import inputs, job, model, outputs, runners
 from convnlp.outputs import check_folder
 from convnlp.programs import run
@@ -28,12 +29,11 @@ _FORMAT = flags.DEFINE_enum(
     "format", "jsonl", outputs.FORMATS, "Format of the predictions; fractions in tfrecord are float32."
 )
 _SIGNATURE = flags.DEFINE_string("signature", "serving_default", "Signature to call; it must take texts.")
-_TEXT_FIELDS = flags.DEFINE_list(
-    "text_fields", None, "Field for each input of the signature, sorted by name. Default: the inputs' names."
+_TEXT_FIELDS = source_flags.define_text_fields(
+    "text_fields", "Field for each input of the signature, sorted by name. Default: the inputs' names."
 )
-flags.DEFINE_alias("text_field", "text_fields")
-_SPLIT = flags.DEFINE_string("split", "train", "Split of tfds:NAME, optionally sliced: test[:10%].")
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
+_SPLIT = source_flags.define_split("split", of="tfds:NAME")
+_DATA_DIR = source_flags.define_data_dir("data_dir")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Examples per call of the model.", lower_bound=1)
 _SHARD_SIZE = flags.DEFINE_integer(
     "shard_size", 10_000, "Examples per output file; a restart keeps the files that are complete.", 1

@@ -17,7 +17,7 @@ import json
 import numpy as np
 from absl import flags
 
-from convnlp import outputs, tasks
+from convnlp import outputs, source_flags, tasks
 from convnlp.data import Source, sources
 from convnlp.data.schema import Group
 from convnlp.models import preset_names
@@ -25,20 +25,13 @@ from convnlp.programs import run
 from convnlp.tasks import TASKS, fields
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset, of any task.", required=True)
-_SOURCE = flags.DEFINE_string(
-    "source", None, "csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).", required=True
-)
-_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, optionally sliced: test[:10%].")
+_SOURCE = source_flags.define_source("source", "Examples to score", required=True)
+_SPLIT = source_flags.define_split("split")
 _METRICS = flags.DEFINE_list("metrics", [], "Scores to show, separated by commas. Default: all of them.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples per batch.", lower_bound=1)
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the scores to.")
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
-_TEXT_FIELDS = flags.DEFINE_list(
-    "text_fields",
-    None,
-    "Field that holds the text; two fields for pairs. Default: as the preset was trained, else text.",
-)
-flags.DEFINE_alias("text_field", "text_fields")
+_DATA_DIR = source_flags.define_data_dir("data_dir")
+_TEXT_FIELDS = source_flags.define_text_fields("text_fields")
 _LABEL_FIELD = flags.DEFINE_string(
     "label_field", None, "Field that holds the label. Default: as the preset was trained, else label."
 )

@@ -15,7 +15,7 @@ import time
 
 from absl import flags
 
-from convnlp import outputs, programs
+from convnlp import outputs, programs, source_flags
 from convnlp.bulk import inputs, job, runners
 from convnlp.corpora import contamination, duplicates, quality
 from convnlp.corpora.languages import check as check_languages
@@ -138,14 +138,16 @@ def define_flags():
         required=True,
     )
     flags.DEFINE_string("output", None, "Directory to write to, new or of this job.", required=True)
-    flags.DEFINE_string("split", "train", "Split of tfds:NAME, optionally sliced: train[:10%].")
-    flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
-    flags.DEFINE_string("text_field", "text", "Field that holds the text.")
+    source_flags.define_split("split", of="tfds:NAME")
+    source_flags.define_data_dir("data_dir")
+    source_flags.define_text_field("text_field", "Field of the text.")
     flags.DEFINE_list("rules", list(quality.RULES), "Quality rules to apply; empty for none.")
     flags.DEFINE_integer("min_words", quality.MIN_WORDS, "Minimum number of words in a document.", 0)
     flags.DEFINE_list("languages", [], "Languages to keep, such as en,de; empty for all. Needs py3langid.")
     flags.DEFINE_list("test_sources", [], "Test sets whose texts are removed: jsonl:GLOB, csv:GLOB, ...")
-    flags.DEFINE_list("test_text_fields", [], "Fields of the test sets to look for; empty for all texts.")
+    source_flags.define_text_fields(
+        "test_text_fields", "Fields of the test sets to look for; empty for all texts.", []
+    )
     flags.DEFINE_float(
         "min_similarity",
         duplicates.MIN_SIMILARITY,

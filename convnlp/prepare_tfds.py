@@ -15,7 +15,7 @@ import tempfile
 import tensorflow_datasets as tfds
 from absl import flags
 
-from convnlp import outputs, programs
+from convnlp import outputs, programs, source_flags
 from convnlp.data import Label, Source, sources
 
 C4_FIELDS = ("text", "url", "content-type", "content-length", "timestamp")
@@ -106,17 +106,14 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string(
-        "source", None, "What to write: jsonl:GLOB, text:GLOB, pydocs, tfds:NAME.", required=True
-    )
+    source_flags.define_source("source", "What to write", required=True)
     flags.DEFINE_string("name", None, "Data set to make, as NAME[/CONFIG]:VERSION.", required=True)
     flags.DEFINE_string("data_dir", None, "TFDS folder to write to.", required=True)
     flags.DEFINE_list("splits", ["train=train"], "Splits to write, each from a split or slice of the source.")
-    flags.DEFINE_list("text_fields", ["text"], "Text fields of the source to write.")
-    for alias in ("text_field", "fields"):  # `fields` is the older name
-        flags.DEFINE_alias(alias, "text_fields")
+    source_flags.define_text_fields("text_fields", "Text fields of the source to write.", ["text"])
+    flags.DEFINE_alias("fields", "text_fields")  # the older name
     flags.DEFINE_string("label_field", "", "Field of the source that holds the class; empty for none.")
-    flags.DEFINE_string("source_data_dir", None, "Where TFDS looks for a source tfds:NAME.")
+    source_flags.define_data_dir("source_data_dir")
 
 
 def main(_):

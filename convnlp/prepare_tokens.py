@@ -9,7 +9,7 @@ continues a run that was stopped; for a complete cache, it compares the sums of 
 
 from absl import flags
 
-from convnlp import outputs, programs
+from convnlp import outputs, programs, source_flags
 from convnlp.data import Source, SourceError, fields, sources, token_writer
 from convnlp.data.opening import NO_TEXT
 from convnlp.models import Tokenizer
@@ -18,18 +18,13 @@ from convnlp.training import run_lock
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string(
-        "source",
-        None,
-        "Text to tokenize: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).",
-        required=True,
-    )
+    source_flags.define_source("source", "Texts to tokenize", required=True)
     flags.DEFINE_string("tokenizer", "", "SentencePiece model, such as convnlp train-tokenizer writes.")
     flags.DEFINE_string("preset", "", "Preset whose tokenizer to use instead of --tokenizer.")
     flags.DEFINE_string("output", None, "Directory to write: new, or of the same cache.", required=True)
-    flags.DEFINE_string("split", "train", "Split of the source, optionally sliced: train[:10%].")
-    flags.DEFINE_string("text_field", "text", "Field that holds the text.")
-    flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
+    source_flags.define_split("split")
+    source_flags.define_text_field("text_field")
+    source_flags.define_data_dir("data_dir")
     flags.DEFINE_integer(
         "shard_tokens", token_writer.SHARD_TOKENS, "Tokens per file, all of them held in memory.", 1
     )

@@ -13,7 +13,7 @@ import string
 import sentencepiece
 from absl import flags, logging
 
-from convnlp import outputs, programs
+from convnlp import outputs, programs, source_flags
 from convnlp.data import Source, fields, rules, sources
 
 NUM_SENTINELS = 100
@@ -138,24 +138,18 @@ def _cut(line):
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string(
-        "source",
-        None,
-        "Text to learn from: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).",
-        required=True,
-    )
+    source_flags.define_source("source", "Texts to learn from", required=True)
     flags.DEFINE_string("output", None, "File to write, such as DIR/spm.model.", required=True)
     flags.DEFINE_integer("vocabulary_size", 32000, "Pieces and the 100 sentinels together.")
-    flags.DEFINE_string("split", "train", "Split of the source, optionally sliced: train[:10%].")
-    flags.DEFINE_list("text_fields", ["text"], "Fields that hold text, separated by commas.")
-    for alias in ("text_field", "fields"):  # `fields` is the older name
-        flags.DEFINE_alias(alias, "text_fields")
+    source_flags.define_split("split")
+    source_flags.define_text_fields("text_fields", "Fields that hold text, separated by commas.", ["text"])
+    flags.DEFINE_alias("fields", "text_fields")  # the older name
     flags.DEFINE_float(
         "character_coverage",
         0.9995,
         "Share of the text's characters that get a piece; 1 leaves none unknown.",
     )
-    flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
+    source_flags.define_data_dir("data_dir")
     flags.DEFINE_integer("num_documents", 1_000_000, "Maximum number of documents to read.", 1)
     flags.DEFINE_integer("sample_bytes", 20_000_000, "Maximum number of bytes of text to read.", 1)
 

@@ -12,7 +12,7 @@ import time
 
 from absl import flags
 
-from convnlp import programs
+from convnlp import programs, source_flags
 from convnlp.data import Source
 from convnlp.export import preset
 from convnlp.export.lite import calibration
@@ -63,18 +63,12 @@ _GROUP_SIZE = flags.DEFINE_integer(
     "lengthen all others. Default: the whole batch. Not for models that write text.",
     lower_bound=1,
 )
-_CHECK_SOURCE = flags.DEFINE_string(
+_CHECK_SOURCE = source_flags.define_source(
     "check_source",
-    None,
-    "Texts on which the model's answers are compared with the preset's: csv:GLOB, jsonl:GLOB, ... "
-    "(docs/training.md). Not for models that write text.",
+    "Texts on which the model's answers, unless it writes text, are compared with the preset's",
 )
-_CHECK_SPLIT = flags.DEFINE_string("check_split", "train", "Split of that source, or a slice of one.")
-_CHECK_TEXT_FIELDS = flags.DEFINE_list(
-    "check_text_fields",
-    None,
-    "Its text field; two fields for pairs. Default: those that the preset was trained on, else text.",
-)
+_CHECK_SPLIT = source_flags.define_split("check_split")
+_CHECK_TEXT_FIELDS = source_flags.define_text_fields("check_text_fields")
 _NUM_CHECK_TEXTS = flags.DEFINE_integer(
     "num_check_texts", 1000, "How many of its texts to compare.", lower_bound=1
 )

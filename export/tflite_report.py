@@ -14,7 +14,7 @@ import json
 
 from absl import flags
 
-from convnlp import outputs, programs
+from convnlp import outputs, programs, source_flags
 from convnlp.data import Source
 from convnlp.export import preset
 from convnlp.export.lite import calibration_flags, comparison, report
@@ -23,19 +23,11 @@ from convnlp.models import preset_names
 from convnlp.tasks import fields, task_of
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset, of any task.", required=True)
-_SOURCE = flags.DEFINE_string(
-    "source",
-    None,
-    "Texts, with labels if the task's scores need them: csv:GLOB, jsonl:GLOB, ... (docs/training.md).",
-    required=True,
+_SOURCE = source_flags.define_source(
+    "source", "Texts, with labels if the task's scores need them", required=True
 )
-_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, or a slice of one: test[:10%].")
-_TEXT_FIELDS = flags.DEFINE_list(
-    "text_fields",
-    None,
-    "Text field; two fields for pairs. Default: those that the preset was trained on, else text.",
-)
-flags.DEFINE_alias("text_field", "text_fields")
+_SPLIT = source_flags.define_split("split")
+_TEXT_FIELDS = source_flags.define_text_fields("text_fields")
 _LABEL_FIELD = flags.DEFINE_string(
     "label_field", None, "Label field. Default: the one that the preset was trained on, else label."
 )

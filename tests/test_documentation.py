@@ -125,7 +125,8 @@ def test_long_commands_name_modules_and_flags_that_exist():
         source = Path(importlib.util.find_spec(module).origin).read_text()
         for imported, name in FLAGS_OF.items():
             source += (ROOT / name).read_text() if imported in source else ""
-        defined = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', source))
+        defined = set(re.findall(r'(?:DEFINE|define)_\w+\(\s*"(\w+)"', source))
+        defined |= {name.removesuffix("s") for name in re.findall(r'define_text_fields\(\s*"(\w+)"', source)}
         for flag in flags:
             name = re.fullmatch(r"--(?:no)?([\w.]+)(?:=.*)?", flag)
             assert name, flag

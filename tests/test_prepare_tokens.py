@@ -77,7 +77,7 @@ def test_from_files_to_a_trained_model(folder, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "Exactly one of `--tokenizer` and `--preset` must be given."),
+        (["--text_fields=text"], "Exactly one of `--tokenizer` and `--preset` must be given."),
         (["--preset=nothing"], "nothing"),
         (["--tokenizer=spm.model", "--output=gs://bucket/cache"], "`output` must be on a local disk"),
         (["--tokenizer=spm.model", "--source=tokens:other"], "holds token ids and no text"),

@@ -9,7 +9,7 @@ import time
 
 from absl import flags, logging
 
-from convnlp import outputs, standard_input
+from convnlp import outputs, source_flags, standard_input
 from convnlp.data import Source, sources
 from convnlp.models import preset_names
 from convnlp.prediction import asking, rows
@@ -18,12 +18,9 @@ from convnlp.tasks import fields
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of a preset.", required=True)
 _TEXT = flags.DEFINE_multi_string("text", None, "A text; may be repeated.")
 _TEXT_PAIR = flags.DEFINE_multi_string("text_pair", None, "The second text of each --text, for pairs.")
-_SOURCE = flags.DEFINE_string("source", None, "csv:GLOB, jsonl:GLOB, ... (docs/training.md).")
-_SPLIT = flags.DEFINE_string("split", "train", "Split of the source, optionally sliced: train[:10%].")
-_TEXT_FIELDS = flags.DEFINE_list(
-    "text_fields", None, "Field of the text; two fields for pairs. Default: as the preset was trained."
-)
-flags.DEFINE_alias("text_field", "text_fields")
+_SOURCE = source_flags.define_source("source")
+_SPLIT = source_flags.define_split("split")
+_TEXT_FIELDS = source_flags.define_text_fields("text_fields")
 _OUTPUT = flags.DEFINE_string("output", None, "File to write. Default: standard output.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Texts per batch.", lower_bound=1)
 

@@ -2,27 +2,19 @@
 
 from absl import flags
 
+from convnlp import source_flags
 from convnlp.data import Source
 from convnlp.export.lite import calibration
 from convnlp.models import preset_names
 
-_SOURCE = flags.DEFINE_string(
-    "calibration_source",
-    None,
-    "Texts like those that the model will see: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md).",
-)
-_SPLIT = flags.DEFINE_string("calibration_split", "train", "Split of that source, or a slice of one.")
-_FIELDS = flags.DEFINE_list(
-    "calibration_text_fields",
-    None,
-    "Its text field; two fields for pairs. Default: those that the preset was trained on, else text.",
-)
-for _alias in ("calibration_text_field", "calibration_fields"):  # the latter is the older name
-    flags.DEFINE_alias(_alias, "calibration_text_fields")
+_SOURCE = source_flags.define_source("calibration_source", "Texts like those that the model will see")
+_SPLIT = source_flags.define_split("calibration_split")
+_FIELDS = source_flags.define_text_fields("calibration_text_fields")
+flags.DEFINE_alias("calibration_fields", "calibration_text_fields")  # the older name
 _NUM_TEXTS = flags.DEFINE_integer(
     "num_calibration_texts", calibration.NUM_TEXTS, "How many of its texts to use.", lower_bound=1
 )
-_DATA_DIR = flags.DEFINE_string("data_dir", None, "Where TFDS looks for tfds:NAME.")
+_DATA_DIR = source_flags.define_data_dir("data_dir")
 
 
 def data_dir():
