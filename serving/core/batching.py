@@ -194,14 +194,18 @@ class Batcher:
     def _work(self):
         num_done = 0
         while batch := self._next_batch(num_done):
-            now = time.monotonic()
-            tasks = [task for task in batch.tasks if task.future.set_running_or_notify_cancel()]
-            for task in tasks:
-                self._metrics.queuing_latency.observe((now - task.enqueued) * 1e6, "")
-            if tasks:
+            if tasks := self._started(batch):
                 self._process(batch, tasks)
             num_done = 1
             del batch, tasks  # so that an idle thread does not keep a model alive
+
+    def _started(self, batch):
+        """Returns the tasks of a batch that somebody still waits for."""
+        now = time.monotonic()
+        tasks = [task for task in batch.tasks if task.future.set_running_or_notify_cancel()]
+        for task in tasks:
+            self._metrics.queuing_latency.observe((now - task.enqueued) * 1e6, "")
+        return tasks
 
     def _next_batch(self, num_done):
         """Waits until a batch is ready, and takes the next one in turn; returns None when closed."""
@@ -209,13 +213,8 @@ class Batcher:
             self._num_busy -= num_done
             while True:
                 now = time.monotonic()
-                ready = {}  # the oldest ready batch of each queue
-                for batch in self._waiting:
-                    is_open = self._open.get(batch.key) is batch
-                    if not is_open or now >= batch.created + self._timeout or self._closed:
-                        ready.setdefault(batch.queue, batch)
-                if ready:
-                    batch = min(ready.values(), key=lambda batch: self._turns.get(batch.queue, 0))
+                if ready := self._ready(now):
+                    batch = min(ready, key=lambda batch: self._turns.get(batch.queue, 0))
                     self._take(batch)
                     if not self._waiting or len(self._turns) >= _MAX_TURNS:
                         self._turns.clear()
@@ -228,6 +227,15 @@ class Batcher:
                 oldest = self._waiting[0].created if self._waiting else None
                 left = math.inf if oldest is None else oldest + self._timeout - now
                 self._changed.wait(None if left > threading.TIMEOUT_MAX else left)
+
+    def _ready(self, now):
+        """Returns the oldest ready batch of each queue."""
+        ready = {}
+        for batch in self._waiting:
+            is_open = self._open.get(batch.key) is batch
+            if not is_open or now >= batch.created + self._timeout or self._closed:
+                ready.setdefault(batch.queue, batch)
+        return list(ready.values())
 
     def _process(self, batch, tasks):
         try:

@@ -1,8 +1,10 @@
 """Dynamic batching, on a model that only remembers what it was asked."""
 
+import gc
 import os
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -54,6 +56,14 @@ def held(batcher, model, first=0):
     return future
 
 
+def until_idle(batcher):
+    """Waits until the only thread has nothing to do at the moment."""
+    for _ in range(6000):
+        if batcher._changed._waiters:
+            break
+        time.sleep(0.01)
+
+
 def ask(batcher, model, *rows):
     return batcher.submit(model, {"x": np.array(rows)}, ("y",))
 
@@ -102,10 +112,7 @@ def test_a_batch_waits_for_others_up_to_the_timeout(make):
 def test_a_batch_may_wait_for_others_without_end(make):
     batcher, model = make(max_batch_size=2, batch_timeout_micros=2**63 - 1)
     first = ask(batcher, model, 1)
-    for _ in range(6000):  # until the thread has looked at it, and waits again
-        if batcher._changed._waiters:
-            break
-        time.sleep(0.01)
+    until_idle(batcher)
     second = ask(batcher, model, 2)
     assert value(first) + value(second) == [2, 4]
 
@@ -171,6 +178,27 @@ def test_a_cancelled_request_never_runs(make):
     model.gate.set()
     assert value(last) == [4]
     assert model.batches == [[0], [2]]
+
+
+def test_an_idle_thread_keeps_no_model_alive(make):
+    batcher, model = make()
+    value(ask(batcher, model, 1))
+    until_idle(batcher)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_cancelled_request_that_waited_keeps_no_model_alive(make):
+    batcher, model = make(batch_timeout_micros=2**63 - 1)
+    future = ask(batcher, model, 1)
+    until_idle(batcher)
+    assert future.cancel()
+    gone = weakref.ref(model)
+    del model, future
+    gc.collect()
+    assert gone() is None
 
 
 SPLITTING = {"max_batch_size": 8, "max_execution_batch_size": 3, "enable_large_batch_splitting": True}
