@@ -165,6 +165,9 @@ def test_the_effect_counts_texts():
     others = {**labels, "labels": np.array([[b"a", b"b"], [b"", b""]], object)}
     assert effect.of_answers(others, labels) == effect.Effect(0.0, 1, 2, True)
     assert effect.of_answers({"score": np.zeros(2)}, {"score": np.ones(2)}) == effect.Effect(1.0, 0, 2, False)
+    spans = {"start": np.array([1, 2]), "end": np.array([3, 4]), "score": np.ones(2)}
+    assert effect.of_answers({**spans, "start": np.array([0, 2])}, spans) == effect.Effect(0.0, 1, 2, True)
+    assert np.isnan(effect.of_answers({**spans, "score": np.array([np.nan, 1.0])}, spans).largest)
 
 
 def test_the_effect_asks_about_each_text_once():

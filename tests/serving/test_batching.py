@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from convnlp.serving.core import split_requests, stop_switch
+from convnlp.serving.core import batching, split_requests, stop_switch
 from convnlp.serving.core.batching import Batcher
 from convnlp.serving.core.batching_options import BatchingOptions
-from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.errors import ServingError, timed_out
 from convnlp.serving.core.metrics import Metrics
 
 
@@ -158,6 +158,22 @@ def test_only_the_request_to_blame_gets_the_error(make):
         value(futures[2])
 
 
+def test_a_batch_that_timed_out_does_not_run_again(make):
+    batcher, model = make()
+    first, sizes = held(batcher, model), []
+
+    def run(feeds, fetches, cancellation):
+        sizes.append(len(feeds["x"]))
+        raise timed_out()
+
+    model.run = run
+    futures = [ask(batcher, model, 1), ask(batcher, model, 2)]
+    model.gate.set()
+    assert value(first) == [0]
+    assert [future.exception(60).code for future in futures] == ["DEADLINE_EXCEEDED"] * 2
+    assert sizes == [2]
+
+
 def test_what_waits_too_long_a_queue_is_refused(make):
     batcher, model = make(max_batch_size=1, max_enqueued_batches=2)
     futures = [held(batcher, model), ask(batcher, model, 1), ask(batcher, model, 2)]
@@ -178,6 +194,18 @@ def test_a_cancelled_request_never_runs(make):
     model.gate.set()
     assert value(last) == [4]
     assert model.batches == [[0], [2]]
+
+
+def test_a_cancelled_request_does_not_close_the_batch_behind_it(make):
+    batcher, model = make(max_batch_size=4)
+    held(batcher, model)
+    full = ask(batcher, model, 1, 2, 3)
+    futures = [ask(batcher, model, 4, 5)]  # no room
+    assert full.cancel()
+    futures.append(ask(batcher, model, 6))
+    model.gate.set()
+    assert [value(future) for future in futures] == [[8, 10], [12]]
+    assert model.batches == [[0], [4, 5, 6]]
 
 
 def test_an_idle_thread_keeps_no_model_alive(make):
@@ -322,6 +350,23 @@ def test_signatures_take_turns(make):
     model.gate.set()
     assert [value(future) for future in [first, *slow, *fast]] == [[0], [2], [4], [6], [8], [10]]
     assert model.batches == [[0], [1], [4], [2], [5], [3]]
+
+
+def test_only_so_many_turns_are_remembered(make, monkeypatch):
+    monkeypatch.setattr(batching, "_MAX_TURNS", 2)
+    batcher, model = make()
+    held(batcher, model)
+    sizes, run = [], model.run
+
+    def counted(*args):
+        sizes.append(len(batcher._turns))
+        return run(*args)
+
+    model.run = counted
+    futures = [batcher.submit(model, {"x": np.array([i])}, (f"y{i}",)) for i in range(9)]
+    model.gate.set()
+    assert [value(future) for future in futures] == [[2 * i] for i in range(9)]
+    assert max(sizes) == 2
 
 
 def test_inputs_without_rows_run_alone(make):

@@ -78,11 +78,21 @@ def test_rows_are_the_means_over_seeds_best_first(rows):
     scratch = rows[0]["starts"]["scratch"]
     assert scratch["accuracies"] == [0.6, 0.62]
     assert scratch["mean"] == pytest.approx(0.61)
+    assert scratch["cpu_seconds"] == 7.0
     assert scratch["curve"] == [[50, pytest.approx(0.51)], [100, pytest.approx(0.61)]]
     assert [group["accuracy"] for group in scratch["by_length"]] == [1, 1, 1, 0]
     assert sum(group["num_texts"] for group in scratch["by_length"]) == 8
     assert rows[0]["gain"]["mean"] == pytest.approx(0.2)
     assert rows[0]["gain"]["half_width"] == pytest.approx(0, abs=1e-9)  # both seeds gain the same
+
+
+def test_a_row_has_the_speed_at_the_length_of_its_task(tmp_path):
+    plan = dataclasses.replace(PLAN, pretraining=dataclasses.replace(PLAN.pretraining, budget="seconds"))
+    fill(tmp_path, plan)
+    _, of_pretraining = (cell for cell in plan.cells("fourier") if cell.kind == "measure")
+    other = {**MEASURED, "train_tokens_per_second": 1.0}
+    (of_pretraining.directory(tmp_path) / "result.json").write_text(json.dumps(other))
+    assert [row["train_tokens_per_second"] for row in results.collect(plan, tmp_path)] == [1234.5] * 2
 
 
 def test_what_is_not_finished_is_left_out(tmp_path):

@@ -79,6 +79,12 @@ def test_a_known_difference_is_found_with_its_interval():
     assert of(report["axes"], compared="religion")["difference"] == 0
 
 
+def test_a_probability_of_one_half_is_positive():
+    women = templates.GROUPS["gender"]["women"]
+    report = bias.measure(lambda texts: [0.5 - 0.1 * any(w in t.lower() for w in women) for t in texts])
+    assert of(report["axes"], compared="gender")["other label"] == 1
+
+
 def test_the_intervals_hold_what_they_say():
     """Of pure noise, some five in a hundred of the intervals exclude 0."""
     generator = np.random.default_rng(0)

@@ -26,6 +26,19 @@ def test_scores_of_right_and_wrong_differ_as_accuracies_do():
     assert paired.score_difference(ours == labels, [theirs == labels], resamples=500) == expected
 
 
+def test_the_interval_of_a_difference_is_that_of_many_texts():
+    ours, theirs = np.arange(400) % 4 < 3, np.arange(400) % 2 == 0
+    mean, low, high = paired.score_difference([ours], [theirs])
+    half_width = 1.96 * (ours * 1.0 - theirs).std() / 20  # of the normal distribution
+    assert mean == 0.25
+    assert (high - low) / 2 == pytest.approx(half_width, rel=0.05)
+
+
+def test_the_interval_counts_the_last_text():
+    _, low, high = paired.score_difference([[0] * 19 + [1]], [[0] * 20])
+    assert (low, high) == (0, 0.15)
+
+
 def test_the_share_of_a_gap_by_a_plain_loop():
     share, low, high = paired.share_closed(OURS, LOW, HIGH, resamples=2000)
     ours, lower, upper = (scores.mean(axis=0) for scores in (OURS, LOW, HIGH))
