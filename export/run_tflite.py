@@ -83,9 +83,12 @@ def _lines(path):
 
 def main(argv):
     """Loads the model and answers, batch by batch."""
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown argument {argv[1]!r}")
     try:
+        if len(argv) > 1:
+            raise ValueError(
+                "a value must follow its flag as --flag=value, in quotes if it contains spaces. "
+                f"Received: {argv[1]!r}, which belongs to no flag"
+            )
         if not _TEXT.value and _INPUT.value is None:
             raise ValueError("--text or --input must be given")
         model = EdgeModel(os.path.expanduser(_MODEL.value), _NUM_THREADS.value)

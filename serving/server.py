@@ -27,8 +27,6 @@ _SWITCH_SECONDS = 0.0005
 
 def main(argv):
     """Loads the models and serves them until SIGTERM or Ctrl-C."""
-    if len(argv) > 1:
-        raise app.UsageError(f"unexpected arguments: {argv[1:]}")
     # The default is 5 ms: too long for a thread that has run a batch to wait for the event loop.
     sys.setswitchinterval(_SWITCH_SECONDS)
     _end_on_signals()
@@ -42,7 +40,7 @@ def main(argv):
     if server_flags.NUM_WORKERS.value == 1:
         drain_this_process()  # this starts threads, which a supervisor must not have
     try:
-        server_flags.check()
+        server_flags.check(argv[1:])
         if warning := server_flags.warning():
             print(warning, file=sys.stderr)
         listener = ports.listener(server_flags.HOST.value, server_flags.REST_PORT.value)

@@ -117,8 +117,13 @@ _LIMITS = {
 }
 
 
-def check():
-    """Raises ValueError if the flags contradict each other, or leave out what is to be served."""
+def check(arguments):
+    """Raises ValueError for an argument of no flag, contradictory flags, or none that say what to serve."""
+    if arguments:
+        raise ValueError(
+            "a value must follow its flag as --flag=value, in quotes if it contains spaces. "
+            f"Received: {arguments[0]!r}, which belongs to no flag"
+        )
     if not _MODEL_NAME.value:
         raise ValueError("--model_name must not be empty")
     if GRPC_PORT.value and GRPC_PORT.value == REST_PORT.value:

@@ -481,6 +481,16 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path):
 
 
 @pytest.mark.multiprocess
+def test_an_argument_of_no_flag_is_one_line():
+    done = run_program("convnlp.export.run_tflite", "--model=none", "--text=one", "fine")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == (
+        "error: a value must follow its flag as --flag=value, in quotes if it contains spaces. "
+        "Received: 'fine', which belongs to no flag"
+    )
+
+
+@pytest.mark.multiprocess
 def test_a_reader_that_has_seen_enough_ends_the_runner_without_a_word(fp32_file):
     reader, writer = os.pipe()
     os.close(reader)

@@ -274,6 +274,11 @@ def test_what_cannot_be_served_is_one_clear_line(tmp_path):
             "error: --allowed_hosts must be names such as a.example, .example for all that end in it, or *. "
             "Received: 'a.example:80'",
         ),
+        (
+            "extra",
+            "error: a value must follow its flag as --flag=value, in quotes if it contains spaces. "
+            "Received: 'extra', which belongs to no flag",
+        ),
     ],
 )
 def test_flags_that_cannot_be_meant_are_one_clear_line(flag, line):
