@@ -34,6 +34,11 @@ def to_array(proto, limits):
     count = math.prod(shape)
     if not proto.tensor_content:
         given = _num_values(proto, dtype)
+        if given > count:
+            raise invalid_argument(
+                f"Tensor of the shape {list(shape)} must hold at most {count} values."
+                f" Received: {given} values"
+            )
         if given < count > _MAX_REPEATED:
             raise too_large(
                 f"Tensor of the shape {list(shape)} must hold all {count} values: the last value is repeated"

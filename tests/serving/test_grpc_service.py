@@ -220,6 +220,8 @@ UNMADE = [  # code, words, the tensor
         "must have 8 bytes. Received: tensor_content of 3",
         declares(2, tensor_content=b"abc"),
     ),
+    ("INVALID_ARGUMENT", "at most 1 values. Received: 3 values", declares(1, float_val=[1.0, 2.0, 3.0])),
+    ("INVALID_ARGUMENT", "at most 0 values. Received: 1 values", declares(0, **ONE)),
     ("INVALID_ARGUMENT", "string_val, not tensor", declares(2, dtype=tf.string, tensor_content=b"abc")),
     ("INVALID_ARGUMENT", "Received: DT_INVALID", tensor_pb2.TensorProto()),
     ("INVALID_ARGUMENT", "Received: DT_VARIANT", declares(1, dtype=tf.variant)),
