@@ -10,6 +10,7 @@ import errno
 import os
 import socket
 import sys
+from urllib.parse import quote
 
 from absl import flags
 
@@ -54,7 +55,8 @@ def main(_):
         print(f"exported to {there}", flush=True)
     host = f"[{_HOST.value}]" if ":" in _HOST.value else _HOST.value
     url = f"http://{host}:{_REST_PORT.value}"
-    print(f"serving {there} at {url}/v1/models/{_NAME.value}:predict; {url}/ in a browser", flush=True)
+    model = quote(_NAME.value, safe="")
+    print(f"serving {there} at {url}/v1/models/{model}:predict; {url}/ in a browser", flush=True)
     server = [
         *(sys.executable, "-m", "convnlp.serving.server", "--port=0", f"--host={_HOST.value}"),
         *(

@@ -6,6 +6,7 @@ Whoever imports this calls `import_tensorflow` of `convnlp.serving.core.without_
 import functools
 import gc
 import logging
+from urllib.parse import quote
 
 import tensorflow as tf
 import uvicorn
@@ -89,7 +90,8 @@ def announce(served, address, grpc_port):
         grpc_port: int. 0 for none.
     """
     for name, version in served:
-        print(f"serving {name} version {version}: http://{address}/v1/models/{name}", flush=True)
+        url = f"http://{address}/v1/models/{quote(name, safe='')}"
+        print(f"serving {name} version {version}: {url}", flush=True)
     if server_flags.PAGE.value:
         print(f"page to try them: http://{address}/", flush=True)
     if grpc_port:

@@ -34,13 +34,13 @@ def preset(tmp_path_factory):
 def answer(preset, log, *flags):
     """The answer of a server of the preset, and what the program has written."""
     port = free_port()
-    arguments = [f"--preset={preset}", f"--rest_api_port={port}", "--model_name=mine", *flags]
+    arguments = [f"--preset={preset}", f"--rest_api_port={port}", "--model_name=my/own", *flags]
     with open(log, "w") as file:
         process = Program("convnlp.serve_preset", *arguments, stdout=file, stderr=file)
         try:
             client = Client(f"http://127.0.0.1:{port}")
-            client.wait("mine", SECONDS, lambda: process.poll() is None)
-            return client.predict("mine", [TEXT]), log.read_text()
+            client.wait("my/own", SECONDS, lambda: process.poll() is None)
+            return client.predict("my/own", [TEXT]), log.read_text()
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(SECONDS)
@@ -51,6 +51,9 @@ def test_a_preset_is_exported_and_served_and_the_next_time_served_alone(preset, 
     (found, *_), log = answer(directory, tmp_path / "log")
     assert found["label"] == model.labels[model.predict([TEXT], verbose=0).argmax()]
     assert "exported to" in log
+    assert "/v1/models/my%2Fown:predict; " in log
+    assert "serving my/own version 1: http://127.0.0.1:" in log
+    assert "/v1/models/my%2Fown\n" in log
     models = directory.parent / "models" / "preset"
     assert (models / "1" / "saved_model.pb").exists()
 
