@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.layers.conv_mixer import StaticConvMixer
+from convnlp.models import lora
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 
 _LEAST_SCALE = 1e-3  # of a norm, by which its offset is divided; that of a trained norm is around 1
@@ -58,7 +59,7 @@ def folded(model, writes_text=False, keeps_offsets=False):
     backbone = model if isinstance(model, Seq2SeqBackbone) else model.backbone
     changes = _Changes()
     try:
-        if not getattr(backbone, "_lora_enabled_layers", None):
+        if not lora.is_enabled(backbone):
             _fold(changes, model, backbone, writes_text, keeps_offsets)
         yield
     finally:

@@ -105,12 +105,17 @@ class LanguageModel(RecipeModel):
         return ids or None
 
     def make_generate_function(self):
-        """Compiles `generate_step` to a graph."""
+        """Compiles `generate_step` to a graph, but anew once LoRA is enabled."""
+        self._drop_graphs_without_lora()
         if self.generate_function is None:
             self.generate_function = (
                 self.generate_step if self.run_eagerly else tf.function(self.generate_step, autograph=False)
             )
         return self.generate_function
+
+    def _drop_graphs(self):
+        super()._drop_graphs()
+        self.generate_function = None
 
 
 def _usable(sampler, vocabulary_size):

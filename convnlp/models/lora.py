@@ -30,13 +30,13 @@ def check(backbone, rank, target_layer_names):
                 f"`target_layer_names` must be a list of the layers that take LoRA: {', '.join(known)}. "
                 f"Received: {target_layer_names!r}"
             )
-    if _is_enabled(backbone):
+    if is_enabled(backbone):
         raise ValueError(f"`enable_lora` was called before, with rank={backbone._lora_rank}: once is all")
 
 
 def refuse_copy(backbone):
     """Raises ValueError if a backbone whose weights are to be copied has LoRA enabled."""
-    if _is_enabled(backbone):
+    if is_enabled(backbone):
         raise ValueError(
             "`backbone` has LoRA enabled, and its encoder is to be copied: build the classifier first, then "
             "call `classifier.backbone.enable_lora`"
@@ -48,5 +48,6 @@ def saved_variables(model):
     return [v for v in model.variables if v.name not in ("lora_kernel_a", "lora_kernel_b")]
 
 
-def _is_enabled(backbone):
+def is_enabled(backbone):
+    """Returns whether layers of a backbone have a low-rank update."""
     return bool(getattr(backbone, "_lora_enabled_layers", None))

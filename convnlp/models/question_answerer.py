@@ -117,7 +117,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
     def compile(self, optimizer="auto", loss="auto", **kwargs):
         """As for a `TextClassifier`; the loss "auto" is the mean of both pointers' cross-entropies."""
         recipe.check_loss(loss)
-        self._answer = None  # as Keras does with its own functions: layers may have changed
+        self._drop_graphs()
         if isinstance(loss, str) and loss == "auto":
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
@@ -196,6 +196,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
             )
         if self.preprocessor is None:
             raise ValueError("`predict` needs a preprocessor: without one texts cannot be tokenized")
+        self._drop_graphs_without_lora()
         if self._answer is None:
             text = tf.TensorSpec([None], tf.string)
             self._answer = tf.function(self.answer, input_signature=[text, text], autograph=False)
@@ -208,6 +209,10 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
                 for each in zip(*answers.values(), strict=True)
             ]
         return found
+
+    def _drop_graphs(self):
+        super()._drop_graphs()
+        self._answer = None
 
     def answer(self, question, context):
         """Returns answers in a graph, as exported models do.

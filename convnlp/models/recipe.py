@@ -33,6 +33,18 @@ def optimizer(model):
     return adamw
 
 
+def check_optimizer(model):
+    """Raises ValueError if a variable of a compiled model became trainable after its optimizer was built."""
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # behind the scale of float16
+    known = {id(variable) for variable in optimizer._trainable_variables} if optimizer.built else ()
+    new = [variable.path for variable in model.trainable_variables if known and id(variable) not in known]
+    if new:
+        raise ValueError(
+            "`compile` must be called again after variables became trainable, as by `enable_lora`. "
+            f"Received: {len(new)} variables that the optimizer does not know, such as {new[0]}"
+        )
+
+
 def check_loss(loss):
     """Raises ValueError for a loss that would take the logits of a model for probabilities.
 

@@ -2,7 +2,7 @@
 
 import keras
 
-from convnlp.models import arrays, given_data, recipe
+from convnlp.models import arrays, given_data, lora, recipe
 from convnlp.models.model_preset import ModelPreset
 
 
@@ -18,6 +18,7 @@ class RecipeModel(ModelPreset):
     needs_targets = True  # whether `fit` needs a `y`; a language model makes it from the texts
     _uses_recipe = False
     _peak = None  # of the learning rate, while the recipe's schedule changes it
+    _knows_lora = False  # whether graphs are made since the backbone has LoRA
 
     def _prepare(self, compile):
         """Does the last part of a constructor."""
@@ -56,7 +57,8 @@ class RecipeModel(ModelPreset):
 
         Raises:
             ValueError: if there is no example, a text or `y` is missing, columns have unequal lengths,
-                `batch_size` is less than 1, or the split is outside [0, 1).
+                `batch_size` is less than 1, the split is outside [0, 1), or variables became trainable after
+                an earlier `fit`, such as those of LoRA, and `compile` was not called since.
         """
         given_data.check_batch_size(batch_size)
         x, y, sample_weight = map(arrays.of_tables, (x, y, sample_weight))
@@ -90,6 +92,36 @@ class RecipeModel(ModelPreset):
                 callbacks=callbacks,
                 **kwargs,
             )
+
+    def make_train_function(self, force=False):
+        """As in Keras, but anew once LoRA is enabled.
+
+        Raises:
+            ValueError: if a variable became trainable after the optimizer was built.
+        """
+        recipe.check_optimizer(self)
+        self._drop_graphs_without_lora()
+        super().make_train_function(force)
+
+    def make_test_function(self, force=False):
+        """As in Keras, but anew once LoRA is enabled."""
+        self._drop_graphs_without_lora()
+        super().make_test_function(force)
+
+    def make_predict_function(self, force=False):
+        """As in Keras, but anew once LoRA is enabled."""
+        self._drop_graphs_without_lora()
+        return super().make_predict_function(force)
+
+    def _drop_graphs_without_lora(self):
+        """Drops all graphs if LoRA was enabled after they were traced: they would not use its updates."""
+        if lora.is_enabled(self.backbone) and not self._knows_lora:
+            self._knows_lora = True
+            self._drop_graphs()
+
+    def _drop_graphs(self):
+        """Drops what is traced once and then kept."""
+        self.train_function = self.test_function = self.predict_function = None
 
     def get_compile_config(self):
         """As in Keras, and whether the model uses the recipe."""

@@ -5,7 +5,15 @@ import numpy as np
 import pytest
 
 from convnlp.layers import MIXERS
-from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor
+from convnlp.models import (
+    QuestionAnswerer,
+    QuestionAnswererPreprocessor,
+    Seq2SeqBackbone,
+    Seq2SeqLM,
+    Seq2SeqLMPreprocessor,
+    TextClassifier,
+    TextClassifierPreprocessor,
+)
 from tests import corpus
 
 
@@ -58,6 +66,55 @@ def test_it_learns_is_saved_merged_and_loads(tokenizer, tmp_path):
     np.testing.assert_allclose(
         loaded.predict(texts[:4], verbose=0), classifier.predict(texts[:4], verbose=0), rtol=1e-4, atol=1e-5
     )
+
+
+def test_predictions_from_before_do_not_stay(tokenizer):
+    task_encoder = encoder(vocabulary_size=tokenizer.vocabulary_size())
+    classifier = TextClassifier(task_encoder, 2, TextClassifierPreprocessor(tokenizer, 16))
+    texts = ["the river", "an old hill"]
+    classifier.predict(texts, verbose=0)
+    task_encoder.enable_lora(2)
+    for variable in task_encoder.trainable_variables:
+        variable.assign(keras.random.normal(variable.shape))
+    updated = classifier(classifier.preprocessor(texts))
+    np.testing.assert_allclose(classifier.predict(texts, verbose=0), updated, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+def test_graphs_from_before_do_not_stay_and_an_optimizer_is_refused(tokenizer, dtype):
+    """Else `fit` would train the frozen weights."""
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16, kernel_size=3, dtype=dtype)
+    model = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 8, 6))
+    kinds = ("train", "test", "predict", "generate")
+
+    def graphs():
+        for kind in kinds:
+            getattr(model, f"make_{kind}_function")()
+        return [getattr(model, f"{kind}_function") for kind in kinds]
+
+    model.compile()
+    before = graphs()
+    assert graphs() == before
+    backbone.enable_lora(2)
+    after = graphs()
+    assert not set(after) & set(before)
+    assert graphs() == after
+    model.optimizer.build(backbone.non_trainable_variables)  # as a `fit` before `enable_lora` does
+    with pytest.raises(ValueError, match=r"`compile` must be called again .*`enable_lora`.* such as .*lora"):
+        graphs()
+    model.compile()
+    graphs()
+
+
+def test_answers_from_before_do_not_stay(tokenizer):
+    backbone = encoder(vocabulary_size=tokenizer.vocabulary_size())
+    model = QuestionAnswerer(backbone, QuestionAnswererPreprocessor(tokenizer, 16, max_answer_length=2))
+    asked = ["the river"], ["an old hill by the river"]
+    (before,) = model.predict(*asked)
+    backbone.enable_lora(2)
+    for variable in backbone.trainable_variables:
+        variable.assign(keras.random.normal(variable.shape))
+    assert model.predict(*asked)[0]["score"] != before["score"]
 
 
 def test_some_layers_by_name():
