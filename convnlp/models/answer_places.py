@@ -1,5 +1,7 @@
 """Locates an answer in its context: in characters, in bytes and in tokens."""
 
+import unicodedata
+
 import tensorflow as tf
 
 
@@ -7,7 +9,7 @@ def find(context, answers):
     """Returns the bytes of the first answer that occurs in a context.
 
     If the answer occurs several times, the first place where it is not part of a longer word is taken, such
-    as "in" in "find it in": the data do not say which one is meant. White space around an answer is dropped.
+    as "in" in "find it in"; it need not be the one that is meant. White space around an answer is dropped.
 
     Args:
         context: str.
@@ -37,9 +39,11 @@ def _places(context, answer):
 
 
 def _is_whole(context, place, length):
-    """Whether no letter or digit adjoins this place on either side."""
+    """Whether neither end of this place is between two letters, marks (such as accents) or numbers."""
     sides = context[max(place - 1, 0) : place + 1], context[place + length - 1 : place + length + 1]
-    return not any(len(side) == 2 and side.isalnum() for side in sides)
+    return not any(
+        len(side) == 2 and all(unicodedata.category(x)[0] in "LMN" for x in side) for side in sides
+    )
 
 
 def token_spans(begins, ends, spans):

@@ -123,4 +123,6 @@ def test_an_answer_is_sought_outside_of_words_first():
     assert answer_places.find("the inn", ["in"]) == (4, 6)
     assert answer_places.find("It is 12, not 2.", ["none", " 2 "]) == (14, 15)
     assert answer_places.find("Gr\xfc\xdfe (2)", ["(2)"]) == (8, 11)
+    assert answer_places.find("a cafe\u0301 and a cafe", ["cafe"]) == (15, 19)
+    assert answer_places.find("\u0915\u093e \u0915", ["\u0915"]) == (7, 10)  # a vowel sign of Devanagari
     assert answer_places.find("the inn", ["out", ""]) is None
