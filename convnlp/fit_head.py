@@ -8,8 +8,8 @@ through the encoder once. Then a linear model is fitted to the means of all its 
 with several penalties on the size of its weights: softmax regression for classes, a logistic regression per
 label for several labels, ridge regression for numbers. The training examples choose the best penalty, and
 how much a classifier's n-grams count, in five folds: each fold is answered by a model fitted to the others.
-With more than 5,000 examples, only one fold is held out (`convnlp.tasks.cross_fitting`). The final head is
-fitted to all examples.
+With more than 5,000 examples, only two folds of half that size are held out (`convnlp.tasks.cross_fitting`).
+The final head is fitted to all examples.
 
 With `task.unlabelled_source`, a classifier also learns from its own answers to these texts, once, as far as
 the folds gain from it (`convnlp.tasks.classification.self_training`).

@@ -5,15 +5,15 @@ import numpy as np
 from convnlp.data import validation
 
 FOLDS = 5
-MAX_CROSS_FITTED = 5_000  # beyond it, a fold has more than 1,000 examples, enough to choose by
+MAX_CROSS_FITTED = 5_000  # beyond it, a fifth is more than 1,000 examples, enough to choose by
 
 
 def folds(found):
     """Returns the fold in which each example is held out; -1 for none.
 
-    With up to `MAX_CROSS_FITTED` examples, each is held out once. With more, only the examples of one fold
-    are, in two halves that `halves` makes: all folds would take five times as long and hardly choose
-    differently.
+    With up to `MAX_CROSS_FITTED` examples, each is held out once, in one of `FOLDS` folds. With more, only
+    two folds of half that size are held out, enough to choose for each other: all would take five times as
+    long and hardly choose differently.
 
     Args:
         found: `convnlp.data.examples.Examples`, n of them.
@@ -24,8 +24,10 @@ def folds(found):
     Raises:
         SourceError: if there are not two different examples.
     """
-    of_each = validation.folds(found, FOLDS)
-    return of_each if len(found) <= MAX_CROSS_FITTED else np.where(of_each == 0, 0, -1)
+    if len(found) <= MAX_CROSS_FITTED:
+        return validation.folds(found, FOLDS)
+    of_each = validation.folds(found, 2 * FOLDS)
+    return np.where(of_each < 2, of_each, -1)
 
 
 def in_turn(answer, fold_of):
@@ -47,14 +49,3 @@ def in_turn(answer, fold_of):
             outputs = np.empty([*answers.shape[:-2], len(fold_of), answers.shape[-1]], answers.dtype)
         outputs[..., is_asked, :] = answers
     return outputs[..., is_held, :]
-
-
-def halves(fold_of):
-    """Returns the folds of the held-out examples, int array [h]; if there is only one, its two halves.
-
-    Example:
-    >>> halves(np.array([0, -1, 0, -1, 0])).tolist(), halves(np.array([1, 0, 1])).tolist()
-    ([0, 1, 0], [1, 0, 1])
-    """
-    held = fold_of[fold_of >= 0]
-    return np.arange(len(held)) % 2 if len(np.unique(held)) == 1 else held

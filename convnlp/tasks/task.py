@@ -260,7 +260,7 @@ class Task(abc.ABC):
             return max(range(len(ranks)), key=ranks.__getitem__)
 
         answers = cross_fitting.in_turn(
-            lambda is_seen, is_asked: outputs[best(is_seen)][is_asked], cross_fitting.halves(fold_of)
+            lambda is_seen, is_asked: outputs[best(is_seen)][is_asked], fold_of[fold_of >= 0]
         )
         penalty = penalties[best(slice(None))]
         (weights,) = self.linear_heads(features, labels, [penalty])

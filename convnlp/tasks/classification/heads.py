@@ -35,7 +35,7 @@ class Fitted(typing.NamedTuple):
         chosen: dict, the penalty and the share of each part, by their names.
         outputs: float array [h,C], logits for the held-out examples: from a fit without them, with the
             penalties and the weights that the other folds choose.
-        by_others: dict, each of `cross_fitting.halves` -> the `Joint` that the others choose for it.
+        by_others: dict, each fold -> the `Joint` that the others choose for it.
     """
 
     weights: list
@@ -68,11 +68,11 @@ def fit(parts, labels, fold_of, weights=None):
     def chosen_by(is_seen):
         return joint.choose([each[:, is_seen] for each in members], held[is_seen], counted[is_seen])
 
-    groups = cross_fitting.halves(fold_of)
-    by_others = {group: chosen_by(groups != group) for group in np.unique(groups).tolist()}
+    folds = fold_of[fold_of >= 0]
+    by_others = {fold: chosen_by(folds != fold) for fold in np.unique(folds).tolist()}
     outputs = cross_fitting.in_turn(
-        lambda _, is_asked: by_others[groups[is_asked][0]].logits([each[:, is_asked] for each in members]),
-        groups,
+        lambda _, is_asked: by_others[folds[is_asked][0]].logits([each[:, is_asked] for each in members]),
+        folds,
     )
     found, chosen = joint.choose(members, held, counted), {}
     for part, index, share in zip(parts, found.chosen, found.shares, strict=True):

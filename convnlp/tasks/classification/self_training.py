@@ -68,26 +68,26 @@ def teach(fitted, parts, labels, fold_of, unlabelled, weights=None):
     Returns:
         (`heads.Fitted`, `Report`); the first is `fitted` itself if nothing is added.
     """
-    groups, folds = cross_fitting.halves(fold_of), fold_of[fold_of >= 0]
+    folds = fold_of[fold_of >= 0]
     held_features = [part.features[np.flatnonzero(fold_of >= 0)] for part in parts]
 
     def answer(_, is_asked):
-        (group,), (fold,) = np.unique(groups[is_asked]), np.unique(folds[is_asked])
+        fold = folds[is_asked][0]
         seen = np.flatnonzero(fold_of != fold)
         own = [dataclasses.replace(part, features=part.features[seen]) for part in parts]
-        choice = fitted.by_others[group]
+        choice = fitted.by_others[fold]
         weights = heads.refitted(own, labels[seen], choice)
         new, _ = _taught(own, labels[seen], weights, choice.shares, unlabelled)
         return _answers(new, [features[np.flatnonzero(is_asked)] for features in held_features])
 
-    members = np.stack([fitted.outputs, *cross_fitting.in_turn(answer, groups)])  # [1+M,h,C]
+    members = np.stack([fitted.outputs, *cross_fitting.in_turn(answer, folds)])  # [1+M,h,C]
     weights = np.ones(len(labels)) if weights is None else weights
     held, counted = labels[fold_of >= 0], weights[fold_of >= 0]
     outputs = cross_fitting.in_turn(
         lambda is_seen, is_asked: np.tensordot(
             joint.mixture(members[:, is_seen], held[is_seen], counted[is_seen]), members[:, is_asked], 1
         ),
-        groups,
+        folds,
     )
     shares = joint.mixture(members, held, counted)
     new, num_taken = _taught(parts, labels, fitted.weights, fitted.shares, unlabelled)
