@@ -158,10 +158,11 @@ class Tokenizer(TextPreset, keras_nlp.tokenizers.SentencePieceTokenizer):
 
         The op has no offsets, and normalisation (NFKC, white space) changes bytes. So words, which white
         space separates, are tokenized one by one; the pieces are those of the whole text, except for ties
-        between splits of a word. If the pieces of a word spell exactly its bytes, each stands for its own.
-        Otherwise, because the word was normalised or a piece is unknown, each piece stands for the whole
-        word, and so does a piece that is only a space. Bytes of a word without pieces belong to no token.
-        Every offset lies between two characters of the original text.
+        between splits of a word, and for U+000B and U+0085, which are white space here but not to the op. If
+        the pieces of a word spell exactly its bytes, each stands for its own. Otherwise, because the word was
+        normalised or a piece is unknown, each piece stands for the whole word, and so does a piece that is
+        only a space. Bytes of a word without pieces belong to no token. Every offset lies between two
+        characters of the original text.
 
         Args:
             text: string tensor [B], UTF-8.

@@ -26,9 +26,9 @@ class QuestionAnswering(Task):
     """Finds the span of a context that answers a question, by a `QuestionAnswerer`.
 
     Of the accepted answers, the model learns the first that occurs in the context, at the first place where
-    it consists of whole words: a record does not say which place is meant. A context that does not fit into a
-    row is read in overlapping windows; those without the answer are trained to say "not here". The loss is
-    the mean of both pointers' cross-entropies.
+    it consists of whole words; SQuAD's "answer_start" is not read. A context that does not fit into a row is
+    read in overlapping windows; those without the answer are trained to say "not here". The loss is the mean
+    of both pointers' cross-entropies.
 
     The validation loss and accuracy look at one window per example, the first that holds its answer; the
     scores look at all windows, as the exported model does.
