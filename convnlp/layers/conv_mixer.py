@@ -86,12 +86,13 @@ class ConvMixer(WindowMixer):
     Args:
         hidden_dim: int. Width D.
         num_heads: int. Number H of different filters; each serves D / H neighbouring channels.
-        kernel_size: int. Number K of taps, even or odd.
-        dilation_rate: int. Distance r between neighbouring taps.
-        weight_softmax: bool. Whether a softmax makes the taps of a filter positive with sum 1.
+        kernel_size: int. Number K of taps, even or odd. Defaults to `7`.
+        dilation_rate: int. Distance r between neighbouring taps. Defaults to `1`.
+        weight_softmax: bool. Whether a softmax makes the taps of a filter positive with sum 1. Defaults to
+            `True`.
         kernel_dropout: float in [0, 1). Share of the taps dropped in training, after the softmax
-            (DropConnect).
-        causal: bool. Whether an output sees only its own and earlier positions.
+            (DropConnect). Defaults to `0.0`.
+        causal: bool. Whether an output sees only its own and earlier positions. Defaults to `False`.
         double_gate: bool. Whether the block around the mixer also has a gate after it. Defaults to `False`.
         **kwargs: `name` and `dtype` of the Keras layer.
 
@@ -106,11 +107,11 @@ class ConvMixer(WindowMixer):
         self,
         hidden_dim,
         num_heads,
-        kernel_size,
-        dilation_rate,
-        weight_softmax,
-        kernel_dropout,
-        causal,
+        kernel_size=7,
+        dilation_rate=1,
+        weight_softmax=True,
+        kernel_dropout=0.0,
+        causal=False,
         double_gate=False,
         **kwargs,
     ):

@@ -49,27 +49,3 @@ class LightweightConv(StaticConvMixer):
     >>> mixer.cost(5)
     {'parameters': 6, 'multiply_adds': 120, 'state_elements': 16}
     """
-
-    def __init__(
-        self,
-        hidden_dim,
-        num_heads,
-        kernel_size=7,
-        dilation_rate=1,
-        weight_softmax=True,
-        kernel_dropout=0.0,
-        causal=False,
-        double_gate=False,
-        **kwargs,
-    ):
-        super().__init__(
-            hidden_dim,
-            num_heads,
-            kernel_size,
-            dilation_rate,
-            weight_softmax,
-            kernel_dropout,
-            causal,
-            double_gate,
-            **kwargs,
-        )
