@@ -147,6 +147,7 @@ RULES = {
             "tensorflow_text",
         ),
     ),
+    "convnlp.export.testing": (("convnlp.export", "convnlp.tasks", "convnlp.testing"), ("numpy",)),
     "convnlp.export.verification.c_api": ((), ("numpy",)),
     "convnlp.export.edge_model": ((), ("ai_edge_litert", "numpy", "sentencepiece")),
     "convnlp.export.run_tflite": (("convnlp.export.edge_model",), ("absl", "edge_model")),

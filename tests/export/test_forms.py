@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from convnlp.export.edge_model import EdgeModel
-from convnlp.export.lite import calibration, conversion, tflite_files
+from convnlp.export.lite import tflite_files
 from convnlp.export.lite.forms import FORMS, INPUTS, Form, form_named, register_form
+from convnlp.export.testing import check_form
 from convnlp.models import TextRegressor
+from convnlp.models.best_spans import LOWEST
 from convnlp.tasks.classification import ClassifierAnswers
 from tests import corpus, your_own
 from tests.documentation import ROOT
@@ -32,31 +34,14 @@ def own_forms():
     FORMS.update(ours)
 
 
-def check_form(name, model, preset_dir):
-    """Built-in operations alone, and answers near the model's. Returns the file's bytes and the error."""
-    form = form_named(name)
-    ids = calibration.encoded(model, [TEXTS])
-    servable, content = tflite_files.converted(
-        model, name, "ids", list(ids[:, None]) * form.calibrated or None
-    )
-    assert conversion.custom_operations(content) == set()
-    expected = np.asarray(model({"token_ids": ids, "padding_mask": ids != 0}, training=False))
-    run = tflite_files.runner(content)
-    error = np.abs(run(ids) - expected).max()
-    # The forms round weights and activations; a wrong mask or weight is off by the range of the logits.
-    assert error <= min(form.bound, 0.2 * np.ptp(expected))
-    for batch, length in ((1, 1), (2, 7)):
-        assert np.isfinite(run(ids[:batch, :length])).all()
-    return tflite_files.packed(content, model, servable, str(preset_dir), name, "ids"), error
-
-
 @pytest.mark.parametrize("name", FORMS)
-def test_numbers_far_from_zero_keep_their_differences(name, small, small_dir, tmp_path):
+def test_numbers_far_from_zero_keep_their_differences(name, small, tmp_path):
     """In float16, the mean would be cut at 65,504; in int8, the range would begin at 0."""
     model = TextRegressor(small.backbone, small.preprocessor, mean=392_345.25, scale=1.5)
     kernel, bias = small.head.get_weights()
     model.head.set_weights([kernel[:, :1], bias[:1]])
-    content, error = check_form(name, model, small_dir)
+    model.save_to_preset(str(tmp_path / "preset"))
+    content, error = check_form(name, str(tmp_path / "preset"), TEXTS)
     assert error < 1
     file = tmp_path / "model.tflite"
     file.write_bytes(content)
@@ -65,10 +50,12 @@ def test_numbers_far_from_zero_keep_their_differences(name, small, small_dir, tm
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_every_form(name, small, small_dir, tmp_path):
+def test_every_form(name, small_dir, tmp_path):
     assert FORMS[name].name == name
     file = tmp_path / "model.tflite"
-    file.write_bytes(check_form(name, small, small_dir)[0])
+    content, error = check_form(name, str(small_dir), TEXTS)
+    file.write_bytes(content)
+    assert error < 0.2  # of logits from -1.5 to 1; a wrong mask or weight is off by more
     model = EdgeModel(file)
     assert model.facts["mode"] == name
     assert set(model.predict(["a river"])[0]["scores"]) == set(LABELS)
@@ -86,10 +73,10 @@ def folder(tmp_path, monkeypatch):
         yield folder
 
 
-def test_a_form_of_ones_own_is_as_good_as_ours(folder, small, small_dir):
+def test_a_form_of_ones_own_is_as_good_as_ours(folder, small_dir):
     importlib.import_module("my_forms")
-    _, error = check_form("bf16", small, small_dir)
-    assert error > 10 * check_form("fp32", small, small_dir)[1]  # it was its code that ran
+    _, error = check_form("bf16", str(small_dir), TEXTS)
+    assert error > 10 * check_form("fp32", str(small_dir), TEXTS)[1]  # it was its code that ran
 
 
 @pytest.mark.multiprocess
@@ -107,15 +94,39 @@ def test_a_program_writes_a_form_of_ones_own(folder, small_dir):
 def test_an_export_beyond_its_bound_is_refused(small_dir, tmp_path, own_forms):
     exact = type(form_named("fp32"))
     register_form(type("Exact", (exact,), {"name": "exact", "bound": 0.0}))
-    with pytest.raises(ValueError, match="the exact model differs from the preset by "):
+    with pytest.raises(ValueError, match=r"the exact model differs from .*, more than the bound of 0$"):
         tflite_files.export(str(small_dir), str(tmp_path / "model.tflite"), "exact")
     assert not any(tmp_path.iterdir())
 
 
-def test_the_task_says_how_far_an_export_is_from_the_preset(small_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr(ClassifierAnswers, "compare", lambda *_: {"largest_error": 1.25})
-    with pytest.raises(ValueError, match=r"the fp32 model differs from the preset by 1\.25"):
-        tflite_files.export(str(small_dir), str(tmp_path / "model.tflite"), "fp32")
+def test_every_export_beyond_its_bound_is_refused(small, small_dir, tmp_path, monkeypatch):
+    """The task says how far it is from the preset; one answer that is not a number is enough."""
+    converted = tflite_files.converted(small, "fp32")  # once: here the errors decide
+    monkeypatch.setattr(tflite_files, "converted", lambda *_: converted)
+    for mode in FORMS:
+        for errors, message in {
+            (0.0, 0.0, 1e30): "by 1e+30, more than",
+            (np.nan, 0.0, 0.0): "by nan",
+        }.items():
+            rest = iter(errors)
+            monkeypatch.setattr(
+                ClassifierAnswers, "compare", lambda *_, rest=rest: {"largest_error": next(rest)}
+            )
+            with pytest.raises(
+                ValueError, match=re.escape(f"the {mode} model differs from the preset {message}")
+            ):
+                tflite_files.export(str(small_dir), str(tmp_path / "model.tflite"), mode)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_bound_is_a_share_of_the_range_of_what_can_be_seen():
+    form = form_named("dynamic")
+    form.require_near(0.1999, 0.0)  # such as the equal logits of a head that has learnt nothing
+    form.require_near(1.999, 10.0)
+    for error, outputs_range in ((0.2001, 0.0), (2.001, 10.0), (np.nan, 10.0), (np.inf, 10.0)):
+        with pytest.raises(ValueError, match="differs from the preset"):
+            form.require_near(error, outputs_range)
+    assert np.ptp(tflite_files.without_hidden(np.float32([[3.0, LOWEST], [LOWEST, 1.0]]))) == 2
 
 
 class Half(Form):

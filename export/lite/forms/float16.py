@@ -10,6 +10,7 @@ class Float16(Form):
 
     name = "fp16"
     summary = "float16 weights, float activations"
+    bound = 0.02
 
     def flatbuffer(self, converter, samples):
         converter.optimizations = [tf.lite.Optimize.DEFAULT]

@@ -3,8 +3,6 @@
 import abc
 from typing import ClassVar
 
-import numpy as np
-
 INPUTS = ("ids", "text")
 
 
@@ -18,7 +16,8 @@ class Form(abc.ABC):
     summary: ClassVar[str]  # weights and activations in a few words, for --help
     inputs: ClassVar[tuple] = INPUTS  # what the model may take: token ids or texts
     calibrated: ClassVar[bool] = False  # whether it takes the ranges of activations from texts
-    bound: ClassVar[float] = float(np.finfo(np.float32).max)  # the export fails beyond this error
+    # The export fails if an error exceeds this share of the outputs' range, or this if the range is below 1.
+    bound: ClassVar[float] = 0.2
 
     @abc.abstractmethod
     def flatbuffer(self, converter, samples):
@@ -38,4 +37,18 @@ class Form(abc.ABC):
         if inputs not in self.inputs:
             raise ValueError(
                 f"mode {self.name} needs inputs={', '.join(self.inputs)}. Received: inputs={inputs}"
+            )
+
+    def require_near(self, error, outputs_range):
+        """Raises ValueError if a model in this form is too far from the preset.
+
+        Args:
+            error: float, the largest difference of an output; NaN is too far.
+            outputs_range: float, the largest output of the preset minus the smallest.
+        """
+        most = self.bound * max(1.0, outputs_range)
+        if not error <= most:  # NaN too
+            raise ValueError(
+                f"the {self.name} model differs from the preset by {error:.3g}, "
+                f"more than the bound of {most:.3g}"
             )

@@ -18,6 +18,7 @@ class FullInt8(Form):
     summary = "int8 weights and activations, with ranges from --calibration_source"
     inputs = ("ids",)  # calibration runs without tensorflow_text
     calibrated = True
+    bound = 0.5  # a fine-tuned model that was calibrated on other texts was off by 0.27
 
     def flatbuffer(self, converter, samples):
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
