@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from convnlp import tasks
 from convnlp.models import Seq2SeqBackbone
 from convnlp.objectives import OBJECTIVES, Seeds, build_objectives, pretraining_loss
 from convnlp.testing.learning import require_falling
@@ -23,6 +24,7 @@ TOKENIZER = SimpleNamespace(
     sentinel_token_ids=tuple(range(59, 49, -1)),
     start_token_id=0,
     end_token_id=1,
+    detokenize=lambda rows: [" ".join(map(str, np.asarray(row))) for row in rows],
 )
 # Kinds of backbones; an objective trains each, or refuses it.
 BACKBONES = {
@@ -184,6 +186,48 @@ def every_backbone_is_trained_or_refused(case):
         require(np.isfinite(loss), f"the loss of {kind} must be finite; it is {loss}")
 
 
+def lengths_and_shares_are_what_is_trained(case):
+    """`target_length` is that of targets if a decoder learns, else 0; `logits_per_token` is a share."""
+    objective, batch = case.build(), case.examples()
+    share, length = objective.logits_per_token, objective.target_length
+    require(0 <= share <= 1, f"`logits_per_token` must be in [0, 1]; it is {share}")
+    written = [name for name, value in batch.items() if value.shape[1:] == (length,)]
+    require(written or not length, f"`target_length` is {length}, the length of none of {', '.join(batch)}")
+    model = model_of("encoder and decoder")
+    try:
+        objective.check(model)
+    except ValueError:
+        return
+    variables = model.decoder.trainable_variables
+    with tf.GradientTape() as tape:
+        total, *_ = objective.loss(model, batch, training=True)
+    learns = any(gradient is not None for gradient in tape.gradient(total, variables))
+    require(
+        learns == (length > 0), f"`target_length` is {length}; a decoder {'learns' if learns else 'idles'}"
+    )
+
+
+def tensors_have_names_of_their_own(case):
+    """Objectives can be trained together: no other one, except what it is derived from, uses its names."""
+    names, cls = set(case.examples()), OBJECTIVES[case.name]
+    for name, other in OBJECTIVES.items():
+        if issubclass(cls, other) or issubclass(other, cls):
+            continue
+        taken = names & set(ObjectiveCase(name, (), case.backbone).examples())
+        require(not taken, f"{', '.join(sorted(taken))} must have another name: {name} uses it")
+
+
+def what_it_gives_people_can_be_used(case):
+    """`model` gives the model of a task, and `predictor` three texts for each example, if they give any."""
+    objective, backbone = case.build(), model_of(case.backbone)
+    made = objective.model(backbone, TOKENIZER)
+    require(made is None or tasks.task_of(made), "`model` must give the model of a task")
+    predict = objective.predictor(backbone, TOKENIZER)
+    for row in [] if predict is None else predict(case.examples()):
+        good = len(row) == 3 and all(isinstance(text, str) for text in row)
+        require(good, f"`predictor` must give three texts per example; it gives {row}")
+
+
 OBJECTIVE_SUITE = (
     options_make_an_equal_objective,
     length_and_weight_are_checked,
@@ -195,6 +239,9 @@ OBJECTIVE_SUITE = (
     a_new_model_knows_nothing,
     loss_falls,
     every_backbone_is_trained_or_refused,
+    lengths_and_shares_are_what_is_trained,
+    tensors_have_names_of_their_own,
+    what_it_gives_people_can_be_used,
 )
 
 

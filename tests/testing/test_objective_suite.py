@@ -11,9 +11,11 @@ from convnlp.objectives import (
     MaskedLanguageModeling,
     Objective,
     PrefixLanguageModeling,
+    SpanCorruption,
     register_objective,
 )
 from convnlp.testing import OBJECTIVE_SUITE, objective_checks
+from convnlp.testing.objectives import LENGTH
 
 
 def no_checks(self):
@@ -54,18 +56,43 @@ def no_gradient(self, backbone, batch, training):
     return tf.stop_gradient(total) + 0 * total, weight, further
 
 
+def names_of_another(self, tokens, seeds, tokenizer):
+    return {**MaskedLanguageModeling.examples(self, tokens, seeds, tokenizer), "encoder_token_ids": tokens}
+
+
+def cannot(self, *args):
+    raise ValueError("cannot")
+
+
 DEFECTS = {
-    "options_make_an_equal_objective": (MaskedLanguageModeling, {"__eq__": lambda self, other: False}),
-    "length_and_weight_are_checked": (MaskedLanguageModeling, {"__post_init__": no_checks}),
-    "examples_have_static_shapes": (MaskedLanguageModeling, {"examples": float_positions}),
-    "examples_stay_in_the_vocabulary": (MaskedLanguageModeling, {"examples": foreign_tokens}),
-    "examples_follow_the_seeds": (MaskedLanguageModeling, {"examples": one_place_for_ever}),
-    "all_workers_have_equally_many_targets": (PrefixLanguageModeling, {"examples": a_prefix_of_its_own}),
-    "loss_is_the_sum_over_examples": (MaskedLanguageModeling, {"loss": mean_of_the_batch}),
-    "a_new_model_knows_nothing": (MaskedLanguageModeling, {"loss": leaked}),
-    "loss_falls": (MaskedLanguageModeling, {"loss": no_gradient}),
-    "every_backbone_is_trained_or_refused": (MaskedLanguageModeling, {"check": lambda self, backbone: None}),
+    "options_make_an_equal_objective": [(MaskedLanguageModeling, {"__eq__": lambda self, other: False})],
+    "length_and_weight_are_checked": [(MaskedLanguageModeling, {"__post_init__": no_checks})],
+    "examples_have_static_shapes": [(MaskedLanguageModeling, {"examples": float_positions})],
+    "examples_stay_in_the_vocabulary": [(MaskedLanguageModeling, {"examples": foreign_tokens})],
+    "examples_follow_the_seeds": [(MaskedLanguageModeling, {"examples": one_place_for_ever})],
+    "all_workers_have_equally_many_targets": [(PrefixLanguageModeling, {"examples": a_prefix_of_its_own})],
+    "loss_is_the_sum_over_examples": [(MaskedLanguageModeling, {"loss": mean_of_the_batch})],
+    "a_new_model_knows_nothing": [(MaskedLanguageModeling, {"loss": leaked})],
+    "loss_falls": [(MaskedLanguageModeling, {"loss": no_gradient})],
+    "every_backbone_is_trained_or_refused": [
+        (MaskedLanguageModeling, {"check": lambda self, backbone: None})
+    ],
+    "lengths_and_shares_are_what_is_trained": [
+        (MaskedLanguageModeling, {"logits_per_token": -3.0}),
+        (MaskedLanguageModeling, {"target_length": LENGTH}),
+        (SpanCorruption, {"target_length": 0}),
+        (SpanCorruption, {"target_length": 7}),
+    ],
+    "tensors_have_names_of_their_own": [(MaskedLanguageModeling, {"examples": names_of_another})],
+    "what_it_gives_people_can_be_used": [
+        (PrefixLanguageModeling, {"model": cannot}),
+        (PrefixLanguageModeling, {"model": lambda self, backbone, tokenizer: "no model"}),
+        (SpanCorruption, {"predictor": cannot}),
+        (SpanCorruption, {"predictor": lambda self, *_: lambda batch: [("input", "target")]}),
+    ],
 }
+# Of those that do not train an encoder alone.
+BACKBONES = {SpanCorruption: "encoder and decoder"}
 
 
 @pytest.fixture
@@ -77,7 +104,8 @@ def registered():
 def run(check_name, base, members):
     cls = type("Defective", (base,), {"name": "defective", **members})
     register_objective(dataclasses.dataclass(frozen=True, kw_only=True, eq="__eq__" not in members)(cls))
-    (check,) = (each for each in objective_checks("defective") if each.function.__name__ == check_name)
+    checks = objective_checks("defective", backbone=BACKBONES.get(base, "encoder alone"))
+    (check,) = (each for each in checks if each.function.__name__ == check_name)
     check()
 
 
@@ -88,10 +116,11 @@ def test_there_is_a_defect_for_every_check():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_check_passes_without_its_defect_and_fails_with_it(name, registered):
-    base, members = DEFECTS[name]
-    run(name, base, {})
-    with pytest.raises((AssertionError, ValueError, tf.errors.InvalidArgumentError)):
-        run(name, base, members)
+    for base in dict(DEFECTS[name]):
+        run(name, base, {})
+    for base, members in DEFECTS[name]:
+        with pytest.raises((AssertionError, ValueError, tf.errors.InvalidArgumentError)):
+            run(name, base, members)
 
 
 def test_what_is_missing_is_named():
