@@ -3,6 +3,8 @@
 import contextlib
 from collections.abc import Mapping
 
+ROUNDING = 1e-4  # float32 sums of a few layers in another order
+
 
 def require(condition, message):
     """Raises AssertionError with the message unless the condition holds."""

@@ -17,10 +17,10 @@ from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone
 from convnlp.prediction import asking, rows
 from convnlp.testing.learning import require_falling
-from convnlp.testing.requirements import require
+from convnlp.testing.requirements import ROUNDING, require
+from convnlp.testing.task_facts import TASK_FACTS
 
 LENGTH = 16
-ROUNDING = 1e-4  # float32 sums of a few layers in another order
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,12 +54,17 @@ class TaskCase:
         return Source(f"jsonl:{self.folder.name}/records.jsonl")
 
     @functools.cached_property
-    def task(self):
-        """The task as a config makes it, with short rows."""
+    def run_config(self):
+        """The whole config, with short rows."""
         config = common.get_config()
         config.data.input_length = config.data.target_length = LENGTH
         config.update_from_flattened_dict({"task.kind": self.name, "task.head_dropout": 0.0, **self.config})
-        return tasks.build_task(config, self.tokenizer, self.source)
+        return config
+
+    @functools.cached_property
+    def task(self):
+        """The task as its config makes it."""
+        return tasks.build_task(self.run_config, self.tokenizer, self.source)
 
     @functools.cached_property
     def found(self):
@@ -75,11 +80,16 @@ class TaskCase:
         backbone = Seq2SeqBackbone(vocabulary, **size, **layers, dropout=0.0, max_sequence_length=4 * LENGTH)
         return self.task.model(backbone)
 
-    def evaluation(self, model, batch_size):
+    @functools.cached_property
+    def untrained(self):
+        """One model for all checks that do not change its weights."""
+        return self.model()
+
+    def evaluation(self, model, batch_size, **order):
         """Returns the sums of the loss and of the weights over all examples."""
         loss_fn = self.task.loss(model)
         sums = np.zeros(2)
-        for batch in self.task.batches(self.found, batch_size):
+        for batch in self.task.batches(self.found, batch_size, **order):
             values = loss_fn(batch, None, training=False)
             sums += [values["loss_sum"], values["weight"]]
         return sums
@@ -253,6 +263,7 @@ TASK_SUITE = (
     signatures_answer_as_the_reference,
     answers_become_rows,
     the_edge_is_compared_and_scored,
+    *TASK_FACTS,
 )
 
 

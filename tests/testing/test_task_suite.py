@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from convnlp.data import Label
+from convnlp.data.source import ALL
 from convnlp.models import TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
-from convnlp.tasks import TASKS, Classification, Task, register_task
+from convnlp.tasks import TASKS, Classification, Fields, Task, register_task
 from convnlp.tasks.classification import ClassifierAnswers
 from convnlp.tasks.rows import TEXT, TOKEN_IDS, signature
 from convnlp.testing import TASK_SUITE, task_checks
@@ -185,6 +186,38 @@ def wrong_labels(self, outputs, found):
     return {"accuracy": 1 - Sound.edge_scores(self, outputs, found)["accuracy"]}
 
 
+def refused(*_, **__):
+    raise ValueError("refused")
+
+
+def without(name):
+    """Batches that do not know an argument."""
+
+    def batches(self, found, batch_size, **order):
+        order.pop(name, None)
+        return Sound.batches(self, found, batch_size, **order)
+
+    return batches
+
+
+def ungrouped(self, found, batch_size, *, training=False, seed=0, num_epochs=None, shard=ALL):
+    order = {"seed": seed, "num_epochs": num_epochs, "shard": shard}
+    return Sound.batches(self, found, batch_size, training=training, **order)
+
+
+def grouped_without_the_last(self, found, batch_size, group=None, **order):
+    batches = Sound.batches(self, found, batch_size, group=group, **order)
+    return batches if group is None else batches.take(1)
+
+
+def unlabelled_ignored(self, model, found, features, fold_of, penalties, unlabelled=None):
+    return Sound.fitted(self, model, found, features, fold_of, penalties)
+
+
+def heads_transposed(self, features, labels, penalties):
+    return [(kernel.T, bias) for kernel, bias in Sound.linear_heads(self, features, labels, penalties)]
+
+
 def answered(answers):
     return classmethod(lambda cls, model: answers(model))
 
@@ -227,6 +260,42 @@ DEFECTS = {
         {"answers": answered(ComparesNothing)},
         {"edge_scores": wrong_labels},
         {"edge_metrics": ("accuracy", "f1")},
+    ],
+    "config_fields_are_all_that_is_read": [
+        {"config_fields": ()},
+        {"config_fields": (*Classification.config_fields, "my_field")},
+    ],
+    "roles_name_the_fields_of_the_data": [
+        {"found_fields": ("my_field",)},
+        {"open_roles": classmethod(lambda cls, config: ("input_field",))},
+        {"text_roles": ("my_field",)},
+        {"text_roles": ("input_field",)},
+    ],
+    "scores_depend_on_nothing_but_scored_by": [{"scored_by": ("nonsense",)}, {"scored_by": ("texts",)}],
+    "scored_fields_are_those_of_the_training": [
+        {"scored_fields": classmethod(refused)},
+        {"scored_fields": classmethod(lambda cls, *_: Fields(label="text"))},
+    ],
+    "a_backbone_that_can_be_trained_is_taken": [{"check_backbone": classmethod(refused)}],
+    "shares_and_lengths_are_those_of_the_batches": [{"logits_per_token": -3.0}, {"decoder_length": 7}],
+    "what_generates_has_generate": [{"generates": True}],
+    "grouped_examples_count_once": [{"batches": ungrouped}, {"batches": grouped_without_the_last}],
+    "workers_share_the_examples": [{"batches": without("shard")}],
+    "training_ends_after_its_epochs": [{"batches": without("num_epochs")}],
+    "what_is_read_trains_and_finishes_a_model": [
+        {"for_training": refused},
+        {"trained": refused},
+        {"trained": lambda self, model, *_: (model, None)},
+    ],
+    "heads_are_fitted": [
+        {"fitted": refused},
+        {"linear_heads": refused},
+        {"linear_heads": heads_transposed},
+        {"fitted": Task.fitted, "head_rank": refused},
+    ],
+    "heads_learn_from_texts_without_labels": [
+        {"read_unlabelled": refused},
+        {"fitted": unlabelled_ignored},
     ],
 }
 
