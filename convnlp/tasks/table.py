@@ -4,15 +4,7 @@ import dataclasses
 import os
 
 from convnlp import options, tables
-from convnlp.models import (
-    PrefixLM,
-    PrefixLMPreprocessor,
-    Seq2SeqBackbone,
-    Seq2SeqLM,
-    Tokenizer,
-    preset_names,
-    presets,
-)
+from convnlp.models import Seq2SeqLM, preset_names, presets
 from convnlp.tasks.classification import Classification
 from convnlp.tasks.continuation import Continuation
 from convnlp.tasks.multi_label import MultiLabelClassification
@@ -86,29 +78,21 @@ def task_of(model):
 def load(preset, **kwargs):
     """Loads a preset by name or directory, whatever its task; takes the arguments of `from_preset`.
 
-    A backbone alone is loaded as a `Seq2SeqLM` if it has a decoder, and as a `PrefixLM` if it was trained by
-    the objective prefix_lm.
+    A backbone alone is loaded as a `Seq2SeqLM`.
 
     Raises:
-        ValueError: if a file is missing or damaged (the message names it), or if the preset cannot answer
-            anything, because it is an encoder alone that was not trained to continue a text.
+        ValueError: if a file is missing or damaged (the message names it), or if the preset is an encoder
+            alone, which cannot answer anything.
     """
     preset = preset_names.locate(preset)
     if os.path.exists(os.path.join(preset, "task.json")):
         return presets.load_task(preset, **kwargs)
-    if presets.entry(preset, "config.json", "config", "num_decoder_layers") != 0:
-        return Seq2SeqLM.from_preset(preset, **kwargs)
-    objectives = presets.entry(preset, "experiment.json", "objective", "names")
-    sequence_length = presets.entry(preset, "experiment.json", "data", "input_length")
-    if "prefix_lm" not in (objectives or ()) or not isinstance(sequence_length, int):
-        trained = f"by {' + '.join(objectives)}" if objectives else "by what no experiment.json tells"
+    if presets.entry(preset, "config.json", "config", "num_decoder_layers") == 0:
         raise ValueError(
-            f"preset {preset}: an encoder alone, trained {trained}, has no classes to choose from and writes "
-            "no text. Fine-tune it with convnlp.finetune and take that; only one trained by prefix_lm can be "
-            "taken as it is"
+            f"preset {preset}: an encoder alone has no classes to choose from and writes no text. "
+            "Fine-tune it with convnlp.finetune and take that"
         )
-    preprocessor = PrefixLMPreprocessor(Tokenizer.from_preset(preset), sequence_length)
-    return PrefixLM(Seq2SeqBackbone.from_preset(preset, **kwargs), preprocessor)
+    return Seq2SeqLM.from_preset(preset, **kwargs)
 
 
 def register_task(cls):

@@ -7,7 +7,6 @@ What is costly is built once, by the first of pytest's processes that needs it; 
 """
 
 import fcntl
-import json
 import os
 import pickle
 
@@ -16,12 +15,13 @@ import pytest
 import tensorflow as tf
 
 from convnlp import kernels, layers
-from convnlp.configs import pretrain_prefix_lm
 from convnlp.export import preset
 from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import signatures, versions
 from convnlp.export.verification import checks, loaders
 from convnlp.models import (
+    PrefixLM,
+    PrefixLMPreprocessor,
     Seq2SeqBackbone,
     Seq2SeqLM,
     Seq2SeqLMPreprocessor,
@@ -139,18 +139,12 @@ def _write_lm(mixers, tokenizer, directory):
 
 
 def _write_prefix_lm(mixers, tokenizer, directory):
-    """What `configs/pretrain_prefix_lm.py` leaves: an encoder alone, a tokenizer, the config of the run."""
     mixers = [name for name in mixers if layers.MIXERS[name].supports_prefix]
     backbone = _backbone(
         tokenizer, num_layers=len(mixers), num_decoder_layers=0, encoder_mixer=mixers, dropout=0.0
     )
     _sharp(backbone.encoder.trainable_variables)
-    backbone.save_to_preset(str(directory))
-    tokenizer.save_to_preset(str(directory))
-    config = pretrain_prefix_lm.get_config()
-    config.data.input_length = LENGTH
-    (directory / "experiment.json").write_text(json.dumps(config.to_dict()))
-    checksums.write(str(directory))
+    PrefixLM(backbone, PrefixLMPreprocessor(tokenizer, LENGTH)).save_to_preset(str(directory))
 
 
 def _write_decoder_only(mixers, tokenizer, directory):

@@ -145,16 +145,13 @@ def _assert_equals_in_tflite(model, rows, expected):
     np.testing.assert_allclose(tflite_files.runner(content)(rows["token_ids"].numpy()), expected, atol=5e-6)
 
 
-def test_encoders_that_were_not_trained_to_go_on_are_refused(prefix_lm_dir, tmp_path):
+def test_an_encoder_alone_is_refused_whatever_its_run_has_recorded(preset_of, tmp_path):
     directory = tmp_path / "preset"
-    shutil.copytree(prefix_lm_dir, directory)
-    experiment = json.loads((directory / "experiment.json").read_text())
-    experiment["objective"]["names"] = ["masked_lm"]
-    (directory / "experiment.json").write_text(json.dumps(experiment))
-    with pytest.raises(ValueError, match=r"alone, trained by masked_lm, has no classes .* and writes no"):
-        preset.load(str(directory))
-    (directory / "experiment.json").write_text('{"objective":')
-    with pytest.raises(ValueError, match=r"trained by what no experiment\.json tells"):
+    shutil.copytree(preset_of("prefix_lm", SHORT), directory)
+    (directory / "task.json").unlink()
+    recorded = {"objective": {"names": ["prefix_lm"]}, "data": {"input_length": LENGTH}}
+    (directory / "experiment.json").write_text(json.dumps(recorded))
+    with pytest.raises(ValueError, match=r"an encoder alone has no classes .* and writes no"):
         preset.load(str(directory))
     (directory / "config.json").unlink()
     with pytest.raises(ValueError, match=r"config\.json is missing"):

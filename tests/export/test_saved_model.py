@@ -348,7 +348,7 @@ def test_what_cannot_be_exported(small, small_dir, preset_of, tmp_path):
     bare = tmp_path / "backbone"
     shutil.copytree(small_dir, bare)
     (bare / "task.json").unlink()
-    with pytest.raises(ValueError, match=r"preset .*backbone: an encoder alone, trained by what no exp"):
+    with pytest.raises(ValueError, match=r"preset .*backbone: an encoder alone has no classes"):
         versions.export(str(bare), output)
     monolith = type(small)(small.backbone, num_classes=3)
     with pytest.raises(ValueError, match="must have a preprocessor"):
